@@ -54,32 +54,32 @@ def _tag() -> str:
 
 
 def compile_kernels(root: Path) -> list[Path]:
-    """Returns the libraries that could be compiled, anew where a source is newer."""
+    """Returns the libraries that could be compiled; one of these sources and options is kept."""
     compiler = _find_compiler()
     if compiler is None or sys.platform == "win32":
         return []
     folder = root / _SOURCES
     sources = sorted([*folder.glob("*.h"), *folder.glob("*.cpp")])
-    newest = max(path.stat().st_mtime for path in [Path(__file__), *sources])
-    # A library is loaded only beside the sources that it was made of (compiled.py).
+    # A library is loaded only beside the sources that it was made of (compiled.py). Dates say
+    # nothing: rsync, tar and caches restore them.
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     # The library finds what it needs on older systems, too.
     portable = ["-static-libstdc++", "-static-libgcc"] if sys.platform == "linux" else []
     running = {}
     done = []
-    for kind, options in _kinds().items():
+    for kind, of_kind in _kinds().items():
         library = folder / f"{kind}.so"
-        if library.exists() and library.stat().st_mtime > newest:
+        options = [*_OPTIONS, *portable, *of_kind]
+        made_of = f"{digest} {' '.join(options)}"
+        if library.exists() and made_of.encode() + b"\0" in library.read_bytes():
             done.append(library)
             continue
         # Under another name first: a process may have the old one open.
         new = library.with_suffix(".new")
         command = [
             *compiler,
-            *_OPTIONS,
-            *portable,
             *options,
-            f'-DMTKIT_SOURCES="{digest}"',
+            f'-DMTKIT_MADE_OF="{made_of}"',
             str(folder / "kernels.cpp"),
             "-o",
             str(new),

@@ -55,6 +55,7 @@ def align(
     check_stdout("mtkit align")
     if model is None:
         model = open_run(recipe, workspace, overrides)[1].model
+    from mtkit.inference.learned_aligner import warn_too_long
     from mtkit.inference.streams.input_format import InputFormat, read_requests, replace_surrogates
     from mtkit.inference.streams.windows import WarningPrinter
     from mtkit.pipeline.align import align as align_pairs
@@ -64,13 +65,15 @@ def align(
     with WarningPrinter() as printer:
         windows = read_requests(sys.stdin.buffer, input_format, printer)
         requests = [request for window in windows for request in window]
-    for request, found in zip(
-        requests, align_pairs(model, requests, together=not apart), strict=True
-    ):
+        aligned = align_pairs(model, requests, together=not apart)
+        for number, found in enumerate(aligned, 1):
+            printer.print(warn_too_long(found, number))
+    for request, found in zip(requests, aligned, strict=True):
+        pair = request.text, request.prefix
         if as_json:
-            content = {**(request.extra or {}), "alignment": found.as_json()}
+            content = {**(request.extra or {}), "alignment": found.as_json(*pair)}
             line = replace_surrogates(json.dumps(content, ensure_ascii=False, allow_nan=False))
         else:
-            line = found.pharaoh
+            line = found.as_pharaoh(*pair)
         sys.stdout.write(line + "\n")
     sys.stdout.flush()

@@ -105,7 +105,10 @@ app.command(short_help="Run all steps in order, skipping those up to date.")(run
 
 def _print_version(requested: bool) -> None:
     if requested:
+        from mtkit.network.cpu.compiled import describe_kernels
+
         typer.echo(f"mtkit {__version__}")
+        typer.echo(f"kernels: {describe_kernels()}")
         raise typer.Exit
 
 
@@ -114,7 +117,10 @@ def describe(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version and the kernels in use, and exit.",
         ),
     ] = False,
 ) -> None:

@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mtkit.inference.translation import WordAlignment
+from mtkit.inference.translation import LineWarning, WordAlignment
 from mtkit.text.words import Span, find_owners, puts_spaces
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class LearnedAligner:
         """
         if not sources:
             return []
-        from mtkit.data.word_alignment import align_together  # noqa: PLC0415
+        from mtkit.data.word_alignment import MAX_WORDS, align_together  # noqa: PLC0415
 
         of_sources = [_read(line, words, *span) for line, words, span in sources]
         of_targets = [_read(text, words, 0, len(text)) for text, words in targets]
@@ -65,10 +65,22 @@ class LearnedAligner:
         for links, source, target, (_, source_owners), (_, target_owners) in zip(
             found, sources, targets, of_sources, of_targets, strict=True
         ):
+            is_too_long = max(len(source_owners), len(target_owners)) > MAX_WORDS
             pairs = {(source_owners[first], target_owners[second]) for first, second in links}
             known = sorted(pair for pair in pairs if min(pair) >= 0)
-            aligned.append(WordAlignment(tuple(source[1]), tuple(target[1]), tuple(known)))
+            words = tuple(source[1]), tuple(target[1])
+            aligned.append(WordAlignment(*words, tuple(known), is_too_long))
         return aligned
+
+
+def warn_too_long(alignment: WordAlignment | None, line: int) -> list[LineWarning]:
+    """Returns a warning where a line was too long to be aligned."""
+    if alignment is None or not alignment.is_too_long:
+        return []
+    from mtkit.data.word_alignment import MAX_WORDS  # noqa: PLC0415
+
+    fault = f"more than {MAX_WORDS} words on a side, punctuation counted: no links"
+    return [LineWarning("too long to align", f"input line {line}: {fault}", line)]
 
 
 def _read(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mtkit.inference.align import UNALIGNED, LineAligner
 from mtkit.inference.encode import ContinuationEncoder, LineEncoder, SourceEncoder, limit_given
 from mtkit.inference.engines.engine import ConstrainingEngine, Engine
-from mtkit.inference.learned_aligner import LearnedAligner
+from mtkit.inference.learned_aligner import LearnedAligner, warn_too_long
 from mtkit.inference.outputs import OutputDecoder, cut_warning
 from mtkit.inference.parse import SentenceParser, TreeMaker
 from mtkit.inference.request_terms import RequestTerms
@@ -195,7 +195,8 @@ class LineTranslator:
             candidates = self._aligner.align_given(rows, self.settings.batch_tokens)
         translations = [blank] * len(requests)
         for index, candidate in zip(indices, candidates, strict=True):
-            translations[index] = Translation((candidate,))
+            warnings = warn_too_long(candidate.alignment, first_line + index)
+            translations[index] = Translation((candidate,), warnings=tuple(warnings))
         return [
             self._flag(request, translation, self.settings.flags)
             for request, translation in zip(requests, translations, strict=True)
@@ -268,6 +269,7 @@ class LineTranslator:
             candidates = self._parser.make_trees(line.text, candidates, line.parts[0])
         warnings = [] if warning is None else [warning]
         warnings += [cut_warning(line.number)] if candidates[0].reached_limit else []
+        warnings += warn_too_long(candidates[0].alignment, line.number)
         return Translation(candidates, was_split=len(line.parts) > 1, warnings=tuple(warnings))
 
     def _answer_without_search(self, line: EncodedLine, warning: LineWarning | None) -> Translation:

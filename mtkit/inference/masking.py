@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mtkit.inference.translation import Hypothesis, WordAlignment
+from mtkit.inference.translation import Hypothesis
 from mtkit.text.protected import ProtectedPiece
 from mtkit.text.words import Span
 
@@ -37,10 +37,10 @@ class MaskedText:
         alignment = hypothesis.alignment
         if alignment is not None:
             of_source = [(new, old) for old, new in self._edits]
-            alignment = WordAlignment(
-                tuple(_move(span, of_source) for span in alignment.source_words),
-                tuple(_move(span, edits) for span in alignment.target_words),
-                alignment.pairs,
+            alignment = replace(
+                alignment,
+                source_words=tuple(_move(span, of_source) for span in alignment.source_words),
+                target_words=tuple(_move(span, edits) for span in alignment.target_words),
             )
         return replace(hypothesis, text=text, alignment=alignment)
 

@@ -8,7 +8,7 @@ from mtkit.errors import MtkitError
 from mtkit.recipe.inference import Inference
 from mtkit.text.glossary import Term
 from mtkit.text.trees.restore import Repairs
-from mtkit.text.words import Span
+from mtkit.text.words import Span, find_between_spaces, find_owners
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,11 +97,13 @@ class WordAlignment:
         source_words: Where each word of the line begins and ends, in characters.
         target_words: The same of the translation.
         pairs: Indices of a source and a target word that are linked, in order.
+        is_too_long: Whether there are no links, or none in a part, since it has too many words.
     """
 
     source_words: tuple[Span, ...]
     target_words: tuple[Span, ...]
     pairs: tuple[tuple[int, int], ...]
+    is_too_long: bool = False
 
     @property
     def links(self) -> tuple[Link, ...]:
@@ -111,15 +113,25 @@ class WordAlignment:
             for source, target in self.pairs
         )
 
-    @property
-    def pharaoh(self) -> str:
-        """The pairs as other tools write them: `0-0 1-2`."""
-        return " ".join(f"{source}-{target}" for source, target in self.pairs)
+    def as_pharaoh(self, line: str, text: str) -> str:
+        """Returns the links as other tools write and read them: `0-0 1-2`.
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns the alignment as an object for a JSON line."""
+        Words are what spaces and tabs separate, whatever is between; words in `pairs` may be
+        parts of them.
+
+        Args:
+            line: The line.
+            text: Its translation.
+        """
+        sources = find_owners(self.source_words, find_between_spaces(line))
+        targets = find_owners(self.target_words, find_between_spaces(text))
+        pairs = {(sources[source], targets[target]) for source, target in self.pairs}
+        return " ".join(f"{source}-{target}" for source, target in sorted(pairs))
+
+    def as_json(self, line: str, text: str) -> dict[str, Any]:
+        """Returns the alignment of a line and its translation as an object for a JSON line."""
         return {
-            "pharaoh": self.pharaoh,
+            "pharaoh": self.as_pharaoh(line, text),
             "links": [list(pair) for pair in self.pairs],
             "source_words": [list(span) for span in self.source_words],
             "target_words": [list(span) for span in self.target_words],
@@ -178,8 +190,9 @@ class Hypothesis:
         """Whether the length limit cut the output before `</s>`."""
         return not self.is_finished
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns the hypothesis as an object for a JSON line."""
+    def as_json(self, line: str) -> dict[str, Any]:
+        """Returns the hypothesis of a line as an object for a JSON line."""
+        alignment = self.alignment
         fused = self.fused_log_probability
         return {
             "text": self.text,
@@ -192,7 +205,7 @@ class Hypothesis:
             ],
             "reached_limit": self.reached_limit,
             **({} if self.repairs is None else {"repairs": asdict(self.repairs)}),
-            **({} if self.alignment is None else {"alignment": self.alignment.as_json()}),
+            **({} if alignment is None else {"alignment": alignment.as_json(line, self.text)}),
         }
 
 
@@ -329,14 +342,14 @@ class Translation:
         """Whether the best candidate was cut at the length limit."""
         return self.candidates[0].reached_limit
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns the translation as the object of a JSON line."""
+    def as_json(self, line: str) -> dict[str, Any]:
+        """Returns the translation of a line as the object of a JSON line."""
         return {
-            **self.candidates[0].as_json(),
+            **self.candidates[0].as_json(line),
             "was_split": self.was_split,
             **({} if self.flags is None else {"flags": [flag.as_json() for flag in self.flags]}),
             **({} if self.terms is None else {"terms": [each.as_json() for each in self.terms]}),
-            "n_best": [candidate.as_json() for candidate in self.candidates],
+            "n_best": [candidate.as_json(line) for candidate in self.candidates],
             **({} if self.protection is None else {"protection": self.protection.as_json()}),
             **({"sentences": [s.as_json() for s in self.sentences]} if self.sentences else {}),
         }
@@ -364,7 +377,8 @@ def join_alignments(parts: Sequence[Hypothesis], starts: Sequence[int]) -> WordA
         pairs += [(len(sources) + first, len(targets) + last) for first, last in found.pairs]
         sources += found.source_words
         targets += [(begin + start, end + start) for begin, end in found.target_words]
-    return WordAlignment(tuple(sources), tuple(targets), tuple(pairs))
+    is_too_long = any(each.alignment is not None and each.alignment.is_too_long for each in parts)
+    return WordAlignment(tuple(sources), tuple(targets), tuple(pairs), is_too_long)
 
 
 BLANK = Translation((Hypothesis((), 0.0, 0.0, is_finished=True),))

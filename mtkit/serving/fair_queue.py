@@ -47,10 +47,10 @@ class Rendered:
     num_tokens: int
 
     @classmethod
-    def of(cls, translation: Translation) -> "Rendered":
-        """Returns a translation as our own API has it."""
+    def of(cls, line: str, translation: Translation) -> "Rendered":
+        """Returns a line's translation as our own API has it."""
         warnings = [{"kind": each.kind, "text": each.text} for each in translation.warnings]
-        content = to_json({**translation.as_json(), "warnings": warnings})
+        content = to_json({**translation.as_json(line), "warnings": warnings})
         return cls(content, len(translation.candidates[0].token_ids))
 
 

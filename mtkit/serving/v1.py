@@ -86,11 +86,12 @@ async def _answer(office: Office, body: LinesBody, lines: list[LineBody], caller
         if detected is None:
             raise RequestError(400, "source and target are the same language")
         # They are in the language that is asked for.
-        echoed = await office.translation.translate_lines([line.text for line in lines], way)
+        texts = [line.text for line in lines]
+        echoed = await office.translation.translate_lines(texts, way)
         services = office.catalogue.services
         name = body.model or (next(iter(services)) if len(services) == 1 else "")
         head = {"model": name, "source": source, "target": source, **told}
-        return _render_all(head, list(map(Rendered.of, echoed)))
+        return _render_all(head, list(map(Rendered.of, texts, echoed)))
     first, last = way.steps[0], way.steps[-1]
     if body.glossary and last is not first:
         raise RequestError(

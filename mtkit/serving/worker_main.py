@@ -82,7 +82,9 @@ def answer_batch(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
     plain = [ask.ask if isinstance(ask, ToRender) else ask for ask in asks]
     found = _answer_plain(translator, plain)
     return [
-        Rendered.of(each) if isinstance(ask, ToRender) and isinstance(each, Translation) else each
+        Rendered.of(ask.ask.text, each)
+        if isinstance(ask, ToRender) and isinstance(each, Translation)
+        else each
         for ask, each in zip(asks, found, strict=True)
     ]
 

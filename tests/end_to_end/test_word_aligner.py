@@ -52,7 +52,10 @@ def align(folder: Path, pairs: list[tuple[str, str]], **settings: object) -> lis
     translator = Translator(folder)
     settings = {"alignments": True, **settings}
     translator = Translator(folder, settings=translator.settings.model_copy(update=settings))
-    return [each.candidates[0].alignment.pharaoh for each in translator.score(pairs)]
+    return [
+        each.candidates[0].alignment.as_pharaoh(*pair)
+        for pair, each in zip(pairs, translator.score(pairs), strict=True)
+    ]
 
 
 def test_links_are_the_aligners_and_no_longer_attentions(model: Path, tmp_path: Path) -> None:
@@ -172,6 +175,39 @@ def test_mtkit_align_reads_given_translations_together(model: Path) -> None:
     apart = run_align(model, given, "--apart")
     assert apart.stdout == "".join(f"{links}\n" for links in [*align(model, pairs), ""])
     assert apart.stdout != together.stdout
+
+
+def test_mtkit_align_counts_words_as_other_tools_do(model: Path) -> None:
+    # Two of the words are parted by a no-break space: 3 words for fast_align, not 4.
+    lines = "The old\u00a0man sleeps.\tDer alte Mann schläft.\n"
+    found = run_align(model, lines).stdout.split()
+    assert {"0-0", "2-3"} <= set(found) <= {"0-0", "1-1", "1-2", "2-3"}
+    (as_json,) = run_align(model, lines, "--json").stdout.splitlines()
+    alignment = json.loads(as_json)["alignment"]
+    assert alignment["pharaoh"].split() == found
+    # mtkit's own words stay.
+    assert [3, 3] in alignment["links"]
+    assert alignment["source_words"] == [[0, 3], [4, 7], [8, 11], [12, 19]]
+
+
+@pytest.mark.parametrize("options", [(), ("--apart",)])
+def test_mtkit_align_names_pairs_that_are_too_long(model: Path, options: tuple[str, ...]) -> None:
+    long, lines = "The man sleeps " * 200, "The man sleeps.\tDer Mann schläft.\n"
+    found = run_align(model, f"{lines}{long}\tDer Mann\n{lines}Der\t{long}\n", *options)
+    assert found.stdout.splitlines() == ["0-0 1-1 2-2", "", "0-0 1-1 2-2", ""]
+    assert [line.partition(": ")[2] for line in found.stderr.splitlines()] == [
+        f"input line {number}: more than 400 words on a side, punctuation counted: no links"
+        for number in (2, 4)
+    ]
+
+
+def test_translations_that_are_too_long_to_align_have_a_warning(model: Path) -> None:
+    translator = Translator(model)
+    settings = translator.settings.model_copy(update={"alignments": True})
+    translator = Translator(model, settings=settings)
+    found = translator.score([("The man", "Der Mann"), ("The man", "Mann " * 401)])
+    assert [[each.kind for each in one.warnings] for one in found] == [[], ["too long to align"]]
+    assert "input line 2: more than 400 words" in found[1].warnings[0].text
 
 
 def test_mtkit_align_prints_objects_and_names_what_is_missing(model: Path, tmp_path: Path) -> None:

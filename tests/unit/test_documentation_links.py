@@ -1,6 +1,7 @@
 """Links between Markdown files lead to files and headings, whose anchors are GitHub's."""
 
 import re
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -9,9 +10,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md"]
 PAGES += sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("recipes/*/*.md")])
+DECISIONS = sorted(ROOT.glob("docs/decisions/*.md"))
 pytestmark = pytest.mark.skipif(not PAGES[0].is_file(), reason="installed without docs")
 _FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
+
+_PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)+/?|[\w-]+\.(?:py|h|cpp|md|toml))`")
 
 
 def anchors_of(page: Path) -> set[str]:
@@ -44,6 +48,21 @@ def test_links_lead_to_a_file_and_a_heading(page: Path) -> None:
         if not is_in_repository or (target.fragment and target.fragment not in anchors_of(there)):
             dead.append(link)
     assert not dead
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
+def test_paths_that_a_decision_names_are_in_the_repository(page: Path) -> None:
+    # `training/loss.py` is enough for `mtkit/training/loss.py`.
+    named = [name.rstrip("/") for name in _PATH.findall(_prose(page))]
+    assert [name for name in named if f"/{name}\n" not in list_paths()] == []
+
+
+@cache
+def list_paths() -> str:
+    """Returns the repository's files and folders of code and text, a line each."""
+    folders = ("mtkit", "tests", "docs", "recipes", "benchmarks")
+    paths = [path for name in folders for path in (ROOT / name).rglob("*")]
+    return "".join(f"/{path.relative_to(ROOT)}\n" for path in [*paths, *ROOT.iterdir()])
 
 
 def test_the_readme_leads_somewhere() -> None:

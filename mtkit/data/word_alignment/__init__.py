@@ -10,9 +10,16 @@ word_table.py      words as numbers, and those that stand in pairs together
 words.py           the words that are aligned
 """
 
-from mtkit.data.word_alignment.aligner import ALIGNER_FILE, WordAligner
+from mtkit.data.word_alignment.aligner import ALIGNER_FILE, MAX_WORDS, WordAligner
 from mtkit.data.word_alignment.estimate import train_aligner
 from mtkit.data.word_alignment.together import align_together
 from mtkit.data.word_alignment.words import find_aligned_words
 
-__all__ = ["ALIGNER_FILE", "WordAligner", "align_together", "find_aligned_words", "train_aligner"]
+__all__ = [
+    "ALIGNER_FILE",
+    "MAX_WORDS",
+    "WordAligner",
+    "align_together",
+    "find_aligned_words",
+    "train_aligner",
+]

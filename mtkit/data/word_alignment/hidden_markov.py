@@ -102,6 +102,7 @@ def find_by_order(
     posterior = np.zeros_like(by_source)
     of_none = np.zeros_like(by_none)
     jump_counts = np.zeros((num_sources, num_sources))
+    departures = np.zeros((batch, num_sources))
     later = np.zeros((batch, num_sources))
     for target in reversed(range(num_targets)):
         is_last = (emissions.target_lengths == target + 1)[:, None]
@@ -116,17 +117,19 @@ def find_by_order(
             break
         ahead = (1.0 - none) * by_source[:, target] * later
         before = forward[:, target - 1]
-        kept = (ahead @ weights.T) / totals + none_emissions[:, target, None] * later
+        jumped = (ahead @ weights.T) / totals
+        kept = jumped + none_emissions[:, target, None] * later
         if counts_jumps:
             # What both passes come to, so that counts are of probability 1.
             norm = (before * kept).sum(axis=1, keepdims=True) + _FLOOR
-            jump_counts += (before / totals * (is_inside / norm)).T @ ahead
+            shares = before * (is_inside / norm)
+            jump_counts += (shares / totals).T @ ahead
+            departures += shares * jumped
         later = np.where(is_inside, kept / (kept.max(axis=1, keepdims=True) + _FLOOR), later)
-    expected = jump_counts * weights
-    departures = np.broadcast_to(expected.sum(axis=1, keepdims=True), expected.shape)
+    # A departure could have gone to each word of its own sentence.
     counts, chances = (
         np.bincount(kinds.ravel(), each.ravel(), 2 * MAX_JUMP + 1).astype(np.float64)
-        for each in (expected, departures)
+        for each in (jump_counts * weights, departures.T @ is_source)
     )
     return Posteriors(posterior, of_none, counts, chances)
 

@@ -52,6 +52,20 @@ class Constraints:
         )
 
 
+def split_by_search(sources: Sequence[EncodedSource], settings: Inference) -> list[list[int]]:
+    """Returns the sources' indices in groups, each of which one search can take.
+
+    With a beam of 1 most have a greedy search, and those with phrases that an output must contain
+    a beam search, which finds others.
+    """
+    if settings.beam_size > 1:
+        return [list(range(len(sources)))]
+    groups: tuple[list[int], list[int]] = [], []
+    for index, source in enumerate(sources):
+        groups[bool(source.required)].append(index)
+    return [group for group in groups if group]
+
+
 def run_search(
     model: StepModel,
     sources: Sequence[EncodedSource],

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource, find_limit, find_room
-from mtkit.inference.engines.run_search import Constraints, run_search
+from mtkit.inference.engines.run_search import Constraints, run_search, split_by_search
 from mtkit.inference.engines.short_lists import list_vocabulary
 from mtkit.inference.engines.torch_aligner import GeneratingNetwork, TorchAligner
 from mtkit.inference.search.batch_vocabulary import BatchVocabulary
@@ -106,6 +106,16 @@ class TorchEngine:
                 "alone has none",
                 "remove it: --set inference.coverage_penalty=0.0",
             )
+        found: list[list[Hypothesis]] = [[] for _ in sources]
+        for group in split_by_search(sources, settings):
+            searched = self._search([sources[index] for index in group], settings)
+            for index, hypotheses in zip(group, searched, strict=True):
+                found[index] = hypotheses
+        return found
+
+    def _search(
+        self, sources: Sequence[EncodedSource], settings: Inference
+    ) -> list[list[Hypothesis]]:
         limits = torch.tensor(
             [
                 (find_room if source.is_text else find_limit)(source, settings, self.max_tokens)

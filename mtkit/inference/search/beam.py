@@ -312,7 +312,9 @@ def coverage_penalty(
         beta: Strength.
     """
     shares = coverage.clamp(MIN_COVERAGE, 1.0).log()
-    penalties: Tensor = shares.masked_fill(~source_is_token[:, None], 0.0).sum(dim=-1) * beta
+    # Added up from left to right: a sum's order would depend on how wide the batch is padded.
+    sums = shares.masked_fill(~source_is_token[:, None], 0.0).cumsum(dim=-1)[:, :, -1]
+    penalties: Tensor = sums * beta
     return penalties
 
 

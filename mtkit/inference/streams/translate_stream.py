@@ -82,7 +82,7 @@ def score_stream(
 def _list_keys(translator: Translator) -> set[str]:
     """Returns the keys of an answer's object, which a line's own can't have."""
     settings = translator.settings
-    keys = set(BLANK.as_json())
+    keys = set(BLANK.as_json(""))
     if settings.alignments:
         keys.add("alignment")
     if settings.glossary is not None:
@@ -129,7 +129,7 @@ def _as_text(line: Request, translation: Translation) -> str:
 
 
 def _as_json(line: Request, translation: Translation) -> str:
-    content = {**(line.extra or {}), **translation.as_json()}
+    content = {**(line.extra or {}), **translation.as_json(line.text)}
     return replace_surrogates(json.dumps(content, ensure_ascii=False, allow_nan=False))
 
 

@@ -103,7 +103,7 @@ def _check_status(status: int) -> None:
 
 
 _SIGNATURES: dict[str, tuple[list[Any], Any]] = {
-    "mtkit_sources": ([], c_char_p),
+    "mtkit_made_of": ([], c_char_p),
     "mtkit_instructions": ([], c_char_p),
     "mtkit_supports": ([c_char_p], c_int32),
     "mtkit_new_linear": (
@@ -135,17 +135,25 @@ _SIGNATURES: dict[str, tuple[list[Any], Any]] = {
 
 def open_library(kind: str) -> ctypes.CDLL | None:
     """Returns the library for a kind of processor; None where it can't be had or used here."""
+    found = _try_library(kind)
+    return None if isinstance(found, str) else found
+
+
+def _try_library(kind: str) -> ctypes.CDLL | str:
+    """Returns the library for a kind of processor, or why it can't be used here."""
     path = library_path(kind)
+    if not path.exists():
+        return "not compiled"
     try:
         library = ctypes.CDLL(str(path))
         for name, (arguments, result) in _SIGNATURES.items():
             function = getattr(library, name)
             function.argtypes, function.restype = arguments, result
     except (OSError, AttributeError):
-        # Not compiled, for another system, or by another version of mtkit.
-        return None
+        return "for another system or version"
     # Structures are as the sources say: a library of others would read and write where it mustn't.
-    return library if library.mtkit_sources() == _digest_sources() else None
+    digest, *_ = library.mtkit_made_of().split()
+    return library if digest == _digest_sources() else "compiled from other sources"
 
 
 def _digest_sources() -> bytes:
@@ -166,9 +174,25 @@ def choose_library() -> ctypes.CDLL | None:
     plain = open_library("plain")
     if plain is None:
         return None
-    # The plain one runs anywhere, and says what else would.
-    kind = next(kind for kind in KINDS if plain.mtkit_supports(kind.encode()))
+    kind = _choose_kind(plain)
     return plain if kind == "plain" else open_library(kind) or plain
+
+
+def _choose_kind(plain: ctypes.CDLL) -> str:
+    """Returns the fastest kind for this processor; the plain library runs anywhere, and knows."""
+    return next(kind for kind in KINDS if plain.mtkit_supports(kind.encode()))
+
+
+def describe_kernels() -> str:
+    """Returns which library is in use, and why none is or none for this processor."""
+    plain = _try_library("plain")
+    if isinstance(plain, str):
+        return f"none: {library_path('plain')} is {plain}; install mtkit again with a C++ compiler"
+    kind = _choose_kind(plain)
+    library = _try_library(kind)
+    if isinstance(library, str):
+        return f"plain: {library_path(kind)} is {library}; install mtkit again"
+    return kind
 
 
 def has_vnni() -> bool:

@@ -17,6 +17,7 @@ from mtkit.network.cpu.prepacked import pad_height
 MAX_INTEGER = 127
 _ROUNDER = 1.5 * 2**23
 """Added to a number of at most 2^22, it leaves that number's rounded value in the lowest bits."""
+_TINY = 2.0**-100
 _UINT8_OFFSET = 128
 
 
@@ -59,8 +60,14 @@ class IntegerProduct(ABC):
         """Returns each row, quantised, times the matrix, transposed, plus the bias."""
         num_rows = len(rows)
         largest = torch.maximum(rows.amax(1, keepdim=True), rows.amin(1, keepdim=True).neg_())
-        # A row of zeros, or with an infinity, becomes NaN here, and zeros or NaN by its scale.
-        rounded = torch.addcmul(self._rounder, rows, largest.reciprocal(), value=MAX_INTEGER)
+        # Infinity becomes NaN.
+        largest = torch.addcmul(largest, largest, torch.zeros_like(largest))
+        # Of a row so small that the reciprocal would be infinite, every number is enlarged first.
+        size, is_tiny = largest, largest < _TINY
+        if bool(is_tiny.any()):
+            size, rows = (torch.where(is_tiny, each / _TINY, each) for each in (size, rows))
+        # A row of zeros or with NaN becomes NaN here, and zeros or NaN by its scale.
+        rounded = torch.addcmul(self._rounder, rows, size.reciprocal(), value=MAX_INTEGER)
         # What stands in the rows beyond is multiplied, too, and left out.
         integers = rows.new_empty((pad_height(num_rows), rows.shape[1]), dtype=self.dtype)
         integers[:num_rows] = rounded.view(torch.int32)

@@ -80,8 +80,11 @@ def quantize_rows(
     for first in range(0, len(matrix), _ROWS_AT_ONCE):
         rows = slice(first, first + _ROWS_AT_ONCE)
         largest = matrix[rows].abs().amax(dim=1) / MAX_INTEGER
-        scales[rows] = torch.where(largest > 0, largest, 1.0)
-        integers[rows] = (matrix[rows] / scales[rows, None]).round_().to(torch.int8)
+        # Only zeros have no scale: NaN stays NaN, infinity becomes it, so that products show it.
+        scales[rows] = torch.where(largest == 0, 1.0, largest + 0.0 * largest)
+        units = (matrix[rows] / scales[rows, None]).round_()
+        # A scale below the least normal number is rounded so much that integers would overflow.
+        integers[rows] = units.clamp_(-MAX_INTEGER, MAX_INTEGER).nan_to_num_(0.0).to(torch.int8)
     return integers, scales
 
 

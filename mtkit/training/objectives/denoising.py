@@ -1,6 +1,6 @@
 """The batches of a denoising objective: a text, given the same text with hidden spans (BART).
 
-The network is a translator's, and so is the loss: `TranslationObjective` takes these batches.
+The network is a translator's, and so is the loss: `measure_translation` takes these batches.
 """
 
 import numpy as np

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import mtkit
 from mtkit.cli.app import app
 from mtkit.errors import MtkitError
+from mtkit.network.cpu.compiled import describe_kernels
 
 
 @pytest.fixture
@@ -39,7 +40,9 @@ def run_failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> Any:
 
 def test_version() -> None:
     result = run("--version")
-    assert (result.exit_code, result.stdout) == (0, f"mtkit {mtkit.__version__}\n")
+    version, kernels = result.stdout.splitlines()
+    assert (result.exit_code, version) == (0, f"mtkit {mtkit.__version__}")
+    assert kernels == f"kernels: {describe_kernels()}"
 
 
 def test_help_names_the_commands_in_the_order_of_the_road() -> None:

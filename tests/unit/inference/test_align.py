@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mtkit.data.sources.pharaoh import parse_links, write_links
 from mtkit.errors import MtkitError
 from mtkit.inference.align import LocatedText, align_words
 from mtkit.inference.engines.torch_engine import TorchEngine
@@ -20,6 +21,7 @@ from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.words import Span, count_between_spaces, find_words
 
 
 def test_links_worked_out_by_hand() -> None:
@@ -39,7 +41,8 @@ def test_links_worked_out_by_hand() -> None:
     (found,) = align_words([(source, target)], [weights])
     assert found.pairs == ((0, 0), (0, 1), (1, 1), (1, 2))
     assert found.links[2] == Link((8, 9), (2, 4))
-    assert found.pharaoh == "0-0 0-1 1-1 1-2"
+    # The tag is a word between spaces, too.
+    assert found.as_pharaoh("<t>\t ab c", "x yz w") == "1-0 1-1 2-1 2-2"
     (nothing,) = align_words([(source, target)], [np.zeros((5, 5), np.float32)])
     assert nothing.pairs == ()
     (beyond,) = align_words([(source, target)], [np.full((5, 5), np.inf, np.float32)])
@@ -51,12 +54,33 @@ def test_links_worked_out_by_hand() -> None:
         [np.zeros((0, 5), np.float32), weights, np.zeros((5, 5), np.float32)],
     )
     assert [each.pairs for each in three] == [(), found.pairs, ()]
-    assert found.as_json() == {
-        "pharaoh": "0-0 0-1 1-1 1-2",
+    assert found.as_json("<t>\t ab c", "x yz w") == {
+        "pharaoh": "1-0 1-1 2-1 2-2",
         "links": [[0, 0], [0, 1], [1, 1], [1, 2]],
         "source_words": [[5, 7], [8, 9]],
         "target_words": [[0, 1], [2, 4], [5, 6]],
     }
+
+
+@pytest.mark.parametrize(
+    ("line", "pieces", "text", "num_links", "pharaoh"),
+    [
+        # What fast_align reads: only spaces and tabs part words.
+        ("old\u00a0man x", [], "alter Mann x", 3, "0-0 0-1 1-2"),
+        ("old man\tx", [], " alter\u3000Mann\u2028x", 3, "0-0 1-0 2-0"),
+        # Text that its user has segmented: pieces of a word have the word's number.
+        ("東京タワー は", [(0, 2), (2, 5), (6, 7)], "Tokyo Tower", 2, "0-0 0-1"),
+    ],
+)
+def test_words_of_other_tools_are_between_spaces(
+    line: str, pieces: list[Span], text: str, num_links: int, pharaoh: str
+) -> None:
+    words = tuple(find_words(line, pieces)), tuple(find_words(text, []))
+    found = WordAlignment(*words, tuple((index, index) for index in range(num_links)))
+    assert found.as_pharaoh(line, text) == pharaoh
+    # A corpus's `alignments` takes them.
+    num_words = count_between_spaces(line), count_between_spaces(text)
+    assert write_links(parse_links(pharaoh.encode(), num_words, "links:1")) == pharaoh
 
 
 @pytest.mark.parametrize(("language", "gap"), [("de", 1), ("zh", 0)])
@@ -117,7 +141,7 @@ def test_every_candidate_of_every_line_is_aligned(translator: Translator) -> Non
             assert sources == line.split()
             assert targets == candidate.text.split()
             assert candidate.links == alignment.links
-            assert "alignment" in candidate.as_json()
+            assert "alignment" in candidate.as_json(line)
     settings = translator.settings.model_copy(update={"max_source_tokens": 12})
     inner = translator._lines._lines
     split = Translator.of(inner._lines._engine, inner._tokenizer, settings)
@@ -148,7 +172,7 @@ def test_given_targets_are_aligned(translator: Translator) -> None:
     first, blank, last = map(json.loads, written.getvalue().splitlines())
     assert first["alignment"]["source_words"] == [[0, 3], [4, 10]]
     assert first["alignment"]["target_words"] == [[0, 3], [4, 9], [11, 16]]
-    assert blank["alignment"] == WordAlignment((), (), ()).as_json()
+    assert blank["alignment"] == WordAlignment((), (), ()).as_json("", "")
     assert last["alignment"]["target_words"] == [[0, 3], [4, 8]]
     clash = b'{"source": "a", "target": "b", "alignment": 1}\n'
     with pytest.raises(LineError, match='the key "alignment"'):
@@ -168,7 +192,7 @@ def test_nothing_is_said_of_words_unless_asked(translator: Translator) -> None:
     (found,) = plain.search(["They sing."])
     assert found.candidates[0].alignment is None
     assert found.candidates[0].links == ()
-    assert "alignment" not in found.as_json()
+    assert "alignment" not in found.as_json("They sing.")
     assert "alignments" not in off.model_dump()
 
 

@@ -147,9 +147,9 @@ def test_fusion_by_a_folder(
         assert [each.text for each in found] == [each.text for each in alone.search(LINES)]
     best = found[0].candidates[0]
     assert best.fused_log_probability is not None
-    told = json.loads(json.dumps(found[0].as_json()))
+    told = json.loads(json.dumps(found[0].as_json(LINES[0])))
     assert told["language_model_log_probability"] == best.fused_log_probability
-    assert "language_model_log_probability" not in alone.search(LINES)[0].as_json()
+    assert "language_model_log_probability" not in alone.search(LINES)[0].as_json(LINES[0])
     # What the translator alone says of the same output.
     (scored,) = alone.score([(LINES[0], best.text)])
     if scored.candidates[0].token_ids == best.token_ids:

@@ -25,7 +25,7 @@ def test_they_are_off_by_default():
     translator, _ = bracket()
     (found,) = translator.search([LINE])
     assert found.flags is None
-    assert "flags" not in found.as_json()
+    assert "flags" not in found.as_json(LINE)
     assert "flags" not in Inference().model_dump(mode="json")
 
 
@@ -35,7 +35,7 @@ def test_a_translation_with_its_flags():
     found, blank = translator.search([LINE, ""])
     assert name_flags(found) == ["copied", "wrong language"]
     assert blank.flags == ()
-    (copied, _) = found.as_json()["flags"]
+    (copied, _) = found.as_json(LINE)["flags"]
     assert copied == {
         "name": "copied",
         "found": 1.0,

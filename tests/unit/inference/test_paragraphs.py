@@ -63,7 +63,7 @@ def test_a_line_of_one_sentence_is_what_it_is_without():
     line = "Dr. Smith paid $3.14, e.g. for tea."
     found, without = (bracket(n_best=2, **each)[0].search([line])[0] for each in (ON, {}))
     assert found == without
-    assert json.dumps(found.as_json()) == json.dumps(without.as_json())
+    assert json.dumps(found.as_json(line)) == json.dumps(without.as_json(line))
 
 
 def test_sentences_of_all_lines_are_searched_together():
@@ -78,7 +78,7 @@ def test_sentences_are_told_with_where_they_stand():
     (found,) = translator.search(["<tag>He left.  She stayed."])
     line = "<tag>He left.  She stayed."
     assert [line[slice(*each.source)] for each in found.sentences] == ["He left.", "She stayed."]
-    told = found.as_json()
+    told = found.as_json(line)
     # The tags hold for each sentence; this engine writes what it reads.
     assert told["text"] == "[<tag>He left.]  [<tag>She stayed.]"
     assert [told["text"][slice(*each["target"])] for each in told["sentences"]] == [

@@ -214,7 +214,7 @@ def test_each_request_has_its_own_protection():
     translator, _ = open_translator({"a {x}": ["b", "c {x}"]})
     protected, bare = translator.search(["a {x}", Request("a {x}", settings=plain)])
     assert (protected.text, bare.text, bare.protection) == ("c {x}", "b", None)
-    assert "protection" not in bare.as_json()
+    assert "protection" not in bare.as_json("a {x}")
 
 
 def test_what_is_no_translator_refuses():

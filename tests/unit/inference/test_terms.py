@@ -65,7 +65,7 @@ def test_only_lines_that_lack_a_term_are_searched_again(terms_file):
         [],
     ]
     assert translator.terms_summary == "terms: 1 used, 2 inflected, 0 missed"
-    assert found[2].as_json()["terms"][0] == {
+    assert found[2].as_json("")["terms"][0] == {
         "span": [4, 9],
         "source": "zebra",
         "target": "Zebra",
@@ -170,8 +170,12 @@ def test_words_are_aligned_to_the_line_without_its_annotations(terms_file, way, 
     engine, tokenizer = _AligningEngine(), _AlignedTokenizer()
     settings = Inference(glossary=Glossary(path=terms_file, way=way), alignments=True)
     translator = Translator.of(engine, tokenizer, settings, target_language="de")
-    found = translator.search(["dog the zebra", "the dog"])
-    assert [each.candidates[0].alignment.pharaoh for each in found] == [links, "0-0 0-1"]
+    lines = ["dog the zebra", "the dog"]
+    found = translator.search(lines)
+    assert [
+        each.candidates[0].alignment.as_pharaoh(line, each.text)
+        for line, each in zip(lines, found, strict=True)
+    ] == [links, "0-0 0-1"]
     # What the search has attended to is right for the other line.
     assert engine.aligned == tokenizer.encode_source(["dog the zebra"])
 
@@ -220,7 +224,7 @@ def test_no_glossary_no_word_of_terms():
     translator = Translator.of(WordEngine(), CharacterTokenizer(), Inference())
     (found,) = translator.search(["cats"])
     assert found.terms is None
-    assert "terms" not in found.as_json()
+    assert "terms" not in found.as_json("cats")
     assert not translator.terms_summary
 
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from mtkit.network import PaddedLayout
 from mtkit.network.attention import CrossAttention, SelfAttention
+from mtkit.network.cpu.attention import attend_on_cpu
 from mtkit.network.scaled_dot_product import AttentionOptions, attend
 from mtkit.recipe.model import Model
 
@@ -62,6 +63,29 @@ def test_gradients_are_those_of_the_formula(num_keys: int, *, masks: bool) -> No
     weights = scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
     expected = weights @ inputs[2]
     found = attend(*inputs, memory_is_token=is_token if masks else None)
+    assert_equal_in_fp64(found, expected)
+    direction = torch.randn_like(expected)
+    for ours, theirs in zip(
+        torch.autograd.grad(found, inputs, direction),
+        torch.autograd.grad(expected, inputs, direction),
+        strict=True,
+    ):
+        assert_equal_in_fp64(ours, theirs)
+
+
+@pytest.mark.parametrize("num_keys", [3, 20])
+def test_gradients_go_through_the_weights_kept(num_keys: int) -> None:
+    torch.manual_seed(9)
+    inputs = [_random(2, 3, n, 4, requires_grad=True) for n in (5, num_keys, num_keys)]
+    weights = (inputs[0] @ inputs[1].transpose(2, 3) / 2.0).softmax(dim=-1)
+    # Values of 1 at their own key show the weights after dropout.
+    ones = torch.eye(num_keys, dtype=torch.float64).expand(2, 3, -1, -1)
+    torch.manual_seed(1)
+    scale = (attend_on_cpu(*inputs[:2], ones, is_visible=None, dropout=0.5) / weights).detach()
+    assert (scale == 0.0).double().mean().item() == pytest.approx(0.5, abs=0.2)
+    expected = (weights * scale) @ inputs[2]
+    torch.manual_seed(1)
+    found = attend_on_cpu(*inputs, is_visible=None, dropout=0.5)
     assert_equal_in_fp64(found, expected)
     direction = torch.randn_like(expected)
     for ours, theirs in zip(

@@ -84,10 +84,12 @@ class FakeWorker:
             elif not answers.done():
                 answers.set_result(
                     [
-                        Rendered.of(found)
+                        Rendered.of(ask.text, found)
                         if is_rendered and isinstance(found, Translation)
                         else found
-                        for found, is_rendered in [(self.answer(ask), own) for ask, own in asks]
+                        for ask, found, is_rendered in [
+                            (ask, self.answer(ask), own) for ask, own in asks
+                        ]
                     ]
                 )
 

@@ -105,4 +105,5 @@ def test_the_launcher_leaves_signals_as_they_were(tmp_path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout) == (0, f"mtkit {__version__}\n"), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"mtkit {__version__}\n")

@@ -37,8 +37,8 @@ auto make_or_null(Make make) -> decltype(make()) {
 
 extern "C" {
 
-// The digest of the sources that this was compiled from.
-const char* mtkit_sources() { return MTKIT_SOURCES; }
+// The digest of the sources that this was compiled from, and the compiler's options behind it.
+const char* mtkit_made_of() { return MTKIT_MADE_OF; }
 
 // A kind of processor that this was compiled for, by the instructions it uses.
 const char* mtkit_instructions() {

@@ -87,6 +87,7 @@ struct Int8 {
   typedef Ints Sums;
   typedef int8_t Given;
   static constexpr int64_t kMaxInputs = INT32_MAX / (255 * 127);
+  static constexpr float kTiny = 0x1p-100f, kEnlarging = 0x1p100f;
 
   static Weight convert_weight(int8_t weight) { return Weight(weight + kWeightOffset); }
 
@@ -137,20 +138,20 @@ struct Int8 {
     const float size =
         (in_vectors > rest ? in_vectors : rest) + (sum(not_finite) + rest_not_finite);
     *total = 0;
-    // Of a smaller number the reciprocal would be infinite.
-    if (!(size > 1e-37f)) {
+    *scale = size;
+    if (!(size > 0.0f)) {
       std::fill(to, to + width, Input{0});
-      *scale = size == size ? 0.0f : size;
       return;
     }
-    *scale = size;
-    const float factor = 127.0f / size;
+    // Of a row so small that the reciprocal would be infinite, every number is enlarged first.
+    const float enlarged = size < kTiny ? kEnlarging : 1.0f;
+    const float factor = 127.0f / (size * enlarged);
     Ints added{};
     int32_t rest_added = 0;
     along(
         width,
         [&](int64_t i) {
-          const Floats rounded = load(values + i) * factor + broadcast(kRounder);
+          const Floats rounded = load(values + i) * enlarged * factor + broadcast(kRounder);
           const Ints integer = as_ints(rounded) - broadcast(kRounderBits);
           added += integer;
           typedef Input Narrow __attribute__((vector_size(kLanes * sizeof(Input))));
@@ -158,7 +159,7 @@ struct Int8 {
           std::memcpy(to + i, &narrow, sizeof narrow);
         },
         [&](int64_t i) {
-          const float rounded = values[i] * factor + kRounder;
+          const float rounded = values[i] * enlarged * factor + kRounder;
           int32_t integer;
           std::memcpy(&integer, &rounded, 4);
           integer -= kRounderBits;
@@ -171,7 +172,8 @@ struct Int8 {
   static Floats finish(Sums sums, float scale, int32_t total, Floats scales, Floats bias) {
     const Floats exact =
         __builtin_convertvector(sums - broadcast(kWeightOffset * total), Floats);
-    return exact * (broadcast(scale) * scales) + bias;
+    // One after the other: the product of both scales may be too small for a float.
+    return exact * scales * broadcast(scale) + bias;
   }
 };
 

@@ -174,6 +174,15 @@ def test_groups_that_are_no_multiple_of_the_processes_are_cut_evenly() -> None:
     assert [sum(m.num_slots for m in part) for part in parts] == [9_000, 9_000]
 
 
+def test_the_largest_micro_batches_are_dealt_out_first() -> None:
+    # Of 5, 5 and 9 tokens, dealt out as they come, one of two processes would have 14.
+    lengths = np.array([5, 5, 9])
+    parts = split_packed_update(
+        np.arange(3), lengths, lengths, micro_batch_tokens=9, num_processes=2
+    )
+    assert [[m.sentences.tolist() for m in part] for part in parts] == [[[2]], [[0], [1]]]
+
+
 @pytest.mark.parametrize("count", [1, 2, 8, 60])
 def test_no_process_idles_while_there_are_sentences(count: int) -> None:
     source, target = draw_lengths(60)

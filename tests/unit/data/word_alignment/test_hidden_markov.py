@@ -30,7 +30,7 @@ def count_by_hand(emissions: Emissions, pair: int, jumps) -> tuple[np.ndarray, .
     num_sources = int(emissions.source_lengths[pair])
     num_targets = int(emissions.target_lengths[pair])
     by_source, by_none = np.zeros((num_targets, num_sources)), np.zeros(num_targets)
-    counts = np.zeros(2 * MAX_JUMP + 1)
+    counts, chances = np.zeros((2, 2 * MAX_JUMP + 1))
     total = 0.0
     states = list(product(range(num_sources), (False, True)))
     for way in product(states, repeat=num_targets):
@@ -50,31 +50,36 @@ def count_by_hand(emissions: Emissions, pair: int, jumps) -> tuple[np.ndarray, .
             else:
                 reachable = sum(jumps[MAX_JUMP + other - before] for other in range(num_sources))
                 probability *= jumps[MAX_JUMP + source - before] / reachable
-                steps.append(source - before)
+                steps.append((before, source - before))
         total += probability
         for target, (source, is_none) in enumerate(way):
             if is_none:
                 by_none[target] += probability
             else:
                 by_source[target, source] += probability
-        for step in steps:
+        for before, step in steps:
             counts[MAX_JUMP + step] += probability
-    return by_source / total, by_none / total, counts / total
+            # It could have gone to each word of this sentence.
+            for other in range(num_sources):
+                chances[MAX_JUMP + other - before] += probability
+    return by_source / total, by_none / total, counts / total, chances / total
 
 
 def test_a_hidden_markov_model(emissions: Emissions) -> None:
     jumps = np.random.default_rng(6).random(2 * MAX_JUMP + 1)
     found = find_by_order(emissions, jumps, NONE)
-    counts = np.zeros(2 * MAX_JUMP + 1)
+    counts, chances = np.zeros((2, 2 * MAX_JUMP + 1))
     for pair in range(2):
-        by_source, by_none, of_pair = count_by_hand(emissions, pair, jumps)
+        by_source, by_none, counts_of_pair, chances_of_pair = count_by_hand(emissions, pair, jumps)
         num_targets, num_sources = by_source.shape
         np.testing.assert_allclose(
             found.by_source[pair, :num_targets, :num_sources], by_source, rtol=1e-12
         )
         np.testing.assert_allclose(found.by_none[pair, :num_targets], by_none, rtol=1e-12)
-        counts += of_pair
+        counts += counts_of_pair
+        chances += chances_of_pair
     np.testing.assert_allclose(found.jumps, counts, atol=1e-12)
+    np.testing.assert_allclose(found.chances, chances, atol=1e-12)
     # Padding has none.
     assert not found.by_source[1, 3].any()
     assert found.by_none[1, 3] == 0.0

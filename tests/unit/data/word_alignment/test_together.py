@@ -6,8 +6,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from mtkit.data.word_alignment import WordAligner, align_together, train_aligner
+from mtkit.data.word_alignment import WordAligner, align_together, blocks, train_aligner
 from mtkit.data.word_alignment.blocks import number_pairs
+from mtkit.data.word_alignment.hidden_markov import MAX_JUMP
 from mtkit.data.word_alignment.learner import Known, Learner, begin_jumps
 
 Links = set[tuple[int, int]]
@@ -77,6 +78,28 @@ def test_more_pairs_than_memory_may_hold_are_aligned_in_groups(aligner: WordAlig
     assert found == [*first, *second]
 
 
+def make_pairs_of_any_length(count: int, seed: int) -> tuple[list[list[str]], list[list[str]]]:
+    """Returns pairs whose words come from few, so that much hangs on their order."""
+    random = Random(seed)
+    sources = [random.choices("abcdefgh", k=random.randint(1, 40)) for _ in range(count)]
+    targets = [
+        [word.upper() for word in source for _ in range(random.randint(0, 2))] or ["A"]
+        for source in sources
+    ]
+    return sources, targets
+
+
+@pytest.mark.parametrize("cells", [1, 900, 9_000])
+def test_links_do_not_depend_on_how_blocks_are_cut(
+    monkeypatch: pytest.MonkeyPatch, cells: int
+) -> None:
+    sources, targets = make_pairs_of_any_length(120, 6)
+    nothing = train_aligner([])
+    expected = align_together(nothing, sources, targets)
+    monkeypatch.setattr(blocks, "CELLS_AT_ONCE", cells)
+    assert align_together(nothing, sources, targets) == expected
+
+
 def test_blank_and_very_long_sides_have_no_links(aligner: WordAligner) -> None:
     sources, targets = [["s1", "s2"], [], ["s1"], ["s1"] * 500], [["t1", "t2"], ["t1"], [], ["t1"]]
     assert align_together(aligner, sources, targets) == [{(0, 0), (1, 1)}, set(), set(), set()]
@@ -86,14 +109,14 @@ def test_blank_and_very_long_sides_have_no_links(aligner: WordAligner) -> None:
 def test_a_word_is_aligned_by_the_counts_of_all_others() -> None:
     # "a" stands beside "x", and elsewhere beside "y".
     pairs = [(np.array([0]), np.array([0])), (np.array([0]), np.array([1]))]
-    words, blocks = number_pairs(pairs, 2, max_words=10)
+    words, of_pairs = number_pairs(pairs, 2, max_words=10)
 
     def know_nothing(num_words: int, num_given: int) -> Known:
         return Known(
             np.zeros(3), np.zeros(num_given), np.zeros(num_words), num_words, begin_jumps()
         )
 
-    learner = Learner(blocks, words, know_nothing(2, 1), know_nothing(1, 2), none=0.1)
+    learner = Learner(of_pairs, words, know_nothing(2, 1), know_nothing(1, 2), none=0.1)
     before, _ = learner.expect(0, by_order=False)
     # Of two words each has the probability of 1/2, with a counterpart or without.
     np.testing.assert_allclose(before.by_source, 0.9)
@@ -104,3 +127,35 @@ def test_a_word_is_aligned_by_the_counts_of_all_others() -> None:
     # word, and 0.001 are added: less its own 0.001 of 0.102.
     linked, unlinked = 0.9 * 2.5 / 5.81, 0.1 * 0.001 / 0.102
     np.testing.assert_allclose(after.by_source, linked / (linked + unlinked), rtol=1e-6)
+
+
+def test_weights_of_jumps_by_hand() -> None:
+    # Two words a side, any two as likely, each with a counterpart: one jump, from either word.
+    pairs = [(np.array([0, 1]), np.array([0, 1]))]
+    words, of_pairs = number_pairs(pairs, 2, max_words=10)
+    begun = begin_jumps()
+    nothing = Known(np.zeros(len(words.keys)), np.zeros(2), np.zeros(2), 2, begun)
+    learner = Learner(of_pairs, words, nothing, nothing, none=0.0)
+    learner.learn(by_words=0, by_order=1)
+    back, stay, ahead = begun[MAX_JUMP - 1 : MAX_JUMP + 2]
+    expected, chances = np.zeros((2, len(begun)))
+    expected[MAX_JUMP - 1] = 0.5 * back / (back + stay)
+    expected[MAX_JUMP] = 0.5 * stay / (back + stay) + 0.5 * stay / (stay + ahead)
+    expected[MAX_JUMP + 1] = 0.5 * ahead / (stay + ahead)
+    chances[MAX_JUMP - 1 : MAX_JUMP + 2] = 0.5, 1.0, 0.5
+    # The weights that it began with count for 200 chances of each jump.
+    weights = (expected + 200.0 * begun) / (chances + 200.0)
+    for side in (learner.forward, learner.backward):
+        np.testing.assert_allclose(side.jumps, weights / weights.sum(), rtol=1e-12)
+
+
+def test_probabilities_of_words_that_are_spelled_alike() -> None:
+    alike = blocks.Alike.find([["nation", "42", "w"]], [["nationen", "42", "w"]])
+    emissions = np.zeros((1, 3, 3))
+    # What is likelier already stays so.
+    emissions[0, 2, 2] = 0.5
+    alike.raise_to(emissions)
+    np.testing.assert_array_equal(emissions[0], np.diag([0.01, 0.1, 0.5]))
+    sides = np.zeros((1, 3, 3))
+    alike.turn().raise_to(sides)
+    np.testing.assert_array_equal(sides[0], np.diag([0.01, 0.1, 0.1]))

@@ -253,6 +253,44 @@ def test_a_compiled_network_finds_the_same(make_recipe, make_model, keys: dict) 
                 )
 
 
+@pytest.mark.parametrize("constraint", ["required", "forbidden", "prefix"])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"beam_size": 1},
+        {"beam_size": 1, "length_penalty": LengthPenalty(alpha=2.0)},
+        {"beam_size": 1, "min_length": 3, "alignments": True},
+        {"beam_size": 3, "n_best": 2},
+        {"beam_size": 3, "coverage_penalty": 0.3},
+        {"beam_size": 3, "no_repeat_ngram": 2},
+    ],
+    ids=lambda keys: "-".join(map(str, keys)),
+)
+def test_what_a_neighbour_must_contain_changes_nothing(
+    make_recipe, make_model, keys: dict, constraint: str
+) -> None:
+    if not can_multiply("fp32"):
+        pytest.skip("mtkit's kernels aren't compiled here")
+    settings = Inference(max_extra_tokens=12, precision="fp32", **keys)
+    phrase = (9, 7)
+    given = phrase if constraint == "prefix" else (phrase,)
+    other = replace(EncodedSource([12, 13, 14, 15, 16, EOS]), **{constraint: given})
+    sources = [*encoded(_SOURCES), other]
+    network = make_model(make_recipe())
+    with torch.no_grad():
+        # </s> is as likely as the token that the network likes best. So greedy search ends at once,
+        # and a beam of 1 may find an output that is longer and scores higher.
+        network.output_embedding.weight[EOS] = network.output_embedding.weight[46]
+    network.compile_products("fp32")
+    engine = TorchEngine(network, "cpu")
+    for source, ours in zip(sources, engine.search(sources, settings), strict=True):
+        (theirs,) = engine.search([source], settings)
+        for one, same in zip(ours, theirs, strict=True):
+            assert (one.token_ids, one.score) == (same.token_ids, same.score)
+            assert one.token_log_probabilities == same.token_log_probabilities
+            np.testing.assert_equal(one.alignment_weights, same.alignment_weights)
+
+
 @pytest.mark.parametrize("beam_size", [1, 3])
 @pytest.mark.parametrize(
     "head",

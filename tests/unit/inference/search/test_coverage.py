@@ -54,6 +54,22 @@ def test_a_source_of_padding_alone_costs_nothing(padding):
     assert found == pytest.approx([0.0, 0.5 * math.log(0.5)])
 
 
+def test_a_penalty_has_the_same_bits_whatever_the_padding():
+    generator = torch.Generator().manual_seed(5)
+    coverage = torch.rand(4, 3, 150, generator=generator)
+    lengths = torch.tensor([3, 13, 60, 149])
+    is_token = torch.arange(150) < lengths[:, None]
+    together = coverage_penalty(coverage, is_token, 0.3)
+    for row, length in enumerate(lengths.tolist()):
+        for width in range(length, 150):
+            alone = coverage_penalty(
+                coverage[row : row + 1, :, :width], is_token[row : row + 1, :width], 0.3
+            )
+            assert torch.equal(alone[0], together[row])
+        expected = 0.3 * coverage[row, :, :length].double().log().sum(-1)
+        torch.testing.assert_close(together[row].double(), expected, rtol=1e-6, atol=0.0)
+
+
 def test_ctranslate2s_attention_costs_the_same():
     generator = torch.Generator().manual_seed(3)
     steps = torch.rand(6, 9, generator=generator) ** 12

@@ -10,9 +10,12 @@ from mtkit.network.cpu.compiled import (
     CompiledLinear,
     can_multiply,
     choose_library,
+    describe_kernels,
     open_library,
 )
 from mtkit.network.cpu.compiled_translator import CompiledTranslator, can_compile, is_compiled
+from mtkit.network.cpu.integer_products import CompiledProduct
+from mtkit.network.cpu.quantized import QuantizedLinear
 from mtkit.recipe.model import Model
 
 needs_library = pytest.mark.skipif(
@@ -281,11 +284,24 @@ def test_products_are_those_of_pytorch(library: str, num_inputs: int, num_output
             torch.testing.assert_close(found.double(), rounded, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("largest", [3.6e-37, 1.1e-37, 9e-38])
+def test_tiny_rows_are_multiplied_in_8_bits(library: str, largest: float) -> None:
+    del library
+    # By hand: 127, -64 and 0 units times 127, 64 and 1.
+    rows = torch.tensor([[largest, -largest * 64 / 127, 0.0]])
+    with torch.no_grad():
+        found = QuantizedLinear(torch.tensor([[127.0, 64.0, 1.0]]), kind=CompiledProduct)(rows)
+    expected = torch.tensor([[(127 * 127 - 64 * 64) / 127 * largest]])
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=0.0)
+
+
 def test_without_a_library_there_are_no_compiled_products(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(compiled, "FOLDER", tmp_path)
     assert open_library("plain") is None
+    assert describe_kernels().startswith(f"none: {tmp_path}/plain.so is not compiled; install")
     (tmp_path / "plain.so").write_bytes(b"\x7fELF, but no library")
     assert open_library("plain") is None
+    assert "plain.so is for another system or version" in describe_kernels()
 
 
 @pytest.mark.parametrize("token", [-1, 41, 2**40])
@@ -316,6 +332,21 @@ def test_a_library_of_other_sources_is_not_loaded(monkeypatch, tmp_path) -> None
         (tmp_path / path.name).write_bytes(path.read_bytes())
     monkeypatch.setattr(compiled, "FOLDER", tmp_path)
     assert open_library("plain") is not None
+    fastest = describe_kernels()
+    assert fastest in KINDS
     header = tmp_path / "network.h"
     header.write_bytes(header.read_bytes() + b"// changed since\n")
     assert open_library("plain") is None
+    assert "plain.so is compiled from other sources" in describe_kernels()
+
+
+@needs_library
+def test_a_library_of_a_faster_kind_that_cannot_serve_is_reported(monkeypatch, tmp_path) -> None:
+    fastest = describe_kernels()
+    if fastest == "plain":
+        pytest.skip("this processor has no faster kind")
+    for path in compiled.FOLDER.iterdir():
+        if path.name != f"{fastest}.so":
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    monkeypatch.setattr(compiled, "FOLDER", tmp_path)
+    assert describe_kernels().startswith(f"plain: {tmp_path}/{fastest}.so is not compiled;")

@@ -88,6 +88,50 @@ def test_weights_have_a_scale_for_each_output() -> None:
     torch.testing.assert_close(scales, torch.tensor([0.01, 1.0, 2.0]))
 
 
+@pytest.mark.parametrize("wrong", [torch.nan, torch.inf, -torch.inf])
+def test_a_weight_that_is_not_finite_makes_its_output_nan(
+    kind: type[IntegerProduct], wrong: float
+) -> None:
+    weight = _draw(5, 24)
+    weight[3, 7] = wrong
+    with torch.no_grad():
+        found = QuantizedLinear(weight, kind=kind)(_draw(3, 24, seed=2))
+    assert found.isnan().tolist() == [[False, False, False, True, False]] * 3
+
+
+@pytest.mark.parametrize("wrong", [torch.nan, torch.inf, -torch.inf])
+def test_a_row_that_is_not_finite_makes_its_outputs_nan(
+    kind: type[IntegerProduct], wrong: float
+) -> None:
+    rows = _draw(3, 27)
+    rows[1, 7] = rows[2, 26] = wrong
+    with torch.no_grad():
+        found = QuantizedLinear(_draw(5, 27, seed=2), kind=kind)(rows)
+    assert found.isnan().tolist() == [[False] * 5, [True] * 5, [True] * 5]
+
+
+@pytest.mark.parametrize("largest", [1e-30, 1e-33, 3.6e-37, 1.1e-37, 9e-38, 1e-39])
+def test_tiny_rows_are_multiplied(kind: type[IntegerProduct], largest: float) -> None:
+    rows, weight = _draw(2, 40), _draw(16, 40, seed=2)
+    rows = rows / rows.abs().amax(1, keepdim=True) * largest
+    with torch.no_grad():
+        found = QuantizedLinear(weight, kind=kind)(rows).double()
+        enlarged = QuantizedLinear(weight, kind=kind)(rows.double().mul(2.0**110).float()).double()
+    # Below the least normal number floats hold fewer digits.
+    torch.testing.assert_close(
+        found * 2.0**110, enlarged, rtol=1e-4, atol=2e-3 * largest * 2.0**110
+    )
+
+
+@pytest.mark.parametrize("largest", [1e-36, 2e-43, 5e-44, 1e-45])
+def test_weights_below_the_least_normal_number_do_not_overflow(largest: float) -> None:
+    weight = torch.tensor([[largest, -largest / 2]])
+    integers, scales = quantize_rows(weight)
+    off = (scales.double() * integers - weight.double()).abs().max()
+    # Half a unit of the integers; a scale is rounded to a multiple of 2^-149, and 127 times that.
+    assert off <= largest / 127 * 0.51 + 127 * 2.0**-150
+
+
 @settings(max_examples=50, deadline=None)
 @given(
     st.integers(1, 70), st.integers(1, 40), st.integers(1, 20), st.integers(-20, 20), st.integers()

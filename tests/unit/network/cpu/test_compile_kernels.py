@@ -1,0 +1,83 @@
+"""When kernels are compiled again; the compiler here only notes what it was asked for."""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).parents[4] / "hatch_build.py"
+_COMPILER = """#!/bin/sh
+for argument; do
+  case "$argument" in
+    -DMTKIT_MADE_OF=*) eval "${argument#-D}" ;;
+  esac
+  output="$argument"
+done
+printf '%s\\0' "$MTKIT_MADE_OF" > "$output"
+echo "$output" >> "$0.log"
+"""
+
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32" or not SCRIPT.is_file(), reason="kernels aren't compiled here"
+)
+
+
+@pytest.fixture
+def hatch_build() -> ModuleType:
+    specification = importlib.util.spec_from_file_location("hatch_build", SCRIPT)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    script = tmp_path / "compiler"
+    script.write_text(_COMPILER)
+    script.chmod(0o700)
+    monkeypatch.setenv("CXX", str(script))
+    return script
+
+
+def count_compiled(hatch_build: ModuleType, compiler: Path, root: Path) -> int:
+    """Returns how many libraries `compile_kernels` compiles."""
+    log = Path(f"{compiler}.log")
+    log.unlink(missing_ok=True)
+    libraries = hatch_build.compile_kernels(root)
+    assert libraries
+    assert all(path.is_file() for path in libraries)
+    return len(log.read_text().splitlines()) if log.exists() else 0
+
+
+def test_a_source_of_any_date_is_compiled_again_where_it_has_changed(
+    hatch_build: ModuleType, compiler: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "root/mtkit/network/cpu/kernels"
+    folder.mkdir(parents=True)
+    source = folder / "kernels.cpp"
+    source.write_text("// before\n")
+    assert count_compiled(hatch_build, compiler, tmp_path / "root") > 0
+    assert count_compiled(hatch_build, compiler, tmp_path / "root") == 0
+    # As rsync -a and tar restore it: changed, and older than the library.
+    source.write_text("// after\n")
+    os.utime(source, (1e9, 1e9))
+    assert count_compiled(hatch_build, compiler, tmp_path / "root") > 0
+    # A newer date alone changes nothing.
+    os.utime(source, (4e9, 4e9))
+    assert count_compiled(hatch_build, compiler, tmp_path / "root") == 0
+
+
+def test_a_library_of_other_options_is_compiled_again(
+    hatch_build: ModuleType, compiler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "mtkit/network/cpu/kernels"
+    folder.mkdir(parents=True)
+    (folder / "kernels.cpp").write_text("// source\n")
+    assert count_compiled(hatch_build, compiler, tmp_path) > 0
+    monkeypatch.setattr(hatch_build, "_OPTIONS", ["-O2"])
+    assert count_compiled(hatch_build, compiler, tmp_path) > 0
