@@ -103,6 +103,30 @@ def _bomb() -> bytes:
 _TERMS = [{"source": "a", "target": f"b{number}", "forbidden": True} for number in range(1_000)]
 
 
+LONG = {
+    "four megabytes of objects",
+    "four megabytes of objects, with a key",
+    "four megabytes of escapes",
+    "a form of a thousand parts",
+    "lines in many texts",
+    "many lines",
+    "many sentences",
+    "YAML of aliases",
+    "a deep page",
+    "a page of entities",
+    "an archive that unpacks to too much",
+    "deep JSON",
+    "numbers without an end",
+    "a word without an end",
+    "marks without an end",
+    "marks of every kind",
+    "combining marks",
+    "prefixes",
+    "paragraphs",
+}
+"""Names of attacks that take more than a few seconds, or are much like others."""
+
+
 @cache
 def list_attacks() -> list[Attack]:
     """Returns all attacks."""
@@ -175,9 +199,7 @@ def list_attacks() -> list[Attack]:
             "many short pages",
             _times(
                 40,
-                _text("<p>a <b>c</b></p>" * 40, format="html", source="auto")
-                if False
-                else _json(
+                _json(
                     "/translate",
                     q="<p>a <b>c</b></p>" * 40,
                     format="html",
