@@ -16,6 +16,7 @@ from mtkit.pipeline.train import train
 from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import Recipe
 from mtkit.training.averaging.average import is_averaged, update_model, warn_if_worse
+from mtkit.training.averaging.record import ModelRecord
 from mtkit.training.launch import check_gpus, is_worker
 from mtkit.training.train import is_trained
 from mtkit.workspace import Workspace
@@ -75,6 +76,9 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
 
 def _show_use(recipe: Recipe, workspace: Workspace, options: Sequence[str]) -> None:
     """Prints where the model is, and what to do with it."""
+    record = ModelRecord.read(workspace)
+    if record.steps:
+        say(f"released: {record.describe_release()}")
     if recipe.objective == "masked-lm":
         say(f"the model is in {workspace.model}")
         return

@@ -218,7 +218,7 @@ def _list_selected(record: ModelRecord, saved: Sequence[Checkpoint]) -> list[Che
 
 
 def _report(record: ModelRecord, options: Sequence[str]) -> None:
-    """Prints how a mean compares with the best single checkpoint, and warns where it is worse."""
+    """Prints how a mean compares with the best single checkpoint; warns if a worse one is kept."""
     comparison = record.comparison
     if comparison is None:
         return
@@ -230,7 +230,7 @@ def _report(record: ModelRecord, options: Sequence[str]) -> None:
         command = shlex.join(["mtkit", "average", *options, "--select"])
         warn(f"{found}; to compare averages of other sizes and keep the best: {command}")
     else:
-        warn(f"{found}; model/ is that checkpoint (training.averaging.if_worse)")
+        say(f"{found}; model/ is that checkpoint (training.averaging.if_worse)")
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,26 @@ class ModelRecord(_Record):
         compared = self.comparison
         return compared is not None and compared.is_mean_worse and self.steps == compared.mean.steps
 
+    def describe_release(self) -> str:
+        """Returns what `model/` is, with its development score where that was compared."""
+        names = ", ".join(f"{step:,}" for step in self.steps)
+        if len(self.steps) == 1:
+            released = f"the checkpoint of step {names}"
+        else:
+            released = f"the average of {len(self.steps)} checkpoints (steps {names})"
+        found = self.comparison or self.selection
+        if found is None:
+            return released
+        known = found.candidates if isinstance(found, Selection) else [found.mean, found.single]
+        label = LABELS.get(found.metric, found.metric)
+        texts = [write_metric(found.metric, one.metrics[found.metric]) for one in known]
+        own = next(text for text, one in zip(texts, known, strict=True) if one.steps == self.steps)
+        if isinstance(found, Selection):
+            return f"{released}: development {label} {own}, the best of {len(known)} candidates"
+        is_mean = self.steps == found.mean.steps
+        rival = f"{texts[1]} for the best checkpoint" if is_mean else f"{texts[0]} for the average"
+        return f"{released}: development {label} {own}, against {rival}"
+
     def list_facts(self) -> dict[str, str]:
         """Returns the model card's facts on other candidates, by name."""
         if self.comparison is not None:

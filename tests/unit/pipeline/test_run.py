@@ -17,6 +17,7 @@ from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import load_recipe
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.training import distributed
+from mtkit.training.averaging.record import ModelRecord
 from mtkit.workspace import Workspace
 
 SENTENCES = [f"sentence {number}" for number in range(12)]
@@ -120,6 +121,17 @@ def test_the_end_shows_scores_five_sentences_and_how_to_go_on(
         "0", "2", "4", "7", "9"
     ]  # fmt: skip
     assert 'echo "..." | mtkit translate --recipe phrasebook-en-de' in captured.err
+
+
+@pytest.mark.usefixtures("stages")
+def test_the_end_says_what_was_released(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = ModelRecord(made_by="average", steps=[1500, 3000])
+    monkeypatch.setattr(ModelRecord, "read", lambda _: record)
+    run_all()
+    said = capsys.readouterr().err
+    assert "released: the average of 2 checkpoints (steps 1,500, 3,000)\n" in said
 
 
 def test_a_recipe_without_test_sets_ends_with_its_model(stages: Stages) -> None:
