@@ -18,7 +18,7 @@ from mtkit.recipe import Recipe
 from mtkit.training.averaging.average import is_averaged, update_model, warn_if_worse
 from mtkit.training.averaging.record import ModelRecord
 from mtkit.training.launch import check_gpus, is_worker
-from mtkit.training.train import is_trained
+from mtkit.training.train import is_trained, is_trained_without_checkpoints
 from mtkit.workspace import Workspace
 
 _NUM_SAMPLES = 5
@@ -52,6 +52,27 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
         say("prepare: up to date")
     else:
         prepare(recipe, workspace)
+    if is_trained_without_checkpoints(recipe, workspace):
+        say(f"train: already finished; without its checkpoints {workspace.model} stays as it is")
+    else:
+        code = _make_model(recipe, workspace, hardware, options)
+        if code:
+            return code
+    update_export(recipe, workspace, device=hardware.device)
+    if recipe.evaluation.test_sets:
+        scored = score(recipe, workspace, device=hardware.device)
+        rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]
+        show_table(rows, open_console())
+        for test_set in () if recipe.data.is_text else recipe.evaluation.test_sets:
+            _show_samples(TranslationFiles(workspace, test_set.name).read())
+    _show_use(recipe, workspace, options)
+    return 0
+
+
+def _make_model(
+    recipe: Recipe, workspace: Workspace, hardware: Hardware, options: Sequence[str]
+) -> int:
+    """Trains and averages what isn't up to date; returns an exit code."""
     if is_trained(recipe, workspace):
         say("train: already finished")
     else:
@@ -63,14 +84,6 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
         warn_if_worse(recipe, workspace, options=options)
     else:
         update_model(recipe, workspace, device=hardware.device, options=options)
-    update_export(recipe, workspace, device=hardware.device)
-    if recipe.evaluation.test_sets:
-        scored = score(recipe, workspace, device=hardware.device)
-        rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]
-        show_table(rows, open_console())
-        for test_set in () if recipe.data.is_text else recipe.evaluation.test_sets:
-            _show_samples(TranslationFiles(workspace, test_set.name).read())
-    _show_use(recipe, workspace, options)
     return 0
 
 

@@ -25,7 +25,12 @@ from mtkit.training.averaging.candidates import (
 from mtkit.training.averaging.comparison import compare, is_to_be_compared, read_comparison
 from mtkit.training.averaging.mean import mean_weights
 from mtkit.training.averaging.measuring import describe_development, measure_candidates
-from mtkit.training.averaging.record import MeanComparison, ModelRecord, Selection
+from mtkit.training.averaging.record import (
+    MeanComparison,
+    ModelRecord,
+    Selection,
+    TrainingRecord,
+)
 from mtkit.training.checkpoint import Checkpoint, list_steps
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.metrics import LABELS
@@ -275,6 +280,7 @@ class _Run:
             steps=list_steps(chosen),
             comparison=comparison,
             selection=selection,
+            training=TrainingRecord.of(self.saved[-1]),
         )
         save_model(self.recipe, self.workspace, self.data, chosen, weights, record=record)
         return record

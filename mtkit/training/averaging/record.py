@@ -1,10 +1,12 @@
 """The record of a run's model, in the manifest and on its card: its checkpoints, its rivals."""
 
 import math
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mtkit.model.digest import digest_model
+from mtkit.training.checkpoint import Checkpoint, TrainingState
 from mtkit.training.metrics import LABELS
 from mtkit.workspace import Workspace
 
@@ -81,6 +83,44 @@ class Selection(_Record):
     candidates: list[CandidateRecord]
 
 
+class TrainingRecord(_Record):
+    """The last checkpoint of the training that `model/` comes from, without its numbers.
+
+    Attributes:
+        state: The state of training.
+        is_scored: Whether the checkpoint has a development score.
+        data_digest: Digest of the data it was trained on.
+        recipe: The recipe it was trained with, as plain tables.
+    """
+
+    state: TrainingState
+    is_scored: bool
+    data_digest: str
+    recipe: dict[str, Any]
+
+    @classmethod
+    def of(cls, last: Checkpoint) -> "TrainingRecord":
+        """Returns the record of a run's last checkpoint."""
+        return cls(
+            state=last.state,
+            is_scored=last.score is not None,
+            data_digest=last.data_digest,
+            recipe=last.recipe,
+        )
+
+    def as_checkpoint(self, workspace: Workspace) -> Checkpoint:
+        """Returns the checkpoint, whose files may be gone."""
+        return Checkpoint(
+            folder=workspace.checkpoints / f"step-{self.state.step:08d}",
+            state=self.state,
+            score=0.0 if self.is_scored else None,
+            is_regular=True,
+            digests={},
+            data_digest=self.data_digest,
+            recipe=self.recipe,
+        )
+
+
 class ModelRecord(_Record):
     """The manifest's entry on `model/`.
 
@@ -89,6 +129,7 @@ class ModelRecord(_Record):
         steps: Those of the checkpoints that it is the mean of.
         comparison: The requested mean beside the best single checkpoint.
         selection: What was compared, where `select` chose it.
+        training: The training that it comes from; None where an earlier version made it.
         digest: Of its files; None where an earlier version made it.
     """
 
@@ -96,6 +137,7 @@ class ModelRecord(_Record):
     steps: list[int] = Field(default_factory=list)
     comparison: MeanComparison | None = None
     selection: Selection | None = None
+    training: TrainingRecord | None = None
     digest: str | None = None
 
     @classmethod

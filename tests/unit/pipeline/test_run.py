@@ -55,6 +55,7 @@ class Stages:
             "score": work("score", [SCORED]),
             "is_prepared": is_done("prepare"),
             "is_trained": is_done("train"),
+            "is_trained_without_checkpoints": is_done("model"),
             "is_averaged": is_done("average"),
         }
         for name, replacement in replacements.items():
@@ -87,6 +88,15 @@ def test_what_is_up_to_date_is_skipped_and_said(
     assert stages.done == ["average", "export", "score"]
     said = capsys.readouterr().err.splitlines()
     assert said[:2] == ["prepare: up to date", "train: already finished"]
+
+
+def test_a_finished_model_without_checkpoints_is_neither_trained_nor_averaged(
+    stages: Stages, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stages.up_to_date = {"prepare", "model"}
+    assert run_all() == 0
+    assert stages.done == ["export", "score"]
+    assert "train: already finished; without its checkpoints" in capsys.readouterr().err
 
 
 def test_a_mean_that_does_worse_is_told_of_whether_it_is_made_or_up_to_date(
