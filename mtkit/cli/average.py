@@ -49,14 +49,18 @@ def average(
     """Average several checkpoints into the run's model.
 
     Without an option, the recipe's training.averaging says which ones and how many. The average is
-    scored on the development set; training.averaging.if_worse says what happens if it scores worse
-    than a single checkpoint: a warning by default.
+    scored on the development set; where a single checkpoint scores better, that becomes the model,
+    or what training.averaging.if_worse says. With --last, --best or --spaced there is a warning.
     """
     options = {"--last": last, "--best": best, "--spaced": spaced, "--select": select or None}
     given = [name for name, value in options.items() if value is not None]
     if len(given) > 1:
         raise typer.BadParameter(f"{given[0]} and {given[1]} can't be combined")
     opened, place = open_run(recipe, workspace, overrides)
+    if given and opened.training.averaging.if_worse == "replace":
+        # What is named is what is made.
+        changes = [*(overrides or []), "training.averaging.if_worse=warn"]
+        opened, place = open_run(recipe, workspace, changes)
     from mtkit.training.averaging.average import average as average_checkpoints
     from mtkit.training.averaging.average import select as select_model
 

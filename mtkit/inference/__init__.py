@@ -13,6 +13,7 @@ masking.py          pieces of a line replaced by symbols, and put back
 terms.py            terms of a glossary: searched for where they are missing, and reported
 request_terms.py    which terms a line has: its request's, or the translator's glossary
 required_phrases.py text of a line that its output must contain, in target tokens
+copied_lines.py     lines without a letter or a digit, which are copied
 segment.py          cuts a line that is too long into parts, and joins their translations
 encode.py           a line in tokens, in parts where it is too long
 predict_text.py     a language model's probability of each line of a text

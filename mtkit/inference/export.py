@@ -22,8 +22,9 @@ from mtkit.inference.engine_comparison import (
     check_quality,
     compare_engines,
 )
-from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine, check_settings
+from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 from mtkit.inference.engines.engine import Engine
+from mtkit.inference.engines.features import check_features, list_uses
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.model.alignment_head import (
     ALIGNMENT_FILE,
@@ -119,7 +120,7 @@ def export(
     settings = settings.model_copy(update={"shortlist": None})
     check_translates(loaded.config, "export to CTranslate2")
     check_convertible(loaded.config.model)
-    check_settings(settings)
+    check_features("ctranslate2", list_uses(settings))
     marks = choose_marks(loaded)
     room = settings.max_source_tokens - len(marks.before) - len(marks.behind)
     chosen = _choose_lines(loaded.tokenizer, lines, references, room)

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mtkit.inference.align import UNALIGNED, LineAligner
+from mtkit.inference.copied_lines import copy_line, is_copied
 from mtkit.inference.encode import ContinuationEncoder, LineEncoder, SourceEncoder, limit_given
 from mtkit.inference.engines.engine import ConstrainingEngine, Engine
 from mtkit.inference.learned_aligner import LearnedAligner, warn_too_long
@@ -237,7 +238,18 @@ class LineTranslator:
         ]
         texts = [request.text for request in requests]
         terms = self._choose_terms(requests, numbers, settings)
+        for index, request in enumerate(requests):
+            if self._is_copied(request, terms[index]):
+                encoded[index] = []
+                warnings.pop(index, None)
         return list(map(EncodedLine, texts, encoded, numbers, limits, settings, terms)), warnings
+
+    def _is_copied(self, request: Request, terms: GlossaryTerms | None) -> bool:
+        """Returns whether a line's translation is a copy of the line."""
+        if not self._writes_translations or request.prefix or request.required:
+            return False
+        _, rest = self._tokenizer.split_tags(request.text.rstrip("\r\n"))
+        return is_copied(rest) and not (terms is not None and terms.locate(rest))
 
     def _choose_terms(
         self, requests: Sequence[Request], numbers: Sequence[int], settings: Sequence[Inference]
@@ -273,7 +285,13 @@ class LineTranslator:
         return Translation(candidates, was_split=len(line.parts) > 1, warnings=tuple(warnings))
 
     def _answer_without_search(self, line: EncodedLine, warning: LineWarning | None) -> Translation:
-        """Returns the answer to a line without tokens, or to a sentence too long for a parser."""
+        """Returns the answer to a line that isn't searched.
+
+        It has no tokens, its translation is a copy, or it is too long for a parser.
+        """
+        tags, rest = self._tokenizer.split_tags(line.text.rstrip("\r\n"))
+        if self._writes_translations and is_copied(rest):
+            return copy_line(rest, num_before=len(tags), alignments=line.settings.alignments)
         if line.settings.alignments:
             return replace(BLANK, candidates=UNALIGNED)
         if self._parser is None or not line.text.strip():

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
+from mtkit.inference.engines.features import FeatureUse, check_features, list_uses
 from mtkit.inference.learned_aligner import LearnedAligner
 from mtkit.inference.line_translator import LineTranslator
 from mtkit.inference.paragraphs import ParagraphTranslator
@@ -98,8 +100,8 @@ def open_translator(
         languages = TranslatorLanguages.of(
             tokenizer.languages, config.source_language, config.target_language
         ).with_default(source_language, target_language)
-        if settings.glossary is not None:
-            _check_glossary(opened[0], settings.glossary, found)
+        for note in check_features(found, _list_uses(opened[0], settings)):
+            warn(note)
         # Before the model, which may take long.
         translates = config.objective != "causal-lm" and config.linearization is None
         terms = _open_terms(settings, tokenizer, translates=translates)
@@ -200,20 +202,20 @@ def _open_engine(
             return open_ctranslate2_engine(folders, device)
 
 
-def _check_glossary(opened: OpenedFolder, glossary: Glossary, engine: EngineName) -> None:
-    """Checks that a model's outputs can be made to contain terms.
+def _list_uses(opened: OpenedFolder, settings: Inference) -> list[FeatureUse]:
+    """Returns what translating with a model and these settings needs of an engine.
 
     Raises:
-        MtkitError: They can't.
+        MtkitError: The model's outputs can't be made to contain terms.
     """
+    is_parser = opened.config.linearization is not None
+    if settings.glossary is None:
+        return list_uses(settings, is_parser=is_parser)
     check_translates(opened.config, "inference.glossary")
-    if opened.config.linearization is not None:
+    if is_parser:
         raise MtkitError("inference.glossary is for translators, not for parsers", "remove it")
-    if engine == "ctranslate2" and choose_way(glossary, opened.tokenizer) != "annotation":
-        raise MtkitError(
-            "inference.glossary: CTranslate2 can't search for outputs that contain given terms",
-            'use engine = "torch" with the original model',
-        )
+    way = choose_way(settings.glossary, opened.tokenizer)
+    return list_uses(settings, constrains_terms=way != "annotation")
 
 
 def _open_terms(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtkit.errors import MtkitError
-from mtkit.inference.engines.ctranslate2_engine import check_settings
+from mtkit.inference.engines.features import list_missing, list_uses
 from mtkit.inference.terms import choose_way
 from mtkit.model.config import (
     CONFIG_FILE,
@@ -24,7 +24,7 @@ from mtkit.model.exporters.ctranslate2_files import (
 )
 from mtkit.model.exporters.ctranslate2_library import find_device, load_library
 from mtkit.model.exporters.ctranslate2_names import check_convertible
-from mtkit.recipe.inference import Inference
+from mtkit.recipe.inference import Glossary, Inference
 from mtkit.recipe.precision import MIN_WIDTH_IN_BFLOAT16
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
@@ -53,20 +53,26 @@ class ChosenEngine:
 
 
 def choose_engine(
-    recipe: "Recipe", workspace: Workspace, device: str = "auto", *, input_bytes: int | None = None
+    recipe: "Recipe",
+    workspace: Workspace,
+    device: str = "auto",
+    *,
+    input_bytes: int | None = None,
+    answers_requests: bool = False,
 ) -> ChosenEngine:
     """Returns what translates with a run's model: as the recipe says, or for `auto` the quickest.
 
     On a CPU that is CTranslate2 where it is installed, the run's model was exported for it and it
-    can do what the settings ask for; but our engine where that computes in bf16 and the export not
-    in integers, and for so much text that its compiled passes make up for PyTorch's later start. An
-    export of another model is never taken by `auto`.
+    has every feature that is asked for, or that a request may ask for; but our engine where that
+    computes in bf16 and the export not in integers, and for so much text that its compiled passes
+    make up for PyTorch's later start. An export of another model is never taken by `auto`.
 
     Args:
         recipe: Whose decoding settings apply.
         workspace: The run.
         device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
         input_bytes: How much text there is to translate, where that is known.
+        answers_requests: Whether requests may bring terms of their own, as a server's do.
 
     Raises:
         MtkitError: Nothing was exported, and CTranslate2 is asked for by name.
@@ -82,11 +88,15 @@ def choose_engine(
     if settings.engine == "torch" or not (workspace.export / ENGINE_FOLDER).is_dir():
         return ChosenEngine(workspace.model, ours)
     try:
-        config = read_config(workspace.model)
-        check_gains(config, settings, read_quantization(workspace), device)
-        _check_glossary(workspace, settings)
+        check_gains(
+            workspace.model,
+            settings,
+            read_quantization(workspace),
+            device,
+            answers_requests=answers_requests,
+        )
         _check_up_to_date(workspace, settings)
-        _check_short(config, input_bytes)
+        _check_short(read_config(workspace.model), input_bytes)
     except MtkitError as error:
         reason = "; ".join(filter(None, (f"engine: torch, since {error.message}", error.hint)))
         return ChosenEngine(workspace.model, ours, reason)
@@ -110,24 +120,37 @@ def with_length_ratio(settings: Inference, folder: Path) -> Inference:
     return settings.model_copy(update={"flags": flags})
 
 
-def check_gains(config: ModelConfig, settings: Inference, quantization: str, device: str) -> None:
+def check_gains(
+    folder: Path,
+    settings: Inference,
+    quantization: str,
+    device: str,
+    *,
+    answers_requests: bool = False,
+) -> None:
     """Checks that `auto` takes CTranslate2 for a model with these settings, on this machine.
 
     Args:
-        config: The model's.
+        folder: The model's.
         settings: Decoding settings.
         quantization: The number type of the export.
         device: `cpu`, `cuda`, or `auto`.
+        answers_requests: Whether requests may bring terms of their own, as a server's do.
 
     Raises:
-        MtkitError: It doesn't: CTranslate2 isn't installed, can't run the model, can't do what the
+        MtkitError: It doesn't: CTranslate2 isn't installed, can't run the model, lacks what the
             settings ask for, or is slower.
     """
+    config = read_config(folder)
     check_translates(config, "CTranslate2")
     check_convertible(config.model)
-    check_settings(settings)
-    if config.linearization is not None:
-        raise MtkitError("CTranslate2 gives a parser no attention to align words by")
+    uses = list_uses(
+        settings,
+        constrains_terms=_constrains_terms(folder, settings, answers_requests=answers_requests),
+        is_parser=config.linearization is not None,
+    )
+    for use in list_missing("ctranslate2", uses):
+        raise MtkitError(use.describe())
     if settings.precision != "auto":
         raise MtkitError(f'inference.precision = "{settings.precision}" is an arithmetic of torch')
     if settings.coverage_penalty:
@@ -174,17 +197,12 @@ def find_export_fault(workspace: Workspace) -> MtkitError | None:
     )
 
 
-def _check_glossary(workspace: Workspace, settings: Inference) -> None:
-    """Checks that a run's model reads the terms of a glossary: CTranslate2 can't search for them.
-
-    Raises:
-        MtkitError: It doesn't.
-    """
-    if settings.glossary is None:
-        return
-    tokenizer = SubwordTokenizer.load(workspace.model)
-    if choose_way(settings.glossary, tokenizer) != "annotation":
-        raise MtkitError("CTranslate2 can't search for outputs that contain given terms")
+def _constrains_terms(folder: Path, settings: Inference, *, answers_requests: bool) -> bool:
+    """Checks whether the search may be for outputs that contain terms, which not all engines do."""
+    if settings.glossary is None and not answers_requests:
+        return False
+    way = choose_way(settings.glossary or Glossary(), SubwordTokenizer.load(folder))
+    return way != "annotation"
 
 
 def _check_up_to_date(workspace: Workspace, settings: Inference) -> None:

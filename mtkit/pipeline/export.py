@@ -15,7 +15,7 @@ from mtkit.inference.export import export as export_for_ctranslate2
 from mtkit.inference.export_argos import export_argos
 from mtkit.inference.export_transformers import export_transformers
 from mtkit.model.card import find_licence
-from mtkit.model.config import ModelConfig, open_model_folder, read_config
+from mtkit.model.config import ModelConfig, open_model_folder
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
 from mtkit.model.importers.licence import Licence
 from mtkit.pipeline.engine_choice import check_gains, find_export_fault, read_quantization
@@ -203,7 +203,7 @@ def update_export(recipe: Recipe, workspace: Workspace, *, device: str) -> None:
         return
     quantization = "int8" if settings.allow_int8 else "float32"
     try:
-        check_gains(read_config(workspace.model), settings, quantization, device)
+        check_gains(workspace.model, settings, quantization, device)
     except MtkitError:
         return
     try:

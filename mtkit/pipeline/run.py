@@ -16,8 +16,9 @@ from mtkit.pipeline.train import train
 from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import Recipe
 from mtkit.training.averaging.average import is_averaged, update_model, warn_if_worse
+from mtkit.training.averaging.record import ModelRecord
 from mtkit.training.launch import check_gpus, is_worker
-from mtkit.training.train import is_trained
+from mtkit.training.train import is_trained, is_trained_without_checkpoints
 from mtkit.workspace import Workspace
 
 _NUM_SAMPLES = 5
@@ -51,17 +52,12 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
         say("prepare: up to date")
     else:
         prepare(recipe, workspace)
-    if is_trained(recipe, workspace):
-        say("train: already finished")
+    if is_trained_without_checkpoints(recipe, workspace):
+        say(f"train: already finished; without its checkpoints {workspace.model} stays as it is")
     else:
-        code = train(recipe, workspace, hardware=hardware, options=options, command="run")
+        code = _make_model(recipe, workspace, hardware, options)
         if code:
             return code
-    if is_averaged(recipe, workspace):
-        say("average: up to date")
-        warn_if_worse(recipe, workspace, options=options)
-    else:
-        update_model(recipe, workspace, device=hardware.device, options=options)
     update_export(recipe, workspace, device=hardware.device)
     if recipe.evaluation.test_sets:
         scored = score(recipe, workspace, device=hardware.device)
@@ -73,8 +69,29 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
     return 0
 
 
+def _make_model(
+    recipe: Recipe, workspace: Workspace, hardware: Hardware, options: Sequence[str]
+) -> int:
+    """Trains and averages what isn't up to date; returns an exit code."""
+    if is_trained(recipe, workspace):
+        say("train: already finished")
+    else:
+        code = train(recipe, workspace, hardware=hardware, options=options, command="run")
+        if code:
+            return code
+    if is_averaged(recipe, workspace):
+        say("average: up to date")
+        warn_if_worse(recipe, workspace, options=options)
+    else:
+        update_model(recipe, workspace, device=hardware.device, options=options)
+    return 0
+
+
 def _show_use(recipe: Recipe, workspace: Workspace, options: Sequence[str]) -> None:
     """Prints where the model is, and what to do with it."""
+    record = ModelRecord.read(workspace)
+    if record.steps:
+        say(f"released: {record.describe_release()}")
     if recipe.objective == "masked-lm":
         say(f"the model is in {workspace.model}")
         return

@@ -104,7 +104,9 @@ def score_files(
             sources=None if source is None else list(read_lines(source)),
             origins=read_origins(scoring.settings),
         )
-    return score_systems(read_systems(hypotheses), text, scoring.settings, language)
+    num_trees = len(text.references[0]) if scoring.settings.is_of_trees else None
+    systems = read_systems(hypotheses, num_trees=num_trees)
+    return score_systems(systems, text, scoring.settings, language)
 
 
 def score_systems(
@@ -152,8 +154,12 @@ def split_pair(test_set: str, languages: tuple[str, str]) -> tuple[str, tuple[st
     return name, found
 
 
-def read_systems(files: Sequence[Path]) -> dict[str, list[str]]:
+def read_systems(files: Sequence[Path], *, num_trees: int | None = None) -> dict[str, list[str]]:
     """Returns each file's lines by its system's name.
+
+    Args:
+        files: A translation a line; or trees, which may have a treebank's layout.
+        num_trees: How many trees there are; None for text.
 
     Raises:
         MtkitError: A file that can't be read, or one that is given twice.
@@ -162,7 +168,21 @@ def read_systems(files: Sequence[Path]) -> dict[str, list[str]]:
         if file.resolve() in map(Path.resolve, files[:index]):
             raise MtkitError(f"--hypothesis {file} is given twice", "give each system's file once")
     names = name_systems(files) if len(files) > 1 else [as_text(file) for file in files]
-    return {name: _read_verbatim(file) for name, file in zip(names, files, strict=True)}
+    systems = {name: _read_verbatim(file) for name, file in zip(names, files, strict=True)}
+    if num_trees is not None:
+        for name, file in zip(names, files, strict=True):
+            # A line without a tree is a sentence without one, so that lines count where they may.
+            if len(systems[name]) != num_trees:
+                systems[name] = _read_trees_if_valid(file) or systems[name]
+    return systems
+
+
+def _read_trees_if_valid(file: Path) -> list[str]:
+    """Returns the trees of a treebank; none where it isn't one."""
+    try:
+        return _read_trees(file)
+    except MtkitError:
+        return []
 
 
 def _read_verbatim(file: Path) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mtkit.console import say
 from mtkit.errors import MtkitError
 from mtkit.pipeline.engine_choice import choose_engine, with_length_ratio
 from mtkit.recipe.inference import Inference
@@ -26,7 +27,9 @@ def list_run(recipe: "Recipe", workspace: "Workspace", device: str) -> tuple[lis
     Raises:
         MtkitError: There is no model.
     """
-    choice = choose_engine(recipe, workspace, device)
+    choice = choose_engine(recipe, workspace, device, answers_requests=True)
+    if choice.reason:
+        say(choice.reason)
     return [choice.folder], choice.settings
 
 

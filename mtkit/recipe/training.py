@@ -140,10 +140,10 @@ class Averaging(Section):
     evenly by step among all that were kept."""
     num_checkpoints: Count = 5
     """How many; `mtkit average --select` compares averages of this number and of others."""
-    if_worse: Literal["warn", "replace", "ignore"] = "warn"
+    if_worse: Literal["warn", "replace", "ignore"] = "replace"
     """What to do if the average scores worse on the development set than one of the kept
-    checkpoints: `warn`; `replace` the average by that checkpoint; `ignore`, which skips scoring the
-    average and so saves the time of one validation."""
+    checkpoints: `replace` the average by that checkpoint; `warn`, and release the average;
+    `ignore`, which skips scoring the average and so saves the time of one validation."""
 
 
 class MovingAverage(Section):

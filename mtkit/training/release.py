@@ -15,7 +15,7 @@ from mtkit.model.weights import read_weights
 from mtkit.recipe import Recipe
 from mtkit.text.shortlist import Shortlist
 from mtkit.training.alignment_choice import find_alignment_head
-from mtkit.training.averaging.record import ModelRecord
+from mtkit.training.averaging.record import ModelRecord, TrainingRecord
 from mtkit.training.checkpoint import (
     Checkpoint,
     TrainingState,
@@ -146,7 +146,8 @@ def release(
     Raises:
         MtkitError: The best checkpoint is damaged.
     """
-    best = choose_best(CheckpointFolder(workspace.checkpoints).list(), 1)
+    saved = CheckpointFolder(workspace.checkpoints).list()
+    best = choose_best(saved, 1)
     if best:
         config = ModelConfig.of(recipe, data.tokenizer, data.labels)
         best[0].check(config.list_shapes().values())
@@ -156,7 +157,9 @@ def release(
             data,
             best,
             read_weights(best[0].weights_file),
-            record=ModelRecord(made_by="train", steps=list_steps(best)),
+            record=ModelRecord(
+                made_by="train", steps=list_steps(best), training=TrainingRecord.of(saved[-1])
+            ),
             remark=", the best on the development set",
         )
     show_summary(

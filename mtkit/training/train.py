@@ -12,11 +12,13 @@ from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.folders import at_work_alone
+from mtkit.model.digest import digest_model
 from mtkit.network import Network
 from mtkit.network.device import limit_kernel_cache, limit_threads
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.recipe.precision import Precision
 from mtkit.recipe.tables import relative_to_root
+from mtkit.training.averaging.record import ModelRecord
 from mtkit.training.build import build_learner, build_objective, open_metrics
 from mtkit.training.checkpoint import Checkpoint, TrainingState
 from mtkit.training.checkpoint_folder import CheckpointFolder
@@ -27,7 +29,7 @@ from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer, is_finished, restore_everywhere
 from mtkit.training.plan import plan_batches
 from mtkit.training.progress import ProgressView
-from mtkit.training.release import is_released, release
+from mtkit.training.release import has_wanted_form, is_released, release
 from mtkit.training.same_run import check_same_run, check_unchanged, list_changes
 from mtkit.training.summary import describe_resumed, show_beginning
 from mtkit.workspace import Workspace
@@ -172,6 +174,31 @@ def is_trained(recipe: Recipe, workspace: Workspace) -> bool:
     """Checks that the workspace holds a finished training of this recipe."""
     saved = CheckpointFolder(workspace.checkpoints).list()
     return bool(saved) and _is_done(recipe, open_prepared(recipe, workspace).digest, saved)
+
+
+def is_trained_without_checkpoints(recipe: Recipe, workspace: Workspace) -> bool:
+    """Checks that `model/` is of a finished training of this recipe whose checkpoints are gone.
+
+    Raises:
+        MtkitError: The checkpoints are gone, and the model's training isn't known.
+    """
+    if any(workspace.checkpoints.glob("*step-*")) or not has_wanted_form(recipe, workspace):
+        return False
+    record = ModelRecord.read(workspace)
+    if record.training is None:
+        raise MtkitError(
+            f"{workspace.model} has no checkpoints beside it, and an earlier version of mtkit made "
+            "it, which didn't record its training",
+            "to train again, remove the model first; to use it, run `mtkit translate`",
+        )
+    if record.digest != digest_model(workspace.model):
+        return False
+    last = record.training.as_checkpoint(workspace)
+    try:
+        return _is_done(recipe, open_prepared(recipe, workspace).digest, [last])
+    except MtkitError as error:
+        say(f"training starts from step 0: {error.message}")
+        return False
 
 
 def _is_done(recipe: Recipe, data_digest: str, saved: list[Checkpoint]) -> bool:

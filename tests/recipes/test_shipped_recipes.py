@@ -120,6 +120,24 @@ def test_wmt14_is_the_papers(
     assert (inference.length_penalty.kind, inference.length_penalty.alpha) == ("gnmt", 0.6)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "iwslt14-de-en",
+        "multi30k-en-de-paper",
+        "wmt14-en-de-base",
+        "wmt14-en-de-big",
+        "wmt14-en-de-deep",
+        "wmt14-en-fr-base",
+        "wmt14-en-fr-big",
+        "wsj-parsing",
+        "wsj-parsing-semi",
+    ],
+)
+def test_recipes_of_papers_release_the_mean_that_the_paper_names(name: str) -> None:
+    assert load_recipe(name).training.averaging.if_worse == "warn"
+
+
 @pytest.mark.parametrize("direction", ["en-de", "en-fr"])
 def test_wmt14_reads_the_hubs_splits(direction: str) -> None:
     # newstest2013 is the validation split of wmt/wmt14, newstest2014 its test split.

@@ -5,6 +5,7 @@ blocks.py       what a corpus is cut into for other processes, and text decoded 
 lines.py        lines out of a text file, compressed or not
 files.py        two text files, aligned by line
 pharaoh.py      word alignments beside them
+broken_lines.py  lines that can't be read, reported together
 columns.py      which columns hold the two sides, and what is said where there are none
 tsv.py          tab-separated text
 json_lines.py   an object a line

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtkit.data.sources.blocks import Block, Decoded, ReadSettings, as_one_line
+from mtkit.data.sources.broken_lines import parse_lines
 from mtkit.data.sources.columns import TRANSLATION, Columns
 from mtkit.data.sources.lines import (
     LineReader,
@@ -49,11 +50,16 @@ class JsonOrigin:
         )
         sources: list[str] = []
         targets: list[str] = []
-        for number, line in enumerate(lines, start=self.first_line):
-            pair = self._read(line, f"{self.name}:{number}")
+        pairs = parse_lines(
+            lines,
+            self.first_line,
+            lambda line, number: self._read(line, f"{self.name}:{number}"),
+        )
+        for index, line in enumerate(lines):
+            pair = pairs[index]
             if has_surrogate(line, pair):
                 if not drop_invalid:
-                    raise surrogate_fault(f"{self.name}:{number}")
+                    raise surrogate_fault(f"{self.name}:{self.first_line + index}")
                 pair = list(map(replace_surrogates, pair))
                 num_invalid += 1
             sources.append(as_one_line(pair[0]))

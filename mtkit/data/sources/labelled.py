@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mtkit.data.sources.blocks import ReadSettings, as_one_line
+from mtkit.data.sources.broken_lines import parse_lines
 from mtkit.data.sources.columns import list_names
 from mtkit.data.sources.json_lines import has_surrogate, kind_of, parse_object, surrogate_fault
 from mtkit.data.sources.lines import (
@@ -82,10 +83,13 @@ def _choose_parser(
     """Returns what finds the columns of lines, given the number of the first of them."""
     if corpus.format == "json-lines":
         keys = list(map(str, corpus.columns))
-        return lambda lines, first_line: [
-            _read_object(line, keys, f"{reader.name}:{number}")
-            for number, line in enumerate(lines, start=first_line)
-        ]
+        return lambda lines, first_line: list(
+            parse_lines(
+                lines,
+                first_line,
+                lambda line, number: _read_object(line, keys, f"{reader.name}:{number}"),
+            )
+        )
     example = "text_column = 1, label_column = 2"
     places = find_places(corpus.columns, reader, corpus.path, example=example)
     if len(set(places)) != len(places):

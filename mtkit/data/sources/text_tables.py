@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtkit.data.sources.blocks import BYTES_PER_BLOCK, ReadSettings
+from mtkit.data.sources.broken_lines import parse_lines
 from mtkit.data.sources.columns import list_names
 from mtkit.data.sources.json_lines import (
     has_surrogate,
@@ -73,11 +74,14 @@ class JsonColumns:
         texts: list[str] = []
         names: list[str] = []
         num_invalid = 0
-        for number, line in enumerate(lines, start=first_line):
-            text, document = self._read_line(line, f"{name}:{number}")
+        rows = parse_lines(
+            lines, first_line, lambda line, number: self._read_line(line, f"{name}:{number}")
+        )
+        for index, line in enumerate(lines):
+            text, document = rows[index]
             if has_surrogate(line, (text, document)):
                 if not drop_invalid:
-                    raise surrogate_fault(f"{name}:{number}")
+                    raise surrogate_fault(f"{name}:{first_line + index}")
                 text, document = replace_surrogates(text), replace_surrogates(document)
                 num_invalid += 1
             texts.append(text)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mtkit.console import warn
 from mtkit.data.sources.blocks import Block, Decoded, ReadSettings
+from mtkit.data.sources.broken_lines import check_lines
 from mtkit.data.sources.columns import list_names
 from mtkit.data.sources.lines import (
     LineReader,
@@ -65,18 +66,22 @@ def split_columns(
         example: Keys that name columns by number, for a message.
 
     Raises:
-        MtkitError: A line has too few columns.
+        MtkitError: Lines have too few columns.
     """
     rows = [line.split("\t", last + 1) for line in lines]
+    faults: list[tuple[int, MtkitError]] = []
     for index, row in enumerate(rows):
         if len(row) <= last:
             if lines[index].strip():
-                raise MtkitError(
-                    f"{name}:{first_line + index}: {plural(len(row), 'tab-separated column')}, but "
+                number = first_line + index
+                fault = MtkitError(
+                    f"{name}:{number}: {plural(len(row), 'tab-separated column')}, but "
                     f"column {last + 1} is needed",
                     f"fix the line; or, if the text is in other columns, set them: {example}",
                 )
+                faults.append((number, fault))
             rows[index] = [""] * (last + 1)
+    check_lines(faults, len(lines))
     return rows
 
 
@@ -104,7 +109,7 @@ def read_tsv_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iterator
 def _warn_of_names(block: Block, name: str, reading: ReadSettings) -> None:
     """Warns where a first line that is read as text names the two languages."""
     start = block.source.split(b"\n", 1)[0]
-    names = start.decode(errors="replace").strip().lower().split("\t")
+    names = start.decode("utf-8-sig", errors="replace").strip().lower().split("\t")
     languages = [language.lower() for language in reading.languages]
     if sorted(names) == sorted(languages):
         warn(

@@ -1,6 +1,7 @@
 """Engines that run the network; translate.py opens the one in the settings.
 
 engine.py              the interface of an engine
+features.py            what a translation may need of an engine, and which engine has it
 torch_engine.py        PyTorch, on a CPU or one GPU
 run_search.py          which search settings ask for, and what outputs must be
 torch_aligner.py       attention that alignments are read from, by PyTorch

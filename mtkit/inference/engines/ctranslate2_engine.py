@@ -13,6 +13,7 @@ from mtkit.inference.batching import make_shards
 from mtkit.inference.engines.aligning import fill_rows, list_aligned_inputs
 from mtkit.inference.engines.ctranslate2_search import CTranslate2Search
 from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.engines.features import check_features, list_uses
 from mtkit.inference.translation import Hypothesis
 from mtkit.model.alignment_head import AlignmentHead, default_head, read_alignment_head
 from mtkit.model.config import read_config
@@ -108,7 +109,7 @@ class CTranslate2Engine:
         self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
         """Returns each source's `n_best` hypotheses, best first, or as many as were found."""
-        check_settings(settings)
+        check_features("ctranslate2", list_uses(settings))
         if any(source.required or source.forbidden for source in sources):
             raise MtkitError(
                 "CTranslate2 can't search for outputs that contain given terms",
@@ -252,36 +253,6 @@ def open_ctranslate2_engine(folders: Sequence[Path], device: str) -> CTranslate2
     is_default = head == default_head(config.model)
     chosen = None if is_default else head
     return CTranslate2Engine(folder / ENGINE_FOLDER, device, alignment_head=chosen)
-
-
-def check_settings(settings: Inference) -> None:
-    """Checks that this engine supports these settings.
-
-    Raises:
-        MtkitError: It doesn't.
-    """
-    if settings.fusion is not None:
-        raise MtkitError(
-            "inference.fusion: CTranslate2 searches with a translator alone",
-            'use engine = "torch" on the model that was exported',
-        )
-    if settings.shortlist is not None:
-        raise MtkitError(
-            "inference.shortlist: CTranslate2 takes the lists of a whole batch together, so a "
-            "line's translation would depend on the lines beside it",
-            "use engine = \"torch\" with the original model, or --set '~inference.shortlist'",
-        )
-    if settings.glossary is not None and settings.glossary.way in ("constraints", "both"):
-        raise MtkitError(
-            "inference.glossary: CTranslate2 can't search for outputs that contain given terms",
-            'use engine = "torch" with the original model',
-        )
-    if settings.sampling is not None:
-        raise MtkitError(
-            "inference.sampling: CTranslate2 has one seed for the whole process, so a line's "
-            "samples would depend on the lines before it",
-            'use engine = "torch" with the original model',
-        )
 
 
 def _name(tokens: Sequence[int], names: Sequence[str]) -> list[str]:

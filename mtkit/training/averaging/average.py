@@ -25,7 +25,12 @@ from mtkit.training.averaging.candidates import (
 from mtkit.training.averaging.comparison import compare, is_to_be_compared, read_comparison
 from mtkit.training.averaging.mean import mean_weights
 from mtkit.training.averaging.measuring import describe_development, measure_candidates
-from mtkit.training.averaging.record import MeanComparison, ModelRecord, Selection
+from mtkit.training.averaging.record import (
+    MeanComparison,
+    ModelRecord,
+    Selection,
+    TrainingRecord,
+)
 from mtkit.training.checkpoint import Checkpoint, list_steps
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.metrics import LABELS
@@ -218,7 +223,7 @@ def _list_selected(record: ModelRecord, saved: Sequence[Checkpoint]) -> list[Che
 
 
 def _report(record: ModelRecord, options: Sequence[str]) -> None:
-    """Prints how a mean compares with the best single checkpoint, and warns where it is worse."""
+    """Prints how a mean compares with the best single checkpoint; warns if a worse one is kept."""
     comparison = record.comparison
     if comparison is None:
         return
@@ -230,7 +235,7 @@ def _report(record: ModelRecord, options: Sequence[str]) -> None:
         command = shlex.join(["mtkit", "average", *options, "--select"])
         warn(f"{found}; to compare averages of other sizes and keep the best: {command}")
     else:
-        warn(f"{found}; model/ is that checkpoint (training.averaging.if_worse)")
+        say(f"{found}; model/ is that checkpoint (training.averaging.if_worse)")
 
 
 @dataclass(frozen=True)
@@ -275,6 +280,7 @@ class _Run:
             steps=list_steps(chosen),
             comparison=comparison,
             selection=selection,
+            training=TrainingRecord.of(self.saved[-1]),
         )
         save_model(self.recipe, self.workspace, self.data, chosen, weights, record=record)
         return record

@@ -1,10 +1,12 @@
 """The record of a run's model, in the manifest and on its card: its checkpoints, its rivals."""
 
 import math
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mtkit.model.digest import digest_model
+from mtkit.training.checkpoint import Checkpoint, TrainingState
 from mtkit.training.metrics import LABELS
 from mtkit.workspace import Workspace
 
@@ -81,6 +83,44 @@ class Selection(_Record):
     candidates: list[CandidateRecord]
 
 
+class TrainingRecord(_Record):
+    """The last checkpoint of the training that `model/` comes from, without its numbers.
+
+    Attributes:
+        state: The state of training.
+        is_scored: Whether the checkpoint has a development score.
+        data_digest: Digest of the data it was trained on.
+        recipe: The recipe it was trained with, as plain tables.
+    """
+
+    state: TrainingState
+    is_scored: bool
+    data_digest: str
+    recipe: dict[str, Any]
+
+    @classmethod
+    def of(cls, last: Checkpoint) -> "TrainingRecord":
+        """Returns the record of a run's last checkpoint."""
+        return cls(
+            state=last.state,
+            is_scored=last.score is not None,
+            data_digest=last.data_digest,
+            recipe=last.recipe,
+        )
+
+    def as_checkpoint(self, workspace: Workspace) -> Checkpoint:
+        """Returns the checkpoint, whose files may be gone."""
+        return Checkpoint(
+            folder=workspace.checkpoints / f"step-{self.state.step:08d}",
+            state=self.state,
+            score=0.0 if self.is_scored else None,
+            is_regular=True,
+            digests={},
+            data_digest=self.data_digest,
+            recipe=self.recipe,
+        )
+
+
 class ModelRecord(_Record):
     """The manifest's entry on `model/`.
 
@@ -89,6 +129,7 @@ class ModelRecord(_Record):
         steps: Those of the checkpoints that it is the mean of.
         comparison: The requested mean beside the best single checkpoint.
         selection: What was compared, where `select` chose it.
+        training: The training that it comes from; None where an earlier version made it.
         digest: Of its files; None where an earlier version made it.
     """
 
@@ -96,6 +137,7 @@ class ModelRecord(_Record):
     steps: list[int] = Field(default_factory=list)
     comparison: MeanComparison | None = None
     selection: Selection | None = None
+    training: TrainingRecord | None = None
     digest: str | None = None
 
     @classmethod
@@ -116,6 +158,26 @@ class ModelRecord(_Record):
         """Whether the model is a mean that scores worse than the best single checkpoint."""
         compared = self.comparison
         return compared is not None and compared.is_mean_worse and self.steps == compared.mean.steps
+
+    def describe_release(self) -> str:
+        """Returns what `model/` is, with its development score where that was compared."""
+        names = ", ".join(f"{step:,}" for step in self.steps)
+        if len(self.steps) == 1:
+            released = f"the checkpoint of step {names}"
+        else:
+            released = f"the average of {len(self.steps)} checkpoints (steps {names})"
+        found = self.comparison or self.selection
+        if found is None:
+            return released
+        known = found.candidates if isinstance(found, Selection) else [found.mean, found.single]
+        label = LABELS.get(found.metric, found.metric)
+        texts = [write_metric(found.metric, one.metrics[found.metric]) for one in known]
+        own = next(text for text, one in zip(texts, known, strict=True) if one.steps == self.steps)
+        if isinstance(found, Selection):
+            return f"{released}: development {label} {own}, the best of {len(known)} candidates"
+        is_mean = self.steps == found.mean.steps
+        rival = f"{texts[1]} for the best checkpoint" if is_mean else f"{texts[0]} for the average"
+        return f"{released}: development {label} {own}, against {rival}"
 
     def list_facts(self) -> dict[str, str]:
         """Returns the model card's facts on other candidates, by name."""

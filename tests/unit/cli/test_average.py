@@ -63,7 +63,9 @@ def test_select_prints_a_table_with_one_winner(trained) -> None:
     assert f"the winner by development BLEU is {winner[0]}; model/ is made from" in result.stderr
 
 
-def test_a_mean_that_does_worse_is_told_with_a_command_that_finds_better(tiny_run) -> None:
+def test_a_mean_that_is_named_is_made_and_warned_of_with_a_command_that_finds_better(
+    tiny_run,
+) -> None:
     # The loss falls fast, so that a mean with early checkpoints is worse than the last alone.
     rate = "training.schedule.peak=2e-2"
     run_of_four = tiny_run(
@@ -85,6 +87,10 @@ def test_a_mean_that_does_worse_is_told_with_a_command_that_finds_better(tiny_ru
     assert found is not None, result.stderr
     mean, best, command = float(found[1]), float(found[2]), found[3]
     assert mean > best == pytest.approx(losses[-1], abs=5e-4)
+    assert run_of_four.workspace.read_manifest()["model"]["steps"] == [3, 6, 9, 12]
+    unnamed = run(*run_of_four.options, "--set", "training.averaging.num_checkpoints=4")
+    assert "model/ is that checkpoint" in unnamed.stderr
+    assert run_of_four.workspace.read_manifest()["model"]["steps"] == [12]
 
     # "averaged", then the same in the table of all.
     result = run(*shlex.split(command)[2:])

@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
-from mtkit.inference.engines.ctranslate2_engine import check_settings
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.translate import Translator
@@ -226,12 +225,6 @@ def test_no_glossary_no_word_of_terms():
     assert found.terms is None
     assert "terms" not in found.as_json("cats")
     assert not translator.terms_summary
-
-
-@pytest.mark.parametrize("way", ["constraints", "both"])
-def test_ctranslate2_is_refused_by_name(terms_file, way):
-    with pytest.raises(MtkitError, match=r"inference\.glossary: CTranslate2 can't search"):
-        check_settings(Inference(glossary=Glossary(path=terms_file, way=way)))
 
 
 def test_samples_have_no_glossary(terms_file):

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.errors import MtkitError
+from mtkit.inference.copied_lines import is_copied
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Request
@@ -25,6 +26,8 @@ _WORDS = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\r\
 
 
 def _expected(line: str) -> str:
+    if is_copied(line):
+        return line
     return f"[{line}]" if line.strip() else ""
 
 

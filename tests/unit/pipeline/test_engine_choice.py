@@ -16,6 +16,7 @@ from mtkit.model.config import open_model_folder
 from mtkit.network.cpu.quantized import is_compiled_fastest
 from mtkit.pipeline.engine_choice import choose_engine, find_export_fault, read_quantization
 from mtkit.pipeline.export import update_export
+from mtkit.pipeline.serve import list_run
 
 LINES = "The man sleeps.\n\nThe woman buys an apple.\n"
 CHOSEN = "engine: ctranslate2 ("
@@ -74,6 +75,8 @@ def test_much_text_goes_to_compiled_passes(trained) -> None:
         ("inference.sampling={top_k=2}", "inference.sampling"),
         ("inference.coverage_penalty=0.2", "coverage_penalty"),
         ("inference.precision=fp32", "inference.precision"),
+        ("inference.protect={}", "inference.protect"),
+        ("inference.glossary={}", "inference.glossary"),
         ("inference.max_source_tokens=2000", "inference.max_source_tokens"),
     ],
 )
@@ -85,6 +88,35 @@ def test_settings_that_it_lacks_or_is_slow_with_leave_the_export_aside(
     assert LEFT in done.stderr
     assert reason in done.stderr
     assert done.stdout == translate(trained, override, "inference.engine=torch").stdout
+
+
+def test_protection_is_as_good_with_an_export_as_without(trained) -> None:
+    line = "The woman buys an apple.\n"
+    options = [*trained.options, "--set", 'inference.protect.patterns=["an apple"]']
+    before = call("translate", options, line)
+    assert "an apple" in before.stdout
+    call("export", trained.options)
+    after = call("translate", options, line)
+    assert after.stdout == before.stdout
+    # What CTranslate2 does, too, leaves it the choice.
+    options += ["--set", 'inference.protect.ways=["n_best"]']
+    assert CHOSEN in call("translate", options, line).stderr
+
+
+def test_an_engine_named_without_a_feature_in_use_warns_or_refuses(trained) -> None:
+    call("export", trained.options)
+    named = ("inference.engine=ctranslate2",)
+    done = translate(trained, *named, "inference.protect={}")
+    assert "warning: inference.protect: CTranslate2" in done.stderr
+    done = translate(trained, *named, "inference.glossary={}", code=1)
+    assert "inference.glossary: CTranslate2" in done.stderr
+
+
+def test_a_server_takes_what_keeps_to_the_terms_of_a_request(trained, capsys) -> None:
+    call("export", trained.options)
+    folders, settings = list_run(trained.recipe, trained.workspace, "cpu")
+    assert (folders, settings.engine) == ([trained.workspace.model], "torch")
+    assert LEFT in capsys.readouterr().err
 
 
 def test_a_stale_export_is_never_taken(trained, tiny_run) -> None:
@@ -175,7 +207,13 @@ def test_run_makes_a_stale_export_again_in_its_own_type(trained, tiny_run) -> No
 
 @pytest.mark.parametrize(
     "override",
-    ["inference.engine=torch", "inference.precision=fp32", "inference.coverage_penalty=0.2"],
+    [
+        "inference.engine=torch",
+        "inference.precision=fp32",
+        "inference.coverage_penalty=0.2",
+        "inference.protect={}",
+        "inference.glossary={}",
+    ],
 )
 def test_run_exports_nothing_that_translate_would_leave_aside(trained, tiny_run, override) -> None:
     update_export(

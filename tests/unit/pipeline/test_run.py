@@ -17,6 +17,7 @@ from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import load_recipe
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.training import distributed
+from mtkit.training.averaging.record import ModelRecord
 from mtkit.workspace import Workspace
 
 SENTENCES = [f"sentence {number}" for number in range(12)]
@@ -54,6 +55,7 @@ class Stages:
             "score": work("score", [SCORED]),
             "is_prepared": is_done("prepare"),
             "is_trained": is_done("train"),
+            "is_trained_without_checkpoints": is_done("model"),
             "is_averaged": is_done("average"),
         }
         for name, replacement in replacements.items():
@@ -88,6 +90,15 @@ def test_what_is_up_to_date_is_skipped_and_said(
     assert said[:2] == ["prepare: up to date", "train: already finished"]
 
 
+def test_a_finished_model_without_checkpoints_is_neither_trained_nor_averaged(
+    stages: Stages, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stages.up_to_date = {"prepare", "model"}
+    assert run_all() == 0
+    assert stages.done == ["export", "score"]
+    assert "train: already finished; without its checkpoints" in capsys.readouterr().err
+
+
 def test_a_mean_that_does_worse_is_told_of_whether_it_is_made_or_up_to_date(
     stages: Stages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +131,17 @@ def test_the_end_shows_scores_five_sentences_and_how_to_go_on(
         "0", "2", "4", "7", "9"
     ]  # fmt: skip
     assert 'echo "..." | mtkit translate --recipe phrasebook-en-de' in captured.err
+
+
+@pytest.mark.usefixtures("stages")
+def test_the_end_says_what_was_released(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = ModelRecord(made_by="average", steps=[1500, 3000])
+    monkeypatch.setattr(ModelRecord, "read", lambda _: record)
+    run_all()
+    said = capsys.readouterr().err
+    assert "released: the average of 2 checkpoints (steps 1,500, 3,000)\n" in said
 
 
 def test_a_recipe_without_test_sets_ends_with_its_model(stages: Stages) -> None:

@@ -96,3 +96,22 @@ def test_a_recipe_says_how_files_are_scored_where_there_is_one(
     override = ["evaluation.language=pt"]
     assert load_scoring("phrasebook-en-de", override).target_language == "pt"
     assert load_scoring("", override).target_language == "pt"
+
+
+def test_a_treebank_has_as_many_trees_as_hypothesis_as_it_has_as_reference(tmp_path: Path) -> None:
+    wide, flat = tmp_path / "wide.mrg", tmp_path / "flat.mrg"
+    wide.write_text("(S (NP (NN dogs))\n   (VP (VBP bark)))\n\n(S (NP (NN cats)))\n")
+    flat.write_text("(S (NP (NN dogs)) (VP (VBP bark)))\n(S (NP (NN cats)))\n")
+    scoring = Scoring(Evaluation(metrics=("parseval",)))
+    for hypothesis in (wide, flat):
+        for reference in (wide, flat):
+            scored = score_files([hypothesis], scoring, references=[reference])
+            assert scored.evaluated.num_sentences == 2
+            assert scored.evaluated.systems[0].scores[0].value == 100.0
+    # A sentence without a tree is a blank line.
+    flat.write_text("\n(S (NP (NN cats)))\n")
+    scored = score_files([flat], scoring, references=[wide])
+    assert scored.evaluated.num_sentences == 2
+    flat.write_text("(S (NP (NN cats)\n")
+    with pytest.raises(MtkitError, match="has 1 lines, but"):
+        score_files([flat], scoring, references=[wide])

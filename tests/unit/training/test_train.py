@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -11,12 +12,15 @@ from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
 from mtkit.model.config import read_settings
 from mtkit.pipeline.engine_choice import with_length_ratio
+from mtkit.pipeline.hardware import Hardware
+from mtkit.pipeline.run import run as run_all
 from mtkit.pipeline.translate import load_run
 from mtkit.training import loop
+from mtkit.training.averaging.average import update_model
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.metrics import read_metrics
 from mtkit.training.schedule import learning_rate
-from mtkit.training.train import is_trained
+from mtkit.training.train import is_trained, is_trained_without_checkpoints
 
 
 def test_what_a_finished_training_leaves(tiny_run, capsys) -> None:
@@ -228,3 +232,62 @@ def test_epochs_without_a_pair_are_passed_over(tiny_run, capsys) -> None:
     state = CheckpointFolder(run.workspace.checkpoints).list()[-1].state
     assert state.step == 3
     assert state.epoch > 3
+
+
+@pytest.fixture
+def finished(tiny_run, kept: Path):
+    """A run of two updates, averaged, whose checkpoints are gone."""
+    run = tiny_run("training.max_steps=2", "training.checkpoint_every=1")
+    run.train_once(kept)
+    update_model(run.recipe, run.workspace, device="cpu")
+    shutil.rmtree(run.workspace.checkpoints)
+    return run
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Returns the files of a model but its card, which gets scores."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "README.md")
+    return {str(path): path.read_bytes() for path in files}
+
+
+def test_run_leaves_a_finished_model_as_it_is_when_its_checkpoints_are_gone(finished) -> None:
+    before = files_of(finished.workspace.model)
+    assert is_trained_without_checkpoints(finished.recipe, finished.workspace)
+    run_all(finished.recipe, finished.workspace, hardware=Hardware(device="cpu"), options=[])
+    assert files_of(finished.workspace.model) == before
+    assert not finished.workspace.checkpoints.exists()
+    assert is_trained_without_checkpoints(finished.recipe, finished.workspace)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("training.max_steps=3", ""),
+        ("model.dropout=0.3", "model.dropout was 0.2, now 0.3"),
+        ("training.label_smoothing=0.2", "training.label_smoothing was 0.1, now 0.2"),
+    ],
+)
+def test_another_recipe_is_trained_where_the_checkpoints_are_gone(
+    finished, tiny_run, capsys, override: str, said: str
+) -> None:
+    other = tiny_run("training.max_steps=2", "training.checkpoint_every=1", override)
+    assert not is_trained_without_checkpoints(other.recipe, other.workspace)
+    assert said in capsys.readouterr().err
+
+
+def test_a_model_that_was_changed_or_has_checkpoints_is_no_reason_to_stop(finished) -> None:
+    weights = finished.workspace.model / "model.safetensors"
+    kept_bytes = weights.read_bytes()
+    weights.write_bytes(kept_bytes[:-1] + b"x")
+    assert not is_trained_without_checkpoints(finished.recipe, finished.workspace)
+    weights.write_bytes(kept_bytes)
+    (finished.workspace.checkpoints / "damaged-step-00000002").mkdir(parents=True)
+    assert not is_trained_without_checkpoints(finished.recipe, finished.workspace)
+
+
+def test_a_model_whose_training_is_unknown_is_not_replaced(finished) -> None:
+    manifest = finished.workspace.read_manifest()
+    del manifest["model"]["training"]
+    finished.workspace.manifest_file.write_text(json.dumps(manifest))
+    with pytest.raises(MtkitError, match="an earlier version of mtkit made it"):
+        is_trained_without_checkpoints(finished.recipe, finished.workspace)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.data.sources.blocks import decode_block
+from mtkit.data.sources.corpora import read_blocks
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import PairedFileCorpus
 
@@ -89,3 +90,12 @@ def test_what_is_no_unicode_is_counted_where_it_is_dropped(
     [block] = blocks_of(corpus)
     assert decode_block(block, drop_invalid=True) == (["a\ufffd", "a"], ["b", "\ufffd"], 2)
     assert "byte 10 of the line" in fault_of(pairs_of, corpus).message
+
+
+def test_broken_lines_are_counted(tmp_path) -> None:
+    corpus = corpus_of(tmp_path, "{", '{"en": "a", "de": "b"}', "[]", "3")
+    (block,) = read_blocks(corpus, index=0, pairs_per_block=9, languages=("en", "de"))
+    with pytest.raises(MtkitError) as caught:
+        decode_block(block, drop_invalid=True)
+    assert "text.jsonl:1: invalid JSON: " in caught.value.message
+    assert caught.value.message.endswith("; 3 of 4 lines are broken: 1, 3, 4")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.data.sources.blocks import decode_block
+from mtkit.data.sources.corpora import read_blocks
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import PairedFileCorpus, PairedFileTrainingCorpus
 
@@ -43,6 +44,24 @@ def test_a_line_with_too_few_columns(tmp_path: Path, blocks_of) -> None:
     blocks = blocks_of(corpus_of(tmp_path, "a\tb\nc\td\ne\tf\ng h\n"))
     with pytest.raises(MtkitError, match=r"text\.tsv:4: 1 tab-separated column, but column 2"):
         decode_block(blocks[1], drop_invalid=True)
+
+
+def test_all_broken_lines_of_a_block_are_counted_and_the_first_are_named(
+    tmp_path: Path,
+) -> None:
+    lines = ["a\tb", *["broken"] * 7, "", "c\td"]
+    (block,) = read_blocks(
+        corpus_of(tmp_path, "\n".join(lines) + "\n"),
+        index=0,
+        pairs_per_block=100,
+        languages=("en", "de"),
+    )
+    with pytest.raises(MtkitError) as caught:
+        decode_block(block, drop_invalid=True)
+    assert caught.value.message.endswith(
+        "text.tsv:2: 1 tab-separated column, but column 2 is needed; 7 of 10 lines are broken: "
+        "2, 3, 4, 5, 6, ..."
+    )
 
 
 def test_the_line_of_names_counts_as_a_line_of_the_file(tmp_path: Path, blocks_of) -> None:
@@ -84,7 +103,7 @@ def test_max_pairs(tmp_path: Path, blocks_of) -> None:
     assert blocks[1].source == b"e\tf"
 
 
-@pytest.mark.parametrize("names", ["de\ten", "EN\tDE"])
+@pytest.mark.parametrize("names", ["de\ten", "EN\tDE", "\ufeffen\tde", "\ufeffde\ten\r"])
 def test_a_line_of_names_that_is_read_as_text_is_warned_of(
     tmp_path: Path, pairs_of, capsys, names: str
 ) -> None:

@@ -56,7 +56,11 @@ def train_once(tiny_run, kept: Path):
 def trained(train_once):
     """A run with checkpoints at steps 2, 4, 6 and 8, whose scores are then set by hand."""
     run = train_once(
-        "by-hand", "training.max_steps=8", "training.checkpoint_every=2", "training.keep_best=4"
+        "by-hand",
+        "training.max_steps=8",
+        "training.checkpoint_every=2",
+        "training.keep_best=4",
+        "training.averaging.if_worse=warn",
     )
     for step, score in ((2, 30.0), (4, 40.0), (6, None), (8, 35.0)):
         set_score(run, step, score)

@@ -13,6 +13,7 @@ from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
 from mtkit.model.folder import load_model_folder
 from mtkit.recipe import Recipe, load_recipe
+from mtkit.recipe.training import Averaging
 from mtkit.training.averaging import measuring
 from mtkit.training.averaging.average import average, is_averaged, update_model, warn_if_worse
 from mtkit.training.averaging.record import ModelRecord
@@ -30,6 +31,7 @@ def trained(tiny_run, kept: Path):
     run = tiny_run(
         "training.checkpoint_every=3",
         "training.averaging.num_checkpoints=3",
+        "training.averaging.if_worse=warn",
         "training.keep_last=4",
     )
     run.train_once(kept)
@@ -171,6 +173,31 @@ def test_a_recipe_may_have_a_worse_mean_replaced(trained, judge, capsys) -> None
     card = (trained.workspace.model / "README.md").read_text()
     assert "- weights: the checkpoint of step 6\n" in card
     assert "a single checkpoint scores better than the average, and was kept instead\n" in card
+
+
+@pytest.mark.parametrize(
+    ("mean", "steps", "released"),
+    [
+        (
+            5.88,
+            [6],
+            "the checkpoint of step 6: development BLEU 39.34, against 5.88 for the average",
+        ),
+        (
+            40.38,
+            [6, 9, 12],
+            "the average of 3 checkpoints (steps 6, 9, 12): development BLEU 40.38, against 39.34 "
+            "for the best checkpoint",
+        ),
+    ],
+)
+def test_by_default_what_scores_best_is_released(
+    trained, judge, mean: float, steps: list[int], released: str
+) -> None:
+    judge([mean])
+    make_mean(trained, Averaging().if_worse)
+    assert read_record(trained)["steps"] == steps
+    assert ModelRecord.read(trained.workspace).describe_release() == released
 
 
 def test_a_better_mean_is_not_replaced(trained, judge) -> None:
