@@ -192,13 +192,15 @@ class TextProcess:
 class FairTurns:
     """Lets tasks in, so many at once; those that wait are let in caller by caller, round-robin.
 
+    A caller who has none isn't held up by others who have them all: there are as many turns more
+    for such callers.
+
     Args:
         num_turns: Tasks at once.
-        num_per_caller: Those of one caller.
     """
 
-    def __init__(self, num_turns: int, num_per_caller: int) -> None:
-        self._num_free, self._num_per_caller = num_turns, num_per_caller
+    def __init__(self, num_turns: int) -> None:
+        self._num_turns = num_turns
         self._running: Counter[str] = Counter()
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
@@ -216,22 +218,21 @@ class FairTurns:
 
     def give_back(self, caller: str) -> None:
         """Ends a caller's turn."""
-        self._num_free += 1
         self._running[caller] -= 1
         if not self._running[caller]:
             del self._running[caller]
+        if caller in self._waiting:
+            self._waiting.move_to_end(caller)
         self._let_in()
 
     def _let_in(self) -> None:
         for caller in list(self._waiting):
-            if not self._num_free:
-                return
             turns = self._waiting[caller]
             while turns and turns[0].done():
                 turns.popleft()
-            if turns and self._running[caller] < self._num_per_caller:
+            limit = self._num_turns if self._running[caller] else 2 * self._num_turns
+            if turns and self._running.total() < limit:
                 turns.popleft().set_result(None)
-                self._num_free -= 1
                 self._running[caller] += 1
                 self._waiting.move_to_end(caller)
             if not turns:
@@ -244,14 +245,13 @@ class Lane:
     Args:
         name: What it is called in warnings.
         limits: Of each process.
-        num_processes: Of them; each is started when it is needed.
+        num_processes: Of them; each is started when it is needed. Under load there are more, for
+            callers who have no task.
     """
 
     def __init__(self, name: str, limits: ProcessLimits, num_processes: int) -> None:
         self._name, self._limits, self._num_processes = name, limits, num_processes
-        num_turns = num_processes * limits.num_tasks
-        # A caller leaves room for others, where there is room for two.
-        self._turns = FairTurns(num_turns, max(1, num_turns - limits.num_tasks, num_turns // 2))
+        self._turns = FairTurns(num_processes * limits.num_tasks)
         self._processes: list[TextProcess] = []
         self._is_single = limits.num_tasks == 1
         self._starting = asyncio.Lock()
@@ -334,10 +334,15 @@ class Lane:
             raise busy("no process can be started; try again soon", 10) from error
 
     def _retire(self, process: TextProcess) -> None:
-        """Ends a process without tasks that has grown, or had many."""
+        """Ends a process without tasks that has grown, or had many, or is one too many."""
         if process.num_running or not process.is_alive:
             return
-        if process.num_tasks >= _MAX_TASKS or process.measure_bytes() > self._limits.max_bytes // 2:
+        num_alive = sum(each.is_alive for each in self._processes)
+        if (
+            num_alive > self._num_processes
+            or process.num_tasks >= _MAX_TASKS
+            or process.measure_bytes() > self._limits.max_bytes // 2
+        ):
             process.end()
 
     def _describe_end(self, error: TextProcessDiedError) -> RequestError:
