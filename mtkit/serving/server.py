@@ -111,16 +111,19 @@ class Server(uvicorn.Server):
         """
         with self.capture_signals():
             self._loading = asyncio.create_task(self._load())
-            await asyncio.wait([self._loading])
-            if self._loading.cancelled():
+            try:
+                await asyncio.wait([self._loading])
+                if self._loading.cancelled():
+                    return
+                self._loading.result()
+                # What is loaded now stays: looking for garbage in it again and again takes a sixth
+                # of a request's time.
+                gc.freeze()
+                await self._serve_loaded(opened)
+            finally:
+                self._loading.cancel()
                 await self._office.catalogue.close()
                 await self._office.processes.close()
-                return
-            self._loading.result()
-            # What is loaded now stays: looking for garbage in it again and again takes a sixth of a
-            # request's time.
-            gc.freeze()
-            await self._serve_loaded(opened)
 
     async def _load(self) -> None:
         await asyncio.gather(self._office.catalogue.start(), self._office.processes.load())

@@ -175,18 +175,21 @@ class TextProcess:
 
     async def _read_replies(self) -> None:
         assert self._process.stdout is not None
-        with suppress(asyncio.IncompleteReadError, ConnectionError):
+        try:
             while True:
                 number, reply = await receive_message(self._process.stdout)
                 running = self._running[number]
                 if isinstance(reply, Done):
                     del self._running[number]
                 running.take(reply)
-        self.is_alive = False
-        await self._process.wait()
-        tasks, self._running = self._running, {}
-        for running in tasks.values():
-            running.end()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            self.end()
+            await self._process.wait()
+            tasks, self._running = self._running, {}
+            for running in tasks.values():
+                running.end()
 
 
 class FairTurns:
@@ -200,7 +203,7 @@ class FairTurns:
     """
 
     def __init__(self, num_turns: int) -> None:
-        self._num_turns = num_turns
+        self._num_turns, self._num_running = num_turns, 0
         self._running: Counter[str] = Counter()
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
@@ -218,6 +221,7 @@ class FairTurns:
 
     def give_back(self, caller: str) -> None:
         """Ends a caller's turn."""
+        self._num_running -= 1
         self._running[caller] -= 1
         if not self._running[caller]:
             del self._running[caller]
@@ -227,12 +231,15 @@ class FairTurns:
 
     def _let_in(self) -> None:
         for caller in list(self._waiting):
+            if self._num_running >= 2 * self._num_turns:
+                return
             turns = self._waiting[caller]
             while turns and turns[0].done():
                 turns.popleft()
             limit = self._num_turns if self._running[caller] else 2 * self._num_turns
-            if turns and self._running.total() < limit:
+            if turns and self._num_running < limit:
                 turns.popleft().set_result(None)
+                self._num_running += 1
                 self._running[caller] += 1
                 self._waiting.move_to_end(caller)
             if not turns:
@@ -255,6 +262,7 @@ class Lane:
         self._processes: list[TextProcess] = []
         self._is_single = limits.num_tasks == 1
         self._starting = asyncio.Lock()
+        self._starts: set[asyncio.Task[TextProcess]] = set()
         self._apart = asyncio.Semaphore(1)
 
     async def run(
@@ -280,7 +288,7 @@ class Lane:
             try:
                 result = await running.converse(answer)
             except TextProcessDiedError as error:
-                if error.is_own_fault or self._is_single:
+                if error.is_own_fault:
                     raise self._describe_end(error) from error
                 result = await self._run_apart(task, answer, seconds)
             if isinstance(result, Fault) and result.may_be_others and not self._is_single:
@@ -299,6 +307,7 @@ class Lane:
 
     async def close(self) -> None:
         """Ends its processes."""
+        await asyncio.gather(*self._starts, return_exceptions=True)
         processes, self._processes = self._processes, []
         await asyncio.gather(*(process.kill() for process in processes))
 
@@ -327,11 +336,23 @@ class Lane:
             return started
 
     async def _start(self) -> TextProcess:
+        starting = asyncio.create_task(TextProcess.start(self._limits))
+        self._starts.add(starting)
+        starting.add_done_callback(self._starts.discard)
         try:
-            return await TextProcess.start(self._limits)
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(self._end_unwanted)
+            raise
         except OSError as error:
             warn(f"{self._name}: no process can be started: {error}")
             raise busy("no process can be started; try again soon", 10) from error
+
+    def _end_unwanted(self, starting: "asyncio.Task[TextProcess]") -> None:
+        """Ends a process whose caller left while it was started."""
+        if not starting.cancelled() and starting.exception() is None:
+            starting.result().end()
+            self._processes.append(starting.result())
 
     def _retire(self, process: TextProcess) -> None:
         """Ends a process without tasks that has grown, or had many, or is one too many."""
