@@ -32,6 +32,7 @@ worker_process.py   a process with a model, seen from the parent
 worker_main.py      what that process does
 messages.py         what parent and processes tell each other
 client.py           a server as a translator
+rendering.py        answers as JSON, made piece by piece
 metrics.py          what Prometheus reads
 faults.py           errors that requests are answered with
 

@@ -6,6 +6,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Scope
 
+from mtkit.serving.bodies import check_number
 from mtkit.serving.faults import RequestError
 from mtkit.serving.keys import Key, KeyRing, RateLimiter
 from mtkit.serving.settings import Serving
@@ -135,26 +136,13 @@ def _read_head_key(headers: Headers) -> str:
     return shown.strip() if scheme.lower() == "bearer" else ""
 
 
-def check_number(num_texts: int, settings: Serving) -> None:
-    """Checks that texts aren't too many.
-
-    Raises:
-        RequestError: They are.
-    """
-    if num_texts > settings.max_texts:
-        raise RequestError(
-            400,
-            f"Invalid request: request ({num_texts}) exceeds text limit ({settings.max_texts})",
-        )
-
-
 def check_lengths(texts: list[str], caller: Caller, settings: Serving) -> None:
     """Checks that texts aren't too many or too long.
 
     Raises:
         RequestError: They are.
     """
-    check_number(len(texts), settings)
+    check_number(len(texts), settings.max_texts)
     for text in texts:
         if len(text) > caller.max_characters:
             raise RequestError(

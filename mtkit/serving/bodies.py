@@ -180,7 +180,13 @@ class UploadForm:
     content: bytes = b""
 
 
-def parse_body(content: bytes, content_type: str, query: str, kind: type[Body] | None) -> Any:
+def parse_body(
+    content: bytes,
+    content_type: str,
+    query: str,
+    kind: type[Body] | None,
+    max_texts: int = sys.maxsize,
+) -> Any:
     """Returns a request's body, from JSON or from a form.
 
     The time grows with the body's length.
@@ -190,26 +196,43 @@ def parse_body(content: bytes, content_type: str, query: str, kind: type[Body] |
         content_type: Its `Content-Type`.
         query: The address's query string; a form's parameters may be in it, as in Flask.
         kind: What it is; None for an `UploadForm`.
+        max_texts: Texts, lines or pairs in it.
 
     Raises:
-        RequestError: It is neither, or lacks something.
+        RequestError: It is neither, lacks something, or has too many texts.
     """
     if kind is None:
         return _parse_form(content, content_type, query)
     hint = ""
     parsed: Any
-    if "json" in content_type:
+    if "json" in content_type.lower():
         parsed = _parse_json(content)
     else:
         parsed = _parse_form(content, content_type, query).fields
         if all(key.lstrip().startswith(("{", "[")) for key in parsed):
             hint = _JSON_HINT
+    if isinstance(parsed, dict):
+        for key in ("q", "lines", "pairs"):
+            if isinstance(parsed.get(key), list):
+                check_number(len(parsed[key]), max_texts)
     try:
         return kind.model_validate(parsed)
     except ValidationError as error:
         raise RequestError(400, _explain(error) + hint) from error
     except RecursionError as error:
         raise RequestError(400, "Invalid JSON format") from error
+
+
+def check_number(num_texts: int, max_texts: int) -> None:
+    """Checks that texts aren't too many.
+
+    Raises:
+        RequestError: They are.
+    """
+    if num_texts > max_texts:
+        raise RequestError(
+            400, f"Invalid request: request ({num_texts}) exceeds text limit ({max_texts})"
+        )
 
 
 def _parse_form(content: bytes, content_type: str, query: str) -> UploadForm:

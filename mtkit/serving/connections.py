@@ -101,9 +101,12 @@ def bounded_protocol(settings: Serving) -> type[HttpToolsProtocol]:
                 self._deadline = self.loop.call_later(settings.header_seconds, self._end)
 
         def _end(self) -> None:
-            if self.transport.get_write_buffer_size() and self._stalled is None:
+            if self.transport.get_write_buffer_size():
                 # The rest of an answer is still on its way.
-                self._stalled = self.loop.call_later(settings.body_seconds, self.transport.abort)
+                if self._stalled is None:
+                    self._stalled = self.loop.call_later(
+                        settings.body_seconds, self.transport.abort
+                    )
                 return
             self.transport.abort()
 

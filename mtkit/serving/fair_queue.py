@@ -1,14 +1,14 @@
 """Lines of several callers, taken in fair turns."""
 
 import asyncio
-import json
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from mtkit.inference.translation import Request, Translation
 from mtkit.serving.faults import LineFault
+from mtkit.serving.rendering import to_json
 
 
 class Given(NamedTuple):
@@ -54,11 +54,6 @@ class Rendered:
         return cls(content, len(translation.candidates[0].token_ids))
 
 
-def to_json(content: dict[str, Any]) -> bytes:
-    """Returns an object as JSON."""
-    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-
-
 Ask = Request | Given | ToRender
 """A line to translate, or one to score."""
 Answer = Translation | Rendered | LineFault
@@ -97,6 +92,13 @@ class Job:
         self._found[index] = answer
         if not self._num_missing and not self.done.done():
             self.done.set_result([each for each in self._found if each is not None])
+
+    def fail(self, index: int, fault: LineFault) -> None:
+        """Takes the fault that ends the job, of a line of it."""
+        neighbours = replace(fault, is_of_neighbour=True)
+        for other, found in enumerate(self._found):
+            if found is None:
+                self.answer(other, fault if other == index else neighbours)
 
     @property
     def is_wanted(self) -> bool:
@@ -143,6 +145,7 @@ class FairQueue:
         self._jobs: OrderedDict[Job, None] = OrderedDict()
         self._suspects: deque[Line] = deque()
         self._num_lines = 0
+        self._took_others = True
 
     def __len__(self) -> int:
         """Returns how many lines wait."""
@@ -185,8 +188,10 @@ class FairQueue:
             max_characters: Max characters of them, unless it is one line.
             may_be_long: Whether one line may have more; lines of other jobs come before it if not.
         """
-        if self._suspects:
+        if self._suspects and (self._took_others or not self._jobs):
+            self._took_others = False
             return [self._suspects.popleft()]
+        self._took_others = True
         taken: list[Line] = []
         num_characters = 0
         while self._jobs and len(taken) < max_lines:
@@ -217,6 +222,9 @@ class FairQueue:
             if line.attempts < _MAX_ATTEMPTS:
                 self._suspects.append(line)
             else:
-                line.answer(
-                    LineFault("the translator stopped twice at this text", is_fault_of_server=True)
+                line.job.fail(
+                    line.index,
+                    LineFault("the translator stopped twice at this text", is_fault_of_server=True),
                 )
+                # Others of its job are answered with it, so that none is tried in vain.
+                self.drop(line.job)

@@ -45,11 +45,13 @@ class LineFault:
         message: What was found, without the line's number.
         hint: What to do; may be empty.
         is_fault_of_server: Whether the line itself is innocent, as far as is known.
+        is_of_neighbour: Whether another line of the request is at fault.
     """
 
     message: str
     hint: str = ""
     is_fault_of_server: bool = False
+    is_of_neighbour: bool = False
 
     @classmethod
     def of(cls, error: MtkitError) -> "LineFault":

@@ -17,6 +17,7 @@ from mtkit.serving.settings import Serving
 from mtkit.serving.waiting_bytes import FORM_BYTES, RequestBytes
 
 _RETRY_SECONDS = 10
+_PIECE_BYTES = 256 << 10
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -70,7 +71,7 @@ class Guard:
                 ]
                 if b"cache-control" not in present:
                     message["headers"].append((b"cache-control", b"no-store"))
-            await send(message)
+            await _send_in_pieces(message, send, waiting)
 
         waiting = scope["state"]["waiting"] = self._access.count_bytes(scope)
         bounded = _BoundedBody(
@@ -125,6 +126,19 @@ class Guard:
             print(json.dumps(line, ensure_ascii=True), file=sys.stderr)
         else:
             print(*line.values(), file=sys.stderr)
+
+
+async def _send_in_pieces(message: Message, send: Send, waiting: RequestBytes) -> None:
+    """Sends a message; a long body goes as it is read, and counts as waiting until then."""
+    body = message.get("body", b"")
+    if message["type"] != "http.response.body" or len(body) <= _PIECE_BYTES:
+        await send(message)
+        return
+    waiting.count_answer(len(body))
+    for start in range(0, len(body), _PIECE_BYTES):
+        piece = body[start : start + _PIECE_BYTES]
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({**message, "body": b""})
 
 
 class _BoundedBody:

@@ -82,7 +82,7 @@ class KeyRing:
             elif stamp != self._stamp:
                 try:
                     self.reload()
-                except MtkitError:
+                except (MtkitError, OSError):
                     # Somebody is writing it: the old keys hold until it can be read.
                     self._stamp = None
         digest = _hash(shown)
@@ -136,7 +136,7 @@ def _read(path: Path) -> _KeyFile:
         raise MtkitError(
             f"{path}: no such file of keys", f"make one: mtkit serve --keys {path} --new-key NAME"
         ) from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise MtkitError(f"{path}: invalid TOML: {error}") from error
     except ValidationError as error:
         raise MtkitError(f"{path}: {describe_fault(error)}") from error

@@ -289,12 +289,12 @@ class ModelService:
             if worker.loaded.deals_out:
                 share = max(_MIN_DEALT_LINES, math.ceil(num_waiting / num_free))
                 num_lines = min(num_lines, share)
-            self._is_trying = self._queue.has_suspects
             # One place stays free for others, so that no long line holds them up.
             may_be_long = self._num_long < worker.loaded.num_batches - 1
             lines = self._queue.take(num_lines, settings.batch_characters, may_be_long=may_be_long)
             if not lines:
                 return
+            self._is_trying = lines[0].attempts > 0
             # So that the process counts it at once.
             work = worker.work([line.ask for line in lines])
             task = asyncio.create_task(self._run(worker, lines, work))
@@ -359,8 +359,8 @@ class ModelService:
         if not work.done():
             warn(f"{self.model.name}: a batch takes too long; its process is ended")
             if self._worker is worker:
-                # From now on it isn't ready.
-                self._worker = None
+                # From now on it isn't ready. That it is ended says nothing of how it was loaded.
+                self._worker, self._has_answered = None, True
             worker.end()
 
     def _count(self, answers: Sequence[Answer], elapsed: float) -> None:

@@ -57,9 +57,10 @@ class Office:
         # Many pieces were joined: others have their turn before they are copied again.
         await asyncio.sleep(0)
         content_type = request.headers.get("content-type", "")
-        task = ParseBody(content, content_type, request.url.query, kind)
+        max_texts = self.settings.max_texts
+        task = ParseBody(content, content_type, request.url.query, kind, max_texts)
         if len(content) <= _QUICK_BYTES:
-            return parse_body(content, content_type, task.query, kind)
+            return parse_body(content, content_type, task.query, kind, max_texts)
         sender = request.state.waiting
         try:
             async with asyncio.timeout(self.settings.request_seconds):

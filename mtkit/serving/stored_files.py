@@ -14,6 +14,8 @@ from mtkit.serving.faults import busy
 
 _MAX_NAME = 100
 _RETRY_SECONDS = 60
+_BLOCK_BYTES = 4_096
+"""What a file takes at least."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class StoredFile:
         path: Where it lies.
         name: What it is called for who downloads it.
         expiry: Deletes it.
-        num_bytes: Its size.
+        num_bytes: What it takes.
     """
 
     path: Path
@@ -45,6 +47,7 @@ class FileStore:
         self._seconds, self._max_bytes = minutes * 60.0, max_bytes
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._files: OrderedDict[str, StoredFile] = OrderedDict()
+        self._num_bytes = 0
         self._lock = threading.Lock()
 
     async def add(self, content: bytes, name: str) -> str:
@@ -59,7 +62,8 @@ class FileStore:
         """
         if len(content) > self._max_bytes:
             raise busy("no room for translated files", _RETRY_SECONDS)
-        self._make_room(len(content))
+        num_bytes = max(len(content), _BLOCK_BYTES)
+        self._make_room(num_bytes)
         token = secrets.token_urlsafe(32)
         try:
             path = await asyncio.to_thread(self._write, token, content)
@@ -67,12 +71,13 @@ class FileStore:
             warn(f"a translated file can't be kept: {error.strerror or error}")
             raise busy("no room for translated files", _RETRY_SECONDS) from error
         # Others may have come meanwhile.
-        self._make_room(len(content))
+        self._make_room(num_bytes)
         safe = re.sub(r"[^\w.-]+", "_", name)[-_MAX_NAME:].lstrip(".") or "translation"
         address = f"{token}.{safe}"
         loop = asyncio.get_running_loop()
         expiry = loop.call_later(self._seconds, self._forget, address)
-        self._files[address] = StoredFile(path, safe, expiry, len(content))
+        self._files[address] = StoredFile(path, safe, expiry, num_bytes)
+        self._num_bytes += num_bytes
         return address
 
     def find(self, address: str) -> StoredFile | None:
@@ -89,7 +94,7 @@ class FileStore:
             self._folder = None
 
     def _make_room(self, num_bytes: int) -> None:
-        while sum(each.num_bytes for each in self._files.values()) + num_bytes > self._max_bytes:
+        while self._files and self._num_bytes + num_bytes > self._max_bytes:
             self._forget(next(iter(self._files)))
 
     def _write(self, token: str, content: bytes) -> Path:
@@ -114,4 +119,5 @@ class FileStore:
         stored = self._files.pop(address, None)
         if stored is not None:
             stored.expiry.cancel()
+            self._num_bytes -= stored.num_bytes
             stored.path.unlink(missing_ok=True)

@@ -39,6 +39,7 @@ class TextProcesses:
         self._settings = settings
         self._quick = Lane("short texts", ProcessLimits(128, _QUICK_BYTES), 1)
         self._texts = Lane("long texts", ProcessLimits(8, _MANY_BYTES), 2)
+        self._bodies = Lane("large requests", ProcessLimits(1, _QUICK_BYTES), 1)
         self._strangers = Lane("requests without a key", ProcessLimits(1, _QUICK_BYTES), 1)
         self._files = Lane(
             "files",
@@ -60,7 +61,7 @@ class TextProcesses:
             caller: Who sends it.
             is_known: Whether they have shown a key, or need none.
         """
-        lane = self._texts if is_known else self._strangers
+        lane = self._bodies if is_known else self._strangers
         return await lane.run(task, caller, seconds=self._allow(len(task.content)))
 
     async def detect(self, text: str, languages: tuple[str, ...], caller: str) -> list[Detected]:
@@ -98,7 +99,7 @@ class TextProcesses:
 
     async def close(self) -> None:
         """Ends all processes."""
-        lanes = (self._quick, self._texts, self._strangers, self._files)
+        lanes = (self._quick, self._texts, self._bodies, self._strangers, self._files)
         await asyncio.gather(*(lane.close() for lane in lanes))
 
     def _allow(self, length: int) -> float:

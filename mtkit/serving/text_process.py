@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from mtkit.console import warn
@@ -18,6 +19,7 @@ from mtkit.serving.text_main import Cancel, Done, ProcessLimits, Question
 from mtkit.serving.text_tasks import Fault, Task
 
 _MODULE = "mtkit.serving.text_main"
+_PROCESSES_APART = 2
 _MAX_TASKS = 2_000
 """Tasks that a process does before another takes over: what libraries leave in it goes."""
 Answer = Callable[[Any], Awaitable[Any]]
@@ -254,16 +256,22 @@ class Lane:
         limits: Of each process.
         num_processes: Of them; each is started when it is needed. Under load there are more, for
             callers who have no task.
+        repeats: Whether a task whose process ended is done again, alone in a process.
     """
 
-    def __init__(self, name: str, limits: ProcessLimits, num_processes: int) -> None:
+    def __init__(
+        self, name: str, limits: ProcessLimits, num_processes: int, *, repeats: bool = True
+    ) -> None:
         self._name, self._limits, self._num_processes = name, limits, num_processes
         self._turns = FairTurns(num_processes * limits.num_tasks)
         self._processes: list[TextProcess] = []
         self._is_single = limits.num_tasks == 1
         self._starting = asyncio.Lock()
         self._starts: set[asyncio.Task[TextProcess]] = set()
-        self._apart = asyncio.Semaphore(1)
+        self._apart: Lane | None = None
+        if repeats:
+            alone = replace(limits, num_tasks=1)
+            self._apart = Lane(name, alone, _PROCESSES_APART, repeats=False)
 
     async def run(
         self, task: Task, caller: str, answer: Answer | None = None, *, seconds: float
@@ -288,11 +296,13 @@ class Lane:
             try:
                 result = await running.converse(answer)
             except TextProcessDiedError as error:
-                if error.is_own_fault:
+                # Beside others, a task may be late because of them.
+                if self._apart is None or (error.is_own_fault and self._is_single):
                     raise self._describe_end(error) from error
-                result = await self._run_apart(task, answer, seconds)
+                return await self._apart.run(task, caller, answer, seconds=seconds)
             if isinstance(result, Fault) and result.may_be_others and not self._is_single:
-                result = await self._run_apart(task, answer, seconds)
+                assert self._apart is not None
+                return await self._apart.run(task, caller, answer, seconds=seconds)
         finally:
             if running is None or running.ended.done():
                 self._turns.give_back(caller)
@@ -310,17 +320,8 @@ class Lane:
         await asyncio.gather(*self._starts, return_exceptions=True)
         processes, self._processes = self._processes, []
         await asyncio.gather(*(process.kill() for process in processes))
-
-    async def _run_apart(self, task: Task, answer: Answer | None, seconds: float) -> Any:
-        """Returns the result of a task in a process of its own: it was with one that failed."""
-        async with self._apart:
-            process = await self._start()
-            try:
-                return await process.begin(task, seconds).converse(answer)
-            except TextProcessDiedError as error:
-                raise self._describe_end(error) from error
-            finally:
-                await asyncio.shield(process.kill())
+        if self._apart is not None:
+            await self._apart.close()
 
     async def _choose(self) -> TextProcess:
         """Returns the process with the fewest tasks, a new one if all have some and more may be."""

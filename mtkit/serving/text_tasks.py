@@ -100,16 +100,18 @@ class ParseBody:
         content_type: Its `Content-Type`.
         query: The address's query string.
         kind: The model of the body; None for a form with a file.
+        max_texts: Texts in it.
     """
 
     content: bytes
     content_type: str
     query: str
     kind: Any
+    max_texts: int
 
     def run(self, _: Ask) -> Any:
         """Returns the body."""
-        return parse_body(self.content, self.content_type, self.query, self.kind)
+        return parse_body(self.content, self.content_type, self.query, self.kind, self.max_texts)
 
 
 @dataclass(frozen=True)

@@ -137,8 +137,9 @@ class TextTranslation:
                 question.texts, way, num_alternatives=num_alternatives
             )
 
-        plain = [find_one_sentence(text) for text in texts]
-        if None not in plain and sum(map(len, texts)) <= _PLAIN_CHARACTERS:
+        is_short = sum(map(len, texts)) <= _PLAIN_CHARACTERS
+        plain = list(map(find_one_sentence, texts)) if is_short else [None]
+        if None not in plain:
             spans = [each for each in plain if each is not None]
             sentences = [
                 text[start:end]
@@ -217,7 +218,7 @@ class TextTranslation:
             await asyncio.sleep(0)
         found = await service.answer(asks)
         for line, answer in enumerate(found, 1):
-            if isinstance(answer, LineFault):
+            if isinstance(answer, LineFault) and not answer.is_of_neighbour:
                 status = 500 if answer.is_fault_of_server else 400
                 raise RequestError(status, answer.message, line=line)
         return found

@@ -12,15 +12,16 @@ from starlette.routing import Route
 
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.paragraphs import Paragraphs
-from mtkit.serving.access import Caller, check_lengths, check_number
+from mtkit.serving.access import Caller, check_lengths
 from mtkit.serving.answering import answer_in_time
 from mtkit.serving.bodies import LineBody, LinesBody, ScoreBody
 from mtkit.serving.catalogue import Way
 from mtkit.serving.detection import Detected
-from mtkit.serving.fair_queue import Given, Rendered, to_json
+from mtkit.serving.fair_queue import Given, Rendered
 from mtkit.serving.faults import RequestError, busy
 from mtkit.serving.model_service import ModelService
 from mtkit.serving.office import Office
+from mtkit.serving.rendering import to_json
 from mtkit.serving.translate_texts import decoding_settings
 
 
@@ -61,8 +62,6 @@ def list_routes(office: Office) -> list[Route]:
 async def _translate(office: Office, request: HttpRequest) -> Response:
     office.access.require_key(request)
     body: LinesBody = await office.read_body(request, LinesBody)
-    # Before anything is made of each.
-    check_number(len(body.lines), office.settings)
     lines = [LineBody(text=line) if isinstance(line, str) else line for line in body.lines]
     texts = [line.text + line.prefix for line in lines]
     caller = office.access.admit(request, None, cost=len(lines))
@@ -91,7 +90,11 @@ async def _answer(office: Office, body: LinesBody, lines: list[LineBody], caller
         services = office.catalogue.services
         name = body.model or (next(iter(services)) if len(services) == 1 else "")
         head = {"model": name, "source": source, "target": source, **told}
-        return _render_all(head, list(map(Rendered.of, texts, echoed)))
+        rendered = []
+        for text, each in zip(texts, echoed, strict=True):
+            rendered.append(Rendered.of(text, each))
+            await asyncio.sleep(0)
+        return _render_all(head, rendered)
     first, last = way.steps[0], way.steps[-1]
     if body.glossary and last is not first:
         raise RequestError(
@@ -191,7 +194,6 @@ def _with_paragraphs(settings: Inference, wanted: bool | Paragraphs) -> Inferenc
 async def _score(office: Office, request: HttpRequest) -> Response:
     office.access.require_key(request)
     body: ScoreBody = await office.read_body(request, ScoreBody)
-    check_number(len(body.pairs), office.settings)
     texts = [source + target for source, target in body.pairs]
     caller = office.access.admit(request, None, cost=len(body.pairs))
     check_lengths(texts, caller, office.settings)

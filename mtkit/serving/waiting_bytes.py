@@ -10,6 +10,8 @@ FORM_BYTES = 64 << 10
 _SMALL_BYTES = 64 << 10
 """So much of each request is counted apart, so that large requests leave room for small ones."""
 _MAX_SMALL_BYTES = 64 << 20
+_TINY_BYTES = 4 << 10
+"""A request of so much is never refused: there can't be more of them than connections."""
 _RETRY_SECONDS = 10
 
 
@@ -24,7 +26,8 @@ class WaitingBytes:
 
     def __init__(self, max_bytes: int, max_of_caller: int, advice: str) -> None:
         self._max_bytes, self._max_of_caller, self._advice = max_bytes, max_of_caller, advice
-        self._max_small_bytes, self._num_small = min(max_bytes, _MAX_SMALL_BYTES), 0
+        self._max_small_bytes = min(max_bytes, _MAX_SMALL_BYTES)
+        self._num_small: Counter[str] = Counter()
         self._num_large: Counter[str] = Counter()
 
     @classmethod
@@ -48,24 +51,28 @@ class WaitingBytes:
     @property
     def num_bytes(self) -> int:
         """All that wait."""
-        return self._num_small + self._num_large.total()
+        return self._num_small.total() + self._num_large.total()
 
-    def take(self, caller: str, num_before: int, num_bytes: int) -> None:
+    def take(self, caller: str, num_before: int, num_bytes: int, *, refuses: bool = True) -> None:
         """Counts bytes of a request.
 
         Args:
             caller: Whose they are.
             num_before: Bytes of the request that were counted before.
             num_bytes: These.
+            refuses: Whether they are refused where they are too many.
 
         Raises:
             RequestError: They are too many.
         """
         small, large = _split(num_before + num_bytes)
-        self._num_small += small - _split(num_before)[0]
+        self._num_small[caller] += small - _split(num_before)[0]
         self._num_large[caller] += large - _split(num_before)[1]
+        if not refuses or num_before + num_bytes <= _TINY_BYTES:
+            return
         if (
-            self._num_small > self._max_small_bytes
+            self._num_small.total() > self._max_small_bytes
+            or self._num_small[caller] > max(self._max_small_bytes // 2, _SMALL_BYTES)
             or self._num_large.total() > self._max_bytes
             or self._num_large[caller] > self._max_of_caller
         ):
@@ -74,10 +81,10 @@ class WaitingBytes:
     def give_back(self, caller: str, num_bytes: int) -> None:
         """Takes a request's bytes out of the count."""
         small, large = _split(num_bytes)
-        self._num_small -= small
-        self._num_large[caller] -= large
-        if not self._num_large[caller]:
-            del self._num_large[caller]
+        for counts, number in ((self._num_small, small), (self._num_large, large)):
+            counts[caller] -= number
+            if not counts[caller]:
+                del counts[caller]
 
 
 def _split(num_bytes: int) -> tuple[int, int]:
@@ -111,6 +118,11 @@ class RequestBytes:
         """
         before, self.num_bytes = self.num_bytes, self.num_bytes + num_bytes
         self.budget.take(self.caller, before, num_bytes)
+
+    def count_answer(self, num_bytes: int) -> None:
+        """Counts bytes of the answer, which wait until they are read."""
+        before, self.num_bytes = self.num_bytes, self.num_bytes + num_bytes
+        self.budget.take(self.caller, before, num_bytes, refuses=False)
 
     def move(self, budget: WaitingBytes, caller: str) -> None:
         """Counts them in another budget: their sender is known now.

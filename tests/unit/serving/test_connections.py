@@ -146,15 +146,16 @@ def test_few_requests_wait_behind_another(
 
 def test_all_bodies_together_are_bounded(attack: Callable[..., None]) -> None:
     async def act(running: Running) -> None:
-        request = _HEAD + b"Connection: close\r\n" + _LENGTH % len(_BODY) + _BODY
-        holding = await running.connect(_HEAD + _LENGTH % 200 + b" " * 90)
-        await wait_until(lambda: running.num_waiting == 90)
+        body = _BODY + b" " * 5_000
+        request = _HEAD + b"Connection: close\r\n" + _LENGTH % len(body) + body
+        holding = await running.connect(_HEAD + _LENGTH % 20_000 + b" " * 9_000)
+        await wait_until(lambda: running.num_waiting == 9_000)
         assert (await (await running.connect(request)).read()).startswith(b"HTTP/1.1 503")
         holding.writer.close()
         await wait_until(lambda: running.num_waiting == 0)
         assert (await (await running.connect(request)).read()).startswith(b"HTTP/1.1 200")
 
-    attack(act, max_waiting_bytes=100)
+    attack(act, max_waiting_bytes=10_000)
 
 
 def test_a_head_with_two_hosts_is_refused(attack: Callable[..., None]) -> None:

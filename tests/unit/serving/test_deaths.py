@@ -68,7 +68,7 @@ def test_a_batch_that_hangs_is_ended_and_its_line_named(
         assert (fault.value.status, fault.value.line) == (500, 2)
         assert await good == ["m:A", "m:B"]
         assert await ask(office, "d") == ["m:D"]
-        # All together, then each alone.
+        # All together, then each alone, up to the one that hangs.
         sizes = [len(batch) for worker in workers.started for batch in worker.batches]
         assert sizes == [4, 1, 1, 1, 1, 1]
 

@@ -123,3 +123,30 @@ def test_lines_count_as_sentences(serve: Serve) -> None:
     assert answer.json()["error"] == (
         "Invalid request: request (101 sentences) exceeds text limit (100)"
     )
+
+
+def test_texts_are_counted_before_anything_is_made_of_them(serve: Serve) -> None:
+    client = serve(max_texts=10)
+    for path, body in (
+        ("/translate", {"q": [""] * 11, **PAIR}),
+        ("/v1/translate", {"lines": [{"text": ""}] * 11}),
+        ("/v1/score", {"pairs": [5] * 11}),
+    ):
+        assert client.post(path, json=body).json()["error"] == (
+            "Invalid request: request (11) exceeds text limit (10)"
+        )
+
+
+def test_a_type_in_capitals_is_json(serve: Serve) -> None:
+    body = b'{"q": "a", "source": "en", "target": "de"}'
+    answer = serve().post("/translate", content=body, headers={"Content-Type": "APPLICATION/JSON"})
+    assert answer.json() == {"translatedText": "m:A"}
+
+
+def test_a_long_answer_comes_whole(serve: Serve) -> None:
+    texts = ["\x01" * 40_000] * 20
+    body = {"q": texts, "source": "en", "target": "en"}
+    answer = serve(max_sentences=10_000).post("/translate", json=body)
+    # Six characters each in JSON.
+    assert len(answer.content) > 4_800_000
+    assert answer.json() == {"translatedText": texts}

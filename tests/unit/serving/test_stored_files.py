@@ -75,9 +75,13 @@ def test_a_folder_that_was_cleaned_is_made_again(folder: Path) -> None:
 
 def test_the_oldest_make_room(folder: Path) -> None:
     async def main() -> None:
-        store = FileStore(1.0, 5)
-        await asyncio.gather(*(store.add(bytes([number] * 2), "a") for number in range(4)))
-        assert sum(map(len, list_files(folder))) <= 5
+        store = FileStore(1.0, 10_000)
+        await asyncio.gather(*(store.add(bytes([number] * 4_500), "a") for number in range(4)))
+        assert len(list_files(folder)) == 2
+        # Empty ones take a block each.
+        for _ in range(10):
+            await store.add(b"", "a")
+        assert len(list_files(folder)) == 2
         store.close()
 
     asyncio.run(main())

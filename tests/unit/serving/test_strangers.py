@@ -93,6 +93,18 @@ def test_a_budget_by_hand() -> None:
     assert (budget.num_bytes, other.num_bytes) == (0, 0)
 
 
+def test_small_requests_of_one_caller_leave_room_for_others() -> None:
+    budget = WaitingBytes(1_000_000_000, 500_000_000, "wait")
+    small = 64 << 10
+    held = [RequestBytes(budget, "a") for _ in range(600)]
+    refused = [_refused(lambda each=each: each.take(small)) for each in held]
+    # Half of 64 MiB are 512 requests of 64 KiB.
+    assert refused.index(True) == 512
+    assert not _refused(lambda: RequestBytes(budget, "b").take(small))
+    # What is tiny comes in always.
+    assert not _refused(lambda: RequestBytes(budget, "a").take(4_096))
+
+
 def test_a_file_fits_into_each_budget() -> None:
     settings = Serving(max_file_bytes=400_000_000)
     for budget in (WaitingBytes.of_callers(settings), WaitingBytes.of_strangers(settings)):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from mtkit.serving.faults import RequestError
@@ -83,6 +84,23 @@ def test_a_task_that_hangs_ends_and_the_others_are_done_again(tmp_path: Path) ->
         assert noted.read_text().count("run") >= 2
         assert await lane.run(Note(noted), "a", answer, seconds=30) == "answer to a question"
         await lane.close()
+
+    run(main())
+
+
+def test_a_process_that_dies_says_nothing_of_its_tasks(tmp_path: Path) -> None:
+    async def main() -> None:
+        for num_tasks in (1, 4):
+            lane = Lane("texts", ProcessLimits(num_tasks, _MEMORY), 1)
+            noted = tmp_path / f"noted {num_tasks}"
+            await lane.run(Note(noted), "a", answer, seconds=30)
+            running = asyncio.create_task(lane.run(Note(noted, 0.5), "a", answer, seconds=30))
+            while noted.read_text() != "run\n" * 2:
+                await asyncio.sleep(0.01)
+            [process] = psutil.Process().children()
+            process.kill()
+            assert await running == "answer to a question"
+            await lane.close()
 
     run(main())
 
