@@ -5,6 +5,7 @@ import json
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import JSONResponse
@@ -17,7 +18,6 @@ from mtkit.serving.settings import Serving
 from mtkit.serving.waiting_bytes import FORM_BYTES, RequestBytes
 
 _RETRY_SECONDS = 10
-_PIECE_BYTES = 256 << 10
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -59,11 +59,13 @@ class Guard:
         started_at = time.perf_counter()
         status = 0
         scope.setdefault("state", {})
+        waiting = scope["state"]["waiting"] = self._access.count_bytes(scope)
 
         async def send_noted(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                waiting.count_answer(_measure_answer(message["headers"]))
                 present = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [
                     *message["headers"],
@@ -71,9 +73,8 @@ class Guard:
                 ]
                 if b"cache-control" not in present:
                     message["headers"].append((b"cache-control", b"no-store"))
-            await _send_in_pieces(message, send, waiting)
+            await send(message)
 
-        waiting = scope["state"]["waiting"] = self._access.count_bytes(scope)
         bounded = _BoundedBody(
             receive, self._max_bytes(scope), self._settings.body_seconds, waiting
         )
@@ -128,17 +129,12 @@ class Guard:
             print(*line.values(), file=sys.stderr)
 
 
-async def _send_in_pieces(message: Message, send: Send, waiting: RequestBytes) -> None:
-    """Sends a message; a long body goes as it is read, and counts as waiting until then."""
-    body = message.get("body", b"")
-    if message["type"] != "http.response.body" or len(body) <= _PIECE_BYTES:
-        await send(message)
-        return
-    waiting.count_answer(len(body))
-    for start in range(0, len(body), _PIECE_BYTES):
-        piece = body[start : start + _PIECE_BYTES]
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await send({**message, "body": b""})
+def _measure_answer(headers: Sequence[tuple[bytes, bytes]]) -> int:
+    """Returns the bytes of an answer that is in memory until it is read."""
+    known = dict(headers)
+    length = known.get(b"content-length", b"0")
+    is_json = known.get(b"content-type", b"").startswith(b"application/json")
+    return int(length) if is_json and length.isdigit() else 0
 
 
 class _BoundedBody:

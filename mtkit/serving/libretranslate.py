@@ -15,7 +15,7 @@ from mtkit.serving.bodies import DetectBody, TranslateBody, UploadForm
 from mtkit.serving.catalogue import name_language
 from mtkit.serving.faults import RequestError
 from mtkit.serving.office import Office
-from mtkit.serving.rendering import to_json_by_turns
+from mtkit.serving.rendering import JsonPieces, to_pieces
 
 _MAX_SKIPPED = 100
 """Skipped texts of a document that an answer lists."""
@@ -103,7 +103,7 @@ async def _translate(office: Office, request: Request) -> Response:
         content = {
             key: value[0] if isinstance(value, list) else value for key, value in content.items()
         }
-    return Response(await to_json_by_turns(content), media_type="application/json")
+    return JsonPieces(await to_pieces(content))
 
 
 async def _answer(

@@ -1,8 +1,12 @@
-"""Answers as JSON, made piece by piece where they are long."""
+"""Answers as JSON, made and sent piece by piece where they are long."""
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 _BYTES_AT_ONCE = 256 << 10
 
@@ -12,20 +16,60 @@ def to_json(content: Any) -> bytes:
     return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
-async def to_json_by_turns(content: dict[str, Any]) -> bytes:
-    """Returns an object as JSON; between the items of its lists others have their turn."""
-    fields = []
-    for key, value in content.items():
-        if isinstance(value, list):
-            items, num_bytes = [], 0
-            for item in value:
-                items.append(to_json(item))
-                num_bytes += len(items[-1])
-                if num_bytes > _BYTES_AT_ONCE:
-                    num_bytes = 0
-                    await asyncio.sleep(0)
-            rendered = b"[%s]" % b",".join(items)
-        else:
-            rendered = to_json(value)
-        fields.append(b"%s:%s" % (to_json(key), rendered))
-    return b"{%s}" % b",".join(fields)
+async def to_pieces(content: dict[str, Any]) -> list[bytes]:
+    """Returns an object as JSON, in pieces; between them others have their turn.
+
+    Args:
+        content: The object. Bytes in its lists are JSON already.
+    """
+    pieces: list[bytes] = []
+    short, num_bytes = [], 0
+    for piece in _list_pieces(content):
+        short.append(piece)
+        num_bytes += len(piece)
+        if num_bytes > _BYTES_AT_ONCE:
+            pieces.append(b"".join(short))
+            short, num_bytes = [], 0
+            await asyncio.sleep(0)
+    return [*pieces, b"".join(short)]
+
+
+def _list_pieces(content: dict[str, Any]) -> Any:
+    for index, (key, value) in enumerate(content.items()):
+        yield b"%s%s:" % (b"," if index else b"{", to_json(key))
+        if not isinstance(value, list):
+            yield to_json(value)
+            continue
+        for number, item in enumerate(value):
+            yield b"," if number else b"["
+            yield item if isinstance(item, bytes) else to_json(item)
+        yield b"]" if value else b"[]"
+    yield b"}" if content else b"{}"
+
+
+class JsonPieces(Response):
+    """An answer whose JSON is sent in pieces, each when the one before has been taken.
+
+    Args:
+        pieces: The JSON.
+    """
+
+    media_type = "application/json"
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        super().__init__()
+        self.headers["content-length"] = str(sum(map(len, pieces)))
+        self._pieces = pieces
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends it."""
+        await send(
+            {
+                "type": "http.response.start",
+                "status": self.status_code,
+                "headers": self.raw_headers,
+            }
+        )
+        for piece in self._pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})

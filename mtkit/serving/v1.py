@@ -21,7 +21,7 @@ from mtkit.serving.fair_queue import Given, Rendered
 from mtkit.serving.faults import RequestError, busy
 from mtkit.serving.model_service import ModelService
 from mtkit.serving.office import Office
-from mtkit.serving.rendering import to_json
+from mtkit.serving.rendering import JsonPieces, to_pieces
 from mtkit.serving.translate_texts import decoding_settings
 
 
@@ -75,10 +75,12 @@ async def _translate(office: Office, request: HttpRequest) -> Response:
         seconds=office.settings.request_seconds,
         metrics=office.metrics,
     )
-    return Response(content, media_type="application/json")
+    return JsonPieces(content)
 
 
-async def _answer(office: Office, body: LinesBody, lines: list[LineBody], caller: Caller) -> bytes:
+async def _answer(
+    office: Office, body: LinesBody, lines: list[LineBody], caller: Caller
+) -> list[bytes]:
     source, way, detected = await _find_way(office, body, [line.text for line in lines], caller)
     told = {} if detected is None else {"detected": detected.as_json()}
     if not way.steps:
@@ -94,7 +96,7 @@ async def _answer(office: Office, body: LinesBody, lines: list[LineBody], caller
         for text, each in zip(texts, echoed, strict=True):
             rendered.append(Rendered.of(text, each))
             await asyncio.sleep(0)
-        return _render_all(head, rendered)
+        return await _render_all(head, rendered)
     first, last = way.steps[0], way.steps[-1]
     if body.glossary and last is not first:
         raise RequestError(
@@ -127,7 +129,7 @@ async def _answer(office: Office, body: LinesBody, lines: list[LineBody], caller
         **({} if way.pivot is None else {"pivot": way.pivot}),
         **told,
     }
-    return _render_all(head, found)
+    return await _render_all(head, found)
 
 
 async def _find_way(
@@ -206,8 +208,7 @@ async def _score(office: Office, request: HttpRequest) -> Response:
         seconds=office.settings.request_seconds,
         metrics=office.metrics,
     )
-    content = _render_all({"model": service.model.name}, found)
-    return Response(content, media_type="application/json")
+    return JsonPieces(await _render_all({"model": service.model.name}, found))
 
 
 def _tell_languages(office: Office, service: ModelService, body: ScoreBody) -> tuple[str, str]:
@@ -227,9 +228,8 @@ def _tell_languages(office: Office, service: ModelService, body: ScoreBody) -> t
     return found[0], found[1]
 
 
-def _render_all(head: dict[str, Any], found: Sequence[Rendered]) -> bytes:
-    lines = b",".join(each.content for each in found)
-    return b'%s,"translations":[%s]}' % (to_json(head)[:-1], lines)
+async def _render_all(head: dict[str, Any], found: Sequence[Rendered]) -> list[bytes]:
+    return await to_pieces({**head, "translations": [each.content for each in found]})
 
 
 def _describe(office: Office, service: ModelService) -> dict[str, Any]:

@@ -215,6 +215,45 @@ def list_attacks() -> list[Attack]:
             "languages to detect",
             _times(60, _json("/detect", q="ä " * 25_000)),
         ),
+        Attack(
+            "a third of a million lines",
+            _times(4, _raw("/v1/translate", b'{"lines": [%s""]}' % (b'{"text":""},' * 330_000))),
+        ),
+        Attack(
+            "a third of a million pairs",
+            _raw("/v1/score", b'{"pairs": [%s["a","b"]]}' % (b'["ab","cd"],' * 330_000)),
+        ),
+        Attack(
+            "different texts",
+            _raw(
+                "/translate",
+                b'{"q": [%s""]}' % b"".join(b'"%06x",' % number for number in range(400_000)),
+            ),
+            has_key=False,
+        ),
+        Attack(
+            "texts that stay",
+            _json("/translate", q=["a" * 49_000] * 79, source="en", target="en"),
+        ),
+        Attack(
+            "answers that grow",
+            _times(
+                4,
+                _raw(
+                    "/translate",
+                    b"source=en&target=en" + (b"&q=" + b"\x01" * 49_000) * 79,
+                    "application/x-www-form-urlencoded",
+                ),
+            ),
+        ),
+        Attack(
+            "lines that stay",
+            _json(
+                "/v1/translate",
+                lines=["Der alte Mann kauft heute drei rote Äpfel auf dem Markt. " * 60] * 1_000,
+                source="auto",
+            ),
+        ),
         Attack("deep JSON", _raw("/translate", b"[" * 2_000_000), has_key=False),
         Attack("numbers without an end", _raw("/translate", b'{"q": ' + b"1" * 3_000_000 + b"}")),
         Attack("a word without an end", _text("a" * 50_000)),

@@ -83,11 +83,26 @@ def test_lines_of_a_dead_process_are_tried_alone_and_once() -> None:
         queue.put_back(queue.take(5, 100))
         [bad] = queue.take(5, 100)
         queue.put_back([bad])
-        [good] = queue.take(5, 100)
-        good.answer(LineFault("fine"))
         first, second = both.done.result()
         assert isinstance(first, LineFault)
         assert first.is_fault_of_server
-        assert second == LineFault("fine")
+        assert not first.is_of_neighbour
+        # The request is answered: its other lines aren't tried in vain.
+        assert isinstance(second, LineFault)
+        assert second.is_of_neighbour
+        assert len(queue) == 0
+
+    run(check)
+
+
+def test_lines_of_others_come_between_those_of_a_dead_process() -> None:
+    def check() -> None:
+        queue = FairQueue(10)
+        queue.add(job("bad", "worse"))
+        queue.put_back(queue.take(5, 100))
+        queue.add(job("other"))
+        assert [line.ask.text for line in queue.take(5, 100)] == ["bad"]
+        assert [line.ask.text for line in queue.take(5, 100)] == ["other"]
+        assert [line.ask.text for line in queue.take(5, 100)] == ["worse"]
 
     run(check)

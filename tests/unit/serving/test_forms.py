@@ -144,9 +144,9 @@ def test_a_type_in_capitals_is_json(serve: Serve) -> None:
 
 
 def test_a_long_answer_comes_whole(serve: Serve) -> None:
-    texts = ["\x01" * 40_000] * 20
-    body = {"q": texts, "source": "en", "target": "en"}
-    answer = serve(max_sentences=10_000).post("/translate", json=body)
-    # Six characters each in JSON.
-    assert len(answer.content) > 4_800_000
-    assert answer.json() == {"translatedText": texts}
+    # Six characters each in JSON, and in a form three of a byte.
+    text = "\x01" * 49_000
+    content = urlencode([*[("q", text)] * 20, ("source", "en"), ("target", "en")])
+    answer = serve().post("/translate", content=content, headers={"Content-Type": FORM})
+    assert len(answer.content) > 5_000_000
+    assert answer.json() == {"translatedText": [text] * 20}
