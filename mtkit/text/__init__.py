@@ -7,6 +7,7 @@ numerals.py                 numbers written with units: 12万, 三百二十, 1.2
 placeholders.py             placeholders of programs: {name}, %s, $NAME
 protected.py                pieces that a translation must keep, and which of them it lost
 glossary.py                 terms with their translations, read from a file and found in text
+phrases.py                  phrases in the words of a text, found by an automaton
 term_forms.py               which terms a translation has, as given or inflected
 term_annotation.py          sources that name translations of their words
 normalization.py            SentencePiece's normalisation of Unicode, without a model's pieces

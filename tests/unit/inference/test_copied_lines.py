@@ -56,7 +56,7 @@ def test_nothing_to_see_is_no_symbol(text: str) -> None:
 
 def test_a_copy_has_no_tokens_and_is_certain() -> None:
     (found,) = translate("<tag>* *", n_best=2)
-    assert found.as_json()["text"] == "* *"
+    assert found.as_json("<tag>* *")["text"] == "* *"
     (candidate,) = found.candidates
     assert (candidate.token_ids, candidate.log_probability, candidate.score) == ((), 0.0, 0.0)
     assert not found.warnings
@@ -92,6 +92,6 @@ def test_a_language_model_continues_symbols() -> None:
 
 def test_a_copy_s_words_are_linked_with_themselves() -> None:
     (copy,) = copy_line("* →", num_before=5, alignments=True).candidates
-    assert copy.alignment.pharaoh == "0-0 1-1"
+    assert copy.alignment.as_pharaoh("<tag>* →", "* →") == "0-0 1-1"
     assert copy.alignment.source_words == ((5, 6), (7, 8))
     assert copy.alignment.target_words == ((0, 1), (2, 3))
