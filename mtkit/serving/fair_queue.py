@@ -226,5 +226,5 @@ class FairQueue:
                     line.index,
                     LineFault("the translator stopped twice at this text", is_fault_of_server=True),
                 )
-                # Others of its job are answered with it, so that none is tried in vain.
+                # Others of its job are answered with it, so that none is tried for nothing.
                 self.drop(line.job)

@@ -1,5 +1,7 @@
 """The error that a request is answered with."""
 
+import sys
+import traceback
 from dataclasses import dataclass
 
 from mtkit.errors import MtkitError
@@ -25,6 +27,12 @@ class RequestError(Exception):
     ) -> None:
         super().__init__(message)
         self.status, self.message, self.headers, self.line = status, message, headers or {}, line
+
+
+def log_bug(error: BaseException) -> None:
+    """Prints where an error comes from, without its message, which may hold a text."""
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    print(f"{frames}{type(error).__name__}", file=sys.stderr, flush=True)
 
 
 def busy(message: str, retry_seconds: int) -> RequestError:

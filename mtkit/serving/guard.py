@@ -4,7 +4,6 @@ import asyncio
 import json
 import sys
 import time
-import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mtkit.serving.access import Access
-from mtkit.serving.faults import RequestError, busy
+from mtkit.serving.faults import RequestError, busy, log_bug
 from mtkit.serving.metrics import Metrics
 from mtkit.serving.settings import Serving
 from mtkit.serving.waiting_bytes import FORM_BYTES, RequestBytes
@@ -91,7 +90,7 @@ class Guard:
                 await error_response(stopping)(scope, receive, send_noted)
             raise
         except Exception as error:  # noqa: BLE001  the last line of defence: it is logged, once
-            _log_bug(error)
+            log_bug(error)
             if not status:
                 failed = RequestError(500, "internal error")
                 await error_response(failed)(scope, receive, send_noted)
@@ -182,9 +181,3 @@ class _BoundedBody:
 
     def _too_long(self) -> RequestError:
         return RequestError(413, f"the request is larger than {self._max_bytes:,} bytes")
-
-
-def _log_bug(error: Exception) -> None:
-    # Without its message, which may hold a text.
-    frames = "".join(traceback.format_tb(error.__traceback__))
-    print(f"{frames}{type(error).__name__}", file=sys.stderr)

@@ -1,6 +1,7 @@
 """Messages between the server and its own processes: pickled, each behind its length."""
 
 import asyncio
+import os
 import pickle
 import resource
 import struct
@@ -8,10 +9,21 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from mtkit.standard_streams import open_standard_streams
+
 _HEAD = struct.Struct(">Q")
 _STATUS_FILE = "/proc/{}/statm"
 _PAGE_BYTES = 4_096
 _RUN = "import sys; sys.path[:] = {path!r}; from {module} import main; main()"
+
+
+def open_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Returns where this process, a child, reads messages and where it writes them."""
+    open_standard_streams()
+    # What a library prints must not get among the messages.
+    results = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return sys.stdin.buffer, results
 
 
 class SupportsWrite(Protocol):

@@ -4,19 +4,16 @@ It ends with the server, which also ends it where a task takes too long.
 """
 
 import os
-import sys
 import threading
-import traceback
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from mtkit.errors import MtkitError
-from mtkit.serving.faults import RequestError
-from mtkit.serving.messages import limit_memory, read_message, write_message
+from mtkit.serving.faults import RequestError, log_bug
+from mtkit.serving.messages import limit_memory, open_pipes, read_message, write_message
 from mtkit.serving.text_tasks import Fault, Task
-from mtkit.standard_streams import open_standard_streams
 
 _STACK_BYTES = 4 << 20
 
@@ -81,20 +78,14 @@ def run_task(task: Task, answers: "SimpleQueue[Any]", send: Any) -> None:
     except MemoryError:
         result = Fault(400, "Invalid request: it takes too much memory", may_be_others=True)
     except Exception as error:  # noqa: BLE001  the last line of defence: it is logged, once
-        # Without its message, which may hold a text.
-        frames = "".join(traceback.format_tb(error.__traceback__))
-        print(f"{frames}{type(error).__name__}", file=sys.stderr, flush=True)
+        log_bug(error)
         result = Fault(500, "internal error")
     send(Done(result))
 
 
 def main() -> None:
     """Runs tasks until stdin ends."""
-    open_standard_streams()
-    tasks = sys.stdin.buffer
-    # What a library prints must not get among the results.
-    results = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    tasks, results = open_pipes()
     writing = threading.Lock()
     conversations: dict[int, SimpleQueue[Any]] = {}
 

@@ -7,7 +7,6 @@ import gc
 import os
 import sys
 import threading
-import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -19,14 +18,14 @@ from mtkit.inference.translate import Translator
 from mtkit.inference.translation import LineError, Request, Translation
 from mtkit.recipe.inference import Inference
 from mtkit.serving.fair_queue import Answer, Ask, Given, Rendered, ToRender
-from mtkit.serving.faults import LineFault
+from mtkit.serving.faults import LineFault, log_bug
 from mtkit.serving.messages import (
     limit_memory,
     measure_allocated,
+    open_pipes,
     read_message,
     write_message,
 )
-from mtkit.standard_streams import open_standard_streams
 
 _MIN_BATCHES = 2
 """While one is searched, another is cut into tokens, or its answers are on their way."""
@@ -108,7 +107,7 @@ def _answer_plain(translator: Translator, asks: Sequence[Request | Given]) -> li
     except Exception as error:  # noqa: BLE001  a bug at one line is that line's alone
         if len(asks) > 1:
             return [_answer_plain(translator, [ask])[0] for ask in asks]
-        _log_bug(error)
+        log_bug(error)
         return [LineFault("internal error", is_fault_of_server=True)]
     for (index, _), found in zip([*requests, *pairs], [*translated, *scored], strict=True):
         answers[index] = found
@@ -156,11 +155,7 @@ def _describe(error: MtkitError) -> LineFault:
 
 def main() -> None:
     """Serves until stdin ends."""
-    open_standard_streams()
-    tasks = sys.stdin.buffer
-    # What a library prints must not get among the answers.
-    results = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    tasks, results = open_pipes()
     writing = threading.Lock()
 
     def send(content: Any) -> None:
@@ -206,15 +201,8 @@ def _die_of_bugs(running: "Future[None]") -> None:
     error = running.exception()
     if error is None or isinstance(error, BrokenPipeError):
         return
-    _log_bug(error)
+    log_bug(error)
     os._exit(70)
-
-
-def _log_bug(error: BaseException) -> None:
-    # Without its message, which may hold a text.
-    sys.stderr.write("".join(traceback.format_tb(error.__traceback__)))
-    sys.stderr.write(f"{type(error).__name__}\n")
-    sys.stderr.flush()
 
 
 if __name__ == "__main__":
