@@ -9,6 +9,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from mtkit.serving import libretranslate, page, v1
 from mtkit.serving.access import Access
@@ -83,7 +84,7 @@ def make_app(office: Office) -> Starlette:
     if settings.cors_origins:
         middleware.append(
             Middleware(
-                CORSMiddleware,
+                _Cors,
                 allow_origins=list(settings.cors_origins),
                 allow_methods=["GET", "POST"],
                 allow_headers=["Authorization", "Content-Type"],
@@ -103,6 +104,18 @@ def make_app(office: Office) -> Starlette:
             ClientDisconnect: _on_disconnect,
         },
     )
+
+
+class _Cors(CORSMiddleware):
+    """Lets pages of other origins call; those of any origin only what LibreTranslate has."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on."""
+        is_own = scope["type"] == "http" and scope["path"].startswith(("/v1/", "/metrics"))
+        if is_own and self.allow_all_origins:
+            await self.app(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
 
 async def _on_request_error(_: Request, error: Exception) -> Response:

@@ -76,7 +76,7 @@ class Serving(Section):
     """Language through which to translate where no model does it directly; the answer says so."""
     cors_origins: tuple[str, ...] = ("*",)
     """Origins whose pages may call the server from a browser, such as `https://cms.example.org`;
-    `*` for any, as LibreTranslate has it. `[]` for none."""
+    `*` for any, as LibreTranslate has it, which is for its own routes alone. `[]` for none."""
     hosts: tuple[str, ...] = ()
     """Names that the server is reached by. Default: on this machine alone `localhost` and its
     addresses, else any."""

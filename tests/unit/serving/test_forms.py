@@ -114,6 +114,9 @@ def test_pages_of_any_origin_may_call(serve: Serve) -> None:
     head = {"Origin": "https://cms.example.org"}
     answer = serve().post("/translate", json={"q": "a", **PAIR}, headers=head)
     assert answer.headers["access-control-allow-origin"] == "*"
+    # What LibreTranslate hasn't is not for pages of strangers.
+    for path in ("/v1/models", "/metrics"):
+        assert "access-control-allow-origin" not in serve().get(path, headers=head).headers
     closed = serve(cors_origins=()).post("/translate", json={"q": "a", **PAIR}, headers=head)
     assert "access-control-allow-origin" not in closed.headers
 
