@@ -7,7 +7,7 @@ from typing import Any
 
 from mtkit.serving.faults import RequestError
 
-_MAX_CHARACTERS = 4_000
+SAMPLE_CHARACTERS = 4_000
 """More of a text tells nothing new."""
 _LABELS = {"nb": "no", "nn": "no", "fil": "tl", "ki": "kik", "gn": "gug"}
 """py3langid's labels of languages that it may not have by their own."""
@@ -58,7 +58,7 @@ class Detector:
         labels = {code: _label(code, known) for code in languages}
         if not any(map(str.isalpha, text)):
             return [Detected(next(iter(languages)), 0.0)]
-        ranked = dict(self._identifier.rank(text[:_MAX_CHARACTERS]))
+        ranked = dict(self._identifier.rank(text[:SAMPLE_CHARACTERS]))
         found = [
             Detected(code, float(round(100.0 * float(ranked[label]))))
             for code, label in labels.items()

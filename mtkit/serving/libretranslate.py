@@ -13,14 +13,13 @@ from mtkit.serving.access import Caller, check_lengths
 from mtkit.serving.answering import answer_in_time
 from mtkit.serving.bodies import DetectBody, TranslateBody, UploadForm
 from mtkit.serving.catalogue import name_language
+from mtkit.serving.detection import SAMPLE_CHARACTERS
 from mtkit.serving.faults import RequestError
 from mtkit.serving.office import Office
 from mtkit.serving.rendering import JsonPieces, to_pieces
 
 _MAX_SKIPPED = 100
 """Skipped texts of a document that an answer lists."""
-_SAMPLE_CHARACTERS = 4_000
-"""More of a text says nothing new of its language."""
 
 
 def list_routes(office: Office) -> list[Route]:
@@ -151,7 +150,7 @@ async def _detect(office: Office, request: Request) -> Response:
     texts = body.q if isinstance(body.q, list) else [body.q]
     caller = office.access.admit(request, body.api_key)
     check_lengths(texts, caller, office.settings)
-    sample = "\n".join(text[:_SAMPLE_CHARACTERS] for text in texts[:_SAMPLE_CHARACTERS])
+    sample = "\n".join(text[:SAMPLE_CHARACTERS] for text in texts[:SAMPLE_CHARACTERS])
     found = await answer_in_time(
         request,
         office.translation.detect(sample, caller.name),

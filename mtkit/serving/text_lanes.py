@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from mtkit.serving.detection import Detected
+from mtkit.serving.detection import SAMPLE_CHARACTERS, Detected
 from mtkit.serving.faults import RequestError
 from mtkit.serving.joined_texts import TranslatedTexts
 from mtkit.serving.settings import Serving
@@ -66,7 +66,7 @@ class TextProcesses:
 
     async def detect(self, text: str, languages: tuple[str, ...], caller: str) -> list[Detected]:
         """Returns the languages that a text may be in, as `Detector.detect` does."""
-        task = DetectLanguage(text[:_QUICK_CHARACTERS], languages)
+        task = DetectLanguage(text[:SAMPLE_CHARACTERS], languages)
         found: list[Detected] = await self._quick.run(task, caller, seconds=_SECONDS)
         return found
 

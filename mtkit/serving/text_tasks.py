@@ -20,13 +20,12 @@ from mtkit.inference.paragraphs import find_protected
 from mtkit.inference.translation import FinishTranslations, Request, Translation
 from mtkit.recipe.inference import Inference
 from mtkit.serving.bodies import parse_body
-from mtkit.serving.detection import Detected, Detector
+from mtkit.serving.detection import SAMPLE_CHARACTERS, Detected, Detector
 from mtkit.serving.faults import RequestError
 from mtkit.serving.joined_texts import TranslatedTexts, join_texts
 from mtkit.text.sentences import find_sentences
 from mtkit.text.words import Span
 
-_SAMPLE_CHARACTERS = 4_000
 _WINDOW = 512
 """Sentences that a task asks for at once: more would keep the server's event loop busy."""
 
@@ -247,8 +246,8 @@ class _Sampling:
         self.text = ""
 
     def __call__(self, texts: Sequence[str]) -> list[TranslatedText]:
-        self.text += "\n".join(texts)[:_SAMPLE_CHARACTERS] + "\n"
-        if len(self.text) > _SAMPLE_CHARACTERS:
+        self.text += "\n".join(texts)[:SAMPLE_CHARACTERS] + "\n"
+        if len(self.text) > SAMPLE_CHARACTERS:
             raise _SampledError
         return [TranslatedText(text, None) for text in texts]
 

@@ -10,7 +10,7 @@ from mtkit.inference.translation import Hypothesis, Request, Translation
 from mtkit.model.config import read_settings
 from mtkit.recipe.inference import Inference
 from mtkit.serving.catalogue import Catalogue, Way
-from mtkit.serving.detection import Detected
+from mtkit.serving.detection import SAMPLE_CHARACTERS, Detected
 from mtkit.serving.fair_queue import Answer, Ask, Given, Rendered, ToRender
 from mtkit.serving.faults import LineFault, RequestError
 from mtkit.serving.joined_texts import TranslatedTexts, find_one_sentence, join_texts
@@ -30,7 +30,6 @@ _PLAIN_CHARACTERS = 1_000
 """Texts so long that have one plain sentence need no process of their own."""
 _SURE = 50.0
 """Confidence from which a text counts as one in the language that it is to be translated into."""
-_SAMPLE_CHARACTERS = 4_000
 _MANY_LINES = 100
 
 
@@ -94,8 +93,8 @@ class TextTranslation:
             return self.catalogue.resolve(source), None
         sample, known = "", list(sources or self.catalogue.sources)
         for text in texts:
-            sample += text[:_SAMPLE_CHARACTERS] + "\n"
-            if len(sample) > _SAMPLE_CHARACTERS:
+            sample += text[:SAMPLE_CHARACTERS] + "\n"
+            if len(sample) > SAMPLE_CHARACTERS:
                 break
         found = await self._processes.detect(sample, tuple(dict.fromkeys([*known, target])), caller)
         best = found[0]
