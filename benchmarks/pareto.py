@@ -1,4 +1,4 @@
-"""Quality by speed: engines, precisions, beams, short lists, and deep encoders with few decoders.
+"""Quality by speed: engines, precisions, beams, and deep encoders with few decoders.
 
     python benchmarks/pareto.py train DATA WORK [--minutes 10]
     python benchmarks/pareto.py measure DATA WORK [--rounds 3] [--threads 1]
@@ -24,10 +24,8 @@ SHAPES = ((6, 6), (6, 2), (6, 1), (12, 1), (4, 4))
 """Layers of encoder and decoder."""
 PROBED_UPDATES = 20, 80
 """Those between which is told what an update takes, and the last of a short training."""
-SEARCHES = {"beam 1": ("1", ()), "beam 4": ("4", ())} | {
-    "beam 4, short lists": ("4", ("inference.shortlist={frequent=200, translations=100}",))
-}
-"""Beam and other settings of each run of translate_speed.py."""
+SEARCHES = {"beam 1": "1", "beam 4": "4"}
+"""The beam of each run of translate_speed.py."""
 
 
 def configure(data: Path, workspace: Path, shape: tuple[int, int], steps: int) -> Run:
@@ -43,8 +41,6 @@ def configure(data: Path, workspace: Path, shape: tuple[int, int], steps: int) -
             "training.schedule.warmup_steps=200",
             "training.averaging={choose='last', num_checkpoints=1}",
             "training.processes=1",
-            # `average` stores the table of translations for it.
-            "inference.shortlist={frequent=200}",
         ),
     )
 
@@ -89,7 +85,7 @@ def train(options: argparse.Namespace) -> None:
 
 def measure(options: argparse.Namespace) -> None:
     work: Path = options.work
-    for name, (beam, settings) in SEARCHES.items():
+    for name, beam in SEARCHES.items():
         slug = "".join(each for each in name if each.isalnum())
         output = work / f"{slug}.json"
         if output.is_file():
@@ -103,12 +99,7 @@ def measure(options: argparse.Namespace) -> None:
         for language, option in (("en", "--source"), ("de", "--reference")):
             path = options.data.absolute() / "multi30k" / f"test_2016_flickr.{language}.gz"
             command += [option, str(path)]
-        if settings:
-            command += ["--systems", "mtkit", "--precision", "fp32,int8"]
-        else:
-            command += ["--systems", "mtkit,mtkit-ctranslate2", "--precision", "fp32,bf16,int8"]
-        for setting in settings or ("~inference.shortlist",):
-            command += ["--set", setting]
+        command += ["--systems", "mtkit,mtkit-ctranslate2", "--precision", "fp32,bf16,int8"]
         subprocess.run(command, check=True)
 
 
@@ -198,7 +189,7 @@ def draw_picture(points: list[Point], front: list[Point], path: Path) -> None:
         axes.scatter(
             point.speed,
             point.bleu,
-            s=70 if "short" not in point.search else 25,
+            s=70,
             marker=markers[point.engine.rsplit(" ", 1)[1]],
             facecolors=colors[point.layers] if is_ours else "none",
             edgecolors=colors[point.layers],
@@ -208,7 +199,6 @@ def draw_picture(points: list[Point], front: list[Point], path: Path) -> None:
         axes.scatter([], [], color=color, label=f"{layers} layers")
     for name, marker in (("fp32", "o"), ("bf16", "s"), ("int8", "^")):
         axes.scatter([], [], marker=marker, color="black", label=name)
-    axes.scatter([], [], s=25, color="black", label="short lists (small)")
     axes.scatter([], [], facecolors="none", edgecolors="black", label="CTranslate2 (hollow)")
     axes.plot([], [], color="#bbbbbb", label="unbeaten")
     axes.set_xscale("log")

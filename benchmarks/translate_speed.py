@@ -121,8 +121,6 @@ def resolve_search(model: Path, options: argparse.Namespace) -> tuple[Inference,
         batch_tokens=settings.batch_tokens,
         engine=settings.engine,
         precision=settings.precision,
-        # CTranslate2's client searches by the map of the vocabulary then.
-        shortlist=settings.shortlist,
     )
     if settings != wanted or settings.length_penalty.kind != "power":
         raise MtkitError(
@@ -162,7 +160,6 @@ def plan(model: Path, folder: Path, source: list[str], options: argparse.Namespa
             "alpha": settings.length_penalty.alpha,
             "min_length": settings.min_length,
             "max_length": longest + settings.max_extra_tokens,
-            "use_vmap": settings.shortlist is not None,
         },
         lines={
             "source": str(path),

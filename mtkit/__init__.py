@@ -1,41 +1,22 @@
 """mtkit: a parallel corpus goes in; a fast, scored, deployable translator comes out.
 
-Rooms, from the top down; each imports only from those below it, and rooms on one line never meet:
+Subpackages, from the top down; each imports only from those below it, and those on one line never
+import each other:
 
-    cli/           the commands: parse, call, render
-    pipeline/      what spans rooms: prepare, train, translate, score, run, init
+    cli/           parse arguments, call an entry point, render
+    pipeline/      what spans subpackages: prepare, train, translate, score, run, init
     training/ | serving/
                    data to checkpoints; HTTP around inference
-    documents/     files and markup, translated and put together again
-    inference/     a model and text to translations
+    documents/     file formats and markup around inference
+    inference/     text to text with a model
     data/ | model/
-                   corpora to batches; what a model is, on disk and off it
+                   corpora to batches; configuration, weights and model folders
     network/ | evaluation/
                    tensors in, tensors out; scores and reports, without torch
-    text/          text by itself
-    recipe/        what a run is
-    workspace.py   the one folder that holds all a recipe produces
+    text/          text utilities
+    recipe/        configuration of a run
 
-and beneath them what every room may need:
-
-    folders.py     folders that a draft takes the place of, whole or not at all
-    files.py       files written whole or not at all, and JSON read from them
-    pages.py       templates of HTML pages
-    console.py     what is said to a person
-    devices.py     names of devices
-    processors.py  how many processors there are
-    memory.py      how much memory there is
-    units.py       counts, lengths of time and amounts of memory in words
-    worker_processes.py
-                   a function over many items in several processes, results in order
-    standard_streams.py
-                   standard input, output and error, whatever a command was started with
-    foreign_files.py, programs.py
-                   what may be a stranger's
-    digests.py     short digests of values, bytes and files
-    errors.py, locks.py, paths.py, version.py
-
-The public names below load their rooms on first use, so that `import mtkit` costs nothing.
+The public names below load their modules on first use, so that `import mtkit` costs nothing.
 """
 
 from importlib import import_module

@@ -2,11 +2,12 @@
 
 import errno
 import os
+from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, shorten
 from mtkit.foreign_files import parse_json, read_file
 
 _MAX_JSON_BYTES = 16 << 20
@@ -17,7 +18,7 @@ _CANT_RESERVE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 def read_json(path: Path, *, max_bytes: int = _MAX_JSON_BYTES) -> dict[str, Any]:
     """Returns the JSON object in a file that mtkit wrote.
 
-    NaN and infinities, which aren't JSON and which older versions could write, become None.
+    NaN and infinities, which aren't JSON, become None.
 
     Args:
         path: The file.
@@ -30,6 +31,28 @@ def read_json(path: Path, *, max_bytes: int = _MAX_JSON_BYTES) -> dict[str, Any]
     if not isinstance(content, dict):
         raise MtkitError(f"{path}: damaged: expected a JSON object")
     return content
+
+
+def check_format(facts: Mapping[str, Any], path: Path, expected: int, hint: str) -> None:
+    """Checks the number of the format that a file of mtkit's has.
+
+    Args:
+        facts: The file's content, with its number under `format_version`.
+        path: The file, for the message.
+        expected: The number that this version reads.
+        hint: How to make the file again.
+
+    Raises:
+        MtkitError: Another version of mtkit made it.
+    """
+    found = facts.get("format_version")
+    if isinstance(found, int) and found > expected:
+        raise MtkitError(
+            f"{path}: format {shorten(str(found), 20)}, but this version of mtkit reads {expected}",
+            "pip install --upgrade mtkit",
+        )
+    if found != expected:
+        raise MtkitError(f"{path}: made by an unreleased mtkit", hint)
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

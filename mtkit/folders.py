@@ -62,8 +62,8 @@ def put_in_place(draft: Path, folder: Path, *, then: Callable[[Path], None] | No
 
 
 def _remove_abandoned_drafts(folder: Path) -> None:
-    """Removes drafts of a folder whose builders were killed, of earlier versions' too."""
-    kind = re.compile(rf"\.{re.escape(folder.name)}(\.\d+-[0-9a-f]{{8}})?\.draft(\.lock)?")
+    """Removes drafts of a folder whose builders were killed."""
+    kind = re.compile(rf"\.{re.escape(folder.name)}\.\d+-[0-9a-f]{{8}}\.draft(\.lock)?")
     for path in list(folder.parent.iterdir()):
         if kind.fullmatch(path.name):
             draft = path.with_name(path.name.removesuffix(".lock"))

@@ -119,9 +119,7 @@ def list_contestants(given: Plan, options: argparse.Namespace) -> list[Contestan
 def _mtkit(given: Plan, engine: str, model: Path, precision: str) -> Contestant:
     is_torch = engine == "torch"
     system = "mtkit" if is_torch else "mtkit-ctranslate2"
-    # mtkit takes no short lists by CTranslate2: they are the whole batch's there.
-    added = f"inference.precision={precision}" if is_torch else "~inference.shortlist"
-    overrides = [*given.overrides, added]
+    overrides = [*given.overrides, *([f"inference.precision={precision}"] if is_torch else [])]
     command = [sys.executable, "-m", "mtkit", "translate", "--model", str(model)]
     command += ["--engine", engine, "--device", "cpu"]
     for override in overrides:
@@ -162,8 +160,6 @@ def _export(given: Plan, quantization: str) -> Path | None:
     output = given.folder / f"export-{quantization}"
     command = [sys.executable, "-m", "mtkit", "export", "--model", str(given.model)]
     command += ["--output", str(output), "--quantization", quantization]
-    for override in given.overrides:
-        command += ["--set", override] if "shortlist" in override else []
     done = run_worker(command, threads=given.threads, time_limit=given.time_limit)
     if done.returncode:
         _complain(f"export to {quantization}", done)

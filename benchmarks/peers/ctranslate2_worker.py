@@ -63,7 +63,6 @@ class Client:
             max_input_length=0,
             min_decoding_length=self._task["min_length"],
             max_decoding_length=self._task["max_length"],
-            use_vmap=self._task.get("use_vmap", False),
         )
         pieces = [result.hypotheses[0] for result in results]
         # `</s>` isn't among them.

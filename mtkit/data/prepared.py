@@ -18,7 +18,7 @@ from mtkit.data.tokenizer_choice import reused_folder
 from mtkit.data.word_alignment.aligner import ALIGNER_FILE
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.files import read_json
+from mtkit.files import check_format, read_json
 from mtkit.foreign_files import read_file
 from mtkit.recipe import Recipe
 from mtkit.recipe.invalidation import Invalidates
@@ -26,7 +26,7 @@ from mtkit.recipe.tables import list_differences, relative_to_root, select
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Raised when data that this version prepares can't be read by older ones, or the reverse."""
 FACTS_FILE = "prepared.json"
 _MAX_TEXT_BYTES = 1 << 28
@@ -100,11 +100,7 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
     if not path.is_file():
         raise MtkitError(f"{workspace.data}: no prepared data", "run `mtkit prepare` first")
     facts = read_json(path)
-    if facts.get("format_version") != FORMAT_VERSION:
-        raise MtkitError(
-            f"{workspace.data} was prepared by another version of mtkit",
-            "run `mtkit prepare` again",
-        )
+    check_format(facts, path, FORMAT_VERSION, "run `mtkit prepare` again")
     if facts.get("fingerprint") != fingerprint(recipe):
         changes = _list_changes(recipe, workspace)
         told = f": {'; '.join(changes[:_MAX_CHANGES_TOLD])}" if changes else ""

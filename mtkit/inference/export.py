@@ -45,9 +45,7 @@ from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.network.device import limit_threads
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
-from mtkit.recipe.inference import Shortlist as ShortlistSettings
 from mtkit.text.languages import LanguageTokens
-from mtkit.text.shortlist import SHORTLIST_FILE, Shortlist
 from mtkit.text.tokenizer import SubwordTokenizer
 
 _MAX_LINES = 200
@@ -112,12 +110,9 @@ def export(
         loaded = load_model_folder(model_folder)
         card = read_card(model_folder)
         made_from = digest_model(model_folder)
-        shortlist = _read_shortlist(model_folder, loaded, settings or loaded.settings)
         aligner_file = find_word_aligner(model_folder)
         word_aligner = None if aligner_file is None else aligner_file.read_bytes()
     settings = settings if settings is not None else loaded.settings
-    # Its search by short lists isn't one that our engine would use.
-    settings = settings.model_copy(update={"shortlist": None})
     check_translates(loaded.config, "export to CTranslate2")
     check_convertible(loaded.config.model)
     check_features("ctranslate2", list_uses(settings))
@@ -138,7 +133,6 @@ def export(
         *chosen,
         evaluation or Evaluation(),
         head,
-        shortlist,
         marks,
     )
     with building(output, then=record) as draft:
@@ -177,7 +171,7 @@ def open_reference(loaded: LoadedModel) -> Engine:
 class _Job:
     """The model with its digest, the settings that travel with it, and text to compare engines on.
 
-    No line is blank or too long; there may be no references, and no short lists.
+    No line is blank or too long; there may be no references.
     """
 
     loaded: LoadedModel
@@ -188,7 +182,6 @@ class _Job:
     references: list[str]
     evaluation: Evaluation
     alignment_head: AlignmentHead
-    shortlist: Shortlist | None
     marks: LanguageTokens
 
 
@@ -237,17 +230,7 @@ def _convert(job: _Job, folder: Path, quantization: str) -> None:
         quantization=quantization,
         made_from=job.made_from,
         alignment_head=job.alignment_head,
-        shortlist=job.shortlist,
     )
-
-
-def _read_shortlist(folder: Path, loaded: LoadedModel, settings: Inference) -> Shortlist | None:
-    """Returns a model's short lists, as long as the settings say; None where it has none."""
-    if not (folder / SHORTLIST_FILE).is_file():
-        return None
-    limits = settings.shortlist or ShortlistSettings()
-    table = Shortlist.load(folder, loaded.config.vocab_sizes)
-    return table.limit(limits.frequent, limits.translations)
 
 
 def _choose_lines(

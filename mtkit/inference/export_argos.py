@@ -74,8 +74,6 @@ def export_argos(
                 "length_penalty": LengthPenalty(kind="power", alpha=_ALPHA),
                 "n_best": 1,
                 "coverage_penalty": 0.0,
-                # Argos Translate knows none.
-                "shortlist": None,
             }
         )
         found = search_in_batches(CTranslate2Engine(folder / ENGINE_FOLDER), sources, search)

@@ -41,7 +41,6 @@ _ENGINE_KEYS = (
     "processes",
     "batch_tokens",
     "fusion",
-    "shortlist",
     "glossary",
 )
 """Settings that a request can't change."""

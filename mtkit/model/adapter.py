@@ -17,7 +17,8 @@ from pydantic import Field, PositiveInt, ValidationError
 from torch import Tensor
 
 from mtkit.errors import MtkitError
-from mtkit.foreign_files import describe_fault, parse_json, read_file
+from mtkit.files import check_format, read_json
+from mtkit.foreign_files import describe_fault
 from mtkit.model.config import (
     ADAPTER_FILE,
     ADAPTER_WEIGHTS_FILE,
@@ -33,8 +34,8 @@ from mtkit.recipe.lora import Lora
 from mtkit.recipe.model import Model
 from mtkit.recipe.section import Section
 
-FORMAT_VERSION = 1
-"""Raised when an adapter that this version writes can't be read by older ones."""
+FORMAT_VERSION = 2
+"""Raised when other versions can't read the adapters that this version writes, or the reverse."""
 _MAX_BYTES = 1 << 20
 
 
@@ -79,20 +80,13 @@ def read_adapter_config(folder: Path) -> AdapterConfig:
     """Returns an adapter's config.
 
     Raises:
-        MtkitError: It is damaged, or of a later format.
+        MtkitError: It is damaged, or of another format.
     """
     path = folder / ADAPTER_FILE
-    content = read_file(path, max_bytes=_MAX_BYTES)
-    parsed = parse_json(content, path)
-    version = parsed.get("format_version") if isinstance(parsed, dict) else None
-    if isinstance(version, int) and version > FORMAT_VERSION:
-        raise MtkitError(
-            f"{path}: format {version}, but this version of mtkit reads formats up to "
-            f"{FORMAT_VERSION}",
-            "pip install --upgrade mtkit",
-        )
+    facts = read_json(path, max_bytes=_MAX_BYTES)
+    check_format(facts, path, FORMAT_VERSION, "train the adapter again")
     try:
-        return AdapterConfig.model_validate_json(content)
+        return AdapterConfig.model_validate(facts)
     except ValidationError as error:
         raise MtkitError(
             f"{path}: {describe_fault(error)}", "copy the complete folder again"

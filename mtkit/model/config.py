@@ -4,20 +4,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from pydantic import (
     BaseModel,
     Field,
     PositiveInt,
-    SerializerFunctionWrapHandler,
     ValidationError,
-    model_serializer,
     model_validator,
 )
 
-from mtkit.errors import MtkitError, shorten
-from mtkit.files import read_json, write_atomically
+from mtkit.errors import MtkitError
+from mtkit.files import check_format, read_json, write_atomically
 from mtkit.foreign_files import describe_fault, parse_json, read_file
 from mtkit.model.parameters import Shape, list_shapes
 from mtkit.recipe.inference import Inference
@@ -33,10 +31,8 @@ from mtkit.text.vocabulary import MAX_PIECES
 if TYPE_CHECKING:
     from mtkit.recipe import Recipe
 
-FORMAT_VERSION = 3
-"""Raised when a folder that this version writes can't be read by older ones."""
-_WITHOUT_LANGUAGES = 2
-"""Written where outputs don't begin with their language, which older versions know alone."""
+FORMAT_VERSION = 4
+"""Raised when other versions can't read the folders that this version writes, or the reverse."""
 
 CONFIG_FILE = "config.json"
 INFERENCE_FILE = "inference.json"
@@ -80,19 +76,18 @@ class ClassifierConfig(Section):
 class ModelConfig(Section):
     """All that a model is built from and used by, but for its weights and tokenizer."""
 
-    format_version: PositiveInt = _WITHOUT_LANGUAGES
+    format_version: PositiveInt = FORMAT_VERSION
     """Version of the folder's layout."""
     recipe: str
     """Name of the recipe that it was trained with."""
     objective: Objective = "translation"
-    """What it learned; absent from the file for translation, which older versions know alone."""
+    """What it learned."""
     next_sentence: bool = True
-    """Whether a masked language model tells whether a text's second part follows its first; absent
-    from the file of any other."""
+    """Whether a masked language model tells whether a text's second part follows its first."""
     classifier: ClassifierConfig | None = None
-    """What a classifier needs beside; absent from the file of any other model."""
+    """What a classifier needs beside; None for any other model."""
     parsing: Parsing | None = None
-    """What a parser's trees look like as targets; absent from the file of any other model."""
+    """What a parser's trees look like as targets; None for any other model."""
     source_language: str
     """Language translated from; a language model's own."""
     target_language: str
@@ -126,7 +121,6 @@ class ModelConfig(Section):
                 max_tokens=recipe.data.block_tokens,
             )
         return cls(
-            format_version=choose_format(tokenizer),
             recipe=recipe.name,
             objective=recipe.objective,
             next_sentence=(recipe.training.masking or Masking()).next_sentence,
@@ -156,20 +150,6 @@ class ModelConfig(Section):
             raise ValueError('objective = "classification" and the key classifier go together')
         return self
 
-    @model_serializer(mode="wrap")
-    def _leave_out_later_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Returns the config as older versions know it, where it says nothing that they don't."""
-        tables: dict[str, Any] = serialize(self)
-        if self.objective == "translation":
-            tables.pop("objective", None)
-        if self.objective != "masked-lm":
-            tables.pop("next_sentence", None)
-        if self.classifier is None:
-            tables.pop("classifier", None)
-        if self.parsing is None:
-            tables.pop("parsing", None)
-        return tables
-
     @property
     def linearization(self) -> Linearization | None:
         """What a parser's trees look like as targets; None for a translator."""
@@ -195,11 +175,6 @@ class ModelConfig(Section):
             if self.classifier is None
             else (self.classifier.kind, len(self.classifier.labels)),
         )
-
-
-def choose_format(tokenizer: SubwordTokenizer) -> int:
-    """Returns the version of the layout of a folder with this tokenizer."""
-    return FORMAT_VERSION if tokenizer.has_language_pieces else _WITHOUT_LANGUAGES
 
 
 @dataclass(frozen=True)
@@ -270,16 +245,11 @@ def read_config(folder: Path) -> ModelConfig:
     """Returns a model folder's config.
 
     Raises:
-        MtkitError: It is missing or damaged, or of a later format.
+        MtkitError: It is missing or damaged, or of another format.
     """
     path = folder / CONFIG_FILE
-    version = read_json(path, max_bytes=_MAX_BYTES).get("format_version")
-    if isinstance(version, int) and version > FORMAT_VERSION:
-        raise MtkitError(
-            f"{path}: format {shorten(str(version), 20)}, but this version of mtkit "
-            f"reads formats up to {FORMAT_VERSION}",
-            "pip install --upgrade mtkit",
-        )
+    facts = read_json(path, max_bytes=_MAX_BYTES)
+    check_format(facts, path, FORMAT_VERSION, "train or import the model again")
     config = _read_section(path, ModelConfig)
     if config.special_tokens != SpecialTokens():
         raise MtkitError(

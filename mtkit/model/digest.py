@@ -15,7 +15,6 @@ from mtkit.model.config import (
     WEIGHTS_FILE,
 )
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER
-from mtkit.text.shortlist import SHORTLIST_FILE
 from mtkit.text.tokenizer_files import TOKENIZER_FILES
 
 
@@ -68,7 +67,7 @@ def _list_files(folder: Path, engine: str) -> list[Path]:
     shared = [folder / name for name in names]
     if engine == "torch":
         # An adapter's config has the digest of the model that it updates.
-        own = (WEIGHTS_FILE, ADAPTER_FILE, ADAPTER_WEIGHTS_FILE, SHORTLIST_FILE)
+        own = (WEIGHTS_FILE, ADAPTER_FILE, ADAPTER_WEIGHTS_FILE)
         return [*shared, *(folder / name for name in own)]
     return [*shared, *sorted((folder / ENGINE_FOLDER).glob("*"))]
 

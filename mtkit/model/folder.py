@@ -6,7 +6,6 @@ inference.json     decoding defaults
 joint.spm          the tokenizer; source.spm and target.spm where there are two vocabularies
 alignment.json     the head that alignments are read from; folders of before have none
 word_aligner.safetensors  which words translate which, where the recipe has `data.word_aligner`
-shortlist.safetensors  target pieces by source piece, where the recipe has `inference.shortlist`
 README.md          the model card
 
 An adapter (`mtkit/model/adapter.py`) has two files of its own in place of the weights.
@@ -51,7 +50,6 @@ from mtkit.model.weights import (
 )
 from mtkit.network import CausalLanguageModel, EncoderDecoder, Network
 from mtkit.recipe.objective import LANGUAGE_MODELS
-from mtkit.text.shortlist import Shortlist
 from mtkit.text.tokenizer import SubwordTokenizer
 
 if TYPE_CHECKING:
@@ -86,7 +84,6 @@ def save_model_folder(
     licence: str = "",
     alignment_head: AlignmentHead | None = None,
     word_aligner: Path | None = None,
-    shortlist: Shortlist | None = None,
     record: Callable[[Path], None] | None = None,
     adapter: AdapterConfig | None = None,
 ) -> None:
@@ -103,7 +100,6 @@ def save_model_folder(
         licence: That of the model which training started from, for the card of a translator.
         alignment_head: What alignments are read from; by default the last layer's mean.
         word_aligner: The file that they are read from in its place; None without one.
-        shortlist: The table of translations that `inference.shortlist` searches by.
         record: Called with the folder once it is in place, before it can be replaced.
         adapter: What the weights are updates of; None where they are all of the network's.
     """
@@ -132,7 +128,6 @@ def save_model_folder(
         card=card,
         alignment_head=alignment_head,
         word_aligner=word_aligner,
-        shortlist=shortlist,
         record=record,
         adapter=adapter,
     )
@@ -146,7 +141,6 @@ def write_model_folder(
     card: str,
     alignment_head: AlignmentHead | None = None,
     word_aligner: Path | None = None,
-    shortlist: Shortlist | None = None,
     record: Callable[[Path], None] | None = None,
     adapter: AdapterConfig | None = None,
 ) -> None:
@@ -159,7 +153,6 @@ def write_model_folder(
         card: The model card.
         alignment_head: What alignments are read from; by default the last layer's mean.
         word_aligner: The file that they are read from in its place; None without one.
-        shortlist: The table of translations, if it has one.
         record: Called with the folder once it is in place, before it can be replaced.
         adapter: What the weights are updates of; None where they are all of the network's.
     """
@@ -174,8 +167,6 @@ def write_model_folder(
             write_section(draft / ALIGNMENT_FILE, alignment_head)
         if word_aligner is not None:
             shutil.copyfile(word_aligner, draft / WORD_ALIGNER_FILE)
-        if shortlist is not None:
-            shortlist.save(draft)
         write_atomically(draft / CARD_FILE, card)
 
 

@@ -1,8 +1,6 @@
 """Tokens to vectors (arXiv 1706.03762, section 3.4)."""
 
 import math
-from collections.abc import Callable
-from functools import partial
 
 import torch
 from jaxtyping import Float, Int
@@ -17,9 +15,6 @@ from mtkit.network.layouts import Layout
 from mtkit.network.positions import LearnedPositions, SinusoidalPositions
 from mtkit.recipe.model import Model
 from mtkit.recipe.precision import Precision
-
-Projection = Callable[[Tensor], Tensor]
-"""From states to logits."""
 
 
 class TokenEmbedding(nn.Module):
@@ -57,21 +52,6 @@ class TokenEmbedding(nn.Module):
     def quantize(self, bias: Float[Tensor, " vocab"] | None) -> None:
         """Has `project`, always with this bias, multiply in 8 bits, inference only."""
         self.projection = QuantizedLinear(self.weight, bias)
-
-    def narrow(
-        self, tokens: Int[Tensor, " listed"], bias: Float[Tensor, " vocab"] | None
-    ) -> Projection:
-        """Returns `project` for a few tokens alone, in its own arithmetic, inference only."""
-        weight, bias = self.weight[tokens], None if bias is None else bias[tokens]
-        match self.projection:
-            case None:
-                return partial(nn.functional.linear, weight=weight, bias=bias)
-            case PrepackedLinear():
-                return PrepackedLinear(weight, bias)
-            case CompiledLinear(arithmetic=arithmetic):
-                return CompiledLinear(weight, bias, arithmetic)
-            case QuantizedLinear():
-                return QuantizedLinear(weight, bias)
 
 
 class SegmentEmbedding(nn.Module):

@@ -8,7 +8,7 @@ from mtkit.network.cache import DecoderCache
 from mtkit.network.cpu.compiled import compile_linear_maps
 from mtkit.network.cpu.prepacked import prepack_linear_maps
 from mtkit.network.cpu.quantized import Fill, keep_weights, quantize_linear_maps
-from mtkit.network.embeddings import InputEmbedding, Projection, TokenEmbedding
+from mtkit.network.embeddings import InputEmbedding, TokenEmbedding
 from mtkit.network.initialization import initialize
 from mtkit.network.layouts import Layout, PaddedLayout, UnpaddedLayout
 from mtkit.network.stack import TransformerStack
@@ -154,24 +154,16 @@ class EncoderDecoder(nn.Module):
         return self.encode(source_tokens, layout), layout
 
     def step(
-        self,
-        tokens: Int[Tensor, "batch beam"],
-        cache: DecoderCache,
-        project: Projection | None = None,
+        self, tokens: Int[Tensor, "batch beam"], cache: DecoderCache
     ) -> Float[Tensor, "batch beam vocab"]:
         """Returns the logits of the token after `tokens`, and adds `tokens` to the cache.
 
         Args:
             tokens: Each hypothesis's newest token, `<s>` first.
             cache: The cache that `start` returned.
-            project: Makes logits of states; `self.project` if not given.
         """
         embedded = self.target_embedding.step(tokens, cache.num_steps)
-        return (project or self.project)(self.decoder.step(embedded, cache))
-
-    def narrow(self, tokens: Int[Tensor, " listed"]) -> Projection:
-        """Returns a projection to the logits of a few tokens alone, inference only."""
-        return self.output_embedding.narrow(tokens, self.output_bias)
+        return self.project(self.decoder.step(embedded, cache))
 
 
 def _has_much_padding(layout: PaddedLayout) -> bool:

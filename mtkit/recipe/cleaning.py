@@ -1,13 +1,11 @@
 """The `data.cleaning` section: which training pairs, or lines of one language, are dropped."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
     Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
     model_validator,
 )
 
@@ -307,11 +305,3 @@ class Cleaning(Section):
         """Returns the section for trees: without the filters that would misjudge brackets."""
         off = {name: getattr(self, name).model_copy(update={"enabled": False}) for name in _OF_TEXT}
         return self.model_copy(update=off)
-
-    @model_serializer(mode="wrap")
-    def _leave_out_later_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Returns the section as older versions know it, where it says nothing that they don't."""
-        tables: dict[str, Any] = serialize(self)
-        if self.selection is None:
-            tables.pop("selection", None)
-        return tables

@@ -8,9 +8,7 @@ from pydantic import (
     AfterValidator,
     Discriminator,
     Field,
-    SerializerFunctionWrapHandler,
     Tag,
-    model_serializer,
     model_validator,
 )
 
@@ -166,14 +164,6 @@ class FileTrainingCorpus(TrainingKeys, FileCorpus):
     dictionary: a line for each pair, `0-0 1-2`, a source word and the target word that it is
     aligned to, both from 0, as fast_align and eflomal write them. Words are what spaces separate in
     the two files."""
-
-    @model_serializer(mode="wrap")
-    def _leave_out_later_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Returns the corpus as earlier versions know it, where it has no alignments."""
-        tables: dict[str, Any] = serialize(self)
-        if self.alignments is None:
-            tables.pop("alignments", None)
-        return tables
 
 
 class PairedFileTrainingCorpus(TrainingKeys, PairedFileCorpus):

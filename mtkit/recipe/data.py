@@ -1,12 +1,10 @@
 """The `data` section: which text a run trains on."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
     model_validator,
 )
 
@@ -136,24 +134,6 @@ class Data(Section):
                 "in_domain_target and general_target"
             )
         return self
-
-    @model_serializer(mode="wrap")
-    def _leave_out_later_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Returns the section without the keys of language models where it has no text of theirs.
-
-        And without later keys that it doesn't have: earlier versions don't know them, and a
-        translator's data stay up to date.
-        """
-        tables: dict[str, Any] = serialize(self)
-        if not self.language:
-            tables.pop("language", None)
-            tables.pop("block_tokens", None)
-        for key in ("parsing", "augment"):
-            if getattr(self, key) is None:
-                tables.pop(key, None)
-        if not self.word_aligner:
-            tables.pop("word_aligner", None)
-        return tables
 
     @property
     def is_trees(self) -> bool:

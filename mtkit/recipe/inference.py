@@ -1,9 +1,9 @@
 """The `inference` section: how a trained model translates."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from mtkit.recipe.flags import Flags
 from mtkit.recipe.invalidation import Invalidates
@@ -59,20 +59,6 @@ class Fusion(Section):
     """Its model folder; a relative path in a recipe starts from `data.data_root`."""
     weight: Annotated[float, Field(ge=0.0, le=10.0)] = 0.1
     """What the language model's log-probabilities are multiplied by; 0 leaves the search alone."""
-
-
-class Shortlist(Section):
-    """Searches among pieces that a line's own pieces suggest, by a table stored with the model.
-
-    `mtkit average` and the end of a training store a table of translations with the model, by IBM
-    model 1 over the prepared pairs. Some outputs change: the page on performance says how many.
-    Checkpoints, development scores and forced scores know the whole vocabulary.
-    """
-
-    frequent: Annotated[int, Field(ge=0, le=2_000)] = 200
-    """Pieces that are in every line's list: the most frequent ones of the target."""
-    translations: Annotated[int, Field(ge=1, le=100)] = 100
-    """Pieces that each source piece adds to a line's list: its likeliest translations."""
 
 
 class Glossary(Section):
@@ -132,8 +118,6 @@ class Inference(Section):
     Python; takes one more pass of the network for each line."""
     flags: Annotated[Flags | None, Invalidates.NOTHING] = None
     """Flag translations that look wrong, in `--json`, by the server and from Python."""
-    shortlist: Annotated[Shortlist | None, Invalidates.TRANSLATIONS] = None
-    """Search among the pieces that a line may need, by `torch`; default: among all."""
     protect: Annotated[Protect | None, Invalidates.TRANSLATIONS] = None
     """Check that numbers, addresses, placeholders and the like come out as they went in, and
     translate a line in another way where they don't; `{}` for all kinds."""
@@ -155,23 +139,6 @@ class Inference(Section):
     processes: Annotated[NumProcesses, Invalidates.NOTHING] = "auto"
     """Processes among which `torch` divides the lines, on a CPU under Linux; `auto`: one per core,
     16 at most. Affects only speed and memory."""
-
-    @model_serializer(mode="wrap")
-    def _leave_out_later_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Returns the section as older versions know it, where it says nothing that they don't."""
-        tables: dict[str, Any] = serialize(self)
-        for key in ("fusion", "glossary"):
-            if getattr(self, key) is None:
-                tables.pop(key, None)
-        for key in ("allow_int8", "alignments"):
-            if not getattr(self, key):
-                tables.pop(key, None)
-        if self.engine == "auto":
-            tables.pop("engine", None)
-        for key in ("flags", "shortlist", "max_output_tokens", "protect", "paragraphs"):
-            if getattr(self, key) is None:
-                tables.pop(key, None)
-        return tables
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from mtkit.recipe.section import Count, Section
 
@@ -13,18 +13,6 @@ Sinusoids = Literal["interleaved", "halves", "tensor2tensor"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
 HeadWidth = Annotated[int, Field(le=100_000)]
 """Below 1 where it can't be computed, which is reported in other words."""
-
-_LATER_KEYS = (
-    "architecture",
-    "sinusoids",
-    "first_position",
-    "scale_embeddings",
-    "embedding_norm",
-    "output_bias",
-    "initial_std",
-    "norm_epsilon",
-)
-"""Keys that weren't in the first model folders and checkpoints."""
 
 
 def _head_width(model: dict[str, Any]) -> int:
@@ -126,15 +114,3 @@ class Model(Section):
         # Both sides stand in one text.
         sides = 2 if self.architecture == "decoder-only" else 1
         return self.max_positions // sides
-
-    @model_serializer(mode="wrap")
-    def _leave_out_later_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Returns the section as older versions know it, where it says nothing that they don't.
-
-        So they read this version's model folders, and their runs are resumed by it.
-        """
-        tables: dict[str, Any] = serialize(self)
-        for key in _LATER_KEYS:
-            if getattr(self, key) == type(self).model_fields[key].default:
-                tables.pop(key, None)
-        return tables

@@ -1,8 +1,8 @@
 """The whole recipe: one section per idea, and what must hold between them."""
 
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from mtkit.recipe.data import Data
 from mtkit.recipe.evaluation import Evaluation
@@ -286,20 +286,6 @@ class Recipe(Section):
                 f"{key} reads source and target as one text of up to {needed} tokens, but "
                 f"model.max_positions = {self.model.max_positions}"
             )
-
-    @model_serializer(mode="wrap")
-    def _leave_out_later_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Returns a translator's recipe as earlier versions know it: its runs stay the same."""
-        tables: dict[str, Any] = serialize(self)
-        if self.objective == "translation":
-            tables.pop("objective", None)
-            if isinstance(tables.get("training"), dict):
-                tables["training"].pop("masking", None)
-                tables["training"].pop("denoising", None)
-        for key in ("classification", "lora", "guided_alignment"):
-            if getattr(self.training, key) is None and isinstance(tables.get("training"), dict):
-                tables["training"].pop(key, None)
-        return tables
 
     @model_validator(mode="after")
     def _sections_agree(self) -> "Recipe":

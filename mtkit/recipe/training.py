@@ -1,9 +1,9 @@
 """The `training` section: batches, optimizer, schedule, checkpoints."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from mtkit.recipe.guided_alignment import GuidedAlignment
 from mtkit.recipe.inference import BeamSize
@@ -237,15 +237,6 @@ class StartFrom(Section):
         if (self.model is not None) == has_parts:
             raise ValueError("give either model, or encoder or decoder or both")
         return self
-
-    @model_serializer(mode="wrap")
-    def _leave_out_later_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Returns the section as earlier versions know it, where it names a whole model."""
-        tables: dict[str, Any] = serialize(self)
-        for key in START_KEYS:
-            if getattr(self, key) is None:
-                tables.pop(key, None)
-        return tables
 
     @property
     def folders(self) -> dict[StartKey, Path]:

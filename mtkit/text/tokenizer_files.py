@@ -21,7 +21,6 @@ _TARGET_FILE = "target.spm"
 SETTINGS_FILE = "tokenizer.json"
 TOKENIZER_FILES = (_JOINT_FILE, _SOURCE_FILE, _TARGET_FILE, SETTINGS_FILE)
 """The files that `write_tokenizer` may write."""
-_ALWAYS_WRITTEN = frozenset({"tags", "punctuation"})
 
 
 class _Languages(BaseModel):
@@ -34,7 +33,7 @@ class _Languages(BaseModel):
 
 
 class TokenizerSettings(BaseModel):
-    """The content of `SETTINGS_FILE`; a folder of older versions may have none."""
+    """The content of `SETTINGS_FILE`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -94,10 +93,8 @@ def write_tokenizer(folder: Path, tokenizer: StoredTokenizer) -> None:
     else:
         (folder / _SOURCE_FILE).write_bytes(tokenizer.source_model)
         (folder / _TARGET_FILE).write_bytes(tokenizer.target_model)
-    differ = tokenizer.settings.model_dump(exclude_defaults=True).keys() | _ALWAYS_WRITTEN
     content = tokenizer.settings.model_dump(mode="json")
-    written = {key: content[key] for key in content if key in differ}
-    write_atomically(folder / SETTINGS_FILE, json.dumps(written, ensure_ascii=False) + "\n")
+    write_atomically(folder / SETTINGS_FILE, json.dumps(content, ensure_ascii=False) + "\n")
 
 
 def store_languages(languages: ModelLanguages | None) -> _Languages | None:
@@ -108,13 +105,13 @@ def store_languages(languages: ModelLanguages | None) -> _Languages | None:
 
 
 def _read_settings(path: Path) -> TokenizerSettings:
-    """Returns a tokenizer's settings, or their defaults where there is no file.
+    """Returns a tokenizer's settings.
 
     Raises:
-        MtkitError: It is damaged.
+        MtkitError: The file is missing or damaged.
     """
     if not path.is_file():
-        return TokenizerSettings()
+        raise MtkitError(f"{path}: missing from the tokenizer", MAKE_AGAIN)
     content = read_json(path, max_bytes=_MAX_SETTINGS_BYTES)
     try:
         return TokenizerSettings.model_validate(content)

@@ -2,18 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from torch import Tensor
 
-from mtkit.console import say
-from mtkit.data.lexical_table import make_shortlist
 from mtkit.data.prepared import PreparedData
 from mtkit.model.adapter import AdapterConfig, is_adapter
-from mtkit.model.config import ModelConfig, check_translates
+from mtkit.model.config import ModelConfig
 from mtkit.model.folder import save_model_folder
 from mtkit.model.weights import read_weights
 from mtkit.recipe import Recipe
-from mtkit.text.shortlist import Shortlist
 from mtkit.training.alignment_choice import find_alignment_head
 from mtkit.training.averaging.record import ModelRecord, TrainingRecord
 from mtkit.training.checkpoint import (
@@ -59,7 +55,6 @@ def save_model(
     whole = WholeWeights(recipe, data.tokenizer, tuple(data.labels)).of(weights, base_digest)
     if lora is not None and lora.release == "adapter":
         adapter = AdapterConfig.of(find_base(recipe), workspace.model, lora, base_digest)
-    shortlist, told = _make_shortlist(recipe, data)
     save_model_folder(
         workspace.model,
         recipe=_with_length_ratio(recipe, data),
@@ -73,35 +68,9 @@ def save_model(
         word_aligner=data.word_aligner,
         training_facts=describe_start(recipe)
         | describe_training(chosen[-1].state, len(data.train))
-        | record.list_facts()
-        | told,
-        shortlist=shortlist,
+        | record.list_facts(),
         record=lambda _: record.write(workspace),
     )
-
-
-def _make_shortlist(recipe: Recipe, data: PreparedData) -> tuple[Shortlist | None, dict[str, str]]:
-    """Returns the table that `inference.shortlist` searches by, and what it misses, for the card.
-
-    Raises:
-        MtkitError: The model is none that translates by an encoder and a decoder.
-    """
-    limits = recipe.inference.shortlist
-    if limits is None:
-        return None, {}
-    config = ModelConfig.of(recipe, data.tokenizer, data.labels)
-    check_translates(config, "inference.shortlist")
-    table = make_shortlist(data.train, config.vocab_sizes, is_joint=data.tokenizer.is_joint)
-    dev = data.dev.gather(np.arange(len(data.dev)))
-    missing = table.limit(limits.frequent, limits.translations).count_lines_missing(
-        dev["source"].to_lists(), dev["target"].to_lists(), config.target_vocab_size
-    )
-    told = (
-        f"{limits.frequent} frequent pieces and {limits.translations} translations of each; "
-        f"{missing:,} of {len(data.dev):,} development references have a piece beyond their list"
-    )
-    say(f"short lists: {told}")
-    return table, {"short lists": told}
 
 
 def _with_length_ratio(recipe: Recipe, data: PreparedData) -> Recipe:

@@ -209,7 +209,6 @@ def test_fine_tuned_it_reads_and_writes_its_recipes_languages(project):
     assert {sentence[0] for sentence in rows["target"].to_lists()} == set(marks.begin)
     assert train(recipe, workspace, device="cpu")
     tuned = load_model_folder(workspace.model)
-    assert tuned.config.format_version == 3
     bias = tuned.translator.output_bias
     assert bias is not None
     # transformers' M2M100 has none: what is fine-tuned here goes back there.

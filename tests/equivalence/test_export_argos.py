@@ -9,10 +9,9 @@ import pytest
 import sentencepiece
 
 from mtkit.errors import MtkitError
-from mtkit.model.config import INFERENCE_FILE, open_model_folder, read_settings, write_section
+from mtkit.model.config import open_model_folder
 from mtkit.pipeline.export import export, take_folder
 from mtkit.pipeline.import_model import import_model
-from mtkit.recipe.inference import Shortlist
 from mtkit.text.token_ids import UNK
 
 from ..public_models import ENGLISH, make_marian
@@ -43,12 +42,9 @@ def translate_as_argos_does(package: Path, folder: Path, lines: list[str]) -> li
     return [pieces.decode_pieces(result.hypotheses[0]).replace("▁", " ") for result in results]
 
 
-@pytest.mark.parametrize("kind", ["own", "own, pre-norm", "own, with short lists"])
+@pytest.mark.parametrize("kind", ["own", "own, pre-norm"])
 def test_a_package_translates_as_the_export_does(kind, tmp_path, lines):
     model = make_own(tmp_path, **({"norm": "pre"} if "pre" in kind else {}))
-    if "short lists" in kind:
-        settings = read_settings(model).model_copy(update={"shortlist": Shortlist(frequent=8)})
-        write_section(model / INFERENCE_FILE, settings)
     package = tmp_path / "en_de.argosmodel"
     export(take_folder(model, lines_file=lines), package, form="argos", quantization="float32")
     found = translate_as_argos_does(package, tmp_path / "installed", ENGLISH)

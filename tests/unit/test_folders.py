@@ -123,7 +123,6 @@ def test_two_that_build_a_folder_at_once_each_leave_their_own(tmp_path: Path) ->
 
 def test_drafts_of_the_dead_are_removed_and_those_of_the_living_are_not(tmp_path: Path) -> None:
     folder = tmp_path / "model"
-    (tmp_path / ".model.draft").mkdir()  # As earlier versions named it.
     (tmp_path / ".model.mine.draft").mkdir()
     dead, living = start(BUILD, folder, "dead"), start(BUILD, folder, "living")
     abandoned, wanted = name_draft(dead), name_draft(living)

@@ -32,7 +32,7 @@ def test_what_is_recorded_is_json(tmp_path: Path, number: float) -> None:
     with pytest.raises(ValueError, match="JSON"):
         workspace.record("score", {"value": number})
     assert not workspace.manifest_file.exists()
-    # As older versions wrote it.
+    # As another program may have written it.
     workspace.manifest_file.write_text(json.dumps({"score": {"value": number}}))
     workspace.record("train", {"seed": 1})
     manifest = json.loads(workspace.manifest_file.read_text(), parse_constant=pytest.fail)

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
+from pydantic import BaseModel, NonNegativeInt, ValidationError
 
 from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError, shorten
-from mtkit.files import read_json, write_atomically
+from mtkit.files import check_format, read_json, write_atomically
 from mtkit.foreign_files import check_file, describe_fault
 
 PAIR_COLUMNS = ("source", "target")
@@ -28,8 +28,7 @@ ALIGNMENT_COLUMN = "alignment"
 """A further column of pairs that are aligned: of each link the index of a source token and that of
 a target token, in turn, by target index."""
 
-_FORMAT = "mtkit token store"
-_FORMAT_VERSION = 1
+_FORMAT_VERSION = 2
 _TOKENS_FILE = "tokens.arrow"
 _FACTS_FILE = "store.json"
 _LISTS = (pa.list_(pa.uint16()), pa.list_(pa.uint32()))
@@ -111,11 +110,10 @@ class TokenStoreWriter:
             return
         path = self._folder / _TOKENS_FILE
         facts = {
-            "format": _FORMAT,
             "format_version": _FORMAT_VERSION,
-            "num_pairs": sum(self._corpus_sizes),
+            "num_rows": sum(self._corpus_sizes),
             **{f"num_{name}_tokens": count for name, count in self._num_tokens.items()},
-            "corpus_pairs": self._corpus_sizes,
+            "corpus_sizes": self._corpus_sizes,
             "dtype": str(self._schema.field(0).type.value_type),
             "num_bytes": path.stat().st_size,
             "digest": digest_file(path),
@@ -288,10 +286,10 @@ class _Column:
 
 
 class _StoreFacts(BaseModel):
-    """The part of `store.json` that opening needs; its keys say pairs, for stores of before."""
+    """The part of `store.json` that opening needs."""
 
-    num_rows: NonNegativeInt = Field(alias="num_pairs")
-    corpus_sizes: list[NonNegativeInt] = Field(alias="corpus_pairs")
+    num_rows: NonNegativeInt
+    corpus_sizes: list[NonNegativeInt]
     num_bytes: NonNegativeInt
     digest: str
 
@@ -301,13 +299,7 @@ def _read_facts(folder: Path) -> _StoreFacts:
     if not path.is_file():
         raise MtkitError(f"{folder}: no prepared data", "run `mtkit prepare`")
     facts = read_json(path)
-    found = (facts.get("format"), facts.get("format_version"))
-    if found != (_FORMAT, _FORMAT_VERSION):
-        raise MtkitError(
-            f"{folder} was prepared by another version of mtkit: expected {_FORMAT} "
-            f"{_FORMAT_VERSION}, found {found[0]} {found[1]}",
-            "run `mtkit prepare` again",
-        )
+    check_format(facts, path, _FORMAT_VERSION, "run `mtkit prepare` again")
     try:
         return _StoreFacts.model_validate(facts)
     except ValidationError as error:

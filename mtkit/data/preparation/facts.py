@@ -85,8 +85,6 @@ class TextFacts(TypedDict):
     parts: list[tuple[int, int]]
     kept: int
     length_ratio: NotRequired[float]
-    balance: NotRequired[float]
-    """The length ratio, by the name that it had in 0.1."""
     notes: list[str]
     seconds: dict[str, float]
     labels: NotRequired[list[str]]

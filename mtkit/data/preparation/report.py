@@ -137,8 +137,8 @@ class Report:
         dev = facts["dev"].copy()
         del dev["digest"]
         text = facts["text"]
-        # Data of before have the ratio by its earlier name; text in one language has none.
-        length_ratio = text.get("length_ratio", text.get("balance"))
+        # Text in one language has none.
+        length_ratio = text.get("length_ratio")
         return cls(
             recipe=recipe.name,
             languages=recipe.data.column_languages,

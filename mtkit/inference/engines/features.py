@@ -14,7 +14,6 @@ Feature = Literal[
     "required_phrases",
     "sampling",
     "fusion",
-    "shortlist",
     "attention",
     "ensemble",
 ]
@@ -31,8 +30,6 @@ _REASONS: dict[Feature, str] = {
     "sampling": "CTranslate2 has one seed for the whole process, so a line's samples would depend "
     "on the lines before it",
     "fusion": "CTranslate2 searches with a translator alone",
-    "shortlist": "CTranslate2 takes the lists of a whole batch together, so a line's translation "
-    "would depend on the lines beside it",
     "attention": "CTranslate2 gives no attention to align words by",
 }
 """Why CTranslate2 lacks what settings may need."""
@@ -77,8 +74,6 @@ def list_uses(
     uses: list[FeatureUse] = []
     if settings.fusion is not None:
         uses.append(FeatureUse("fusion", "inference.fusion"))
-    if settings.shortlist is not None:
-        uses.append(FeatureUse("shortlist", "inference.shortlist"))
     if constrains_terms:
         uses.append(FeatureUse("required_phrases", "inference.glossary"))
     if settings.sampling is not None:

@@ -9,7 +9,6 @@ from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.parallel_engine import open_processes
-from mtkit.inference.engines.short_lists import open_shortlist
 from mtkit.inference.engines.torch_aligner import GeneratingNetwork
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.model.alignment_head import read_alignment_head
@@ -60,7 +59,6 @@ def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str)
         chosen,
         language_model=language_model,
         alignment_heads=heads,
-        shortlist=open_shortlist(folders[0], settings, loaded),
     )
     return open_processes(engine, chosen, settings.processes)
 

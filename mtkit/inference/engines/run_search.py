@@ -7,7 +7,6 @@ from jaxtyping import Int
 from torch import Tensor
 
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.search.batch_vocabulary import BatchVocabulary
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.greedy import greedy_search
 from mtkit.inference.search.rules import OutputRules
@@ -26,29 +25,12 @@ class Constraints:
     forbidden: list[list[tuple[int, ...]]]
 
     @classmethod
-    def of(
-        cls, sources: Sequence[EncodedSource], vocabulary: BatchVocabulary | None
-    ) -> "Constraints":
-        """Returns the constraints of a batch.
-
-        Args:
-            sources: The batch.
-            vocabulary: The tokens that outputs may have, by whose indices constraints are; None for
-                all.
-        """
-        forced = [source.forced for source in sources]
-        required = [list(source.required) for source in sources]
-        forbidden = [list(source.forbidden) for source in sources]
-        if vocabulary is None:
-            return cls(forced, required, forbidden)
-        find = vocabulary.find
-        listed = set(vocabulary.tokens.tolist()) if any(forbidden) else set()
-        # What has a token that isn't listed can't occur.
-        possible = [filter(listed.issuperset, phrases) for phrases in forbidden]
+    def of(cls, sources: Sequence[EncodedSource]) -> "Constraints":
+        """Returns the constraints of a batch."""
         return cls(
-            list(map(find, forced)),
-            [list(map(find, phrases)) for phrases in required],
-            [list(map(find, phrases)) for phrases in possible],
+            [source.forced for source in sources],
+            [list(source.required) for source in sources],
+            [list(source.forbidden) for source in sources],
         )
 
 

@@ -16,9 +16,7 @@ from torch import Tensor, nn
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource, find_limit, find_room
 from mtkit.inference.engines.run_search import Constraints, run_search, split_by_search
-from mtkit.inference.engines.short_lists import list_vocabulary
 from mtkit.inference.engines.torch_aligner import GeneratingNetwork, TorchAligner
-from mtkit.inference.search.batch_vocabulary import BatchVocabulary
 from mtkit.inference.search.compiled_steps import CompiledSteps
 from mtkit.inference.search.penalties import leave_out_beginning
 from mtkit.inference.search.scoring import score_targets, score_text
@@ -39,7 +37,6 @@ from mtkit.network.device import send
 from mtkit.network.recorded_attention import RecordingLayout
 from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.inference import Inference
-from mtkit.text.shortlist import Shortlist
 from mtkit.text.token_ids import BOS, PAD
 
 
@@ -52,7 +49,6 @@ class TorchEngine:
         language_model: What `inference.fusion` names, with the same target vocabulary.
         alignment_heads: What each network's alignments are read from; by default the mean of its
             last layer.
-        shortlist: What `inference.shortlist` searches by; all tokens where it isn't given.
 
     Attributes:
         max_tokens: The fewest learned positions of a model; None where positions have no end.
@@ -70,11 +66,9 @@ class TorchEngine:
         *,
         language_model: CausalLanguageModel | None = None,
         alignment_heads: Sequence[AlignmentHead] | None = None,
-        shortlist: Shortlist | None = None,
     ) -> None:
         self._models = [model] if isinstance(model, GeneratingNetwork) else list(model)
         self._language_model = language_model
-        self._shortlist = shortlist
         networks: list[GeneratingNetwork] = [*self._models]
         self._networks = networks if language_model is None else [*networks, language_model]
         self._device = torch.device(device)
@@ -123,23 +117,17 @@ class TorchEngine:
             ],
             device=self._device,
         )
-        vocabulary = self._list_vocabulary(sources)
-        constraints = Constraints.of(sources, vocabulary)
+        constraints = Constraints.of(sources)
         if any(constraints.required) and settings.sampling is not None:
             raise MtkitError(
                 "phrases that an output must contain need a beam, and inference.sampling has none",
                 "remove it: --set '~inference.sampling'",
             )
         with self._lock, _evaluating(self._networks):
-            members = self._read(sources, settings, vocabulary)
+            members = self._read(sources, settings)
             steps = self._join(members, sources, settings)
             found = run_search(steps, sources, settings, limits, constraints)
-            if vocabulary is not None:
-                found = [
-                    [replace(each, token_ids=vocabulary.restore(each.token_ids)) for each in of_one]
-                    for of_one in found
-                ]
-            elif self._language_model is not None and settings.fusion is not None:
+            if self._language_model is not None and settings.fusion is not None:
                 found = self._tell_apart(sources, found)
             if settings.alignments and self.aligns:
                 found = self._aligner.add_weights(sources, found, members)
@@ -147,15 +135,6 @@ class TorchEngine:
             [leave_out_beginning(each, len(source.begin)) for each in of_source]
             for source, of_source in zip(sources, found, strict=True)
         ]
-
-    def _list_vocabulary(self, sources: Sequence[EncodedSource]) -> BatchVocabulary | None:
-        """Returns the tokens that outputs of these sources may have; None for all."""
-        if self._shortlist is None:
-            return None
-        model = self._models[0]
-        assert isinstance(model, EncoderDecoder), "checked when the engine was opened"
-        vocab_size = len(model.target_embedding.tokens.weight)
-        return list_vocabulary(self._shortlist, sources, vocab_size, self._device)
 
     def _tell_apart(
         self, sources: Sequence[EncodedSource], found: list[list[Hypothesis]]
@@ -261,12 +240,7 @@ class TorchEngine:
         ]
         return nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
-    def _read(
-        self,
-        sources: Sequence[EncodedSource],
-        settings: Inference,
-        vocabulary: BatchVocabulary | None,
-    ) -> list[StepModel]:
+    def _read(self, sources: Sequence[EncodedSource], settings: Inference) -> list[StepModel]:
         """Returns each model as it has read the sources."""
         members: list[StepModel] = []
         for model in self._models:
@@ -274,12 +248,7 @@ class TorchEngine:
                 case EncoderDecoder():
                     tokens, layout = self._pad([source.tokens for source in sources])
                     open_steps = (
-                        partial(
-                            CompiledSteps,
-                            self._compiled[model],
-                            model,
-                            watched=self._watch(settings),
-                        )
+                        partial(CompiledSteps, self._compiled[model], watched=self._watch(settings))
                         if model in self._compiled
                         else partial(EncoderDecoderSteps, model)
                     )
@@ -289,7 +258,6 @@ class TorchEngine:
                             layout,
                             keeps_attention=settings.coverage_penalty > 0.0,
                             keeps_memory=settings.alignments,
-                            vocabulary=vocabulary,
                         )
                     )
                 case CausalLanguageModel():

@@ -116,7 +116,7 @@ def _find_candidates(
     num_candidates = 2 * beam_size
     length = beam.history_BWT.shape[2]
     never = None if beam.required is not None else rules.find_never(length)
-    if never is not None and isinstance(model, CompiledSteps) and model.finds_best:
+    if never is not None and isinstance(model, CompiledSteps):
         vocab = model.vocab_size
         num_candidates = min(num_candidates, beam.newest_BW.shape[1] * vocab)
         values_BK, indices_BK = model.find_best(

@@ -8,9 +8,8 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mtkit.inference.search.batch_vocabulary import BatchVocabulary
-from mtkit.inference.search.step_model import StepModel, log_softmax
-from mtkit.network import EncoderDecoder, PaddedLayout
+from mtkit.inference.search.step_model import StepModel
+from mtkit.network import PaddedLayout
 from mtkit.network.cpu.compiled_translator import CompiledTranslator
 from mtkit.network.watched_head import WatchedHead
 
@@ -20,13 +19,10 @@ class CompiledSteps:
 
     Args:
         translator: The network, compiled.
-        network: The same as it was built.
         source_tokens: Source pieces, closed by `</s>`, padded at the end.
         source_layout: Where the sources stand.
         keeps_attention: Whether `source_attention` will be asked for.
         keeps_memory: Whether `memory` will be.
-        vocabulary: The tokens that may come next, by whose order they are counted; all where it
-            isn't given.
         watched: A head whose attention to the source `find_attention` tells.
 
     Attributes:
@@ -38,13 +34,11 @@ class CompiledSteps:
     def __init__(
         self,
         translator: CompiledTranslator,
-        network: EncoderDecoder,
         source_tokens: Int[Tensor, "batch src_len"],
         source_layout: PaddedLayout,
         *,
         keeps_attention: bool = False,
         keeps_memory: bool = False,
-        vocabulary: BatchVocabulary | None = None,
         watched: WatchedHead | None = None,
     ) -> None:
         self.watches = watched is not None
@@ -61,27 +55,10 @@ class CompiledSteps:
         self._lengths = lengths_B.tolist()
         self._keeps_attention = keeps_attention
         self._attention_BWS: Tensor | None = None
-        self._vocabulary = vocabulary
-        self._project = None
-        if vocabulary is not None and vocabulary.is_part:
-            self._project = network.narrow(vocabulary.tokens)
 
     def step(self, tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam vocab"]:
         """Returns the next token's natural log-probabilities, in fp32."""
-        if self._vocabulary is None:
-            return self._search.step(tokens, self._prepare_attention(tokens))
-        tokens = self._vocabulary.tokens[tokens]
-        attention = self._prepare_attention(tokens)
-        if self._project is None:
-            logits = self._search.step(tokens, attention)
-        else:
-            logits = self._project(self._search.find_states(tokens, attention))
-        return log_softmax(logits.add_(self._vocabulary.bias))
-
-    @property
-    def finds_best(self) -> bool:
-        """Whether `find_best` may be called."""
-        return self._vocabulary is None
+        return self._search.step(tokens, self._prepare_attention(tokens))
 
     def find_best(
         self,
@@ -110,8 +87,6 @@ class CompiledSteps:
         self._lengths = [self._lengths[sentence] for sentence in sentences]
         if list(sentences) != list(range(len(self._is_token_BS))):
             self._is_token_BS = self._is_token_BS[list(sentences)]
-        if self._vocabulary is not None:
-            self._vocabulary = self._vocabulary.select(sentences)
 
     def source_attention(self) -> Float[Tensor, "batch beam src_len"]:
         """How much attention each hypothesis's newest step paid to each source token.

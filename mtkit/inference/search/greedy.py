@@ -76,7 +76,7 @@ def _find_best(
 ) -> tuple[Tensor, Tensor]:
     """Returns each sentence's likeliest next token: its log-probability, and which it is."""
     never = rules.find_never(history_BT.shape[1])
-    if never is not None and isinstance(model, CompiledSteps) and model.finds_best:
+    if never is not None and isinstance(model, CompiledSteps):
         totals = torch.zeros(len(newest_B), 1)
         values_B1, best_B1 = model.find_best(newest_B[:, None], totals, 1, never)
         return values_B1[:, 0], best_B1[:, 0]

@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.inference.search.batch_vocabulary import BatchVocabulary
 from mtkit.network import CausalLanguageModel, EncoderDecoder, PaddedLayout
 
 
@@ -61,8 +60,6 @@ class EncoderDecoderSteps:
         source_layout: Where the sources stand.
         keeps_attention: Whether `source_attention` will be asked for.
         keeps_memory: Whether `memory` will be.
-        vocabulary: The tokens that may come next, by whose order they are counted; all where it
-            isn't given.
 
     Attributes:
         memory: The encoded sources, [batch, src_len, d_model]; None where they aren't kept.
@@ -76,30 +73,20 @@ class EncoderDecoderSteps:
         *,
         keeps_attention: bool = False,
         keeps_memory: bool = False,
-        vocabulary: BatchVocabulary | None = None,
     ) -> None:
         self._model = model
         memory, layout = model.encode_without_padding(source_tokens, source_layout)
         self.memory = layout.pad(memory) if keeps_memory else None
         self._cache = model.decoder.start(memory, layout)
         self._cache.keeps_attention = keeps_attention
-        self._vocabulary = vocabulary
-        self._project = None
-        if vocabulary is not None and vocabulary.is_part:
-            self._project = model.narrow(vocabulary.tokens)
 
     def step(self, tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam vocab"]:
         """Returns the next token's natural log-probabilities, in fp32."""
-        if self._vocabulary is None:
-            return log_softmax(self._model.step(tokens, self._cache))
-        logits = self._model.step(self._vocabulary.tokens[tokens], self._cache, self._project)
-        return log_softmax(logits.add_(self._vocabulary.bias))
+        return log_softmax(self._model.step(tokens, self._cache))
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
         """Keeps these sentences, and in each of them these hypotheses."""
         self._cache.select(sentences, parents)
-        if self._vocabulary is not None:
-            self._vocabulary = self._vocabulary.select(sentences)
 
     def source_attention(self) -> Float[Tensor, "batch beam src_len"]:
         """How much attention each hypothesis's newest step paid to each source token.

@@ -11,11 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.errors import MtkitError, suggest
-from mtkit.files import write_atomically
 from mtkit.model.alignment_head import AlignmentHead, default_head
 from mtkit.model.exporters.ctranslate2_files import (
     LENGTH_KEY,
-    MAP_FILE,
     ORIGIN_KEY,
     QUANTIZATION_KEY,
     SIZES_KEY,
@@ -27,7 +25,6 @@ from mtkit.network import EncoderDecoder
 from mtkit.network.embeddings import InputEmbedding
 from mtkit.network.positions import LearnedPositions
 from mtkit.recipe.model import Model
-from mtkit.text.shortlist import Shortlist
 from mtkit.text.token_ids import BOS, EOS, UNK
 
 QUANTIZATIONS = (
@@ -74,7 +71,6 @@ def write_ctranslate2(
     quantization: str,
     made_from: str = "",
     alignment_head: AlignmentHead | None = None,
-    shortlist: Shortlist | None = None,
 ) -> None:
     """Writes a network to an existing folder, in files of CTranslate2's.
 
@@ -88,7 +84,6 @@ def write_ctranslate2(
         made_from: Digest of the model folder that the network was loaded from, if any.
         alignment_head: Whose attention CTranslate2 returns; by default the mean of the last
             layer's heads, which a coverage penalty needs.
-        shortlist: The table that becomes CTranslate2's map of the vocabulary, if any.
 
     Raises:
         MtkitError: CTranslate2 isn't installed, or can't run such a network.
@@ -129,8 +124,6 @@ def write_ctranslate2(
     spec.validate()
     spec.optimize(quantization=quantization)
     spec.save(str(folder))
-    if shortlist is not None:
-        write_atomically(folder / MAP_FILE, _write_map(shortlist, source, target))
 
 
 def move_head_first(
@@ -212,23 +205,6 @@ def _find_epsilon(model: EncoderDecoder) -> float:
     epsilons = {part.eps for part in model.modules() if isinstance(part, nn.LayerNorm)}
     assert len(epsilons) == 1, epsilons
     return epsilons.pop()
-
-
-def _write_map(shortlist: Shortlist, source: Sequence[str], target: Sequence[str]) -> str:
-    """Returns short lists as CTranslate2 reads them: a line of target names for each source name.
-
-    The line without a source name is that of the names that are in every list.
-    """
-    lists = [("", shortlist.frequent)]
-    lists += [(name, shortlist.list_translations(piece)) for piece, name in enumerate(source)]
-    lines = []
-    for name, pieces in lists:
-        # A name with a space would be taken for two.
-        if len(pieces) and not any(map(str.isspace, name)):
-            names = [target[piece] for piece in pieces]
-            kept = [each for each in names if not any(map(str.isspace, each))]
-            lines.append(f"{name}\t{' '.join(kept)}\n")
-    return "".join(lines)
 
 
 def _name_uniquely(pieces: Sequence[str]) -> list[str]:

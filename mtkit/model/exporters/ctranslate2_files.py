@@ -21,15 +21,12 @@ LENGTH_KEY = "max_tokens"
 SIZES_KEY = "vocab_sizes"
 """The number of source and of target pieces."""
 ORIGIN_KEY = "made_from"
-"""The digest of the model that was exported; absent in older exports."""
+"""The digest of the model that was exported."""
 QUANTIZATION_KEY = "quantization"
 """The number type that was requested."""
 EXPORT_AGAIN = "export it again with `mtkit export`, or copy the complete folder again"
 
 MODEL_FILE, _OWN_CONFIG_FILE = "model.bin", "config.json"
-MAP_FILE = "vmap.txt"
-"""Short lists: the library reads it wherever it is, and searches by it if it is told to."""
-_MAX_MAP_BYTES = 1 << 27
 _MAX_CONFIG_BYTES = 1 << 20
 _MAX_PIECE_BYTES = 512
 """As JSON; a piece has 16 characters as a rule, a symbol of a recipe's 64."""
@@ -100,8 +97,6 @@ def _may_lie_there(path: Path) -> bool:
 
 def is_of_export(path: Path) -> bool:
     """Checks that a path is a file that an export writes for CTranslate2."""
-    if path.name == MAP_FILE:
-        return path.is_file() and path.stat().st_size <= _MAX_MAP_BYTES
     return path.name in (MODEL_FILE, _OWN_CONFIG_FILE, *_VOCABULARY_FILES) and path.is_file()
 
 
@@ -133,8 +128,6 @@ def read_names(folder: Path) -> tuple[int, list[str], list[str]]:
 
 def read_origin(folder: Path) -> tuple[str, str]:
     """Returns the digest of the model that an export was made from, and its quantization.
-
-    Both are empty where an earlier version made it.
 
     Raises:
         MtkitError: The file is missing or damaged.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mtkit.errors import MtkitError, shorten
-from mtkit.model.config import ModelConfig, choose_format
+from mtkit.model.config import ModelConfig
 from mtkit.model.importers.fairseq_languages import M2M100, NLLB, WMT21
 from mtkit.model.importers.generation import Generation
 from mtkit.model.importers.m2m100_config import M2M100Config
@@ -73,7 +73,6 @@ def read_m2m100(folder: SourceFolder, content: dict[str, Any]) -> ForeignTransla
     generation = Generation.read(folder, content)
     hidden = generation.find_hidden((theirs.pad_token_id, theirs.decoder_start_token_id))
     config = ModelConfig(
-        format_version=choose_format(tokenizer),
         recipe=folder.name,
         source_language=SEVERAL,
         target_language=_find_target(generation, ids, languages),

@@ -78,7 +78,6 @@ class Wanted(Structure):
 
     _fields_: ClassVar = [
         ("log_probabilities", c_void_p),
-        ("states", c_void_p),
         ("source_attention", c_void_p),
         ("attention_width", c_int64),
         ("totals", c_void_p),

@@ -179,14 +179,6 @@ class CompiledSearch:
         self._run(tokens, attention, Wanted(log_probabilities=address(log_probs)))
         return log_probs
 
-    def find_states(
-        self, tokens: Int[Tensor, "batch beam"], attention: Tensor | None = None
-    ) -> Float[Tensor, "batch beam d_model"]:
-        """Returns what a projection makes logits of; see `step`."""
-        states = torch.empty(*tokens.shape, self._embedding.tokens.weight.shape[1])
-        self._run(tokens, attention, Wanted(states=address(states)))
-        return states
-
     def find_best(
         self,
         tokens: Int[Tensor, "batch beam"],

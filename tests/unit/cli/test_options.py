@@ -155,7 +155,7 @@ KEYS = {
     "training.validation": "metric beam_size num_samples",
     "training.averaging": "choose num_checkpoints if_worse",
     "inference": "engine precision allow_int8 beam_size n_best length_penalty coverage_penalty "
-    "stop_margin min_length no_repeat_ngram sampling fusion glossary alignments flags shortlist "
+    "stop_margin min_length no_repeat_ngram sampling fusion glossary alignments flags "
     "protect paragraphs max_extra_tokens max_output_tokens max_source_tokens batch_tokens "
     "processes",
     "inference.flags": "names max_copied min_confidence min_letters max_repeats length_ratio "
@@ -165,7 +165,6 @@ KEYS = {
     "inference.glossary": "path way",
     "inference.protect": "urls emails placeholders numbers min_number patterns ways beam_size",
     "inference.paragraphs": "language",
-    "inference.shortlist": "frequent translations",
     "inference.sampling": "temperature top_k top_p seed",
     "evaluation": "test_sets metrics tokenize smooth lowercase significance paper_bleu language "
     "comet origins training_text",

@@ -193,7 +193,6 @@ def test_nothing_is_said_of_words_unless_asked(translator: Translator) -> None:
     assert found.candidates[0].alignment is None
     assert found.candidates[0].links == ()
     assert "alignment" not in found.as_json("They sing.")
-    assert "alignments" not in off.model_dump()
 
 
 def test_a_decoder_alone_is_refused_before_work_starts(tiny_run_of, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from mtkit.recipe.model import Model
 MODEL = Model(num_decoder_layers=3, num_heads=8)
 
 
-def test_a_folder_of_before_has_the_last_layers_mean(tmp_path: Path) -> None:
+def test_a_folder_without_the_file_has_the_last_layers_mean(tmp_path: Path) -> None:
     assert read_alignment_head(tmp_path, MODEL) == AlignmentHead(layer=3, at="output")
 
 

@@ -130,7 +130,8 @@ def test_a_missing_file_of_settings(folder):
     [
         ("target_vocab_size", "many", "target_vocab_size: Input should be a valid integer"),
         ("attention", 3, "attention: Extra inputs are not permitted"),
-        ("format_version", 4, "format 4, but this version of mtkit reads formats up to 3"),
+        ("format_version", 99, "format 99, but this version of mtkit reads 4"),
+        ("format_version", 3, "made by an unreleased mtkit"),
         (
             "special_tokens",
             {"pad": 1, "unk": 0, "bos": 2, "eos": 3},

@@ -49,8 +49,6 @@ def test_what_is_said_of_it(folders, tmp_path, capsys):
     assert "--from eng_Latn --to deu_Latn" in said
     loaded = load_model_folder(tmp_path / "imported")
     assert (loaded.config.source_language, loaded.config.target_language) == ("mul", "mul")
-    # Older versions would translate without languages: they refuse such a folder.
-    assert loaded.config.format_version == 3
     assert (loaded.settings.beam_size, loaded.settings.max_output_tokens) == (5, 23)
     assert "license: cc-by-nc-4.0" in (tmp_path / "imported" / CARD_FILE).read_text("utf-8")
 

@@ -15,7 +15,6 @@ def test_the_tiny_recipe_is_one() -> None:
     assert recipe.classification.kind == "masked-lm"
     assert recipe.classification.auxiliary == 0.5
     assert not recipe.has_pairs_of_texts
-    assert "classification" not in recipe.model_dump()["training"]
 
 
 @pytest.mark.parametrize(

@@ -104,9 +104,8 @@ def test_a_run_is_fixed_by_what_its_weights_and_order_come_from(recipes: list[Re
                 key: training["lora"][key] for key in training["lora"] if key != "release"
             }
         fixed["validation"] = {"metric": training["validation"]["metric"]}
-        expected = {"seed": tables["seed"], "model": tables["model"], "tokenizer": tokenizer}
-        if recipe.objective != "translation":
-            expected["objective"] = recipe.objective
+        expected = {key: tables[key] for key in ("seed", "model", "objective")}
+        expected["tokenizer"] = tokenizer
         assert select(tables, Invalidates.RUN) == {**expected, "training": fixed}
 
 
@@ -127,7 +126,8 @@ def test_what_a_development_score_depends_on(recipes: list[Recipe]) -> None:
     for recipe in recipes:
         tables = recipe.model_dump(mode="json", exclude_none=True)
         unused = {
-            "engine", "precision", "beam_size", "n_best", "sampling", "batch_tokens", "processes"
+            "engine", "precision", "beam_size", "n_best", "sampling", "batch_tokens", "processes",
+            "allow_int8", "alignments",
         }  # fmt: skip
         inference, training = tables["inference"], tables["training"]
         assert select(tables, Invalidates.SCORES) == {
@@ -145,7 +145,9 @@ def test_what_a_development_score_depends_on(recipes: list[Recipe]) -> None:
 def test_what_a_translation_depends_on(recipes: list[Recipe]) -> None:
     for recipe in recipes:
         tables = recipe.model_dump(mode="json")
-        left_out = {"engine", "precision", "batch_tokens", "processes"}
+        left_out = {
+            "engine", "precision", "batch_tokens", "processes", "allow_int8", "alignments", "flags"
+        }  # fmt: skip
         expected = {key: value for key, value in tables["inference"].items() if key not in left_out}
         assert select(tables, Invalidates.TRANSLATIONS) == {"inference": expected}
 

@@ -75,4 +75,4 @@ def test_a_translator_has_nothing_of_it(override: str, fault: str) -> None:
     tables = ("model.tied_embeddings=none", override)
     with pytest.raises(MtkitError, match=fault):
         load_recipe("phrasebook-en-de", tables)
-    assert "parsing" not in load_recipe("phrasebook-en-de").model_dump()["data"]
+    assert load_recipe("phrasebook-en-de").data.parsing is None

@@ -155,6 +155,7 @@ def test_too_little_text_for_the_vocabulary() -> None:
 def test_a_folder_without_a_sound_tokenizer(tmp_path: Path, fault: str) -> None:
     if fault == "damaged":
         (tmp_path / "joint.spm").write_bytes(b"\x00\xffnothing")
+        (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(MtkitError, match=r"no such tokenizer|damaged tokenizer"):
         SubwordTokenizer.load(tmp_path)
 
@@ -282,8 +283,8 @@ def test_damaged_settings_are_named(tmp_path, settings, fault):
     assert "mtkit prepare" in caught.value.hint
 
 
-def test_a_tokenizer_without_settings_has_none(tmp_path):
+def test_a_tokenizer_without_settings_is_refused(tmp_path):
     train().save(tmp_path)
     (tmp_path / "tokenizer.json").unlink()
-    loaded = SubwordTokenizer.load(tmp_path)
-    assert (loaded.tags, loaded.punctuation) == ((), None)
+    with pytest.raises(MtkitError, match=r"tokenizer\.json: missing"):
+        SubwordTokenizer.load(tmp_path)

@@ -177,10 +177,9 @@ class Slots {
   std::vector<int32_t> free_;
 };
 
-// What a step is asked for, and where it goes: of log-probabilities, states and the best one.
+// What a step is asked for, and where it goes: of log-probabilities and the best ones.
 struct Wanted {
   float* log_probabilities;  // [rows, vocab], or null.
-  float* states;             // [rows, d_model], what a projection takes; or null.
   // [rows, attention_width], the mean of the last layer's heads, zeros so far; or null.
   float* source_attention;
   int64_t attention_width;
@@ -412,8 +411,6 @@ class Search {
               Workspace& space, int num_threads) const {
     const int64_t width = decoder_.shape.d_model, vocab = projection_.num_outputs;
     const int64_t first_row = first * beam_, num_rows = (end - first) * beam_;
-    if (wanted.states != nullptr)
-      std::copy_n(states, num_rows * width, wanted.states + first_row * width);
     if (wanted.log_probabilities == nullptr && wanted.best == nullptr) return;
     projection_.reserve(space.rows, num_rows);
     for (int64_t row = 0; row < num_rows; ++row)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-import numpy as np
 import pytest
 
 from mtkit.errors import MtkitError
@@ -23,11 +22,8 @@ from mtkit.recipe.inference import (
     Inference,
     LengthPenalty,
     Sampling,
-    Shortlist,
 )
 from mtkit.recipe.protection import Protect
-from mtkit.text.shortlist import Shortlist as Table
-from mtkit.text.token_ids import EOS
 
 from ..test_continuation import save_language_model
 
@@ -47,7 +43,6 @@ BY_KEY: dict[str, Feature] = {
     "n_best": "n_best",
     "sampling": "sampling",
     "fusion": "fusion",
-    "shortlist": "shortlist",
     "alignments": "alignments",
     "glossary": "required_phrases",
     "protect": "required_phrases",
@@ -56,18 +51,10 @@ BY_KEY: dict[str, Feature] = {
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory, make_folder, tokenizer) -> Path:
-    """A folder with a model, its export, a language model and a table of translations."""
+    """A folder with a model, its export, and a language model."""
     root = tmp_path_factory.mktemp("models")
     model = make_folder(root / "torch")
     export(model, root / "ctranslate2", lines=[TEXT, "pack my box"])
-    pieces = len(tokenizer.source_vocabulary.pieces)
-    table = Table(
-        np.arange(10, dtype=np.int32),
-        np.arange(pieces, dtype=np.int32),
-        np.arange(1, pieces + 1, dtype=np.int64),
-    )
-    for folder in (model, root / "ctranslate2"):
-        table.save(folder)
     save_language_model(root / "lm", tokenizer)
     return root
 
@@ -130,12 +117,6 @@ def fuses(opened: Opened) -> bool:
     return opened.search(settings)[0].fused_log_probability is not None
 
 
-def searches_short_lists(opened: Opened) -> bool:
-    settings = _with(shortlist=Shortlist(frequent=0, translations=1))
-    listed = {*opened.source.tokens, EOS, *range(10)}
-    return set(opened.search(settings)[0].token_ids) <= listed
-
-
 def tells_attention(opened: Opened) -> bool:
     engine = opened.open()
     if not isinstance(engine, AttendingEngine):
@@ -156,7 +137,6 @@ PROBES: dict[Feature, Callable[[Opened], bool]] = {
     "required_phrases": contains_phrases,
     "sampling": samples,
     "fusion": fuses,
-    "shortlist": searches_short_lists,
     "attention": tells_attention,
     "ensemble": averages_models,
 }
@@ -172,7 +152,6 @@ def _use(key: str) -> Inference:
         "n_best": 2,
         "sampling": Sampling(),
         "fusion": Fusion(model=Path("lm")),
-        "shortlist": Shortlist(),
         "alignments": True,
         "glossary": Glossary(way="constraints"),
         "protect": Protect(),
