@@ -119,7 +119,7 @@ _SEARCHES = {
     "protected": ["inference.beam_size=2", "inference.protect={}", "inference.paragraphs={}"],
     "sampled": ["inference.sampling={seed=3}"],
 }
-_ENGINES = ("torch", "ctranslate2")
+_MODELS = {"torch": "translation/model", "ctranslate2": "exported"}
 _TORCH_ALONE = ("terms", "sampled")
 _FORMATS = (
     *(".html", ".xml", ".md", ".po", ".json", ".yml", ".xlf", ".tmx", ".srt", ".vtt"),
@@ -226,7 +226,7 @@ class Maker:
         settings = [f"--set={each}" for each in _SEARCHES[search]]
         output = self._folder / f"{name.replace(' ', '-')}.jsonl"
         self.run(
-            *("translate", "--model", "translation/model", "--engine", engine, "--device", "cpu"),
+            *("translate", "--model", _MODELS[engine], "--engine", engine, "--device", "cpu"),
             *("--json", *settings),
             stdin=self._folder / "captions.en",
             output=output,
@@ -363,8 +363,8 @@ def make_all(maker: Maker, options: argparse.Namespace) -> Iterator[tuple[str, s
         if name == "masked-lm":
             recipe += "masking = { next_sentence = false }\n"
         yield from maker.train(name, recipe)
-    maker.run("export", "-r", "translation.toml", "-w", "translation", "--format", "ctranslate2")
-    for engine in _ENGINES:
+    maker.run("export", "--model", "translation/model", "--output", "exported", "--lines", "dev.en")
+    for engine in _MODELS:
         for search in _SEARCHES:
             if engine == "torch" or search not in _TORCH_ALONE:
                 yield from maker.translate(engine, search)

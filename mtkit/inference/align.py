@@ -1,6 +1,6 @@
 """Attention between pieces to links between words."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,20 +9,15 @@ from numpy.typing import NDArray
 from mtkit.errors import MtkitError
 from mtkit.inference.batching import make_batches
 from mtkit.inference.engines.engine import AligningEngine, EncodedSource, Engine
-from mtkit.inference.learned_aligner import LearnedAligner
-from mtkit.inference.translation import BLANK, Hypothesis, WordAlignment
+from mtkit.inference.line import Line, TextModel, list_parts
+from mtkit.inference.translation import BLANK, Candidate, WordAlignment
 from mtkit.text.token_ids import EOS
-from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.words import Span, find_owners, find_words, puts_spaces
 
 _MIN_SHARE = 0.35
 """Share of a target word's attention from which on a source word is linked beside the first."""
 _WEIGHTS_AT_ONCE = 1 << 18
 """Weights from which on no more pairs are added up with them."""
-
-
-_Found = tuple[str, EncodedSource, Hypothesis]
-"""A line, what of it was translated, and a hypothesis of that."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +40,7 @@ class _Row:
 
     line: str
     source: EncodedSource
-    hypothesis: Hypothesis
+    candidate: Candidate
     of_source: LocatedText
     of_target: LocatedText
 
@@ -55,24 +50,15 @@ class LineAligner:
 
     Args:
         engine: Runs the model.
-        tokenizer: What made the tokens.
-        can_align: Whether outputs are translations.
-        words: Links words in place of attention; None where nothing was learned for it.
+        model: What is known of the model.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        tokenizer: SubwordTokenizer,
-        *,
-        can_align: bool,
-        words: LearnedAligner | None = None,
-    ) -> None:
-        self._words = words if can_align else None
+    def __init__(self, engine: Engine, model: TextModel) -> None:
+        self._words = model.word_aligner if model.translates else None
         self._engine: AligningEngine | None = None
-        if can_align and isinstance(engine, AligningEngine) and engine.aligns:
+        if model.translates and isinstance(engine, AligningEngine) and engine.aligns:
             self._engine = engine
-        self._tokenizer = tokenizer
+        self._tokenizer = model.tokenizer
 
     @property
     def can_align(self) -> bool:
@@ -92,87 +78,96 @@ class LineAligner:
                 "remove it: --set inference.alignments=false",
             )
 
-    def read_attention(self, found: Sequence[_Found], batch_tokens: int) -> list[_Found]:
-        """Returns hypotheses with the attention that their links are read from.
+    def read_attention(self, lines: Sequence[Line], batch_tokens: int) -> None:
+        """Adds the attention that links are read from to candidates that lack it.
 
         Args:
-            found: A line, what of it was translated, and a decoded hypothesis of that.
+            lines: Lines that have been searched.
             batch_tokens: Source and target tokens that the network reads together.
         """
-        known = list(found)
         lacking = [
-            index for index, (*_, each) in enumerate(found) if each.alignment_weights is None
+            (part, index)
+            for _, part in list_parts(lines)
+            for index, each in enumerate(part.candidates)
+            if each.alignment_weights is None
         ]
         if self._words is not None or not lacking:
-            return known
-        read = self._attend([found[index] for index in lacking], batch_tokens)
-        for index, weights in zip(lacking, read, strict=True):
-            line, source, hypothesis = found[index]
-            known[index] = line, source, replace(hypothesis, alignment_weights=weights)
-        return known
+            return
+        given = [(part.source, part.candidates[index]) for part, index in lacking]
+        read = self._attend(given, batch_tokens)
+        for (part, index), weights in zip(lacking, read, strict=True):
+            part.candidates[index] = replace(part.candidates[index], alignment_weights=weights)
 
-    def link_words(self, found: Sequence[_Found]) -> list[Hypothesis]:
-        """Returns hypotheses with the links of their words to those of their lines.
+    def link_words(self, lines: Sequence[Line]) -> None:
+        """Adds the links of their words to candidates; `read_attention` comes before."""
+        self._link(lines, self._locate_output)
 
-        Args:
-            found: What `read_attention` returned.
-        """
-        return self._link(
-            [
-                _Row(*each, self._locate_source(*each[:2]), self._locate_output(each[2]))
-                for each in found
-            ]
-        )
-
-    def align_given(self, given: Sequence[_Found], batch_tokens: int) -> list[Hypothesis]:
-        """Returns given targets with the links of their words.
+    def align_given(self, lines: Sequence[Line], batch_tokens: int) -> None:
+        """Adds the links of their words to given targets, the candidates of one part each.
 
         Args:
-            given: A line, its tokens, and its target.
+            lines: Lines that have been scored.
             batch_tokens: As `read_attention` takes it.
         """
-        wholes = []
-        for line, source, hypothesis in given:
-            tags, _ = self._tokenizer.split_tags(line)
-            wholes.append((line, replace(source, span=(len(tags), len(line))), hypothesis))
-        rows = []
-        for line, source, hypothesis in self.read_attention(wholes, batch_tokens):
-            target = _locate(hypothesis.text, self._tokenizer.locate("target", hypothesis.text))
-            rows.append(_Row(line, source, hypothesis, self._locate_source(line, source), target))
-        return self._link(rows)
+        for line, part in list_parts(lines):
+            tags, _ = self._tokenizer.split_tags(line.text)
+            part.source = replace(part.source, span=(len(tags), len(line.text)))
+        self.read_attention(lines, batch_tokens)
+        self._link(
+            lines,
+            lambda each: _locate(each.text, self._tokenizer.locate("target", each.text)),
+        )
 
-    def _link(self, rows: Sequence[_Row]) -> list[Hypothesis]:
+    def _link(
+        self, lines: Sequence[Line], locate_target: Callable[[Candidate], LocatedText]
+    ) -> None:
+        parts = list(list_parts(lines))
+        rows = [
+            _Row(
+                line.text,
+                part.source,
+                candidate,
+                self._locate_source(line.text, part.source),
+                locate_target(candidate),
+            )
+            for line, part in parts
+            for candidate in part.candidates
+        ]
         if self._words is not None:
             linked = self._words.align(
                 [(row.line, row.of_source.words, row.source.span) for row in rows],
-                [(row.hypothesis.text, row.of_target.words) for row in rows],
+                [(row.candidate.text, row.of_target.words) for row in rows],
             )
         else:
-            weights = [row.hypothesis.alignment_weights for row in rows]
+            weights = [row.candidate.alignment_weights for row in rows]
             linked = align_words(
                 [(row.of_source, row.of_target) for row in rows],
                 [each for each in weights if each is not None],
             )
-        return [
-            replace(row.hypothesis, alignment=links, alignment_weights=None)
+        found = iter(
+            replace(row.candidate, alignment=links, alignment_weights=None)
             for row, links in zip(rows, linked, strict=True)
-        ]
+        )
+        for _, part in parts:
+            part.candidates = [next(found) for _ in part.candidates]
 
-    def _attend(self, found: Sequence[_Found], batch_tokens: int) -> list[NDArray[np.float32]]:
+    def _attend(
+        self, found: Sequence[tuple[EncodedSource, Candidate]], batch_tokens: int
+    ) -> list[NDArray[np.float32]]:
         """Returns what outputs attend to that come without it."""
         assert self._engine is not None, "checked before"
-        outputs = [(*source.begin, *hypothesis.token_ids) for _, source, hypothesis in found]
+        outputs = [(*source.begin, *candidate.token_ids) for source, candidate in found]
         lengths = [
             len(source.tokens) + len(output)
-            for (_, source, _), output in zip(found, outputs, strict=True)
+            for (source, _), output in zip(found, outputs, strict=True)
         ]
         attended: dict[int, NDArray[np.float32]] = {}
         for batch in make_batches(lengths, batch_tokens):
             read = self._engine.align(
-                [found[index][1].tokens for index in batch], [outputs[index] for index in batch]
+                [found[index][0].tokens for index in batch], [outputs[index] for index in batch]
             )
             for index, weights in zip(batch, read, strict=True):
-                attended[index] = weights[len(found[index][1].begin) :]
+                attended[index] = weights[len(found[index][0].begin) :]
         return [attended[index] for index in range(len(found))]
 
     def _locate_source(self, line: str, part: EncodedSource) -> LocatedText:
@@ -189,12 +184,12 @@ class LineAligner:
             located = _locate(text, pieces, num_before=num_before, num_behind=num_behind)
         return _move(located, start) if start else located
 
-    def _locate_output(self, hypothesis: Hypothesis) -> LocatedText:
+    def _locate_output(self, candidate: Candidate) -> LocatedText:
         """Returns the words of an output's text."""
-        text = hypothesis.text
+        text = candidate.text
         located = self._locate_alone(text)
         if located is None:
-            pieces = self._tokenizer.locate_decoded(hypothesis.token_ids, text)
+            pieces = self._tokenizer.locate_decoded(candidate.token_ids, text)
             words = find_words(text, pieces)
             located = LocatedText(tuple(words), tuple(find_owners(pieces, words)))
         return located

@@ -2,7 +2,7 @@
 
 import regex
 
-from mtkit.inference.translation import Hypothesis, Translation, WordAlignment
+from mtkit.inference.translation import Candidate, Translation, WordAlignment
 from mtkit.text.words import find_words
 
 _WORD = regex.compile(
@@ -36,6 +36,4 @@ def copy_line(text: str, *, num_before: int = 0, alignments: bool = False) -> Tr
             tuple(words),
             tuple((index, index) for index in range(len(words))),
         )
-    return Translation(
-        (Hypothesis((), 0.0, 0.0, is_finished=True, text=text, alignment=alignment),)
-    )
+    return Translation((Candidate((), 0.0, 0.0, is_finished=True, text=text, alignment=alignment),))

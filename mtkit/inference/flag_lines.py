@@ -1,14 +1,13 @@
 """Flags on lines' translations, with what the model knows of them."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
 from mtkit.errors import MtkitError
 from mtkit.evaluation.flags import FlagFinder, Found
-from mtkit.inference.translation import Hypothesis, Request, Translation, WordAlignment
+from mtkit.inference.line import TextModel
+from mtkit.inference.translation import Candidate, Request, Translation, WordAlignment
 from mtkit.recipe.flags import Flags
-from mtkit.text.languages import TranslatorLanguages
 
 find_by = lru_cache(maxsize=8)(FlagFinder)
 """The finder of some thresholds, which requests share."""
@@ -18,19 +17,11 @@ class LineFlagger:
     """Flags translations.
 
     Args:
-        languages: What the translator reads and writes.
-        split_tags: Cuts a line into the tags that it begins with and the rest.
-        can_flag: Whether outputs are translations.
+        model: What is known of the model.
     """
 
-    def __init__(
-        self,
-        languages: TranslatorLanguages,
-        split_tags: Callable[[str], tuple[str, str]],
-        *,
-        can_flag: bool,
-    ) -> None:
-        self._languages, self._split_tags, self._can_flag = languages, split_tags, can_flag
+    def __init__(self, model: TextModel) -> None:
+        self._model = model
 
     def check(self, settings: Flags) -> None:
         """Checks that translations can be flagged.
@@ -38,7 +29,7 @@ class LineFlagger:
         Raises:
             MtkitError: They can't: it is no translator, or a package is missing.
         """
-        if not self._can_flag:
+        if not self._model.translates:
             raise MtkitError(
                 "inference.flags is for translators, and this model isn't one",
                 "remove it: --set '~inference.flags'",
@@ -53,9 +44,9 @@ class LineFlagger:
             translation: Its translation.
             settings: Thresholds.
         """
-        source, target = self._languages.resolve(request.source_language, request.target_language)
+        source, target = self._model.resolve(request)
         best = translation.candidates[0]
-        _, text = self._split_tags(request.text.rstrip("\r\n"))
+        _, text = self._model.tokenizer.split_tags(request.text.rstrip("\r\n"))
         found = Found(
             text,
             best.text,
@@ -67,7 +58,7 @@ class LineFlagger:
         return replace(translation, flags=find_by(settings).find(found))
 
 
-def _find_mean(hypothesis: Hypothesis) -> float | None:
+def _find_mean(hypothesis: Candidate) -> float | None:
     """Returns the mean log-probability of a token; None where there are none."""
     num_tokens = len(hypothesis.token_ids)
     return hypothesis.log_probability / num_tokens if num_tokens else None

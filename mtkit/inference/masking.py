@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mtkit.inference.translation import Hypothesis
+from mtkit.inference.translation import Candidate
 from mtkit.text.protected import ProtectedPiece
 from mtkit.text.words import Span
 
@@ -25,7 +25,7 @@ class MaskedText:
     masked: dict[str, str]
     _edits: tuple[_Edit, ...]
 
-    def restore(self, hypothesis: Hypothesis) -> Hypothesis | None:
+    def restore(self, hypothesis: Candidate) -> Candidate | None:
         """Returns a translation with the pieces in place of the symbols.
 
         Links are of the text before and of the text restored; tokens stay the symbols'. None where

@@ -1,20 +1,18 @@
 """What answers lines, opened: from model folders, or around an engine that is open already."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.features import FeatureUse, check_features, list_uses
 from mtkit.inference.learned_aligner import LearnedAligner
-from mtkit.inference.line_translator import LineTranslator
-from mtkit.inference.paragraphs import ParagraphTranslator
-from mtkit.inference.parse import TreeMaker
-from mtkit.inference.protect import ProtectingTranslator
-from mtkit.inference.request_terms import RequestTerms
+from mtkit.inference.line import TextModel
+from mtkit.inference.line_pipeline import LinePipeline
+from mtkit.inference.request_terms import TermStep
 from mtkit.inference.terms import choose_way
 from mtkit.inference.translation import FinishTranslations, Request, Translation
 from mtkit.model.alignment_head import find_word_aligner, has_alignments
@@ -22,25 +20,30 @@ from mtkit.model.config import OpenedFolder, check_translates, open_model_folder
 from mtkit.model.digest import reading
 from mtkit.model.exporters.ctranslate2_files import find_engine
 from mtkit.recipe.inference import Engine as EngineName
-from mtkit.recipe.inference import EngineChoice, Glossary, Inference
-from mtkit.recipe.parsing import Linearization
+from mtkit.recipe.inference import EngineChoice, Inference
 from mtkit.text.languages import TranslatorLanguages
-from mtkit.text.tokenizer import SubwordTokenizer
 
 
+@runtime_checkable
 class AnswersLines(Protocol):
-    """Translates and scores lines: a `LineTranslator`, or one that asks a server."""
+    """Translates and scores lines: a `LinePipeline`, or one that asks a server.
+
+    Attributes:
+        settings: Search settings of requests that have none of their own.
+        languages: What it reads and writes.
+        aligns: Whether alignments are read from what was chosen for them.
+        batches_at_once: Batches of `inference.batch_tokens` that it shares out among threads or
+            processes.
+    """
 
     settings: Inference
+    languages: TranslatorLanguages
+    aligns: bool
+    batches_at_once: int
 
     @property
-    def languages(self) -> TranslatorLanguages:
-        """What it reads and writes."""
-        ...
-
-    @property
-    def aligns(self) -> bool:
-        """Whether words can be aligned."""
+    def terms_summary(self) -> str:
+        """What became of the terms of `inference.glossary` so far; empty where there were none."""
         ...
 
     def search_ahead(
@@ -54,23 +57,6 @@ class AnswersLines(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class OpenedTranslator:
-    """What answers lines, and what is known of it.
-
-    Attributes:
-        lines: What answers them.
-        terms: Chooses the terms of lines; None where they have none here.
-        has_alignments: Whether something was chosen or learned that alignments come from.
-        batches_at_once: The engine's.
-    """
-
-    lines: AnswersLines
-    terms: RequestTerms | None = None
-    has_alignments: bool = False
-    batches_at_once: int = 1
-
-
 def open_translator(
     folders: Sequence[Path],
     *,
@@ -80,7 +66,7 @@ def open_translator(
     source_language: str,
     target_language: str,
     forks: bool,
-) -> OpenedTranslator:
+) -> LinePipeline:
     """Returns a model, or an ensemble of several, as `Translator` takes its arguments.
 
     Raises:
@@ -89,7 +75,7 @@ def open_translator(
     with reading(*folders):
         opened = [open_model_folder(folder) for folder in folders]
         _check_ensemble(folders, opened)
-        config, tokenizer = opened[0].config, opened[0].tokenizer
+        config = opened[0].config
         settings = settings if settings is not None else opened[0].settings
         found = find_engine(folders[0], engine if engine is not None else settings.engine)
         settings = settings.model_copy(update={"engine": found})
@@ -97,94 +83,20 @@ def open_translator(
             settings = settings.model_copy(update={"processes": 1})
         if found == "ctranslate2":
             check_translates(config, "CTranslate2")
-        languages = TranslatorLanguages.of(
-            tokenizer.languages, config.source_language, config.target_language
-        ).with_default(source_language, target_language)
+        model = TextModel.of(opened[0].tokenizer, config)
+        aligner_file = find_word_aligner(folders[0])
+        model = replace(
+            model,
+            languages=model.languages.with_default(source_language, target_language),
+            word_aligner=None if aligner_file is None else LearnedAligner(aligner_file),
+            has_alignments=all(map(has_alignments, folders)),
+        )
         for note in check_features(found, _list_uses(opened[0], settings)):
             warn(note)
         # Before the model, which may take long.
-        translates = config.objective != "causal-lm" and config.linearization is None
-        terms = _open_terms(settings, tokenizer, translates=translates)
+        terms = TermStep(settings, model)
         engine_with_model = _open_engine(found, folders, settings, device)
-        aligner_file = find_word_aligner(folders[0])
-        words = None if aligner_file is None else LearnedAligner(aligner_file)
-    lines = _make_lines(
-        engine_with_model,
-        tokenizer,
-        settings,
-        languages=languages,
-        target_language=config.target_language,
-        continues=config.objective == "causal-lm",
-        linearization=config.linearization,
-        terms=terms,
-        words=words,
-    )
-    return OpenedTranslator(
-        lines,
-        terms,
-        has_alignments=all(map(has_alignments, folders)),
-        batches_at_once=engine_with_model.batches_at_once,
-    )
-
-
-def wrap_engine(
-    engine: Engine,
-    tokenizer: SubwordTokenizer,
-    settings: Inference,
-    *,
-    source_language: str,
-    target_language: str,
-    continues: bool,
-    linearization: Linearization | None,
-) -> OpenedTranslator:
-    """Returns what answers lines by an engine opened before, as `Translator.of` takes arguments."""
-    translates = not continues and linearization is None
-    terms = _open_terms(settings, tokenizer, translates=translates)
-    lines = _make_lines(
-        engine,
-        tokenizer,
-        settings,
-        languages=TranslatorLanguages.of(tokenizer.languages, source_language, target_language),
-        target_language=target_language,
-        continues=continues,
-        linearization=linearization,
-        terms=terms,
-    )
-    return OpenedTranslator(lines, terms, batches_at_once=engine.batches_at_once)
-
-
-def _make_lines(
-    engine: Engine,
-    tokenizer: SubwordTokenizer,
-    settings: Inference,
-    *,
-    languages: TranslatorLanguages,
-    target_language: str,
-    continues: bool,
-    linearization: Linearization | None,
-    terms: RequestTerms,
-    words: LearnedAligner | None = None,
-) -> AnswersLines:
-    lines = LineTranslator(
-        engine,
-        tokenizer,
-        settings,
-        target_language=target_language,
-        languages=languages,
-        continues=continues,
-        trees=TreeMaker.of(linearization, tokenizer),
-        terms=terms,
-        words=words,
-    )
-    is_translator = not continues and linearization is None
-    protecting = ProtectingTranslator(lines, tokenizer, can_protect=is_translator)
-    return ParagraphTranslator(
-        protecting,
-        tokenizer.split_tags,
-        target_language=target_language,
-        terms=terms,
-        can_split=is_translator,
-    )
+    return LinePipeline(engine_with_model, model, settings, terms=terms)
 
 
 def _open_engine(
@@ -216,17 +128,6 @@ def _list_uses(opened: OpenedFolder, settings: Inference) -> list[FeatureUse]:
         raise MtkitError("inference.glossary is for translators, not for parsers", "remove it")
     way = choose_way(settings.glossary, opened.tokenizer)
     return list_uses(settings, constrains_terms=way != "annotation")
-
-
-def _open_terms(
-    settings: Inference, tokenizer: SubwordTokenizer, *, translates: bool
-) -> RequestTerms:
-    """Returns what chooses the terms of lines, with those of the glossary that settings name.
-
-    Raises:
-        MtkitError: It can't be read.
-    """
-    return RequestTerms(settings.glossary or Glossary(), tokenizer, can_have_terms=translates)
 
 
 def _check_ensemble(folders: Sequence[Path], opened: Sequence[OpenedFolder]) -> None:

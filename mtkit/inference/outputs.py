@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
-from mtkit.inference.translation import Hypothesis, LineError, LineWarning
+from mtkit.inference.translation import Candidate, Hypothesis, LineError, LineWarning
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
 
@@ -23,7 +22,7 @@ class OutputDecoder:
         self._tokenizer = tokenizer
         self._pieces = tokenizer.target_vocabulary.pieces
 
-    def decode(self, hypothesis: Hypothesis, *, begun: Sequence[int] = ()) -> Hypothesis:
+    def decode(self, hypothesis: Hypothesis, *, begun: Sequence[int] = ()) -> Candidate:
         """Returns a hypothesis with its text, which has one line, and its pieces.
 
         Args:
@@ -31,10 +30,16 @@ class OutputDecoder:
             begun: Tokens that the text has before the output's.
         """
         text = self._tokenizer.decode_target([*begun, *hypothesis.token_ids])
-        return replace(
-            hypothesis,
-            text=text.replace("\n", " ").replace("\r", " "),
-            pieces=tuple(self._pieces[token] for token in hypothesis.token_ids),
+        return Candidate(
+            hypothesis.token_ids,
+            hypothesis.log_probability,
+            hypothesis.score,
+            hypothesis.is_finished,
+            hypothesis.token_log_probabilities,
+            hypothesis.fused_log_probability,
+            text.replace("\n", " ").replace("\r", " "),
+            tuple(self._pieces[token] for token in hypothesis.token_ids),
+            alignment_weights=hypothesis.alignment_weights,
         )
 
 

@@ -4,29 +4,28 @@ Whatever else is asked for, terms, protection, flags and alignments, is of a sen
 that is too long for the model is cut by segment.py, as a line is.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
 from mtkit.errors import MtkitError
-from mtkit.inference.protect import ProtectingTranslator, open_finder
-from mtkit.inference.request_terms import RequestTerms
+from mtkit.inference.line import Line, TextModel
+from mtkit.inference.protect import open_finder
+from mtkit.inference.request_terms import TermStep
 from mtkit.inference.segment import choose_gaps, join_parts, place_texts
 from mtkit.inference.translation import (
     BLANK,
-    FinishTranslations,
-    Hypothesis,
+    Candidate,
     LineError,
     Protection,
-    Request,
     TermUse,
     TranslatedSentence,
     Translation,
 )
 from mtkit.recipe.inference import Inference
+from mtkit.recipe.paragraphs import Paragraphs
 from mtkit.recipe.protection import Protect
-from mtkit.text.languages import TranslatorLanguages
 from mtkit.text.sentences import find_sentences
 from mtkit.text.words import Span
 
@@ -35,140 +34,81 @@ _WAYS = ("plain", "masked", "n_best")
 """Ways of a `Protection`, the plainest first."""
 
 
-class ParagraphTranslator:
-    """Translates lines as another does, those of several sentences sentence by sentence.
+class SentenceStep:
+    """Splits lines of several sentences, and joins the sentences' translations.
 
     Args:
-        lines: What translates and scores.
-        split_tags: Returns the tags before a line, which hold for each of its sentences, and what
-            is behind them.
-        target_language: The language that the model writes, where a request names none.
-        terms: Chooses a line's terms, inside which no sentence ends.
-        can_split: Whether outputs are translations, not trees or a text that goes on.
-
-    Raises:
-        MtkitError: They aren't, and the settings have `paragraphs`.
+        model: What is known of the model.
+        terms: Finds a line's terms, inside which no sentence ends.
     """
 
-    def __init__(
-        self,
-        lines: ProtectingTranslator,
-        split_tags: Callable[[str], tuple[str, str]],
-        *,
-        target_language: str = "",
-        terms: RequestTerms | None = None,
-        can_split: bool = True,
-    ) -> None:
-        self._lines, self._split_tags, self._terms = lines, split_tags, terms
-        self._target_language, self._can_split = target_language, can_split
-        self.settings = lines.settings
-        self._check(self.settings)
+    def __init__(self, model: TextModel, terms: TermStep) -> None:
+        self._model, self._terms = model, terms
 
-    def _check(self, settings: Inference) -> None:
-        if settings.paragraphs is not None and not self._can_split:
+    def check(self, settings: Inference) -> None:
+        """Checks that lines can be split where settings say so.
+
+        Raises:
+            MtkitError: Outputs are trees, or a text that goes on.
+        """
+        if settings.paragraphs is not None and not self._model.translates:
             raise MtkitError(
                 "inference.paragraphs is for translators, which this model isn't",
                 "remove it: --set ~inference.paragraphs",
             )
 
-    @property
-    def languages(self) -> TranslatorLanguages:
-        """What it reads and writes."""
-        return self._lines.languages
-
-    @property
-    def aligns(self) -> bool:
-        """Whether words can be aligned."""
-        return self._lines.aligns
-
-    def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
-        """Returns given translations with their scores, each pair as one sentence."""
-        return self._lines.score(requests, first_line=first_line)
-
-    def search_ahead(
-        self, requests: Sequence[Request], *, first_line: int = 1
-    ) -> FinishTranslations:
-        """Returns what makes translations of what the search has found.
+    def split(self, lines: Sequence[Line]) -> list[Line]:
+        """Fills in lines' sentences, and returns these, or a line where it is one.
 
         Raises:
-            MtkitError: As `LineTranslator.search_ahead`; a line of several sentences has a prefix.
+            LineError: A line of several sentences has a prefix that one of them would begin with.
         """
-        if not any(map(self._may_split, requests)):
-            return self._lines.search_ahead(requests, first_line=first_line)
-        numbered = [
-            request if request.line is not None else replace(request, line=first_line + index)
-            for index, request in enumerate(requests)
-        ]
-        spans = [self._find_sentences(request) for request in numbered]
-        sentences = chain.from_iterable(map(self._list_sentences, numbered, spans))
-        finish = self._lines.search_ahead(list(sentences), first_line=first_line)
+        for line in lines:
+            if line.settings.paragraphs is not None and line.request.sentence is None:
+                self._split(line, line.settings.paragraphs)
+        return [each for line in lines for each in line.sentences or [line]]
 
-        def finish_lines() -> list[Translation]:
-            found = iter(finish())
-            return [
-                self._join(request, of_line, [next(found) for _ in of_line or (None,)])
-                for request, of_line in zip(numbered, spans, strict=True)
-            ]
+    def join(self, lines: Sequence[Line]) -> None:
+        """Fills in the translations of lines that were split."""
+        for line in lines:
+            if line.sentences:
+                _, target = self._model.resolve(line.request)
+                line.translation = join_sentences(
+                    line.text,
+                    line.spans,
+                    [each.translation for each in line.sentences if each.translation is not None],
+                    target or self._model.target_language,
+                    num_before=len(self._split_tags(line)[0]),
+                )
 
-        return finish_lines
-
-    def _may_split(self, request: Request) -> bool:
-        settings = request.settings or self.settings
-        return settings.paragraphs is not None and request.sentence is None
-
-    def _find_sentences(self, request: Request) -> list[Span]:
-        """Returns where a line's sentences are; none where there is one, or it isn't to be split.
-
-        Raises:
-            LineError: There are several, and a prefix that one of them would begin with.
-        """
-        settings = request.settings or self.settings
-        if settings.paragraphs is None or not self._may_split(request):
-            return []
-        self._check(settings)
+    def _split(self, line: Line, settings: Paragraphs) -> None:
         try:
-            source, _ = self.languages.resolve(request.source_language, request.target_language)
+            source, _ = self._model.resolve(line.request)
         except MtkitError:
-            # Told where the line is encoded.
-            return []
-        text = request.text.rstrip("\r\n")
-        tags, rest = self._split_tags(text)
-        of_line = None if self._terms is None else self._terms.find(request)
-        terms = [] if of_line is None else of_line.locate(rest)
-        found = find_sentences(
-            rest,
-            settings.paragraphs.language or source,
-            [*terms, *find_protected(rest, settings.protect)],
-        )
-        if len(found) < 2:
-            return []
-        if request.prefix:
-            assert request.line is not None
+            # Reported where the line is encoded.
+            return
+        tags, rest = self._split_tags(line)
+        terms = self._terms.find(line.request)
+        kept = [] if terms is None else terms.locate(rest)
+        kept += find_protected(rest, line.settings.protect)
+        spans = find_sentences(rest, settings.language or source, kept)
+        if len(spans) < 2:
+            return
+        if line.request.prefix:
             raise LineError(
-                request.line,
-                f"{len(found):,} sentences, and a prefix, which only one could begin with "
+                line.number,
+                f"{len(spans):,} sentences, and a prefix, which only one could begin with "
                 "(inference.paragraphs)",
                 "give each sentence a line of its own",
             )
-        return [(len(tags) + start, len(tags) + end) for start, end in found]
+        line.spans = [(len(tags) + start, len(tags) + end) for start, end in spans]
+        for number, (start, end) in enumerate(line.spans):
+            text = tags + line.text[start:end]
+            request = replace(line.request, text=text, sentence=number)
+            line.sentences.append(Line(request, text, line.number, line.settings))
 
-    def _list_sentences(self, request: Request, spans: Sequence[Span]) -> Iterator[Request]:
-        if not spans:
-            yield request
-            return
-        tags, _ = self._split_tags(request.text)
-        for number, (start, end) in enumerate(spans):
-            yield replace(request, text=tags + request.text[start:end], sentence=number)
-
-    def _join(
-        self, request: Request, spans: Sequence[Span], found: Sequence[Translation]
-    ) -> Translation:
-        if not spans:
-            return found[0]
-        tags, _ = self._split_tags(request.text)
-        _, target = self.languages.resolve(request.source_language, request.target_language)
-        target = target or self._target_language
-        return join_sentences(request.text, spans, found, target, num_before=len(tags))
+    def _split_tags(self, line: Line) -> tuple[str, str]:
+        return self._model.tokenizer.split_tags(line.text)
 
 
 def find_protected(text: str, settings: Protect | None) -> list[Span]:
@@ -232,7 +172,7 @@ def join_sentences(
     )
 
 
-def _shift_alignment(candidate: Hypothesis, by: int) -> Hypothesis:
+def _shift_alignment(candidate: Candidate, by: int) -> Candidate:
     """Returns a sentence's candidate with the source's words where they are in the text."""
     if candidate.alignment is None or not by:
         return candidate

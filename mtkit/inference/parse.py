@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import AttendingEngine, EncodedSource, Engine
-from mtkit.inference.translation import Hypothesis, LineError
+from mtkit.inference.line import TextModel
+from mtkit.inference.translation import Candidate, LineError
 from mtkit.recipe.parsing import Linearization
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.trees.brackets import parse_tree, split_words, write_tree
@@ -118,6 +119,12 @@ class SentenceParser:
     def __init__(self, trees: TreeMaker, engine: Engine, tokenizer: SubwordTokenizer) -> None:
         self._trees, self._engine, self._tokenizer = trees, engine, tokenizer
 
+    @classmethod
+    def of(cls, model: TextModel, engine: Engine) -> "SentenceParser | None":
+        """Returns a parser's; None for any other model."""
+        trees = TreeMaker.of(model.linearization, model.tokenizer)
+        return None if trees is None else cls(trees, engine, model.tokenizer)
+
     def spell(self, sentence: str) -> str:
         """Returns a sentence as the model has learned to read: a treebank has no bare brackets."""
         return " ".join(split_words(sentence))
@@ -138,8 +145,8 @@ class SentenceParser:
             raise LineError(line, error.message, error.hint) from error
 
     def make_trees(
-        self, sentence: str, candidates: Sequence[Hypothesis], part: EncodedSource | None = None
-    ) -> tuple[Hypothesis, ...]:
+        self, sentence: str, candidates: Sequence[Candidate], part: EncodedSource | None = None
+    ) -> tuple[Candidate, ...]:
         """Returns candidates with their trees as text.
 
         Args:
@@ -157,7 +164,7 @@ class SentenceParser:
         )
 
     def _attend(
-        self, part: EncodedSource | None, candidates: Sequence[Hypothesis]
+        self, part: EncodedSource | None, candidates: Sequence[Candidate]
     ) -> list[OutputAttention | None]:
         """Returns what each candidate attended to, where the engine can tell."""
         found = None

@@ -1,28 +1,25 @@
 """Translations that keep what they must (`inference.protect`): checked, and looked for again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from mtkit.errors import MtkitError, shorten
-from mtkit.inference.line_translator import LineTranslator
+from mtkit.inference.line import Line, TextModel
 from mtkit.inference.masking import MaskedText, mask
 from mtkit.inference.outputs import CUT, cut_warning
 from mtkit.inference.required_phrases import spell
 from mtkit.inference.translation import (
-    FinishTranslations,
-    Hypothesis,
+    Candidate,
+    KeptPiece,
     LineWarning,
     Protection,
-    Request,
     RequiredPhrase,
     Translation,
 )
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.protection import Protect, ProtectionWay
-from mtkit.text.languages import TranslatorLanguages
 from mtkit.text.protected import PieceFinder, ProtectedPiece, ProtectedText
-from mtkit.text.tokenizer import SubwordTokenizer
 
 _SHOWN = 3
 """Lost pieces that a warning names."""
@@ -38,11 +35,11 @@ def open_finder(settings: Protect) -> PieceFinder:
 
 
 @dataclass
-class _Line:
+class _Checked:
     """A line whose pieces are checked.
 
     Attributes:
-        request: What is asked, with its number.
+        line: It, translated.
         settings: Search settings without protection.
         protect: What is protected.
         start: Where the text behind the line's tags begins.
@@ -50,7 +47,7 @@ class _Line:
         lost: What the best translation so far lost.
     """
 
-    request: Request
+    line: Line
     settings: Inference
     protect: Protect
     start: int
@@ -65,7 +62,7 @@ class _Line:
         beam_size = max(self.protect.beam_size, self.settings.beam_size)
         return self.settings.model_copy(update={"beam_size": beam_size, "n_best": beam_size})
 
-    def choose(self, candidates: Sequence[Hypothesis | None]) -> Hypothesis | None:
+    def choose(self, candidates: Sequence[Candidate | None]) -> Candidate | None:
         """Returns the first candidate that keeps all pieces."""
         whole = (each for each in candidates if each is not None)
         return next((each for each in whole if not self.find_lost(each.text)), None)
@@ -77,255 +74,232 @@ class _Attempt:
 
     Attributes:
         way: Which.
-        request: What is asked.
+        line: What is asked.
         masked: What stands for the pieces that symbols have replaced; None where none have.
     """
 
     way: ProtectionWay
-    request: Request
+    line: Line
     masked: MaskedText | None = None
 
-    def list_candidates(self, found: Translation) -> list[Hypothesis | None]:
+    def list_candidates(self, found: Translation) -> list[Candidate | None]:
         """Returns what was found, with pieces in place of symbols."""
         if self.masked is None:
             return list(found.candidates)
         return [self.masked.restore(each) for each in found.candidates]
 
 
-class ProtectingTranslator:
-    """Translates lines as another does, and keeps in them what their settings protect.
+class ProtectStep:
+    """Keeps in lines' translations what their settings protect.
 
-    A line that loses nothing is translated as without protection. Others are tried again together,
-    in one way after the other; the first candidate that keeps all becomes the best.
+    A translation that loses nothing stays. Other lines are translated again together, in one way
+    after the other; the first candidate that keeps all becomes the best.
 
     Args:
-        lines: What translates and scores.
-        tokenizer: The model's; its masks are symbols that the model learned to copy.
-        can_protect: Whether outputs are translations, not trees or a text that goes on.
-
-    Raises:
-        MtkitError: They aren't, and the settings protect something.
+        model: What is known of the model; its masks are symbols that it learned to copy.
+        translate: Fills in the translations of lines.
+        constrains: Whether outputs can be made to contain phrases.
     """
 
     def __init__(
-        self, lines: LineTranslator, tokenizer: SubwordTokenizer, *, can_protect: bool = True
+        self, model: TextModel, translate: Callable[[Sequence[Line]], None], *, constrains: bool
     ) -> None:
-        self._lines, self._tokenizer = lines, tokenizer
-        self.settings = lines.settings
-        if self.settings.protect is not None and not can_protect:
+        self._model, self._tokenizer = model, model.tokenizer
+        self._translate, self._constrains = translate, constrains
+
+    def check(self, settings: Inference) -> None:
+        """Checks that the model's outputs can be protected where settings say so.
+
+        Raises:
+            MtkitError: They are trees, or a text that goes on.
+        """
+        if settings.protect is not None and not self._model.translates:
             raise MtkitError(
                 "inference.protect is for translators, which this model isn't",
                 "remove it: --set ~inference.protect",
             )
 
-    @property
-    def languages(self) -> TranslatorLanguages:
-        """What it reads and writes."""
-        return self._lines.languages
-
-    @property
-    def aligns(self) -> bool:
-        """Whether words can be aligned."""
-        return self._lines.aligns
-
-    def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
-        """Returns given translations with their scores."""
-        return self._lines.score(requests, first_line=first_line)
-
-    def search_ahead(
-        self, requests: Sequence[Request], *, first_line: int = 1
-    ) -> FinishTranslations:
-        """Returns what makes translations of what the search has found.
+    def keep(self, lines: Sequence[Line]) -> None:
+        """Replaces translations of lines that lost what is protected, where another one is found.
 
         Raises:
-            MtkitError: As `LineTranslator.search_ahead`.
+            MtkitError: As `Translator.search`.
         """
-        finish = self._lines.search_ahead(requests, first_line=first_line)
-        if all(self._choose_protection(request) is None for request in requests):
-            return finish
-        # What a translation lost is searched for again.
-        translations = finish()
-        lines: dict[int, _Line] = {}
-        for index, request in enumerate(requests):
-            line = self._check(request, first_line + index, translations[index])
-            if line is not None:
-                lines[index] = line
-        self._choose_among_found(lines, translations)
-        for turn in range(max((len(each.protect.ways) for each in lines.values()), default=0)):
-            self._retry(turn, lines, translations)
-        for index, line in lines.items():
-            translations[index] = _describe(line, translations[index])
-        return lambda: translations
+        checked = [
+            self._check(line, line.settings.protect)
+            for line in lines
+            if line.settings.protect is not None
+        ]
+        for each in checked:
+            _choose_among_found(each)
+        for turn in range(max((len(each.protect.ways) for each in checked), default=0)):
+            self._retry(turn, checked)
+        for each in checked:
+            _describe(each)
 
-    def _choose_protection(self, request: Request) -> Protect | None:
-        return (request.settings or self.settings).protect
+    def _check(self, line: Line, protect: Protect) -> _Checked:
+        """Returns a line's pieces, and what its translation lost."""
+        tags, rest = self._tokenizer.split_tags(line.text)
+        settings = line.settings.model_copy(update={"protect": None})
+        found = open_finder(protect).find(rest)
+        checked = _Checked(line, settings, protect, len(tags), found, [])
+        assert line.translation is not None
+        checked.lost = checked.find_lost(line.translation.text)
+        return checked
 
-    def _check(self, request: Request, number: int, found: Translation) -> _Line | None:
-        """Returns a line's pieces, and what its translation lost; None where none are protected."""
-        settings = request.settings or self.settings
-        if settings.protect is None:
-            return None
-        text = request.text.rstrip("\r\n")
-        tags, rest = self._tokenizer.split_tags(text)
-        line = _Line(
-            replace(request, text=text, line=number if request.line is None else request.line),
-            settings.model_copy(update={"protect": None}),
-            settings.protect,
-            len(tags),
-            open_finder(settings.protect).find(rest),
-            [],
-        )
-        line.lost = line.find_lost(found.text)
-        return line
-
-    def _choose_among_found(self, lines: dict[int, _Line], translations: list[Translation]) -> None:
-        """Takes the first candidate that keeps all, of those that are there already."""
-        for index, line in lines.items():
-            found = translations[index]
-            if not line.lost:
-                protection = Protection(_list_pieces(line), "plain")
-                translations[index] = replace(found, protection=protection)
-            elif (chosen := line.choose(found.candidates[1:])) is not None:
-                translations[index] = _take(line, found, chosen, found, "n_best")
-
-    def _retry(self, turn: int, lines: dict[int, _Line], translations: list[Translation]) -> None:
+    def _retry(self, turn: int, checked: Sequence[_Checked]) -> None:
         """Translates lines that still lack pieces in their next way.
 
         Args:
             turn: Which of their ways it is.
-            lines: The lines whose pieces are checked, by index.
-            translations: The best so far; what keeps all replaces it.
+            checked: The lines whose pieces are checked.
         """
-        attempts: dict[int, _Attempt] = {}
-        for index, line in lines.items():
-            if line.lost and turn < len(line.protect.ways):
-                attempt = self._plan(line, line.protect.ways[turn])
+        attempts: list[tuple[_Checked, _Attempt]] = []
+        for each in checked:
+            if each.lost and turn < len(each.protect.ways):
+                attempt = self._plan(each, each.protect.ways[turn])
                 if attempt is not None:
-                    attempts[index] = attempt
-        if not attempts:
-            return
-        again = [attempt.request for attempt in attempts.values()]
-        found = self._lines.search_ahead(again)()
-        for (index, attempt), translation in zip(attempts.items(), found, strict=True):
-            line = lines[index]
-            chosen = line.choose(attempt.list_candidates(translation))
+                    attempts.append((each, attempt))
+        if attempts:
+            self._translate([attempt.line for _, attempt in attempts])
+        for each, attempt in attempts:
+            found = attempt.line.translation
+            assert found is not None
+            chosen = each.choose(attempt.list_candidates(found))
             if chosen is not None:
-                before = translations[index]
-                translations[index] = _take(line, before, chosen, translation, attempt.way)
+                _take(each, chosen, found, attempt.way)
 
-    def _plan(self, line: _Line, way: ProtectionWay) -> _Attempt | None:
+    def _plan(self, checked: _Checked, way: ProtectionWay) -> _Attempt | None:
         """Returns how a line is translated in a way; None where that can't be."""
-        request = replace(line.request, settings=line.widen())
+        settings, before = checked.widen(), checked.line
+        line = Line(before.request, before.text, before.number, settings)
         match way:
             case "masked":
-                masked = self._mask(line)
+                masked = self._mask(checked)
                 if masked is None:
                     return None
-                return _Attempt(way, replace(request, text=masked.text), masked)
+                line.text = masked.text
+                line.request = replace(before.request, text=masked.text)
+                return _Attempt(way, line, masked)
             case "constrained":
-                required = self._require(line)
-                return _Attempt(way, replace(request, required=required)) if required else None
+                required = self._require(checked)
+                line.request = replace(before.request, required=required)
+                return _Attempt(way, line) if required else None
             case "n_best":
-                return _Attempt(way, request) if line.widen().n_best > 1 else None
+                return _Attempt(way, line) if settings.n_best > 1 else None
 
-    def _mask(self, line: _Line) -> MaskedText | None:
+    def _mask(self, checked: _Checked) -> MaskedText | None:
         """Returns a line with symbols in place of pieces; None where there are none for it."""
-        text = line.request.text
+        text = checked.line.text
         symbols = [each for each in self._tokenizer.masks if each not in text]
         # What a translation begins with could hold the pieces already.
-        if not symbols or line.request.prefix:
+        if not symbols or checked.line.request.prefix:
             return None
-        pieces = _choose_pieces(line)[: len(symbols)]
+        pieces = _choose_pieces(checked)[: len(symbols)]
         pieces = sorted(pieces, key=lambda piece: piece.span)
         return mask(text, pieces, symbols) if pieces else None
 
-    def _require(self, line: _Line) -> tuple[RequiredPhrase, ...]:
+    def _require(self, checked: _Checked) -> tuple[RequiredPhrase, ...]:
         """Returns what an output must contain so that it keeps what was lost.
 
         Nothing where it can't be made to: by this engine, by sampling, with this vocabulary.
         """
-        if not self._lines.constrains or line.settings.sampling is not None:
+        if not self._constrains or checked.settings.sampling is not None:
             return ()
         required: list[RequiredPhrase] = []
         room = _MAX_TOKENS
-        for piece in _choose_pieces(line):
-            phrase = spell(self._tokenizer, line.request.text, piece.span)
+        for piece in _choose_pieces(checked):
+            phrase = spell(self._tokenizer, checked.line.text, piece.span)
             if phrase is not None and len(phrase.tokens) <= room:
                 required.append(phrase)
                 room -= len(phrase.tokens)
-            elif piece.text in line.lost:
+            elif piece.text in checked.lost:
                 return ()
         return tuple(required)
 
 
-def _choose_pieces(line: _Line) -> list[ProtectedPiece]:
+def _choose_pieces(checked: _Checked) -> list[ProtectedPiece]:
     """Returns the pieces to insist on, where they stand in the line: lost ones first, then others.
 
     Other numbers aren't among them: the words around them depend on how many there are, and the
     translation may write them in another form.
     """
-    lost = [piece for piece in line.found.pieces if piece.text in line.lost]
+    lost = [piece for piece in checked.found.pieces if piece.text in checked.lost]
     others = [
         piece
-        for piece in line.found.pieces
-        if piece.text not in line.lost and piece.kind != "number"
+        for piece in checked.found.pieces
+        if piece.text not in checked.lost and piece.kind != "number"
     ]
     return [
-        replace(each, span=(each.span[0] + line.start, each.span[1] + line.start))
+        replace(each, span=(each.span[0] + checked.start, each.span[1] + checked.start))
         for each in (*lost, *others)
     ]
 
 
-def _take(
-    line: _Line,
-    before: Translation,
-    chosen: Hypothesis,
-    found: Translation,
-    way: ProtectionWay,
-) -> Translation:
-    """Returns a translation with another best candidate, which keeps all pieces of its line."""
-    assert line.request.line is not None
-    line.lost = []
-    others = [each for each in before.candidates if each.text != chosen.text]
+def _choose_among_found(checked: _Checked) -> None:
+    """Takes the first candidate that keeps all, of those that are there already."""
+    found = checked.line.translation
+    assert found is not None
+    if not checked.lost:
+        protection = Protection(_list_pieces(checked), "plain")
+        checked.line.translation = replace(found, protection=protection)
+    elif (chosen := checked.choose(found.candidates[1:])) is not None:
+        _take(checked, chosen, found, "n_best")
+
+
+def _take(checked: _Checked, chosen: Candidate, found: Translation, way: ProtectionWay) -> None:
+    """Makes a candidate that keeps all pieces the best of its line's translation.
+
+    Args:
+        checked: The line.
+        chosen: The candidate.
+        found: The translation that it is of.
+        way: How it was found.
+    """
+    line = checked.line
+    assert line.translation is not None
+    checked.lost = []
+    others = [each for each in line.translation.candidates if each.text != chosen.text]
     warnings = [each for each in found.warnings if each.kind != CUT]
-    warnings += [cut_warning(line.request.line)] if chosen.reached_limit else []
-    return Translation(
-        (chosen, *others)[: line.settings.n_best],
+    warnings += [cut_warning(line.number)] if chosen.reached_limit else []
+    line.translation = Translation(
+        (chosen, *others)[: checked.settings.n_best],
         was_split=found.was_split,
         warnings=tuple(warnings),
-        protection=Protection(_list_pieces(line), way),
+        protection=Protection(_list_pieces(checked), way),
     )
 
 
-def _list_pieces(line: _Line) -> tuple[tuple[str, str], ...]:
-    return tuple((piece.kind, piece.text) for piece in line.found.pieces)
+def _list_pieces(checked: _Checked) -> tuple[KeptPiece, ...]:
+    return tuple(KeptPiece(piece.kind, piece.text) for piece in checked.found.pieces)
 
 
-def _describe(line: _Line, translation: Translation) -> Translation:
-    """Returns a translation with what it lost, and warnings."""
-    number = line.request.line
-    assert number is not None
-    warnings = list(translation.warnings)
-    for pattern in line.found.slow_patterns:
+def _describe(checked: _Checked) -> None:
+    """Adds what was lost to a line's translation, and warnings."""
+    line = checked.line
+    assert line.translation is not None
+    warnings = list(line.translation.warnings)
+    for pattern in checked.found.slow_patterns:
         warnings.append(
             LineWarning(
                 "a pattern took too long",
-                f"input line {number}: {shorten(pattern, _SHOWN_CHARACTERS)} of "
+                f"input line {line.number}: {shorten(pattern, _SHOWN_CHARACTERS)} of "
                 "inference.protect.patterns took too long: what it matches isn't protected",
-                number,
+                line.number,
             )
         )
-    protection = translation.protection
-    if line.lost:
-        protection = Protection(_list_pieces(line), None, tuple(line.lost))
-        shown = ", ".join(shorten(each, _SHOWN_CHARACTERS) for each in line.lost[:_SHOWN])
-        more = f" and {len(line.lost) - _SHOWN} more" if len(line.lost) > _SHOWN else ""
+    protection = line.translation.protection
+    if checked.lost:
+        protection = Protection(_list_pieces(checked), None, tuple(checked.lost))
+        shown = ", ".join(shorten(each, _SHOWN_CHARACTERS) for each in checked.lost[:_SHOWN])
+        num_more = len(checked.lost) - _SHOWN
+        more = f" and {num_more} more" if num_more > 0 else ""
         warnings.append(
             LineWarning(
                 "protected text was lost",
-                f"input line {number}: the translation hasn't {shown}{more} as often as the line, "
-                "and no other was found (inference.protect)",
-                number,
+                f"input line {line.number}: the translation hasn't {shown}{more} as often as the "
+                "line, and no other was found (inference.protect)",
+                line.number,
             )
         )
-    return replace(translation, warnings=tuple(warnings), protection=protection)
+    line.translation = replace(line.translation, warnings=tuple(warnings), protection=protection)

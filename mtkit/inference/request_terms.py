@@ -1,44 +1,43 @@
-"""Which terms a line has: those of its request, or the translator's glossary."""
+"""Terms of lines: those of a request, or of the translator's glossary."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
+from itertools import chain
 
 from mtkit.errors import MtkitError
-from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.terms import GlossaryTerms, Way, choose_way
-from mtkit.inference.translation import Hypothesis, LineError, Request, Translation
+from mtkit.inference.line import Line, TextModel, list_parts
+from mtkit.inference.terms import GlossaryTerms, Way, choose_way, replace_text
+from mtkit.inference.translation import LineError, Request
 from mtkit.recipe.inference import Glossary as GlossarySettings
 from mtkit.recipe.inference import Inference
 from mtkit.text.glossary import Glossary, Term
-from mtkit.text.tokenizer import SubwordTokenizer
 
 _OPENED = 8
 """Glossaries of requests that are kept open: a request's lines may come in several batches."""
 
 
-class RequestTerms:
-    """Chooses the terms of lines. It may be shared by threads.
+class TermStep:
+    """Chooses the terms of lines, writes them where the model reads them, and reports on them.
+
+    It may be shared by threads.
 
     Args:
-        settings: Of the glossary.
-        tokenizer: The model's.
-        can_have_terms: Whether the model is a translator.
+        settings: Those with the glossary.
+        model: What is known of the model.
 
     Raises:
         MtkitError: The glossary can't be read; the model doesn't know annotations.
     """
 
-    def __init__(
-        self, settings: GlossarySettings, tokenizer: SubwordTokenizer, *, can_have_terms: bool
-    ) -> None:
-        self._tokenizer, self._settings = tokenizer, settings
+    def __init__(self, settings: Inference, model: TextModel) -> None:
+        self._tokenizer, self._translates = model.tokenizer, model.translates
+        self._settings = settings.glossary or GlossarySettings()
         self._default: GlossaryTerms | None = None
-        if settings.way != "auto":
-            # Faults are told before there are terms.
-            choose_way(settings, tokenizer)
-        if settings.path is not None:
-            self._default = GlossaryTerms.open(settings.path, tokenizer, self._way)
-        self._can_have_terms = can_have_terms
+        if self._settings.way != "auto":
+            # Faults are reported before there are terms.
+            choose_way(self._settings, self._tokenizer)
+        if self._settings.path is not None:
+            self._default = GlossaryTerms.open(self._settings.path, self._tokenizer, self._way)
         self._open = lru_cache(maxsize=_OPENED)(self._open_glossary)
 
     @cached_property
@@ -53,96 +52,61 @@ class RequestTerms:
         """Returns the terms of a line, whether or not they can be kept to."""
         return self._open(request.glossary) if request.glossary else self._default
 
-    def choose(
-        self,
-        requests: Sequence[Request],
-        lines: Sequence[int],
-        settings: Sequence[Inference],
-        *,
-        can_constrain: bool,
-    ) -> list[GlossaryTerms | None]:
-        """Returns each line's terms; None where it has no glossary.
+    def choose(self, lines: Sequence[Line], *, can_constrain: bool) -> None:
+        """Fills in each line's terms.
 
         Args:
-            requests: The lines.
-            lines: Their numbers.
-            settings: Search settings of each.
+            lines: The lines.
             can_constrain: Whether outputs can be made to contain terms.
 
         Raises:
             MtkitError: A request has a glossary that this model or engine can't keep to.
         """
-        chosen = [self.find(request) for request in requests]
-        for request, line, each, terms in zip(requests, lines, settings, chosen, strict=True):
-            if not request.glossary or terms is None:
+        for line in lines:
+            line.terms = terms = self.find(line.request)
+            if not line.request.glossary or terms is None:
                 continue
-            if not self._can_have_terms:
+            if not self._translates:
                 raise MtkitError("glossary: only translators take one", "leave it out")
             if terms.constrains and not can_constrain:
                 raise LineError(
-                    line,
+                    line.number,
                     "glossary: CTranslate2 can't search for outputs that contain given terms",
                     'leave it out, or use engine = "torch" with the original model',
                 )
-            if terms.constrains and each.sampling is not None:
+            if terms.constrains and line.settings.sampling is not None:
                 raise LineError(
-                    line, "glossary: terms need a beam, and inference.sampling has none"
+                    line.number, "glossary: terms need a beam, and inference.sampling has none"
                 )
-        return chosen
 
-    def report(
-        self, requests: Sequence[Request], translations: Sequence[Translation]
-    ) -> list[Translation]:
-        """Returns translations with what became of their lines' terms."""
-        told = list(translations)
-        for index, request in enumerate(requests):
-            terms = self.find(request)
-            if terms is not None:
-                (told[index],) = terms.report([request], [told[index]])
-        return told
+    def annotate(self, lines: Sequence[Line], limit: Callable[[Line], int]) -> None:
+        """Fills in each part's terms, and its tokens with their translations where these are read.
+
+        Args:
+            lines: The lines.
+            limit: Returns the max tokens of a line's parts; one that would be longer stays.
+        """
+        annotated = []
+        for line, part in list_parts(lines):
+            if line.terms is not None:
+                text = line.text[slice(*part.source.span)]
+                part.terms = line.terms.find(text)
+                if part.terms is not None and line.terms.annotates:
+                    annotated.append((line, part, [text, part.terms.annotate(text)]))
+        texts = list(chain.from_iterable(pair for *_, pair in annotated))
+        tokens = self._tokenizer.encode_source(texts)
+        for (line, part, _), plain, read in zip(annotated, tokens[::2], tokens[1::2], strict=True):
+            searched = replace_text(part.source, len(plain), read)
+            if len(searched.tokens) <= limit(line):
+                part.searched = searched
+
+    def report(self, lines: Sequence[Line]) -> None:
+        """Adds what became of their terms to lines' translations."""
+        for line in lines:
+            terms = self.find(line.request)
+            if terms is not None and line.translation is not None:
+                line.translation = terms.report(line.request.text, line.translation)
 
     def summarize(self) -> str:
-        """Returns in words what became of the translator's own terms."""
+        """Returns in words what became of the translator's own terms; empty without any."""
         return "" if self._default is None else self._default.summarize()
-
-
-def annotate_lines(
-    terms: Sequence[GlossaryTerms | None],
-    texts: Sequence[str],
-    encoded: Sequence[list[EncodedSource]],
-    limits: Sequence[int],
-) -> list[list[EncodedSource]]:
-    """Returns lines' parts as `GlossaryTerms.annotate` does, each by its own terms."""
-    given = list(encoded)
-    for index, of_line in enumerate(terms):
-        if of_line is not None:
-            (given[index],) = of_line.annotate([texts[index]], [encoded[index]], [limits[index]])
-    return given
-
-
-def find_lacking(
-    terms: Sequence[GlossaryTerms | None],
-    texts: Sequence[str],
-    encoded: Sequence[Sequence[EncodedSource]],
-    ranked: Sequence[Sequence[Sequence[Hypothesis]]],
-) -> dict[tuple[int, int], EncodedSource]:
-    """Returns parts whose translations lack terms, with what their outputs must contain.
-
-    Args:
-        terms: Each line's.
-        texts: The lines.
-        encoded: Their parts, as they were searched.
-        ranked: The hypotheses of each part.
-
-    Returns:
-        By the line's index and the part's.
-    """
-    lacking: dict[tuple[int, int], EncodedSource] = {}
-    for line, of_line in enumerate(terms):
-        if of_line is None or not of_line.constrains:
-            continue
-        for _, number, found in of_line.find_in_parts([texts[line]], [encoded[line]]):
-            part = of_line.require(encoded[line][number], found, ranked[line][number])
-            if part is not None:
-                lacking[line, number] = part
-    return lacking

@@ -6,7 +6,7 @@ from itertools import chain
 
 import regex
 
-from mtkit.inference.translation import Hypothesis, join_alignments
+from mtkit.inference.translation import Candidate, join_alignments
 from mtkit.text.sentences import find_sentences
 from mtkit.text.words import Span, strip_span
 
@@ -83,14 +83,14 @@ def choose_gaps(text: str, spans: Sequence[Span], target_language: str) -> list[
 
 
 def join_parts(
-    of_parts: Sequence[Sequence[Hypothesis]],
+    of_parts: Sequence[Sequence[Candidate]],
     target_language: str,
     gaps: Sequence[str] | None = None,
-) -> tuple[Hypothesis, ...]:
-    """Returns a line's hypotheses: the k-th is made of each part's k-th, while every part has one.
+) -> tuple[Candidate, ...]:
+    """Returns a line's candidates: the k-th is made of each part's k-th, while every part has one.
 
     Args:
-        of_parts: Each part's decoded hypotheses, in the order of their ranks; at least one part.
+        of_parts: Each part's candidates, in the order of their ranks; at least one part.
         target_language: Its code, which may name a script or country too: `zh`, `zh_Hans`, `pt-BR`.
         gaps: What stands behind each part but the last; by default what the language has between
             sentences.
@@ -128,10 +128,10 @@ def joins_without_space(language: str) -> bool:
     return language.lower().replace("_", "-").split("-")[0] in _WITHOUT_SPACES
 
 
-def _join(parts: Sequence[Hypothesis], gaps: Sequence[str]) -> Hypothesis:
+def _join(parts: Sequence[Candidate], gaps: Sequence[str]) -> Candidate:
     fused = [part.fused_log_probability for part in parts]
     text, starts = place_texts([part.text for part in parts], gaps)
-    return Hypothesis(
+    return Candidate(
         token_ids=tuple(chain.from_iterable(part.token_ids for part in parts)),
         log_probability=sum(part.log_probability for part in parts),
         score=sum(part.score for part in parts),

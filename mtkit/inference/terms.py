@@ -8,7 +8,7 @@ whose terms come out right by themselves, inflected forms among them.
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -16,7 +16,7 @@ from typing import Literal
 from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.translation import Hypothesis, Request, TermUse, Translation
+from mtkit.inference.translation import Candidate, TermUse, Translation
 from mtkit.recipe.inference import Glossary as GlossarySettings
 from mtkit.text.glossary import FoundTerm, Glossary, Term, read_glossary
 from mtkit.text.term_annotation import annotate, knows_terms
@@ -54,6 +54,10 @@ class TextTerms:
             tuple(each for each in placed if not each[1].is_forbidden),
             tuple(each for each in placed if each[1].is_forbidden),
         )
+
+    def annotate(self, text: str) -> str:
+        """Returns the text with the translations of its terms behind them."""
+        return annotate(text, [(span, term.target) for span, term in self.wanted])
 
     def find_uses(self, text: str) -> tuple[list[Use], list[Use]]:
         """Returns what a translation has of the terms, and of what is forbidden."""
@@ -124,66 +128,26 @@ class GlossaryTerms:
         return cls(Glossary(read.terms), tokenizer, way)
 
     @property
+    def annotates(self) -> bool:
+        """Whether the model reads terms behind their sources."""
+        return self.way != "constraints"
+
+    @property
     def constrains(self) -> bool:
         """Whether lines that lack terms are searched again."""
         return self.way != "annotation"
-
-    def annotate(
-        self,
-        texts: Sequence[str],
-        encoded: Sequence[Sequence[EncodedSource]],
-        limits: Sequence[int],
-    ) -> list[list[EncodedSource]]:
-        """Returns lines' parts with translations behind their terms, for a model that reads them.
-
-        Args:
-            texts: The lines.
-            encoded: Their parts.
-            limits: Tokens that each line's parts have at most; one that would be longer stays.
-        """
-        changed = [list(parts) for parts in encoded]
-        if self.way == "constraints":
-            return changed
-        for line, number, terms in self.find_in_parts(texts, encoded):
-            part = encoded[line][number]
-            text = texts[line][slice(*part.span)]
-            plain, annotated = self._tokenizer.encode_source(
-                [text, annotate(text, [(span, term.target) for span, term in terms.wanted])]
-            )
-            # Marks of languages stand before the text and behind `</s>`.
-            tokens = list(part.tokens)
-            num_behind = tokens[::-1].index(EOS)
-            num_before = len(tokens) - num_behind - len(plain)
-            tokens[num_before : len(tokens) - num_behind] = annotated
-            if len(tokens) <= limits[line]:
-                changed[line][number] = replace(part, tokens=tokens)
-        return changed
-
-    def find_in_parts(
-        self, texts: Sequence[str], encoded: Sequence[Sequence[EncodedSource]]
-    ) -> Iterator[tuple[int, int, TextTerms]]:
-        """Yields the terms of each part that has any, with its line and its number in that.
-
-        Args:
-            texts: The lines.
-            encoded: Their parts.
-        """
-        for line, (text, parts) in enumerate(zip(texts, encoded, strict=True)):
-            for number, part in enumerate(parts):
-                terms = self._find(text[slice(*part.span)])
-                if terms is not None:
-                    yield line, number, terms
 
     def locate(self, text: str) -> list[Span]:
         """Returns where the terms of a text stand."""
         return [each.span for each in self._glossary.find(text)]
 
-    def _find(self, text: str) -> TextTerms | None:
+    def find(self, text: str) -> TextTerms | None:
+        """Returns the terms of a text; None where it has none."""
         found = self._glossary.find(text)
         return TextTerms.of(found) if found else None
 
     def require(
-        self, part: EncodedSource, terms: TextTerms, hypotheses: Sequence[Hypothesis]
+        self, part: EncodedSource, terms: TextTerms, candidates: Sequence[Candidate]
     ) -> EncodedSource | None:
         """Returns a part with what its outputs must contain; None where those found do already.
 
@@ -192,16 +156,16 @@ class GlossaryTerms:
         Args:
             part: The part.
             terms: Its terms.
-            hypotheses: What was found for it, decoded.
+            candidates: What was found for it.
         """
-        uses = [terms.find_uses(each.text) for each in hypotheses]
+        uses = [terms.find_uses(each.text) for each in candidates]
         if all(
             all(use.form != "missed" for use in wanted)
             and all(use.form == "missed" for use in forbidden)
             for wanted, forbidden in uses
         ):
             return None
-        best, (wanted, forbidden) = hypotheses[0].text, uses[0]
+        best, (wanted, forbidden) = candidates[0].text, uses[0]
         required: list[tuple[int, ...]] = []
         room = _MAX_TOKENS
         for use, (_, term) in zip(wanted, terms.wanted, strict=True):
@@ -224,20 +188,13 @@ class GlossaryTerms:
             forbidden=tuple(self._encode(list(spellings))),
         )
 
-    def report(
-        self, requests: Sequence[Request], translations: Sequence[Translation]
-    ) -> list[Translation]:
-        """Returns translations with what became of their lines' terms, and counts it."""
-        told = []
-        for request, translation in zip(requests, translations, strict=True):
-            terms = self._find(request.text)
-            uses = [] if terms is None else terms.describe(request.text, translation.text)
-            told.append(replace(translation, terms=tuple(uses)))
+    def report(self, text: str, translation: Translation) -> Translation:
+        """Returns a line's translation with what became of the line's terms, and counts it."""
+        terms = self.find(text)
+        uses = [] if terms is None else terms.describe(text, translation.text)
         with self._lock:
-            self._counts.update(
-                (use.is_forbidden, use.use) for each in told for use in each.terms or ()
-            )
-        return told
+            self._counts.update((use.is_forbidden, use.use) for use in uses)
+        return replace(translation, terms=tuple(uses))
 
     def summarize(self) -> str:
         """Returns in words what became of all terms so far; empty where there were none."""
@@ -267,6 +224,18 @@ class GlossaryTerms:
         """
         found = [tuple(each[:-1]) for each in self._tokenizer.encode_target(texts)]
         return [tokens for tokens in found if tokens and UNK not in tokens]
+
+
+def replace_text(source: EncodedSource, num_tokens: int, tokens: Sequence[int]) -> EncodedSource:
+    """Returns a source with other tokens for its text, `</s>` counted in both.
+
+    Marks of languages stand before the text and behind `</s>`.
+    """
+    known = list(source.tokens)
+    num_behind = known[::-1].index(EOS)
+    end = len(known) - num_behind
+    known[end - num_tokens : end] = tokens
+    return replace(source, tokens=known)
 
 
 def _describe(

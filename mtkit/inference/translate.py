@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import overload
 
 from mtkit.inference.engines.engine import Engine
-from mtkit.inference.open_translator import OpenedTranslator, open_translator, wrap_engine
+from mtkit.inference.line import TextModel
+from mtkit.inference.line_pipeline import LinePipeline
+from mtkit.inference.open_translator import AnswersLines, open_translator
 from mtkit.inference.streams.windows import (
     WINDOW_LINES,
     WarningPrinter,
@@ -32,7 +34,8 @@ class Translator:
     It may be called from several threads; their batches take turns.
 
     Args:
-        model: A model folder, or those of an ensemble.
+        model: A model folder, or those of an ensemble; or what answers lines, with which the other
+            arguments but `warns` have no effect.
         engine: Runs the network; the folder's default if not given, for `auto` CTranslate2 in a
             folder that was exported for it.
         device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
@@ -41,6 +44,7 @@ class Translator:
         target_language: The language that they are translated into.
         forks: Whether to translate in `inference.processes` forks of this process. Only for a
             program with one thread that doesn't fork otherwise.
+        warns: Whether to warn when a line was split or an output cut.
 
     Attributes:
         batches_at_once: Batches of `inference.batch_tokens` that it shares out among threads or
@@ -54,7 +58,7 @@ class Translator:
 
     def __init__(
         self,
-        model: str | Path | Sequence[str | Path],
+        model: str | Path | Sequence[str | Path] | AnswersLines,
         *,
         engine: EngineChoice | None = None,
         device: str = "auto",
@@ -62,23 +66,22 @@ class Translator:
         source_language: str = "",
         target_language: str = "",
         forks: bool = False,
+        warns: bool = True,
     ) -> None:
-        folders = [Path(model)] if isinstance(model, str | Path) else [Path(each) for each in model]
-        opened = open_translator(
-            folders,
-            engine=engine,
-            device=device,
-            settings=settings,
-            source_language=source_language,
-            target_language=target_language,
-            forks=forks,
-        )
-        self._use(opened, warns=True)
-
-    def _use(self, opened: OpenedTranslator, *, warns: bool) -> None:
-        self._lines, self._terms = opened.lines, opened.terms
-        self._has_alignments, self._warns = opened.has_alignments, warns
-        self.batches_at_once = opened.batches_at_once
+        if isinstance(model, AnswersLines):
+            self._lines = model
+        else:
+            folders = [model] if isinstance(model, str | Path) else model
+            self._lines = open_translator(
+                [Path(folder) for folder in folders],
+                engine=engine,
+                device=device,
+                settings=settings,
+                source_language=source_language,
+                target_language=target_language,
+                forks=forks,
+            )
+        self._warns, self.batches_at_once = warns, self._lines.batches_at_once
 
     @classmethod
     def of(
@@ -105,18 +108,15 @@ class Translator:
             continues: Whether the model is a causal language model, which continues lines.
             linearization: What a parser's trees look like as targets; None for a translator.
         """
-        translator = cls.__new__(cls)
-        opened = wrap_engine(
-            engine,
+        languages = TranslatorLanguages.of(tokenizer.languages, source_language, target_language)
+        model = TextModel(
             tokenizer,
-            settings,
-            source_language=source_language,
-            target_language=target_language,
+            languages,
+            target_language,
             continues=continues,
             linearization=linearization,
         )
-        translator._use(opened, warns=warns)
-        return translator
+        return cls(LinePipeline(engine, model, settings), warns=warns)
 
     @property
     def settings(self) -> Inference:
@@ -144,12 +144,12 @@ class Translator:
     @property
     def aligns(self) -> bool:
         """Whether alignments are read from a head that was chosen for them."""
-        return self._has_alignments and self._lines.aligns
+        return self._lines.aligns
 
     @property
     def terms_summary(self) -> str:
         """What became of the terms of `inference.glossary` so far; empty where there were none."""
-        return "" if self._terms is None else self._terms.summarize()
+        return self._lines.terms_summary
 
     @overload
     def translate(self, lines: str) -> str: ...  # type: ignore[overload-overlap]
@@ -294,11 +294,7 @@ class Translator:
         self, requests: Sequence[str | Request], first_line: int
     ) -> FinishTranslations:
         lines = [Request(request) if isinstance(request, str) else request for request in requests]
-        finish = self._lines.search_ahead(lines, first_line=first_line)
-        if self._terms is None:
-            return finish
-        terms = self._terms
-        return lambda: terms.report(lines, finish())
+        return self._lines.search_ahead(lines, first_line=first_line)
 
     def score(
         self, pairs: Sequence[tuple[str, str] | Request], *, first_line: int = 1

@@ -1,8 +1,10 @@
 """Requests to a translator, and its translations."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Field
 
 from mtkit.errors import MtkitError
 from mtkit.recipe.inference import Inference
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     # Loaded where flags are asked for.
-    from mtkit.evaluation.flags.flag import Flag
+    from mtkit.checks.flag import Flag
 
 
 @dataclass(frozen=True)
@@ -128,38 +130,25 @@ class WordAlignment:
         pairs = {(sources[source], targets[target]) for source, target in self.pairs}
         return " ".join(f"{source}-{target}" for source, target in sorted(pairs))
 
-    def as_json(self, line: str, text: str) -> dict[str, Any]:
-        """Returns the alignment of a line and its translation as an object for a JSON line."""
-        return {
-            "pharaoh": self.as_pharaoh(line, text),
-            "links": [list(pair) for pair in self.pairs],
-            "source_words": [list(span) for span in self.source_words],
-            "target_words": [list(span) for span in self.target_words],
-        }
-
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """An output with its probability: of one part during the search, of the whole line afterwards.
+    """An output of a search, in tokens.
 
     Attributes:
         token_ids: Target tokens, `</s>` included where the output ends in one.
         log_probability: Sum of the tokens' natural log-probabilities.
         score: Ranks the hypotheses: the log-probability divided by the length penalty, with other
-            penalties; for a split line, the sum over its parts.
+            penalties.
         is_finished: The last token is `</s>`; otherwise the length limit cut the output.
         token_log_probabilities: One per token; empty if the engine doesn't give them.
-        attention: Each token's attention to each source token, [tgt_len, src_len]; None if the
-            engine doesn't give it.
         fused_log_probability: Natural log-probability by the language model of
             `inference.fusion`; None without one.
-        text: The translation; empty before decoding.
-        pieces: Each token as the tokenizer writes it; empty before decoding.
-        repairs: What it took to make a tree of a parser's output; None for text.
-        alignment: Which words stand for which of the line; None unless `inference.alignments`.
+        attention: Each token's attention to each source token, [tgt_len, src_len]; None if the
+            engine doesn't give it.
         alignment_weights: How much each token attends to each source token by the head that
-            alignments are read from, [tgt_len, src_len], until `alignment` is found; None if the
-            engine doesn't tell it with the search.
+            alignments are read from, [tgt_len, src_len]; None if the engine doesn't give it with
+            the search.
     """
 
     token_ids: tuple[int, ...]
@@ -167,13 +156,33 @@ class Hypothesis:
     score: float
     is_finished: bool
     token_log_probabilities: tuple[float, ...] = ()
-    attention: Sequence[Sequence[float]] | None = None
+    fused_log_probability: float | None = None
+    attention: Sequence[Sequence[float]] | None = field(default=None, kw_only=True)
+    alignment_weights: "NDArray[np.float32] | None" = field(
+        default=None, compare=False, repr=False, kw_only=True
+    )
+
+    @property
+    def reached_limit(self) -> bool:
+        """Whether the length limit cut the output before `</s>`."""
+        return not self.is_finished
+
+
+@dataclass(frozen=True)
+class Candidate(Hypothesis):
+    """A translation with its probability; of a line in several parts, their sum.
+
+    Attributes:
+        text: The translation.
+        pieces: Each token as the tokenizer writes it.
+        repairs: What it took to make a tree of a parser's output; None for text.
+        alignment: Which words stand for which of the line; None unless `inference.alignments`.
+    """
+
     text: str = ""
     pieces: tuple[str, ...] = ()
-    fused_log_probability: float | None = None
     repairs: Repairs | None = None
     alignment: WordAlignment | None = None
-    alignment_weights: "NDArray[np.float32] | None" = field(default=None, compare=False, repr=False)
 
     @property
     def links(self) -> tuple[Link, ...]:
@@ -184,29 +193,6 @@ class Hypothesis:
     def tokens(self) -> tuple[ScoredPiece, ...]:
         """Its tokens with log-probabilities, `</s>` included; empty if the engine gives none."""
         return tuple(map(ScoredPiece, self.pieces, self.token_log_probabilities))
-
-    @property
-    def reached_limit(self) -> bool:
-        """Whether the length limit cut the output before `</s>`."""
-        return not self.is_finished
-
-    def as_json(self, line: str) -> dict[str, Any]:
-        """Returns the hypothesis of a line as an object for a JSON line."""
-        alignment = self.alignment
-        fused = self.fused_log_probability
-        return {
-            "text": self.text,
-            "score": self.score,
-            "log_probability": self.log_probability,
-            **({} if fused is None else {"language_model_log_probability": fused}),
-            "tokens": [
-                {"piece": token.piece, "log_probability": token.log_probability}
-                for token in self.tokens
-            ],
-            "reached_limit": self.reached_limit,
-            **({} if self.repairs is None else {"repairs": asdict(self.repairs)}),
-            **({} if alignment is None else {"alignment": alignment.as_json(line, self.text)}),
-        }
 
 
 @dataclass(frozen=True)
@@ -243,18 +229,20 @@ class TermUse:
     target: str
     use: Literal["used", "inflected", "missed", "avoided"]
     found: str | None = None
-    is_forbidden: bool = False
+    is_forbidden: Annotated[bool, Field(alias="forbidden")] = False
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns it as an object for a JSON line."""
-        return {
-            "span": list(self.span),
-            "source": self.source,
-            "target": self.target,
-            "use": self.use,
-            "found": self.found,
-            "forbidden": self.is_forbidden,
-        }
+
+@dataclass(frozen=True)
+class KeptPiece:
+    """A piece of a line that a translation must keep.
+
+    Attributes:
+        kind: Its kind, such as `url`.
+        text: It as it stands in the line.
+    """
+
+    kind: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -262,20 +250,15 @@ class Protection:
     """What of a line had to stay, and how a translation was found that keeps it.
 
     Attributes:
-        pieces: Kind and text of each piece, in the line's order.
+        pieces: What had to stay, in the line's order.
         way: `plain` where the translation kept all; how another one was found where it didn't; None
             where none was.
         lost: What the translation hasn't as often as the line.
     """
 
-    pieces: tuple[tuple[str, str], ...]
+    pieces: tuple[KeptPiece, ...]
     way: Literal["plain", "masked", "constrained", "n_best"] | None
     lost: tuple[str, ...] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns the facts as an object for a JSON line."""
-        pieces = [{"kind": kind, "text": text} for kind, text in self.pieces]
-        return {"pieces": pieces, "way": self.way, "lost": list(self.lost)}
 
 
 @dataclass(frozen=True)
@@ -298,17 +281,6 @@ class TranslatedSentence:
     reached_limit: bool
     was_split: bool
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns it as an object for a JSON line."""
-        return {
-            "source": list(self.source),
-            "target": list(self.target),
-            "score": self.score,
-            "log_probability": self.log_probability,
-            "reached_limit": self.reached_limit,
-            "was_split": self.was_split,
-        }
-
 
 @dataclass(frozen=True)
 class Translation:
@@ -324,7 +296,7 @@ class Translation:
         sentences: The line's sentences, in order; empty where it was translated as one.
     """
 
-    candidates: tuple[Hypothesis, ...]
+    candidates: tuple[Candidate, ...]
     was_split: bool = False
     warnings: tuple[LineWarning, ...] = ()
     flags: "tuple[Flag, ...] | None" = None
@@ -343,16 +315,11 @@ class Translation:
         return self.candidates[0].reached_limit
 
     def as_json(self, line: str) -> dict[str, Any]:
-        """Returns the translation of a line as the object of a JSON line."""
-        return {
-            **self.candidates[0].as_json(line),
-            "was_split": self.was_split,
-            **({} if self.flags is None else {"flags": [flag.as_json() for flag in self.flags]}),
-            **({} if self.terms is None else {"terms": [each.as_json() for each in self.terms]}),
-            "n_best": [candidate.as_json(line) for candidate in self.candidates],
-            **({} if self.protection is None else {"protection": self.protection.as_json()}),
-            **({"sentences": [s.as_json() for s in self.sentences]} if self.sentences else {}),
-        }
+        """Returns the translation of a line as the object of a JSON line (`TranslationSchema`)."""
+        # Imported here: the schema takes a while to build, and plain text needs none.
+        from mtkit.inference.schema import dump_translation  # noqa: PLC0415
+
+        return dump_translation(self, line)
 
 
 FinishTranslations = Callable[[], list[Translation]]
@@ -360,11 +327,11 @@ FinishTranslations = Callable[[], list[Translation]]
 any thread."""
 
 
-def join_alignments(parts: Sequence[Hypothesis], starts: Sequence[int]) -> WordAlignment | None:
+def join_alignments(parts: Sequence[Candidate], starts: Sequence[int]) -> WordAlignment | None:
     """Returns the alignment of a line whose parts were translated, each with its own.
 
     Args:
-        parts: The parts' hypotheses; their source words stand in the line already.
+        parts: The parts' candidates; their source words stand in the line already.
         starts: Where each part's text begins in the joined text.
     """
     sources: list[Span] = []
@@ -381,7 +348,7 @@ def join_alignments(parts: Sequence[Hypothesis], starts: Sequence[int]) -> WordA
     return WordAlignment(tuple(sources), tuple(targets), tuple(pairs), is_too_long)
 
 
-BLANK = Translation((Hypothesis((), 0.0, 0.0, is_finished=True),))
+BLANK = Translation((Candidate((), 0.0, 0.0, is_finished=True),))
 """The translation of a blank line."""
 
 

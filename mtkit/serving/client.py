@@ -3,30 +3,16 @@
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from mtkit.errors import MtkitError
-from mtkit.inference.open_translator import OpenedTranslator
+from mtkit.inference.schema import read_translation
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import (
-    FinishTranslations,
-    Hypothesis,
-    LineError,
-    LineWarning,
-    Protection,
-    Request,
-    TermUse,
-    TranslatedSentence,
-    Translation,
-)
+from mtkit.inference.translation import FinishTranslations, LineError, Request, Translation
 from mtkit.recipe.inference import Inference
 from mtkit.text.glossary import Term
 from mtkit.text.languages import TranslatorLanguages
-from mtkit.text.trees.restore import Repairs
-
-if TYPE_CHECKING:
-    from mtkit.evaluation.flags.flag import Flag
 
 _LINES_AT_ONCE = 128
 """Lines of a request."""
@@ -69,8 +55,7 @@ class RemoteTranslator(Translator):
         settings: Inference | None = None,
     ) -> None:
         asked = {"source": source, "target": target, "model": model}
-        lines = _RemoteLines(address, key, asked, settings)
-        self._use(OpenedTranslator(lines), warns=True)
+        super().__init__(_RemoteLines(address, key, asked, settings))
 
 
 class _RemoteLines:
@@ -79,10 +64,11 @@ class _RemoteLines:
     Attributes:
         settings: Search settings of requests that have none of their own.
         languages: The languages that the server is asked for.
-        aligns: The server tells no alignments.
     """
 
     aligns = False
+    batches_at_once = 1
+    terms_summary = ""
 
     def __init__(
         self,
@@ -156,7 +142,7 @@ class _RemoteLines:
         content = self._post(path, body, first_line)
         try:
             translations = [
-                _read(each, first_line + index)
+                read_translation(each, first_line + index)
                 for index, each in enumerate(content["translations"])
             ]
         except (KeyError, TypeError, ValueError) as error:
@@ -241,88 +227,3 @@ def _write_term(term: Term) -> dict[str, Any]:
         "case_sensitive": term.is_case_sensitive,
         "forbidden": term.is_forbidden,
     }
-
-
-def _read(content: Mapping[str, Any], line: int) -> Translation:
-    warnings = tuple(
-        # The server counts the request's own lines.
-        LineWarning(each["kind"], f"input line {line}: {each['kind']}", line)
-        for each in content["warnings"]
-    )
-    sentences = tuple(map(_read_sentence, content.get("sentences", ())))
-    candidates = tuple(_read_hypothesis(each, sentences) for each in content["n_best"])
-    return Translation(
-        candidates,
-        was_split=content["was_split"],
-        warnings=warnings,
-        flags=_read_flags(content["flags"]) if "flags" in content else None,
-        terms=tuple(map(_read_use, content["terms"])) if "terms" in content else None,
-        protection=_read_protection(content.get("protection")),
-        sentences=sentences,
-    )
-
-
-def _read_sentence(content: Mapping[str, Any]) -> TranslatedSentence:
-    (source_start, source_end), (start, end) = content["source"], content["target"]
-    return TranslatedSentence(
-        source=(int(source_start), int(source_end)),
-        target=(int(start), int(end)),
-        score=float(content["score"]),
-        log_probability=float(content["log_probability"]),
-        reached_limit=bool(content["reached_limit"]),
-        was_split=bool(content["was_split"]),
-    )
-
-
-def _read_flags(flags: Sequence[Mapping[str, Any]]) -> "tuple[Flag, ...]":
-    # Imported here: the room loads sacreBLEU, and most servers flag nothing.
-    from mtkit.evaluation.flags.flag import Flag  # noqa: PLC0415
-
-    return tuple(
-        Flag(each["name"], float(each["found"]), float(each["threshold"]), str(each["text"]))
-        for each in flags
-    )
-
-
-def _read_use(content: Mapping[str, Any]) -> TermUse:
-    (start, end), use, found = content["span"], content["use"], content["found"]
-    if use not in ("used", "inflected", "missed", "avoided"):
-        raise ValueError(f"unknown use {use}")
-    return TermUse(
-        (int(start), int(end)),
-        str(content["source"]),
-        str(content["target"]),
-        use,
-        None if found is None else str(found),
-        is_forbidden=bool(content["forbidden"]),
-    )
-
-
-def _read_protection(content: Mapping[str, Any] | None) -> Protection | None:
-    if content is None:
-        return None
-    pieces = tuple((str(each["kind"]), str(each["text"])) for each in content["pieces"])
-    way = content["way"]
-    if way not in ("plain", "masked", "constrained", "n_best", None):
-        raise ValueError(f"unknown way {way}")
-    return Protection(pieces, way, tuple(map(str, content["lost"])))
-
-
-def _read_hypothesis(
-    content: Mapping[str, Any], sentences: Sequence[TranslatedSentence]
-) -> Hypothesis:
-    text = str(content["text"])
-    if not sentences:
-        text = text.replace("\n", " ").replace("\r", " ")
-    tokens, repairs = content["tokens"], content.get("repairs")
-    return Hypothesis(
-        token_ids=(),
-        log_probability=float(content["log_probability"]),
-        score=float(content["score"]),
-        is_finished=not content["reached_limit"],
-        token_log_probabilities=tuple(float(each["log_probability"]) for each in tokens),
-        text=text,
-        pieces=tuple(str(each["piece"]) for each in tokens),
-        fused_log_probability=content.get("language_model_log_probability"),
-        repairs=None if repairs is None else Repairs(**repairs),
-    )

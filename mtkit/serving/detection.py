@@ -25,10 +25,6 @@ class Detected:
     language: str
     confidence: float
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns it as LibreTranslate's API does."""
-        return {"language": self.language, "confidence": self.confidence}
-
 
 class Detector:
     """Detects languages; loads its model when it is first asked."""

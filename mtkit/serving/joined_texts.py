@@ -12,7 +12,7 @@ from mtkit.text.words import Span, strip_span
 
 if TYPE_CHECKING:
     # Loaded where a model flags.
-    from mtkit.evaluation.flags.flag import Flag
+    from mtkit.checks.flag import Flag
 
 _ONE_SENTENCE = regex.compile(r"[\p{L}\p{M}\p{Nd} ,'’\-]*+[.!?]?+\s*+")
 _SPACELESS = regex.compile(r"[\p{Han}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")

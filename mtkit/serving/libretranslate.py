@@ -1,5 +1,6 @@
 """LibreTranslate's API: its routes, their answers and errors, as its own OpenAPI document says."""
 
+from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
@@ -132,12 +133,12 @@ async def _answer(
             content["scores"] = translated.scores
             if translated.flags is not None:
                 content["flags"] = [
-                    [[flag.as_json() for flag in of_line] for of_line in of_text]
+                    [[asdict(flag) for flag in of_line] for of_line in of_text]
                     for of_text in translated.flags
                 ]
         alternatives = [each[: body.alternatives] for each in translated.alternatives]
     if found.detected is not None:
-        content["detectedLanguage"] = [found.detected.as_json()] * len(texts)
+        content["detectedLanguage"] = [asdict(found.detected)] * len(texts)
     if body.alternatives:
         content["alternatives"] = alternatives
     if found.way.pivot is not None:
@@ -157,7 +158,7 @@ async def _detect(office: Office, request: Request) -> Response:
         seconds=office.settings.request_seconds,
         metrics=office.metrics,
     )
-    return JSONResponse([each.as_json() for each in found])
+    return JSONResponse([asdict(each) for each in found])
 
 
 async def _translate_file(office: Office, request: Request) -> Response:

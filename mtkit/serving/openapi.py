@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic import BaseModel, TypeAdapter
+from pydantic.json_schema import JsonSchemaMode
 
+from mtkit.serving.answers import ANSWERS
 from mtkit.serving.bodies import DetectBody, LinesBody, ScoreBody, TranslateBody
 from mtkit.serving.office import Office
 from mtkit.version import __version__
 
+_BODIES: tuple[Any, ...] = (TranslateBody, DetectBody, LinesBody, ScoreBody)
 _TEXT = {"type": "string"}
-_NUMBER = {"type": "number"}
 _FORMS = ("application/json", "application/x-www-form-urlencoded")
 _ERRORS = {
     400: "Invalid request",
@@ -31,11 +32,11 @@ def describe_api(office: Office) -> dict[str, Any]:
     Args:
         office: The server's parts.
     """
-    _, definitions = models_json_schema(
-        [(body, "validation") for body in (TranslateBody, DetectBody, LinesBody, ScoreBody)],
-        ref_template="#/components/schemas/{model}",
-    )
-    schemas: dict[str, Any] = {**definitions["$defs"], **_ANSWERS}
+    adapters: list[tuple[Any, JsonSchemaMode, TypeAdapter[Any]]] = [
+        *((each, "validation", TypeAdapter(each)) for each in _BODIES),
+        *((each, "serialization", TypeAdapter(each)) for each in ANSWERS),
+    ]
+    _, definitions = TypeAdapter.json_schemas(adapters, ref_template="#/components/schemas/{model}")
     return {
         "openapi": "3.1.0",
         "info": {
@@ -47,7 +48,7 @@ def describe_api(office: Office) -> dict[str, Any]:
         },
         "paths": _describe_paths(),
         "components": {
-            "schemas": schemas,
+            "schemas": definitions["$defs"],
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
         **({"security": [{"key": []}]} if office.access.needs_key else {}),
@@ -141,111 +142,3 @@ def _ok(schema: str) -> dict[str, Any]:
 def _errors(*codes: int) -> dict[str, Any]:
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     return {str(code): {"description": _ERRORS[code], "content": content} for code in codes}
-
-
-def _object(required: dict[str, Any], optional: dict[str, Any] | None = None) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {**required, **(optional or {})},
-        "required": list(required),
-    }
-
-
-def _list(of: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": of}
-
-
-_DETECTION = _object({"language": _TEXT, "confidence": {**_NUMBER, "minimum": 0, "maximum": 100}})
-_LANGUAGE = _object({"code": _TEXT, "name": _TEXT})
-_HYPOTHESIS = {
-    "text": _TEXT,
-    "score": _NUMBER,
-    "log_probability": _NUMBER,
-    "tokens": _list(_object({"piece": _TEXT, "log_probability": _NUMBER})),
-    "reached_limit": {"type": "boolean"},
-}
-_REPORT = _object(
-    {
-        "summary": _TEXT,
-        "translated": {"type": "integer"},
-        "num_skipped": {"type": "integer"},
-        "skipped": _list(
-            _object(
-                {"text": _TEXT, "reason": _TEXT},
-                {"detail": _TEXT, "part": _TEXT, "line": {"type": "integer"}},
-            )
-        ),
-    }
-)
-"""What became of a document's texts."""
-_FLAG = _object({"name": _TEXT, "found": _NUMBER, "threshold": _NUMBER, "text": _TEXT})
-_TERM = _object(
-    {
-        "span": _list({"type": "integer"}),
-        "source": _TEXT,
-        "target": _TEXT,
-        "use": {"enum": ["used", "inflected", "missed", "avoided"]},
-        "found": {"anyOf": [_TEXT, {"type": "null"}]},
-        "forbidden": {"type": "boolean"},
-    }
-)
-_TRANSLATION = _object(
-    {
-        **_HYPOTHESIS,
-        "was_split": {"type": "boolean"},
-        "n_best": _list(_object(_HYPOTHESIS)),
-        "warnings": _list(_object({"kind": _TEXT, "text": _TEXT})),
-    },
-    {"flags": _list(_FLAG), "terms": _list(_TERM)},
-)
-_ANSWERS = {
-    "Error": _object({"error": _TEXT}, {"line": {"type": "integer"}}),
-    "Status": _object({"status": _TEXT}),
-    "Translated": _object(
-        {"translatedText": {"anyOf": [_TEXT, _list(_TEXT)]}},
-        {
-            "detectedLanguage": {"anyOf": [_DETECTION, _list(_DETECTION)]},
-            "alternatives": {"anyOf": [_list(_TEXT), _list(_list(_TEXT))]},
-            "pivot": _TEXT,
-            "scores": _list({}),
-            "flags": _list({}),
-            "report": {"anyOf": [_REPORT, _list(_REPORT)]},
-        },
-    ),
-    "Detections": _list(_DETECTION),
-    "Languages": _list(_object({"code": _TEXT, "name": _TEXT, "targets": _list(_TEXT)})),
-    "TranslatedFile": _object({"translatedFileUrl": _TEXT, "report": _REPORT}),
-    "FrontendSettings": _object(
-        {
-            "charLimit": {"type": "integer"},
-            "frontendTimeout": {"type": "integer"},
-            "apiKeys": {"type": "boolean"},
-            "keyRequired": {"type": "boolean"},
-            "suggestions": {"type": "boolean"},
-            "filesTranslation": {"type": "boolean"},
-            "supportedFilesFormat": _list(_TEXT),
-            "language": _object({"source": _LANGUAGE, "target": _LANGUAGE}),
-        }
-    ),
-    "Translations": _object(
-        {"model": _TEXT, "translations": _list(_TRANSLATION)},
-        {"source": _TEXT, "target": _TEXT, "pivot": _TEXT, "detected": _DETECTION},
-    ),
-    "Models": _object(
-        {
-            "models": _list(
-                _object(
-                    {
-                        "name": _TEXT,
-                        "source": _TEXT,
-                        "target": _TEXT,
-                        "languages": _object({"source": _list(_TEXT), "target": _list(_TEXT)}),
-                        "is_loaded": {"type": "boolean"},
-                        "waiting_lines": {"type": "integer"},
-                        "settings": {"type": "object"},
-                    }
-                )
-            )
-        }
-    ),
-}

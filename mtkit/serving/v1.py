@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -82,7 +82,7 @@ async def _answer(
     office: Office, body: LinesBody, lines: list[LineBody], caller: Caller
 ) -> list[bytes]:
     source, way, detected = await _find_way(office, body, [line.text for line in lines], caller)
-    told = {} if detected is None else {"detected": detected.as_json()}
+    told = {} if detected is None else {"detected": asdict(detected)}
     if not way.steps:
         if detected is None:
             raise RequestError(400, "source and target are the same language")

@@ -3,7 +3,7 @@
 They need no reference; the risk flags of `analysis/` compare with one.
 """
 
+from mtkit.checks.flag import Flag
 from mtkit.evaluation.flags.find import FlagFinder, Found, count_flags
-from mtkit.evaluation.flags.flag import Flag
 
 __all__ = ["Flag", "FlagFinder", "Found", "count_flags"]

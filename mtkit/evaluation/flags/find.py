@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from mtkit.checks.flag import Flag
 from mtkit.evaluation.flags.copied import measure_copied
-from mtkit.evaluation.flags.flag import Flag
 from mtkit.evaluation.flags.language import LanguageCheck, open_identifier
 from mtkit.evaluation.flags.lengths import measure_ratio
 from mtkit.evaluation.flags.mentions import list_other_addresses, list_other_numbers

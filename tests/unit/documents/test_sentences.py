@@ -10,8 +10,8 @@ from mtkit.documents.sentences import SentenceTranslator
 from mtkit.documents.translate_file import translate_markup
 from mtkit.errors import MtkitError
 from mtkit.inference.translation import (
+    Candidate,
     FinishTranslations,
-    Hypothesis,
     Request,
     Translation,
     WordAlignment,
@@ -41,9 +41,9 @@ class Reverser:
             links = tuple((index, len(words) - 1 - index) for index in range(len(words)))
             alignment = WordAlignment(tuple(places), tuple(places), links)
             text = " ".join(words[::-1]).upper()
-            hypothesis = Hypothesis((3,), 0.0, 0.0, is_finished=True, text=text)
+            hypothesis = Candidate((3,), 0.0, 0.0, is_finished=True, text=text)
             if settings.alignments:
-                hypothesis = Hypothesis(
+                hypothesis = Candidate(
                     (3,), 0.0, 0.0, is_finished=True, text=text, alignment=alignment
                 )
             answers.append(Translation((hypothesis,)))

@@ -12,11 +12,19 @@ from mtkit.data.sources.pharaoh import parse_links, write_links
 from mtkit.errors import MtkitError
 from mtkit.inference.align import LocatedText, align_words
 from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.schema import dump_alignment
 from mtkit.inference.segment import join_parts
 from mtkit.inference.streams.input_format import InputFormat
 from mtkit.inference.streams.translate_stream import score_stream
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import Hypothesis, LineError, Link, Request, WordAlignment
+from mtkit.inference.translation import (
+    Candidate,
+    Hypothesis,
+    LineError,
+    Link,
+    Request,
+    WordAlignment,
+)
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
@@ -54,7 +62,7 @@ def test_links_worked_out_by_hand() -> None:
         [np.zeros((0, 5), np.float32), weights, np.zeros((5, 5), np.float32)],
     )
     assert [each.pairs for each in three] == [(), found.pairs, ()]
-    assert found.as_json("<t>\t ab c", "x yz w") == {
+    assert dump_alignment(found, "<t>\t ab c", "x yz w") == {
         "pharaoh": "1-0 1-1 2-1 2-2",
         "links": [[0, 0], [0, 1], [1, 1], [1, 2]],
         "source_words": [[5, 7], [8, 9]],
@@ -86,7 +94,7 @@ def test_words_of_other_tools_are_between_spaces(
 @pytest.mark.parametrize(("language", "gap"), [("de", 1), ("zh", 0)])
 def test_parts_are_joined_with_their_offsets(language: str, gap: int) -> None:
     def part(text: str, alignment: WordAlignment) -> Hypothesis:
-        return Hypothesis((4, 3), -1.0, -1.0, is_finished=True, text=text, alignment=alignment)
+        return Candidate((4, 3), -1.0, -1.0, is_finished=True, text=text, alignment=alignment)
 
     first = part("ab", WordAlignment(((0, 2),), ((0, 2),), ((0, 0),)))
     empty = part("", WordAlignment(((3, 4),), (), ()))
@@ -141,10 +149,9 @@ def test_every_candidate_of_every_line_is_aligned(translator: Translator) -> Non
             assert sources == line.split()
             assert targets == candidate.text.split()
             assert candidate.links == alignment.links
-            assert "alignment" in candidate.as_json(line)
     settings = translator.settings.model_copy(update={"max_source_tokens": 12})
-    inner = translator._lines._lines
-    split = Translator.of(inner._lines._engine, inner._tokenizer, settings)
+    inner = translator._lines
+    split = Translator.of(inner._aligner._engine, inner._model.tokenizer, settings)
     (found,) = split.search(lines[:1])
     assert found.was_split
     alignment = found.candidates[0].alignment
@@ -172,7 +179,7 @@ def test_given_targets_are_aligned(translator: Translator) -> None:
     first, blank, last = map(json.loads, written.getvalue().splitlines())
     assert first["alignment"]["source_words"] == [[0, 3], [4, 10]]
     assert first["alignment"]["target_words"] == [[0, 3], [4, 9], [11, 16]]
-    assert blank["alignment"] == WordAlignment((), (), ()).as_json("", "")
+    assert blank["alignment"] == dump_alignment(WordAlignment((), (), ()), "", "")
     assert last["alignment"]["target_words"] == [[0, 3], [4, 8]]
     clash = b'{"source": "a", "target": "b", "alignment": 1}\n'
     with pytest.raises(LineError, match='the key "alignment"'):
@@ -187,8 +194,8 @@ def test_given_targets_are_aligned(translator: Translator) -> None:
 
 def test_nothing_is_said_of_words_unless_asked(translator: Translator) -> None:
     off = translator.settings.model_copy(update={"alignments": False})
-    inner = translator._lines._lines
-    plain = Translator.of(inner._lines._engine, inner._tokenizer, off)
+    inner = translator._lines
+    plain = Translator.of(inner._aligner._engine, inner._model.tokenizer, off)
     (found,) = plain.search(["They sing."])
     assert found.candidates[0].alignment is None
     assert found.candidates[0].links == ()

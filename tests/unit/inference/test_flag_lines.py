@@ -6,8 +6,8 @@ import json
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.inference.line_translator import LineTranslator
 from mtkit.inference.streams.translate_stream import translate_stream
+from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Request
 from mtkit.recipe.flags import Flags
 from mtkit.recipe.inference import Inference
@@ -74,7 +74,7 @@ def test_a_request_has_its_own_thresholds():
 def test_what_is_no_translator():
     settings = Inference(flags=Flags(), batch_tokens=64)
     with pytest.raises(MtkitError, match=r"inference\.flags is for translators") as caught:
-        LineTranslator(BracketEngine(), CharacterTokenizer(), settings, continues=True)
+        Translator.of(BracketEngine(), CharacterTokenizer(), settings, continues=True)
     assert caught.value.hint == "remove it: --set '~inference.flags'"
 
 

@@ -7,12 +7,13 @@ from io import BytesIO
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.inference.paragraphs import ParagraphTranslator, join_sentences
+from mtkit.inference.paragraphs import join_sentences
 from mtkit.inference.streams.input_format import InputFormat
 from mtkit.inference.streams.translate_stream import translate_stream
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import (
-    Hypothesis,
+    Candidate,
+    KeptPiece,
     LineError,
     Protection,
     Request,
@@ -223,9 +224,9 @@ def test_a_key_of_its_own_named_sentences_is_refused_in_json():
 def test_joined_spans_and_facts_are_those_of_the_text():
     def one(text: str, words: tuple[tuple[int, int], ...], *, lost: tuple[str, ...]) -> Translation:
         alignment = WordAlignment(words, ((0, len(text)),), ((0, 0),))
-        hypothesis = Hypothesis((), -1.0, -1.0, is_finished=True, text=text, alignment=alignment)
+        hypothesis = Candidate((), -1.0, -1.0, is_finished=True, text=text, alignment=alignment)
         term = TermUse((0, 1), "a", "b", "used")
-        protection = Protection((("url", "u"),), None if lost else "masked", lost)
+        protection = Protection((KeptPiece("url", "u"),), None if lost else "masked", lost)
         return Translation((hypothesis,), terms=(term,), protection=protection)
 
     text = "Ab. Cd."
@@ -235,15 +236,4 @@ def test_joined_spans_and_facts_are_those_of_the_text():
     assert [text[slice(*each.source)] for each in links] == ["Ab.", "Cd."]
     assert [joined.text[slice(*each.target)] for each in links] == ["Xyz.", "W."]
     assert [each.span for each in joined.terms] == [(0, 1), (4, 5)]
-    assert joined.protection == Protection((("url", "u"), ("url", "u")), None, ("u",))
-
-
-def test_unused_it_costs_a_line_nothing():
-    translator, _ = bracket()
-    assert isinstance(translator._lines, ParagraphTranslator)
-    inner = translator._lines._lines
-    asked = ["a", "b"]
-    seen = []
-    inner.search_ahead = lambda requests, first_line: seen.append(requests)  # type: ignore[method-assign]
-    translator._lines.search_ahead(asked_requests := [Request(each) for each in asked])
-    assert seen[0] is asked_requests
+    assert joined.protection == Protection((KeptPiece("url", "u"),) * 2, None, ("u",))

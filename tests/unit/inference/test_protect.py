@@ -10,7 +10,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.masking import mask
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import Hypothesis, Request, WordAlignment
+from mtkit.inference.translation import Candidate, Hypothesis, Request, WordAlignment
 from mtkit.recipe.inference import Inference, Sampling
 from mtkit.recipe.protection import Protect
 from mtkit.text.protected import PieceFinder
@@ -77,7 +77,7 @@ def test_a_translation_that_keeps_all_is_left_alone():
     translator, engine = open_translator({"a {x} 5": ["b 5 {x}"], "c": ["d 7"]})
     (found, other, blank) = translator.search(["a {x} 5", "c", ""])
     assert (found.text, other.text, blank.text) == ("b 5 {x}", "d 7", "")
-    assert found.protection.as_json() == {
+    assert found.as_json("a {x} 5")["protection"] == {
         "pieces": [
             {"kind": "placeholder", "text": "{x}"},
             {"kind": "number", "text": "5"},
@@ -85,7 +85,7 @@ def test_a_translation_that_keeps_all_is_left_alone():
         "way": "plain",
         "lost": [],
     }
-    assert other.protection.as_json() == {"pieces": [], "way": "plain", "lost": []}
+    assert other.as_json("c")["protection"] == {"pieces": [], "way": "plain", "lost": []}
     assert len(engine.batches) == 1
 
 
@@ -141,7 +141,7 @@ def test_outputs_are_made_to_contain_what_was_lost():
     translator, engine = open_constraining({line: ["b 5"]}, protect=only)
     (found,) = translator.search([line])
     assert found.text == "b 5{x}|{x}|7|a@b.org|"
-    assert found.protection.as_json()["way"] == "constrained"
+    assert found.protection.way == "constrained"
 
 
 def test_ways_are_tried_in_their_order():
@@ -238,7 +238,7 @@ def test_links_are_of_the_text_before_and_of_the_text_restored():
     alignment = WordAlignment(
         ((0, 4), (5, 13), (14, 17)), ((0, 8), (9, 14), (15, 21)), ((0, 2), (1, 0), (2, 1))
     )
-    output = Hypothesis(
+    output = Candidate(
         (), 0.0, 0.0, is_finished=True, text="<copy0>s jetzt öffnen", alignment=alignment
     )
     restored = masked.restore(output)
@@ -298,8 +298,8 @@ def test_a_masked_text_is_restored(parts):
     pieces = PieceFinder(Protect()).find(text).pieces
     symbols = [f"<copy{number}>" for number in range(len(pieces))]
     masked = mask(text, pieces, symbols)
-    output = Hypothesis((), 0.0, 0.0, is_finished=True, text=masked.text)
+    output = Candidate((), 0.0, 0.0, is_finished=True, text=masked.text)
     assert masked.restore(output).text == text
     if symbols:
-        twice = Hypothesis((), 0.0, 0.0, is_finished=True, text=masked.text + symbols[0])
+        twice = Candidate((), 0.0, 0.0, is_finished=True, text=masked.text + symbols[0])
         assert masked.restore(twice) is None

@@ -20,7 +20,7 @@ from mtkit.recipe.inference import Inference, Sampling
 from mtkit.text import tokenizer as tokenizer_module
 from mtkit.text.token_ids import EOS
 
-from .fakes import bracket
+from .fakes import BracketEngine, CharacterTokenizer, bracket
 
 _WORDS = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\r\0"), max_size=30))
 
@@ -261,8 +261,9 @@ def test_the_n_best_of_a_line_in_parts_are_those_of_its_parts():
 
 
 def test_what_the_model_can_take_bounds_a_part_too():
-    translator, engine = bracket()
+    engine = BracketEngine()
     engine.max_tokens = 8
+    translator = Translator.of(engine, CharacterTokenizer(), Inference())
     assert translator.translate("A b c. D e f.") == "[A b c.] [D e f.]"
 
 

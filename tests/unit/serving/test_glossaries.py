@@ -77,10 +77,6 @@ def test_the_answer_tells_what_became_of_each_term(serve: Serve, words: type[Wor
     assert plain[0]["text"] == "das Hund"
     assert "terms" not in plain[0]
     schemas = client.get("/openapi.json").json()["components"]["schemas"]
-    translation = schemas["Translations"]["properties"]["translations"]["items"]
-    assert set(translation["properties"]["terms"]["items"]["properties"]) == set(
-        found[0]["terms"][0]
-    )
     assert schemas["TermBody"]["required"] == ["source", "target"]
     assert schemas["LinesBody"]["properties"]["glossary"]["maxItems"] == 1_000
 

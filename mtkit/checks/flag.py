@@ -1,7 +1,6 @@
 """A flag on a line's translation."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from mtkit.recipe.flags import FlagName
 
@@ -21,7 +20,3 @@ class Flag:
     found: float
     threshold: float
     text: str
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns the flag as an object for a JSON line."""
-        return asdict(self)

@@ -6,10 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.line_translator import LineTranslator
+from mtkit.inference.line import TextModel
+from mtkit.inference.line_pipeline import LinePipeline
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Request
 from mtkit.recipe.inference import Inference, Sampling
+from mtkit.text.languages import TranslatorLanguages
 
 from .fakes import BracketEngine, CharacterTokenizer, bracket
 
@@ -18,7 +20,8 @@ def translate(requests, *, rerank=None, **settings):
     engine = BracketEngine()
     chosen = Inference(**{"batch_tokens": 64, **settings})
     options = {} if rerank is None else {"rerank": rerank}
-    translator = LineTranslator(engine, CharacterTokenizer(), chosen, **options)
+    model = TextModel(CharacterTokenizer(), TranslatorLanguages.of(None, "", ""))
+    translator = LinePipeline(engine, model, chosen, **options)
     return translator.search_ahead(requests)(), engine
 
 

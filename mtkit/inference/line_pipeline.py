@@ -1,0 +1,241 @@
+"""Lines to translations: segment, encode, terms, search, protect, rerank, join.
+
+Each step is a class with a method that takes a batch of `Line` and fills in what it finds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from mtkit.inference.align import UNALIGNED, LineAligner
+from mtkit.inference.copied_lines import copy_line, is_copied
+from mtkit.inference.encode import LineEncoder
+from mtkit.inference.engines.engine import ConstrainingEngine, Engine
+from mtkit.inference.learned_aligner import warn_too_long
+from mtkit.inference.line import Line, TextModel
+from mtkit.inference.outputs import OutputDecoder, cut_warning
+from mtkit.inference.paragraphs import SentenceStep
+from mtkit.inference.parse import SentenceParser
+from mtkit.inference.protect import ProtectStep
+from mtkit.inference.request_terms import TermStep
+from mtkit.inference.score_lines import LineScorer
+from mtkit.inference.search_parts import PartSearch, Reranker, keep_order
+from mtkit.inference.segment import join_parts
+from mtkit.inference.translation import BLANK, FinishTranslations, Request, Translation
+from mtkit.recipe.inference import Inference
+
+if TYPE_CHECKING:
+    from mtkit.inference.flag_lines import LineFlagger
+
+_ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens", "fusion", "glossary")
+"""Settings that a request can't change."""
+
+
+class LinePipeline:
+    """Translates and scores lines with an engine; prints nothing, and may be shared by threads.
+
+    Args:
+        engine: The engine, with its model.
+        model: What is known of the model beside.
+        settings: How to search where a request doesn't say.
+        terms: Chooses the terms of lines; by default those that the settings name.
+        rerank: Orders the candidates of each part before parts are joined.
+
+    Attributes:
+        languages: What the model reads and writes.
+        aligns: Whether alignments are read from a head or an aligner that was chosen for them.
+        batches_at_once: The engine's.
+
+    Raises:
+        MtkitError: The settings ask for what the model can't do.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        model: TextModel,
+        settings: Inference,
+        *,
+        terms: TermStep | None = None,
+        rerank: Reranker = keep_order,
+    ) -> None:
+        self._model, self.settings = model, settings
+        self.languages, self.batches_at_once = model.languages, engine.batches_at_once
+        tokenizer = model.tokenizer
+        constrains = isinstance(engine, ConstrainingEngine) and engine.constrains
+        self._parser = SentenceParser.of(model, engine)
+        self._terms = TermStep(settings, model) if terms is None else terms
+        self._constrains = constrains
+        self._sentences = SentenceStep(model, self._terms)
+        self._encoder = LineEncoder(model, engine.max_tokens)
+        decoder = OutputDecoder(tokenizer)
+        self._search = PartSearch(engine, decoder, rerank=rerank, model=model)
+        self._protect = ProtectStep(model, self._translate, constrains=constrains)
+        self._aligner = LineAligner(engine, model)
+        self._scorer = LineScorer(engine, model, settings, decoder=decoder, parser=self._parser)
+        self.aligns = model.has_alignments and self._aligner.can_align
+        self._check([settings])
+
+    @cached_property
+    def _flagger(self) -> "LineFlagger":
+        # Imported here: what looks at text takes a while to load, and most never ask for it.
+        from mtkit.inference.flag_lines import LineFlagger  # noqa: PLC0415
+
+        return LineFlagger(self._model)
+
+    @property
+    def terms_summary(self) -> str:
+        """What became of the terms of `inference.glossary` so far; empty where there were none."""
+        return self._terms.summarize()
+
+    def search_ahead(
+        self, requests: Sequence[Request], *, first_line: int = 1
+    ) -> FinishTranslations:
+        """Searches, and returns what makes translations of what was found.
+
+        Lines with equal settings are searched together.
+
+        Args:
+            requests: The lines.
+            first_line: Number of the first of them.
+
+        Raises:
+            MtkitError: As `Translator.search`.
+        """
+        lines = self._take(requests, first_line)
+        sentences = self._sentences.split(lines)
+        self._find(sentences)
+        if any(each.settings.protect is not None for each in sentences):
+            # What a translation lost is searched for again.
+            self._finish(sentences)
+            self._protect.keep(sentences)
+        return partial(self._join, lines)
+
+    def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
+        """Returns given translations, the requests' prefixes, as `Translator.score` does."""
+        lines = self._take(requests, first_line)
+        given = [line for line in lines if line.text.strip() or line.request.prefix.strip()]
+        self._scorer.score(given)
+        if self.settings.alignments:
+            self._aligner.align_given(given, self.settings.batch_tokens)
+        blank = replace(BLANK, candidates=UNALIGNED) if self.settings.alignments else BLANK
+        for line in lines:
+            line.translation = blank
+            for part in line.parts:
+                (candidate,) = part.candidates
+                warnings = warn_too_long(candidate.alignment, line.number)
+                line.translation = Translation((candidate,), warnings=tuple(warnings))
+        return [self._flag(line, self.settings) for line in lines]
+
+    def _take(self, requests: Sequence[Request], first_line: int) -> list[Line]:
+        """Returns lines that no step has seen yet.
+
+        Raises:
+            MtkitError: The settings of one ask for what the model can't do.
+        """
+        # Requests share settings, and it takes time to copy them.
+        unlike = {id(each.settings): each.settings for each in requests}
+        chosen = {key: self._choose_settings(settings) for key, settings in unlike.items()}
+        self._check(list(chosen.values()))
+        return [
+            Line(
+                request,
+                request.text.rstrip("\r\n"),
+                first_line + index if request.line is None else request.line,
+                chosen[id(request.settings)],
+            )
+            for index, request in enumerate(requests)
+        ]
+
+    def _choose_settings(self, settings: Inference | None) -> Inference:
+        if settings is None or settings is self.settings:
+            return self.settings
+        kept = {key: getattr(self.settings, key) for key in _ENGINE_KEYS}
+        return settings.model_copy(update=kept)
+
+    def _check(self, settings: Sequence[Inference]) -> None:
+        """Checks that the model can do what is asked beside translations."""
+        for each in settings:
+            self._sentences.check(each)
+            self._protect.check(each)
+        if any(each.alignments for each in settings):
+            self._aligner.check()
+        for flags in {each.flags for each in settings if each.flags is not None}:
+            self._flagger.check(flags)
+
+    def _translate(self, lines: Sequence[Line]) -> None:
+        self._find(lines)
+        self._finish(lines)
+
+    def _find(self, lines: Sequence[Line]) -> None:
+        """Fills in each line's parts with what the search finds."""
+        if self._parser is not None:
+            for line in lines:
+                line.text = self._parser.spell(line.text)
+        self._encoder.encode(lines)
+        self._terms.choose(lines, can_constrain=self._constrains)
+        for line in lines:
+            if self._is_copied(line):
+                line.parts, line.warnings = [], []
+        self._terms.annotate(lines, self._encoder.limit)
+        self._search.search(lines)
+        aligned = [line for line in lines if line.settings.alignments]
+        self._aligner.read_attention(aligned, self.settings.batch_tokens)
+
+    def _is_copied(self, line: Line) -> bool:
+        """Checks whether a line's translation is a copy of the line."""
+        if not self._model.translates or line.request.prefix or line.request.required:
+            return False
+        _, rest = self._model.tokenizer.split_tags(line.text)
+        return is_copied(rest) and not (line.terms is not None and line.terms.locate(rest))
+
+    def _finish(self, lines: Sequence[Line]) -> None:
+        """Makes each line's translation of its parts'."""
+        self._aligner.link_words([line for line in lines if line.settings.alignments])
+        for line in lines:
+            line.translation = self._join_parts(line)
+            line.translation = self._flag(line, line.settings)
+
+    def _join(self, lines: Sequence[Line]) -> list[Translation]:
+        """Returns the translations of lines whose sentences have been searched."""
+        sentences = [each for line in lines for each in line.sentences or [line]]
+        self._finish([each for each in sentences if each.translation is None])
+        self._sentences.join(lines)
+        self._terms.report(lines)
+        return [each.translation for each in lines if each.translation is not None]
+
+    def _join_parts(self, line: Line) -> Translation:
+        if not line.parts:
+            return self._answer_without_search(line)
+        _, target = self._model.resolve(line.request)
+        ranked = [part.candidates for part in line.parts]
+        candidates = join_parts(ranked, target or self._model.target_language)
+        if self._parser is not None:
+            candidates = self._parser.make_trees(line.text, candidates, line.parts[0].source)
+        warnings = list(line.warnings)
+        warnings += [cut_warning(line.number)] if candidates[0].reached_limit else []
+        warnings += warn_too_long(candidates[0].alignment, line.number)
+        return Translation(candidates, was_split=len(line.parts) > 1, warnings=tuple(warnings))
+
+    def _answer_without_search(self, line: Line) -> Translation:
+        """Returns the answer to a line that isn't searched.
+
+        It has no tokens, its translation is a copy, or it is too long for a parser.
+        """
+        tags, rest = self._model.tokenizer.split_tags(line.text)
+        if self._model.translates and is_copied(rest):
+            return copy_line(rest, num_before=len(tags), alignments=line.settings.alignments)
+        if line.settings.alignments:
+            return replace(BLANK, candidates=UNALIGNED)
+        if self._parser is None or not line.text.strip():
+            return BLANK
+        candidates = self._parser.make_trees(line.text, BLANK.candidates)
+        return Translation(candidates, warnings=tuple(line.warnings))
+
+    def _flag(self, line: Line, settings: Inference) -> Translation:
+        """Returns a line's translation with its flags, where they are asked for."""
+        assert line.translation is not None
+        if settings.flags is None:
+            return line.translation
+        return self._flagger.flag(line.request, line.translation, settings.flags)
