@@ -12,7 +12,6 @@ perplexity.py    how well a language model predicts a text
 labels.py        accuracy and F1 of labels
 parseval.py      precision, recall and F1 of trees, as EVALB has them
 statistics.py    what each sentence adds to a metric, of many systems at once
-repetition.py    stretches that are repeated again and again
 significance.py  whether a difference between systems could be chance
 
 remarks/         what looks wrong with the text, before anybody believes the score

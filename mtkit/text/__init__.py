@@ -18,6 +18,7 @@ vocabulary.py               pieces and their ids, whatever cuts text into them
 shortlist.py                target pieces that a source may need
 languages.py                the languages of a translator of several, and their pieces
 words.py                    words of a text by their characters
+scripts.py                  the scripts that languages are written in
 widths.py                   how much text there is, whatever script it is written in
 language_identification.py  which language a text is in, by py3langid
 sentencepiece_segmenter.py  text to SentencePiece's pieces and back, by mtkit's ids

@@ -1,11 +1,8 @@
 """Which training pairs are dropped, and how many for what reason; numpy over blocks of pairs.
 
 clean.py       the front door: a block in, those kept out, the others by filter
-characters.py  what kind of character each code point is; a block's lines as one array of them
 repairs.py     stray characters that are mended rather than a reason to drop a pair
-filters.py     filters that judge by characters: encoding, length, ratio, letters, script
-mentions.py    numbers and addresses, compared between the sides
-repetition.py  the same words again and again
+filters.py     filters that judge one row: encoding, length, letters, script, numbers, repetition
 folding.py     lines in a form in which they are compared: letters and digits alone
 overlap.py     development and test sentences inside the training text
 language.py    scripts of a language, and language identification

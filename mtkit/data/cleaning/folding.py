@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.data.cleaning.characters import Text, every_character, read_text
+from mtkit.checks.characters import Text, every_character, read_text
 from mtkit.text.normalization import RULES, Normalization, UnicodeNormalizer
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)

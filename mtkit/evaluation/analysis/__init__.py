@@ -3,9 +3,7 @@
 analyze.py      the front: what was found, of all systems
 buckets.py      kinds of sentences: by length, rare words, origin and risk flag
 flags.py        what looks wrong with a translation without knowing its language
-mentions.py     numbers and addresses of a text
 comparison.py   two systems, sentence by sentence
-words.py        text as words, or as characters where a script has no spaces
 """
 
 from mtkit.evaluation.analysis.analyze import Analysis, analyze

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from mtkit.checks.words import is_unspaced, split_words
 from mtkit.evaluation.analysis.flags import FLAGS, Flag
-from mtkit.evaluation.analysis.words import is_unspaced, split_words
 
 _WORD_EDGES = (10, 20, 30, 40, 60)
 """Max words of a bucket: a news sentence has about 20, and quality often drops beyond 40 to 60."""

@@ -4,10 +4,7 @@ They need no reference; the risk flags of `analysis/` compare with one.
 
 find.py      all checks of a line, and how many lines have which flag
 flag.py      a flag
-copied.py    whether the source was copied
-language.py  whether the translation is in its language
-lengths.py   whether it is as long as it should be
-mentions.py  whether numbers and addresses are the source's
+language.py  which languages a translation is judged by
 """
 
 from mtkit.evaluation.flags.find import FlagFinder, Found, count_flags
