@@ -1,6 +1,7 @@
 """Files written whole or not at all, and JSON read from them."""
 
 import errno
+import json
 import os
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -30,6 +31,17 @@ def read_json(path: Path, *, max_bytes: int = _MAX_JSON_BYTES) -> dict[str, Any]
     if not isinstance(content, dict):
         raise MtkitError(f"{path}: damaged: expected a JSON object")
     return content
+
+
+def as_json_text(content: object, *, is_ascii: bool = False) -> str:
+    """Returns content as indented JSON that ends with a line feed; NaN and infinity are refused.
+
+    Args:
+        content: What `json` can write.
+        is_ascii: Whether all other characters are written as JSON's own escapes.
+    """
+    text = json.dumps(content, indent=2, ensure_ascii=is_ascii, allow_nan=False)
+    return f"{text}\n"
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

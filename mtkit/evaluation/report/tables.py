@@ -1,15 +1,15 @@
 """Scores of test sets as a table, as lines, as JSON, as Markdown."""
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
+from pydantic import TypeAdapter
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mtkit import files
 from mtkit.evaluation.evaluate import Evaluated
 from mtkit.evaluation.results import Difference, Interval, SystemResult, SystemScore
 
@@ -43,6 +43,9 @@ class ScoreRow:
     difference: Difference | None = None
 
 
+_ROWS = TypeAdapter(list[ScoreRow])
+
+
 def list_rows(evaluated: Evaluated, *, names_systems: bool = True) -> list[ScoreRow]:
     """Returns a row for each system and metric; `system` is left empty if it isn't to be named."""
     return [
@@ -61,32 +64,18 @@ def list_rows(evaluated: Evaluated, *, names_systems: bool = True) -> list[Score
     ]
 
 
-def as_tables(rows: Sequence[ScoreRow]) -> list[dict[str, object]]:
-    """Returns the rows as JSON can express them, values in full precision."""
-    return [asdict(row) for row in rows]
+def from_tables(tables: object) -> list[ScoreRow]:
+    """Returns the rows that were saved as tables.
 
-
-def from_table(table: Mapping[str, Any]) -> ScoreRow:
-    """Returns the row that `as_tables` made a table of."""
-    interval, difference = table.get("interval"), table.get("difference")
-    return ScoreRow(
-        **{
-            **table,
-            "interval": interval and Interval(**interval),
-            "difference": difference
-            and Difference(**{**difference, "interval": Interval(**difference["interval"])}),
-        }
-    )
+    Raises:
+        ValidationError: They aren't such tables.
+    """
+    return _ROWS.validate_python(tables)
 
 
 def as_json_text(rows: Sequence[ScoreRow], *, is_ascii: bool = False) -> str:
-    """Returns the rows as a JSON list of objects, values in full precision.
-
-    Args:
-        rows: The scores.
-        is_ascii: Whether all other characters are written as JSON's own escapes.
-    """
-    return json.dumps(as_tables(rows), indent=2, ensure_ascii=is_ascii, allow_nan=False) + "\n"
+    """Returns the rows as a JSON list of objects, values in full precision."""
+    return files.as_json_text([asdict(row) for row in rows], is_ascii=is_ascii)
 
 
 def as_cells(rows: Sequence[ScoreRow]) -> list[tuple[str, str, str, str]]:
