@@ -1,6 +1,6 @@
 """The front door of the room: systems and references become results."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mtkit.errors import MtkitError
@@ -72,7 +72,13 @@ def evaluate(
     Raises:
         MtkitError: No sentences, unequal counts, or a tokeniser that isn't installed.
     """
-    check_counts(systems, text)
+    if not text.references:
+        raise MtkitError("no references to score against")
+    counted = [*systems.items()]
+    counted += [(f"reference set {i}", lines) for i, lines in enumerate(text.references[1:], 2)]
+    counted += [("the source", text.sources)] if text.sources is not None else []
+    counted += [("evaluation.origins", text.origins)] if text.origins is not None else []
+    check_counts(text.name, text.references[0], counted)
     if settings.comet is not None:
         check_comet(settings.comet, text.sources)
     settings = resolve_tokenizer(settings, target_language)
@@ -189,28 +195,28 @@ def _remark_on_size(num_sentences: int) -> tuple[str, ...]:
     return ()
 
 
-def check_counts(systems: Mapping[str, Sequence[str]], text: ReferenceText) -> None:
-    """Checks that there is one translation, reference, source and origin for each sentence.
+def check_counts(
+    name: str, lines: Sequence[str], others: Iterable[tuple[str, Sequence[str]]]
+) -> None:
+    """Checks that files have lines, and each as many.
+
+    Args:
+        name: What the first lines are.
+        lines: The lines.
+        others: The other lines, and what they are.
 
     Raises:
-        MtkitError: There isn't.
+        MtkitError: They don't.
     """
-    if not text.references:
-        raise MtkitError("no references to score against")
-    count = len(text.references[0])
-    counted = [*systems.items()]
-    counted += [(f"reference set {i}", lines) for i, lines in enumerate(text.references[1:], 2)]
-    counted += [("the source", text.sources)] if text.sources is not None else []
-    counted += [("evaluation.origins", text.origins)] if text.origins is not None else []
-    for what, lines in counted:
-        if len(lines) != count:
+    for what, found in others:
+        if len(found) != len(lines):
             raise MtkitError(
-                f"{what} has {len(lines):,} lines, but {text.name} has {count:,}: "
+                f"{what} has {len(found):,} lines, but {name} has {len(lines):,}: "
                 "they must have the same number of lines",
                 "a translation has one line per source line, blank lines included",
             )
-    if not count:
-        raise MtkitError(f"{text.name}: no lines", "is the file complete?")
+    if not lines:
+        raise MtkitError(f"{name}: no lines", "is the file complete?")
 
 
 def _rate_as_papers_do(

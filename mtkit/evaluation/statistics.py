@@ -165,12 +165,7 @@ def measure_systems(
         raise MtkitError("no systems to score")
     paired = {}
     for name, hypotheses in systems.items():
-        try:
-            paired[name], stripped_references = pair_sentences(hypotheses, references)
-        except MtkitError as error:
-            if len(systems) == 1:
-                raise
-            raise MtkitError(f"{name}: {error.message}", error.hint) from error
+        paired[name], stripped_references = pair_sentences(hypotheses, references)
     for metric in settings.text_metrics:
         # A tokeniser that is missing should be missed before other work is done.
         open_scorer(metric, settings)

@@ -7,7 +7,7 @@ from typing import Any
 
 from mtkit.console import say
 from mtkit.data.sources.lines import read_lines
-from mtkit.errors import MtkitError
+from mtkit.evaluation.evaluate import check_counts
 from mtkit.evaluation.flags import Flag, FlagFinder, Found, count_flags
 from mtkit.files import as_json_text, write_atomically
 from mtkit.paths import as_text
@@ -112,15 +112,7 @@ def flag_files(hypotheses: Sequence[Path], source: Path, flagging: Flagging) -> 
     """
     sources = list(read_lines(source))
     systems = read_systems(hypotheses)
-    for name, lines in systems.items():
-        if len(lines) != len(sources):
-            raise MtkitError(
-                f"{name} has {len(lines):,} lines, but {as_text(source)} has {len(sources):,}: "
-                "they must have the same number of lines",
-                "a translation has one line per source line, blank lines included",
-            )
-    if not sources:
-        raise MtkitError(f"{as_text(source)}: no lines", "is the file complete?")
+    check_counts(as_text(source), sources, systems.items())
     finder = FlagFinder(flagging.settings)
     languages = flagging.source_language, flagging.target_language
     flagged = []

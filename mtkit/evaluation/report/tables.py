@@ -91,55 +91,47 @@ def as_tab_separated(rows: Sequence[ScoreRow]) -> str:
     Intervals are there where any row has one, and so are differences.
     """
     return "".join(
-        "\t".join((*cells, *_extra_cells(row, rows))) + "\n"
-        for row, cells in zip(rows, as_cells(rows), strict=True)
+        "\t".join((*cells, *ends, *difference)) + "\n"
+        for cells, (ends, difference) in zip(as_cells(rows), _list_significance(rows), strict=True)
     )
 
 
 def show_table(rows: Sequence[ScoreRow], console: Console) -> None:
     """Prints a table with a row per test set, system and metric, and each signature below it."""
-    has_intervals = any(row.interval for row in rows)
-    has_differences = any(row.difference for row in rows)
     table = Table()
     table.add_column("system" if any(row.system for row in rows) else "test set", overflow="fold")
     table.add_column("metric", overflow="fold")
-    table.add_column("score", justify="right", no_wrap=True)
-    if has_intervals:
-        table.add_column("interval", justify="right", no_wrap=True)
-    if has_differences:
-        table.add_column("difference", justify="right", no_wrap=True)
-        table.add_column("p", justify="right", no_wrap=True)
-    for row, (name, metric, value, _) in zip(rows, as_cells(rows), strict=True):
-        cells = [name, metric, value]
-        if has_intervals:
-            cells.append(_describe_interval(row.interval))
-        if has_differences:
-            cells += _describe_difference(row.difference)
+    numbers = ["score"]
+    numbers += ["interval"] if any(row.interval for row in rows) else []
+    numbers += ["difference", "p"] if any(row.difference for row in rows) else []
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    significance = _list_significance(rows)
+    for (*cells, _), (ends, difference) in zip(as_cells(rows), significance, strict=True):
+        interval = [" to ".join(filter(None, ends))] if ends else []
         # Square brackets of a file's name are no markup.
-        table.add_row(*map(Text, cells))
+        table.add_row(*map(Text, (*cells, *interval, *difference)))
     console.print(table)
     for metric, signature in dict.fromkeys((row.metric, row.signature) for row in rows):
         console.print(Text(f"{metric}: {signature}"), soft_wrap=True)
 
 
-def _extra_cells(row: ScoreRow, rows: Sequence[ScoreRow]) -> list[str]:
-    cells = []
-    if any(each.interval for each in rows):
-        interval = row.interval
-        cells += [f"{interval.low:.2f}", f"{interval.high:.2f}"] if interval else ["", ""]
-    if any(each.difference for each in rows):
-        cells += _describe_difference(row.difference)
-    return cells
+def _list_significance(rows: Sequence[ScoreRow]) -> list[tuple[list[str], list[str]]]:
+    """Returns both ends of each row's interval, and its difference with p-value; empty without.
 
-
-def _describe_interval(interval: Interval | None) -> str:
-    return f"{interval.low:.2f} to {interval.high:.2f}" if interval else ""
-
-
-def _describe_difference(difference: Difference | None) -> tuple[str, str]:
-    if difference is None:
-        return "", ""
-    return f"{difference.value:+.2f}", f"{difference.p_value:.4f}"
+    No cells where no row has any.
+    """
+    has_intervals = any(row.interval for row in rows)
+    has_differences = any(row.difference for row in rows)
+    found = []
+    for row in rows:
+        ends, difference = [""] * 2 * has_intervals, [""] * 2 * has_differences
+        if row.interval is not None:
+            ends = [f"{row.interval.low:.2f}", f"{row.interval.high:.2f}"]
+        if row.difference is not None:
+            difference = [f"{row.difference.value:+.2f}", f"{row.difference.p_value:.4f}"]
+        found.append((ends, difference))
+    return found
 
 
 def is_significant(score: SystemScore) -> bool:
