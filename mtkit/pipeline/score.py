@@ -1,5 +1,6 @@
 """The front door of `mtkit score`: a recipe's test sets translated and scored."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -37,6 +38,8 @@ from mtkit.pipeline.score_files import ScoredText, read_origins, score_systems, 
 from mtkit.pipeline.translate import load_run
 from mtkit.pipeline.translation_files import TranslationFiles
 from mtkit.recipe import Recipe
+from mtkit.recipe.evaluation import Evaluation
+from mtkit.recipe.inference import Inference
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import select
 from mtkit.recipe.test_sets import (
@@ -138,7 +141,9 @@ def score(
     settings = select(recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
     origin: dict[str, object] = {**asdict(model.identity), **settings}
     if recipe.objective == "classification":
-        scored = _score_labels(recipe, model, device=device)
+        scored = _score_labels(
+            recipe.name, recipe.evaluation, recipe.inference, model, device=device
+        )
     elif recipe.data.is_text:
         scored = _score_text(recipe, model, device=device)
     else:
@@ -259,19 +264,21 @@ def _open_predictor(
     )
 
 
-def _score_labels(recipe: Recipe, model: RunModel, *, device: str) -> list[ScoredText]:
+def _score_labels(
+    name: str, settings: Evaluation, inference: Inference, model: RunModel, *, device: str
+) -> list[ScoredText]:
     """Returns a classifier's accuracy and macro-F1 on each test set."""
     # Imported here: CTranslate2 translates without torch.
     from mtkit.inference.classify import LineClassifier  # noqa: PLC0415
 
     corpora = [
         corpus
-        for corpus in recipe.evaluation.test_sets
+        for corpus in settings.test_sets
         if isinstance(corpus, LabelledTestSet | PlantedTestSet)
     ]
     # Each is read before the first is labelled: a missing file is reported at once.
     rows_by_name = {corpus.name: list(read_labelled(corpus)) for corpus in corpora}
-    classifier = LineClassifier(model.folder, device=device, settings=recipe.inference)
+    classifier = LineClassifier(model.folder, device=device, settings=inference)
     model.check()
     scored = []
     for corpus in corpora:
@@ -285,9 +292,7 @@ def _score_labels(recipe: Recipe, model: RunModel, *, device: str) -> list[Score
         seconds = [row.second for row in rows] if classifier.has_pairs else None
         found = [one.label for one in classifier.classify([row.text for row in rows], seconds)]
         wanted = [row.label for row in rows]
-        evaluated = evaluate_labels(
-            {recipe.name: found}, corpus.name, wanted, classifier.labels, recipe.evaluation
-        )
+        evaluated = evaluate_labels({name: found}, corpus.name, wanted, classifier.labels, settings)
         scored.append(ScoredText(evaluated, {}, ReferenceText(corpus.name, [wanted])))
     return scored
 
@@ -328,7 +333,7 @@ def _check_export(workspace: Workspace) -> None:
     if not read_origin(workspace.export / ENGINE_FOLDER)[0]:
         raise MtkitError(
             f"{workspace.export}: made by an unreleased mtkit, which didn't record the model",
-            f"export it again: mtkit export --workspace {workspace.root}",
+            f"export it again: mtkit export --workspace {shlex.quote(str(workspace.root))}",
         )
 
 
@@ -351,7 +356,8 @@ def _read_others(
         raise MtkitError(
             f"{workspace.scores_file}: made by an unreleased mtkit, or damaged: "
             f"scores: {describe_fault(error)}",
-            f"score the recipe's test sets again: mtkit score --workspace {workspace.root}",
+            "score the recipe's test sets again: mtkit score --workspace "
+            f"{shlex.quote(str(workspace.root))}",
         ) from error
     return [row for row in rows if row.test_set not in names]
 
