@@ -12,6 +12,7 @@ Rooms, from the top down; each imports only from those below it, and rooms on on
                    corpora to batches; what a model is, on disk and off it
     network/ | evaluation/
                    tensors in, tensors out; scores and reports, without torch
+    checks/        defects of a line or a pair, one detector each
     text/          text by itself
     recipe/        what a run is
     workspace.py   the one folder that holds all a recipe produces

@@ -4,11 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from mtkit.checks.characters import build_table, read_text
-from mtkit.checks.repetition import find_repetitive
 from mtkit.data.cleaning import Cleaner
 from mtkit.errors import MtkitError
 
@@ -307,16 +303,3 @@ def test_blank(make_cleaner: Make, side: str, line: str) -> None:
     settings: dict[str, Any] = {"length": {"enabled": False}}
     pair = (line, "x") if side == "source" else ("x", line)
     assert drops(make_cleaner(**settings), "blank", *pair)
-
-
-@given(st.lists(st.sampled_from(["a", "b", "ab"]), min_size=1, max_size=40), st.integers(1, 3))
-def test_repetition_is_what_a_loop_finds(words: list[str], max_repeats: int) -> None:
-    table = build_table((), ())
-    expected = any(
-        words[start : start + size] * (max_repeats + 1)
-        == words[start : start + size * (max_repeats + 1)]
-        for size in (1, 2, 3, 4)
-        for start in range(len(words))
-    )
-    text = read_text([" ".join(words), "x"], table)
-    assert find_repetitive(text, max_repeats).tolist() == [expected, False]
