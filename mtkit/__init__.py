@@ -13,6 +13,7 @@ import each other:
                    corpora to batches; configuration, weights and model folders
     network/ | evaluation/
                    tensors in, tensors out; scores and reports, without torch
+    checks/        defects of a line or pair, one detector each
     text/          text utilities
     recipe/        configuration of a run
 

@@ -1,6 +1,7 @@
 """Files written whole or not at all, and JSON read from them."""
 
 import errno
+import json
 import os
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
@@ -53,6 +54,17 @@ def check_format(facts: Mapping[str, Any], path: Path, expected: int, hint: str)
         )
     if found != expected:
         raise MtkitError(f"{path}: made by an unreleased mtkit", hint)
+
+
+def as_json_text(content: object, *, is_ascii: bool = False) -> str:
+    """Returns content as indented JSON that ends with a line feed; NaN and infinity are refused.
+
+    Args:
+        content: What `json` can write.
+        is_ascii: Whether all other characters are written as JSON's own escapes.
+    """
+    text = json.dumps(content, indent=2, ensure_ascii=is_ascii, allow_nan=False)
+    return f"{text}\n"
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

@@ -134,23 +134,25 @@ def _flag(
 ) -> None:
     """Counts flags of files of translations, where there is nothing to score them by."""
     from mtkit.console import say
+    from mtkit.files import as_json_text
     from mtkit.pipeline.score_flags import (
         NOTE,
-        as_json_text,
+        as_content,
         as_tab_separated,
-        check_report_name,
         flag_files,
         load_flagging,
         write_report,
     )
 
     if report is not None:
-        check_report_name(report)
+        from mtkit.pipeline.score_report import check_report_name
+
+        check_report_name(report, has_references=False)
     flagging = load_flagging(recipe, overrides)
     systems = flag_files(hypotheses, source, flagging)
     if as_json:
         takes_all = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-        sys.stdout.write(as_json_text(systems, flagging, is_ascii=not takes_all))
+        sys.stdout.write(as_json_text(as_content(systems, flagging), is_ascii=not takes_all))
     else:
         sys.stdout.write(as_tab_separated(systems))
     sys.stdout.flush()

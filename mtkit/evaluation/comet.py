@@ -33,8 +33,8 @@ _LARGEST_SCORE = 1e6
 _LONGEST_SHOWN = 40
 
 
-def check_comet(comet: Comet, sources: Sequence[str] | None) -> None:
-    """Checks that COMET can run, as far as that is known beforehand.
+def check_comet(comet: Comet, sources: Sequence[str] | None) -> str:
+    """Returns the path of the program that computes COMET, as far as that is known beforehand.
 
     Raises:
         MtkitError: No sources, no such command, or a program or checkpoint that only a recipe file
@@ -44,48 +44,30 @@ def check_comet(comet: Comet, sources: Sequence[str] | None) -> None:
         raise MtkitError(
             "evaluation.comet: COMET needs the source text", "give it with --source FILE"
         )
-    _find_command(comet)
-    _check_model(comet)
-
-
-def _find_command(comet: Comet) -> str:
-    """Returns the path of the program to run.
-
-    Raises:
-        MtkitError: There is none, or only a recipe file names it.
-    """
     command = comet.command
-    if "command" in comet.keys_of_file and command != _default("command"):
-        raise _untrusted(
-            "command", command, "which isn't run, since a recipe may come from a stranger"
-        )
+    if command != Comet.model_fields["command"].default:
+        reason = "isn't run, since a recipe may come from a stranger"
+        _refuse_of_file(comet, "command", reason)
     # What is typed with a path starts from the current folder, as in a shell.
     found = find_program(command) if Path(command).name == command else shutil.which(command)
     if found is None:
         raise MtkitError(f"evaluation.comet.command: can't run {command}", _INSTALL)
+    if _OF_ITS_MAKERS.fullmatch(comet.model) is None:
+        reason = (
+            "isn't opened, since a checkpoint can contain code and a recipe may come from a "
+            "stranger"
+        )
+        _refuse_of_file(comet, "model", reason)
     return found
 
 
-def _check_model(comet: Comet) -> None:
-    if "model" in comet.keys_of_file and _OF_ITS_MAKERS.fullmatch(comet.model) is None:
-        raise _untrusted(
-            "model",
-            comet.model,
-            "which isn't opened, since a checkpoint can contain code and a recipe may come from a "
-            "stranger",
+def _refuse_of_file(comet: Comet, key: str, reason: str) -> None:
+    if key in comet.keys_of_file:
+        shown = shlex.quote(getattr(comet, key))
+        raise MtkitError(
+            f"evaluation.comet.{key}: the recipe names {shown}, which {reason}",
+            f"if you trust it, give it on the command line: --set evaluation.comet.{key}={shown}",
         )
-
-
-def _untrusted(key: str, value: str, reason: str) -> MtkitError:
-    shown = shlex.quote(value)
-    return MtkitError(
-        f"evaluation.comet.{key}: the recipe names {shown}, {reason}",
-        f"if you trust it, give it on the command line: --set evaluation.comet.{key}={shown}",
-    )
-
-
-def _default(key: str) -> Any:
-    return Comet.model_fields[key].default
 
 
 def measure_comet(
@@ -107,8 +89,7 @@ def measure_comet(
             often, since its model isn't there and can't be fetched; a score that is NaN or
             infinite.
     """
-    command = _find_command(comet)
-    _check_model(comet)
+    command = check_comet(comet, sources)
     with TemporaryDirectory() as name:
         folder = Path(name)
         found = folder / "scores.json"

@@ -1,14 +1,14 @@
 """The front door of the room: systems and references become results."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from mtkit.errors import MtkitError
 from mtkit.evaluation.comet import check_comet, measure_comet
 from mtkit.evaluation.paper_bleu import paper_bleu
 from mtkit.evaluation.parseval import measure_trees, remark_on_trees
 from mtkit.evaluation.remarks.find import find_remarks
-from mtkit.evaluation.results import Difference, SystemResult, SystemScore
+from mtkit.evaluation.results import Difference, Interval, SystemResult, SystemScore
 from mtkit.evaluation.significance import bootstrap_intervals, find_differences
 from mtkit.evaluation.statistics import Statistics, measure_systems
 from mtkit.evaluation.tokenizers import resolve_tokenizer
@@ -72,7 +72,13 @@ def evaluate(
     Raises:
         MtkitError: No sentences, unequal counts, or a tokeniser that isn't installed.
     """
-    check_counts(systems, text)
+    if not text.references:
+        raise MtkitError("no references to score against")
+    counted = [*systems.items()]
+    counted += [(f"reference set {i}", lines) for i, lines in enumerate(text.references[1:], 2)]
+    counted += [("the source", text.sources)] if text.sources is not None else []
+    counted += [("evaluation.origins", text.origins)] if text.origins is not None else []
+    check_counts(text.name, text.references[0], counted)
     if settings.comet is not None:
         check_comet(settings.comet, text.sources)
     settings = resolve_tokenizer(settings, target_language)
@@ -84,21 +90,71 @@ def evaluate(
     if settings.comet is not None:
         measured = measure_comet(systems, text.references[0], text.sources or (), settings.comet)
         statistics = {name: [*each, measured[name]] for name, each in statistics.items()}
-    scores = {name: list(map(_as_score, each)) for name, each in statistics.items()}
-    if len(text.references[0]) > 1:
-        scores = _with_significance(scores, statistics, settings)
-    results = [
-        SystemResult(
-            name,
-            (*scores[name], *_rate_as_papers_do(hypotheses, text, settings, target_language)),
-            (
+    return rate(
+        text.name,
+        statistics,
+        settings,
+        further={
+            name: _rate_as_papers_do(hypotheses, text, settings, target_language)
+            for name, hypotheses in systems.items()
+        },
+        remarks={
+            name: (
                 *_remark_on_size(len(text.references[0])),
                 *_remark_on_text(hypotheses, text, settings, target_language),
+            )
+            for name, hypotheses in systems.items()
+        },
+    )
+
+
+def rate(
+    test_set: str,
+    statistics: Mapping[str, Sequence[Statistics]],
+    settings: Evaluation,
+    *,
+    further: Mapping[str, Sequence[SystemScore]] | None = None,
+    remarks: Mapping[str, tuple[str, ...]] | None = None,
+) -> Evaluated:
+    """Returns scores with their intervals, and differences to the first system's.
+
+    A test set of one sentence has neither.
+
+    Args:
+        test_set: Its name.
+        statistics: Each system's, by its name, a metric each.
+        settings: How they were scored; `significance` says how intervals and p-values are found.
+        further: Other scores of each system.
+        remarks: What seems to be wrong with each system's text.
+    """
+    baseline, *others = statistics
+    num_sentences = len(statistics[baseline][0].per_sentence)
+    intervals: dict[str, Sequence[Interval | None]] = {}
+    differences: dict[str, Sequence[Difference | None]] = {}
+    if num_sentences > 1:
+        test = settings.significance.test
+        drawn = settings.significance.model_dump(exclude={"test"})
+        intervals |= bootstrap_intervals(statistics, **drawn)
+        if others:
+            differences |= find_differences(statistics, baseline, test=test, **drawn)
+    nothing = [None] * len(statistics[baseline])
+    systems = tuple(
+        SystemResult(
+            name,
+            (
+                *map(
+                    Statistics.as_score,
+                    of_system,
+                    intervals.get(name, nothing),
+                    differences.get(name, nothing),
+                ),
+                *(further or {}).get(name, ()),
             ),
+            (remarks or {}).get(name, ()),
         )
-        for name, hypotheses in systems.items()
-    ]
-    return Evaluated(text.name, len(text.references[0]), tuple(results), statistics, settings)
+        for name, of_system in statistics.items()
+    )
+    return Evaluated(test_set, num_sentences, systems, statistics, settings)
 
 
 def _measure_trees(
@@ -139,72 +195,28 @@ def _remark_on_size(num_sentences: int) -> tuple[str, ...]:
     return ()
 
 
-def check_counts(systems: Mapping[str, Sequence[str]], text: ReferenceText) -> None:
-    """Checks that there is one translation, reference, source and origin for each sentence.
+def check_counts(
+    name: str, lines: Sequence[str], others: Iterable[tuple[str, Sequence[str]]]
+) -> None:
+    """Checks that files have lines, and each as many.
+
+    Args:
+        name: What the first lines are.
+        lines: The lines.
+        others: The other lines, and what they are.
 
     Raises:
-        MtkitError: There isn't.
+        MtkitError: They don't.
     """
-    if not text.references:
-        raise MtkitError("no references to score against")
-    count = len(text.references[0])
-    counted = [*systems.items()]
-    counted += [(f"reference set {i}", lines) for i, lines in enumerate(text.references[1:], 2)]
-    counted += [("the source", text.sources)] if text.sources is not None else []
-    counted += [("evaluation.origins", text.origins)] if text.origins is not None else []
-    for what, lines in counted:
-        if len(lines) != count:
+    for what, found in others:
+        if len(found) != len(lines):
             raise MtkitError(
-                f"{what} has {len(lines):,} lines, but {text.name} has {count:,}: "
+                f"{what} has {len(found):,} lines, but {name} has {len(lines):,}: "
                 "they must have the same number of lines",
                 "a translation has one line per source line, blank lines included",
             )
-    if not count:
-        raise MtkitError(f"{text.name}: no lines", "is the file complete?")
-
-
-def _as_score(statistics: Statistics) -> SystemScore:
-    return SystemScore(
-        statistics.name,
-        statistics.value,
-        statistics.signature,
-        higher_is_better=statistics.higher_is_better,
-    )
-
-
-def _with_significance(
-    scores: Mapping[str, Sequence[SystemScore]],
-    statistics: Mapping[str, Sequence[Statistics]],
-    settings: Evaluation,
-) -> dict[str, list[SystemScore]]:
-    """Returns scores with their intervals, and their differences to the first system's."""
-    baseline, *others = scores
-    significance = settings.significance
-    intervals = bootstrap_intervals(
-        statistics,
-        resamples=significance.resamples,
-        seed=significance.seed,
-        confidence=significance.confidence,
-    )
-    differences: dict[str, Sequence[Difference | None]] = {baseline: [None] * len(scores[baseline])}
-    if others:
-        differences |= find_differences(
-            statistics,
-            baseline,
-            test=significance.test,
-            resamples=significance.resamples,
-            seed=significance.seed,
-            confidence=significance.confidence,
-        )
-    return {
-        name: [
-            replace(score, interval=interval, difference=difference)
-            for score, interval, difference in zip(
-                of_system, intervals[name], differences[name], strict=True
-            )
-        ]
-        for name, of_system in scores.items()
-    }
+    if not lines:
+        raise MtkitError(f"{name}: no lines", "is the file complete?")
 
 
 def _rate_as_papers_do(

@@ -1,14 +1,10 @@
 """Scores of labels: accuracy and macro-averaged F1, with intervals and tests of differences."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mtkit.evaluation.evaluate import Evaluated
-from mtkit.evaluation.results import Difference, Interval, SystemResult, SystemScore
-from mtkit.evaluation.significance import bootstrap_intervals, find_differences
+from mtkit.evaluation.evaluate import Evaluated, rate
 from mtkit.evaluation.statistics import Statistics
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.version import __version__
@@ -45,21 +41,9 @@ def measure_labels(
     signature = f"labels:{len(labels)}|texts:{len(wanted)}|version:mtkit-{__version__}"
     of_accuracy = np.stack((is_right, np.ones_like(is_right)), axis=1)
     return [
-        _measure("accuracy", "accuracy", signature, of_accuracy),
-        _measure("macro-f1", "macro-F1", signature, counts.reshape(len(right), -1)),
+        Statistics.of("accuracy", "accuracy", signature, of_accuracy),
+        Statistics.of("macro-f1", "macro-F1", signature, counts.reshape(len(right), -1)),
     ]
-
-
-def _measure(metric: str, name: str, signature: str, per_text: NDArray[np.int64]) -> Statistics:
-    statistics = Statistics(
-        metric="accuracy" if metric == "accuracy" else "macro-f1",
-        name=name,
-        signature=signature,
-        higher_is_better=True,
-        value=0.0,
-        per_sentence=per_text,
-    )
-    return replace(statistics, value=float(statistics.score(per_text.sum(axis=0))))
 
 
 def evaluate_labels(
@@ -80,44 +64,5 @@ def evaluate_labels(
         labels: Every label.
         evaluation: Its `significance` says how intervals and p-values are found; one text has none.
     """
-    settings = evaluation.significance
     statistics = {name: measure_labels(found, wanted, labels) for name, found in systems.items()}
-    baseline = next(iter(systems))
-    intervals: Mapping[str, Sequence[Interval | None]] = dict.fromkeys(systems, (None, None))
-    differences: Mapping[str, Sequence[Difference | None]] = {}
-    if len(wanted) > 1:
-        drawn = {
-            "resamples": settings.resamples,
-            "seed": settings.seed,
-        }
-        intervals = bootstrap_intervals(statistics, **drawn, confidence=settings.confidence)
-        if len(systems) > 1:
-            differences = find_differences(
-                statistics,
-                baseline,
-                test=settings.test,
-                **drawn,
-                confidence=settings.confidence,
-            )
-    results = [
-        SystemResult(
-            name,
-            tuple(
-                SystemScore(
-                    each.name,
-                    each.value,
-                    each.signature,
-                    interval=interval,
-                    difference=difference,
-                )
-                for each, interval, difference in zip(
-                    found,
-                    intervals[name],
-                    differences.get(name, (None, None)),
-                    strict=True,
-                )
-            ),
-        )
-        for name, found in statistics.items()
-    ]
-    return Evaluated(test_set, len(wanted), tuple(results), statistics, evaluation)
+    return rate(test_set, statistics, evaluation)

@@ -8,7 +8,7 @@ sentence whose two trees then have other words, or none, isn't scored: EVALB's "
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,16 +134,8 @@ def measure_trees(hypotheses: Sequence[str], references: Sequence[str]) -> list[
         num_sentences = len(counts) if not suffix else int(counts[:, 5].sum())
         of_subset = signature.format(int(chosen[:, 4].sum()), num_sentences)
         for metric, name in _METRICS.items():
-            one = Statistics(
-                metric=metric,
-                name=f"{name}{suffix}",
-                signature=of_subset,
-                higher_is_better=True,
-                value=0.0,
-                per_sentence=chosen[:, :5],
-            )
-            value = float(one.score(chosen[:, :5].sum(axis=0)))
-            statistics.append(replace(one, value=value))
+            one = Statistics.of(metric, f"{name}{suffix}", of_subset, chosen[:, :5])
+            statistics.append(one)
     return statistics
 
 

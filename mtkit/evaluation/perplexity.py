@@ -7,17 +7,14 @@ different vocabularies compare. A line's end, which is predicted too, counts as 
 and as a character, as in KenLM.
 """
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.evaluation.evaluate import Evaluated
-from mtkit.evaluation.results import Interval, SystemResult, SystemScore
-from mtkit.evaluation.significance import bootstrap_intervals
-from mtkit.evaluation.statistics import Statistics
+from mtkit.evaluation.evaluate import Evaluated, rate
+from mtkit.evaluation.statistics import MetricWord, Statistics
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.version import __version__
 
@@ -72,18 +69,10 @@ def measure_hidden(text: HiddenText) -> list[Statistics]:
         f"hidden:{text.num_hidden.sum()}|share:{text.share:g}|blocks:{len(text.num_hidden)}|"
         f"context:{text.context_tokens}|version:mtkit-{__version__}"
     )
-    accuracy = Statistics(
-        metric="accuracy",
-        name="masked accuracy",
-        signature=signature,
-        higher_is_better=True,
-        value=math.nan,
-        per_sentence=np.stack((text.num_right, text.num_hidden), axis=1),
-    )
-    value = float(accuracy.score(accuracy.per_sentence.sum(axis=0)))
+    of_accuracy = np.stack((text.num_right, text.num_hidden), axis=1)
     name = "perplexity per hidden token"
     return [
-        replace(accuracy, value=value),
+        Statistics.of("accuracy", "masked accuracy", signature, of_accuracy),
         _measure(name, text.num_hidden, text.log_probabilities, signature),
     ]
 
@@ -122,15 +111,8 @@ def _measure(
     signature: str,
 ) -> Statistics:
     per_line = np.stack((-log_probabilities, counts), axis=1)
-    statistics = Statistics(
-        metric="bits" if name.startswith("bits") else "perplexity",
-        name=name,
-        signature=signature,
-        higher_is_better=False,
-        value=math.nan,
-        per_sentence=per_line,
-    )
-    return replace(statistics, value=float(statistics.score(per_line.sum(axis=0))))
+    metric: MetricWord = "bits" if name.startswith("bits") else "perplexity"
+    return Statistics.of(metric, name, signature, per_line, higher_is_better=False)
 
 
 def evaluate_text(
@@ -146,31 +128,9 @@ def evaluate_text(
         text: Its text, as the model predicts it.
         evaluation: Its `significance` says how intervals are found.
     """
-    settings = evaluation.significance
-    found = measure_hidden(text) if isinstance(text, HiddenText) else measure_text(text)
-    num_rows = len(found[0].per_sentence)
-    intervals: list[Interval | None] = [None] * len(found)
-    if num_rows > 1:
-        drawn = bootstrap_intervals(
-            {name: found},
-            resamples=settings.resamples,
-            seed=settings.seed,
-            confidence=settings.confidence,
-        )
-        intervals = [*drawn[name]]
-    scores = tuple(
-        SystemScore(
-            each.name,
-            each.value,
-            each.signature,
-            higher_is_better=each.higher_is_better,
-            interval=interval,
-        )
-        for each, interval in zip(found, intervals, strict=True)
-    )
-    remarks = () if isinstance(text, HiddenText) else _remark(text)
-    result = SystemResult(name, scores, remarks)
-    return Evaluated(test_set, num_rows, (result,), {name: found}, evaluation)
+    if isinstance(text, HiddenText):
+        return rate(test_set, {name: measure_hidden(text)}, evaluation)
+    return rate(test_set, {name: measure_text(text)}, evaluation, remarks={name: _remark(text)})
 
 
 def _remark(text: PredictedText) -> tuple[str, ...]:

@@ -8,13 +8,14 @@ tie between two of them comes out otherwise.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
+from mtkit.evaluation.results import Difference, Interval, SystemScore
 from mtkit.evaluation.scores import open_scorer, pair_sentences
 from mtkit.processors import count_processors
 from mtkit.recipe.evaluation import Evaluation, TextMetric
@@ -38,6 +39,9 @@ _MIN_SECONDS_PER_PROCESS = 2.0
 
 TreeMetric = Literal["tree-precision", "tree-recall", "tree-f1", "tree-exact"]
 """What EVALB says of trees."""
+MetricWord = (
+    TextMetric | TreeMetric | Literal["comet", "perplexity", "bits", "accuracy", "macro-f1"]
+)
 
 _BLEU_ORDER = 4
 _FLOOR = 0.1
@@ -66,13 +70,35 @@ class Statistics:
         smooth: BLEU's smoothing; without effect on the others.
     """
 
-    metric: TextMetric | TreeMetric | Literal["comet", "perplexity", "bits", "accuracy", "macro-f1"]
+    metric: MetricWord
     name: str
     signature: str
     higher_is_better: bool
     value: float
     per_sentence: Numbers
     smooth: str = "exp"
+
+    @classmethod
+    def of(
+        cls,
+        metric: MetricWord,
+        name: str,
+        signature: str,
+        per_sentence: Numbers,
+        *,
+        higher_is_better: bool = True,
+    ) -> "Statistics":
+        """Returns the statistics of a metric that sacreBLEU hasn't: its value is of their sum."""
+        unscored = cls(metric, name, signature, higher_is_better, math.nan, per_sentence)
+        return replace(unscored, value=float(unscored.score(per_sentence.sum(axis=0))))
+
+    def as_score(
+        self, interval: Interval | None = None, difference: Difference | None = None
+    ) -> SystemScore:
+        """Returns the value as a score, with what is known of its significance."""
+        return SystemScore(
+            self.name, self.value, self.signature, self.higher_is_better, interval, difference
+        )
 
     def score(self, sums: Numbers) -> Numbers:
         """Returns the metric of sums of statistics, in percentage points.
@@ -139,12 +165,7 @@ def measure_systems(
         raise MtkitError("no systems to score")
     paired = {}
     for name, hypotheses in systems.items():
-        try:
-            paired[name], stripped_references = pair_sentences(hypotheses, references)
-        except MtkitError as error:
-            if len(systems) == 1:
-                raise
-            raise MtkitError(f"{name}: {error.message}", error.hint) from error
+        paired[name], stripped_references = pair_sentences(hypotheses, references)
     for metric in settings.text_metrics:
         # A tokeniser that is missing should be missed before other work is done.
         open_scorer(metric, settings)

@@ -1,9 +1,8 @@
 """The one of sacreBLEU's tokenisers that suits a language, and advice where it can't be had."""
 
-from babel.core import get_global, parse_locale
-
 from mtkit.errors import MtkitError
 from mtkit.recipe.evaluation import Evaluation
+from mtkit.text.scripts import find_script
 
 _WITHOUT_SPACES = ("Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Lana", "Talu", "Tavt", "Java", "Bali")
 """Scripts that set no space between words, and that no tokeniser of sacreBLEU's cuts by itself."""
@@ -22,7 +21,7 @@ def choose_tokenizer(setting: str, target_language: str = "") -> str:
     """
     if setting != "auto":
         return setting
-    match _script_of(target_language):
+    match find_script(target_language):
         case "Hans" | "Hant" | "Hani" | "Hanb" | "Bopo":
             return "zh"
         case "Jpan" | "Hira" | "Kana" | "Hrkt":
@@ -70,17 +69,3 @@ def explain_missing(tokenizer: str, error: Exception) -> MtkitError:
         f"save {url} as {SACREBLEU_DIR}/models/{url.rpartition('/')[2]}, or score characters: "
         "--set evaluation.tokenize=char",
     )
-
-
-def _script_of(language: str) -> str:
-    """Returns the ISO 15924 code of the script that a language is written in; empty if unknown."""
-    try:
-        name, territory, script = parse_locale(language.replace("-", "_"))[:3]
-    except ValueError:
-        return ""
-    if script:
-        return str(script)
-    name = get_global("language_aliases").get(name, name)
-    known = get_global("likely_subtags")
-    likely = known.get(f"{name}_{territory}") or known.get(name)
-    return str(parse_locale(likely)[2]) if likely else ""

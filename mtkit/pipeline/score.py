@@ -1,14 +1,15 @@
 """The front door of `mtkit score`: a recipe's test sets translated and scored."""
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
-from mtkit.console import say, warn
+from mtkit.console import say
 from mtkit.data.preparation.labelled_text import check_known
 from mtkit.data.sources.corpora import put_tag, read_pairs, require_parallel, without_tag
 from mtkit.data.sources.labelled import read_labelled
@@ -21,8 +22,9 @@ from mtkit.evaluation.comet import check_comet
 from mtkit.evaluation.evaluate import ReferenceText
 from mtkit.evaluation.labels import evaluate_labels
 from mtkit.evaluation.perplexity import HiddenText, PredictedText, evaluate_text
-from mtkit.evaluation.report.tables import ScoreRow, as_cells, as_tables, from_table, list_rows
-from mtkit.files import read_json, write_atomically
+from mtkit.evaluation.report.tables import ScoreRow, as_cells, from_tables, list_rows
+from mtkit.files import as_json_text, read_json, write_atomically
+from mtkit.foreign_files import describe_fault
 from mtkit.inference.identity import identify
 from mtkit.inference.predict_text import predict_text
 from mtkit.inference.translate import Translator
@@ -34,8 +36,10 @@ from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
 from mtkit.pipeline.engine_choice import choose_engine, find_export_fault
 from mtkit.pipeline.score_files import ScoredText, read_origins, score_systems, split_pair
 from mtkit.pipeline.translate import load_run
-from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
+from mtkit.pipeline.translation_files import TranslationFiles
 from mtkit.recipe import Recipe
+from mtkit.recipe.evaluation import Evaluation
+from mtkit.recipe.inference import Inference
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import select
 from mtkit.recipe.test_sets import (
@@ -67,7 +71,10 @@ class RunModel:
     """
 
     def __init__(self, recipe: Recipe, workspace: Workspace, *, device: str) -> None:
-        recipe = _with_engine_named(recipe)
+        if recipe.inference.engine == "auto":
+            # Scores don't depend on what else is installed.
+            inference = recipe.inference.model_copy(update={"engine": "torch"})
+            recipe = recipe.model_copy(update={"inference": inference})
         self.folder = choose_engine(recipe, workspace).folder
         if self.folder == workspace.export:
             _check_export(workspace)
@@ -130,16 +137,20 @@ def score(
     if recipe.evaluation.comet is not None:
         check_comet(recipe.evaluation.comet, sources=())
     model = RunModel(recipe, workspace, device=device)
-    scored = (
-        _score_labels(recipe, model, device=device)
-        if recipe.objective == "classification"
-        else _score_text(recipe, model, device=device)
-        if recipe.data.is_text
-        else _score_translations(recipe, workspace, model)
-    )
+    # What a translation depends on beside its source, as JSON can express it.
+    settings = select(recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
+    origin: dict[str, object] = {**asdict(model.identity), **settings}
+    if recipe.objective == "classification":
+        scored = _score_labels(
+            recipe.name, recipe.evaluation, recipe.inference, model, device=device
+        )
+    elif recipe.data.is_text:
+        scored = _score_text(recipe, model, device=device)
+    else:
+        scored = _score_translations(recipe, workspace, model, origin)
     # The run's own model needs no name among its scores.
     rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]
-    _file_scores(workspace, model, rows, _describe(recipe, model), keeps_others=keeps_others)
+    _file_scores(workspace, model, rows, origin, keeps_others=keeps_others)
     return scored
 
 
@@ -170,20 +181,34 @@ def score_published(
     return score(recipe, workspace, device=device, keeps_others=True)
 
 
-def _score_translations(recipe: Recipe, workspace: Workspace, model: RunModel) -> list[ScoredText]:
-    """Returns the scores of each test set's translation."""
-    scored: list[ScoredText] = []
-    origins = _read_origins(recipe)
-    for translation in _translate_test_sets(recipe, workspace, model):
-        text = ReferenceText(
-            translation.name,
-            translation.references,
-            translation.sources,
-            origins,
+def _score_translations(
+    recipe: Recipe, workspace: Workspace, model: RunModel, origin: dict[str, object]
+) -> list[ScoredText]:
+    """Returns the scores of each test set's translation, made where it isn't up to date."""
+    settings, data = recipe.evaluation, recipe.data
+    if settings.origins is not None and len(settings.test_sets) != 1:
+        raise MtkitError(
+            "evaluation.origins names the origins of one test set's sentences, but there are "
+            f"{len(settings.test_sets)} test sets",
+            "remove it, and score that test set's translation with --hypothesis",
         )
-        language = recipe.data.target_language
+    origins = read_origins(settings)
+    # Each is read before the first is translated: a missing file is reported at once.
+    texts = [_read_test_set(test_set, data.languages) for test_set in settings.test_sets]
+    scored = []
+    for test_set, (sources, references) in zip(settings.test_sets, texts, strict=True):
+        files = TranslationFiles(workspace, test_set.name)
+        tagged = [put_tag(test_set.tag, source) for source in sources]
+        made_from = {**origin, "source": digest(tagged)}
+        translation = files.take(tagged, references, made_from)
+        if translation is not None:
+            say(f"{test_set.name}: {len(sources):,} sentences, already translated")
+        else:
+            say(f"{test_set.name}: translating {len(sources):,} sentences")
+            translation = files.write(tagged, references, model.translate(tagged), made_from)
+        text = ReferenceText(test_set.name, translation.references, sources, origins)
         systems = {recipe.name: translation.hypotheses}
-        scored.append(score_systems(systems, text, recipe.evaluation, language))
+        scored.append(score_systems(systems, text, settings, data.target_language))
     return scored
 
 
@@ -239,19 +264,21 @@ def _open_predictor(
     )
 
 
-def _score_labels(recipe: Recipe, model: RunModel, *, device: str) -> list[ScoredText]:
+def _score_labels(
+    name: str, settings: Evaluation, inference: Inference, model: RunModel, *, device: str
+) -> list[ScoredText]:
     """Returns a classifier's accuracy and macro-F1 on each test set."""
     # Imported here: CTranslate2 translates without torch.
     from mtkit.inference.classify import LineClassifier  # noqa: PLC0415
 
     corpora = [
         corpus
-        for corpus in recipe.evaluation.test_sets
+        for corpus in settings.test_sets
         if isinstance(corpus, LabelledTestSet | PlantedTestSet)
     ]
     # Each is read before the first is labelled: a missing file is reported at once.
     rows_by_name = {corpus.name: list(read_labelled(corpus)) for corpus in corpora}
-    classifier = LineClassifier(model.folder, device=device, settings=recipe.inference)
+    classifier = LineClassifier(model.folder, device=device, settings=inference)
     model.check()
     scored = []
     for corpus in corpora:
@@ -265,9 +292,7 @@ def _score_labels(recipe: Recipe, model: RunModel, *, device: str) -> list[Score
         seconds = [row.second for row in rows] if classifier.has_pairs else None
         found = [one.label for one in classifier.classify([row.text for row in rows], seconds)]
         wanted = [row.label for row in rows]
-        evaluated = evaluate_labels(
-            {recipe.name: found}, corpus.name, wanted, classifier.labels, recipe.evaluation
-        )
+        evaluated = evaluate_labels({name: found}, corpus.name, wanted, classifier.labels, settings)
         scored.append(ScoredText(evaluated, {}, ReferenceText(corpus.name, [wanted])))
     return scored
 
@@ -290,97 +315,59 @@ def _file_scores(
         model.check()
         if keeps_others:
             rows = [*_read_others(workspace, origin, {row.test_set for row in rows}), *rows]
-        facts = {**origin, "scores": as_tables(rows)}
-        text = json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        write_atomically(workspace.scores_file, text)
+        facts = {**origin, "scores": [asdict(row) for row in rows]}
+        write_atomically(workspace.scores_file, as_json_text(facts))
         workspace.record("score", facts)
         write_scores(model.folder, as_cells(rows), origin=model.identity.describe())
 
 
-def _with_engine_named(recipe: Recipe) -> Recipe:
-    """Returns a recipe with `torch` for `auto`: scores don't depend on what else is installed."""
-    if recipe.inference.engine != "auto":
-        return recipe
-    inference = recipe.inference.model_copy(update={"engine": "torch"})
-    return recipe.model_copy(update={"inference": inference})
-
-
 def _check_export(workspace: Workspace) -> None:
-    """Checks that the export was made from the run's model, if that is recorded.
+    """Checks that the export was made from the run's model.
 
     Raises:
-        MtkitError: It was made from another.
+        MtkitError: It was made from another, or by an mtkit that didn't record from which.
     """
     fault = find_export_fault(workspace)
     if fault is not None:
         raise fault
     if not read_origin(workspace.export / ENGINE_FOLDER)[0]:
-        warn(
-            f"{workspace.export} was exported by an earlier version of mtkit, which didn't record "
-            "the model; if the model has changed since, export it again with `mtkit export`"
-        )
-
-
-def _translate_test_sets(
-    recipe: Recipe, workspace: Workspace, model: RunModel
-) -> Iterator[TranslatedTestSet]:
-    """Yields each test set with its translation, which is made where it isn't up to date."""
-    # Each is read before the first is translated: a missing file is reported at once.
-    text_by_name = {
-        test_set.name: _read_test_set(recipe, test_set) for test_set in recipe.evaluation.test_sets
-    }
-    tags = {test_set.name: test_set.tag for test_set in recipe.evaluation.test_sets}
-    for name, (sources, references) in text_by_name.items():
-        files = TranslationFiles(workspace, name)
-        tagged = [put_tag(tags[name], source) for source in sources]
-        made_from = {**_describe(recipe, model), "source": digest(tagged)}
-        translation = files.take(tagged, references, made_from)
-        if translation is not None:
-            say(f"{name}: {len(sources):,} sentences, already translated")
-        else:
-            say(f"{name}: translating {len(sources):,} sentences")
-            hypotheses = model.translate(tagged)
-            translation = files.write(tagged, references, hypotheses, made_from)
-        yield replace(translation, sources=sources)
-
-
-def _describe(recipe: Recipe, model: RunModel) -> dict[str, object]:
-    """Returns what a translation depends on beside its source, as JSON can express it."""
-    settings = select(recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
-    return {**asdict(model.identity), **settings}
-
-
-def _read_origins(recipe: Recipe) -> list[str] | None:
-    if recipe.evaluation.origins is not None and len(recipe.evaluation.test_sets) != 1:
         raise MtkitError(
-            "evaluation.origins names the origins of one test set's sentences, but there are "
-            f"{len(recipe.evaluation.test_sets)} test sets",
-            "remove it, and score that test set's translation with --hypothesis",
+            f"{workspace.export}: made by an unreleased mtkit, which didn't record the model",
+            f"export it again: mtkit export --workspace {shlex.quote(str(workspace.root))}",
         )
-    return read_origins(recipe.evaluation)
 
 
 def _read_others(
     workspace: Workspace, origin: dict[str, object], names: set[str]
 ) -> list[ScoreRow]:
-    """Returns the scores on other test sets than these that are of the same origin."""
+    """Returns the scores on other test sets than these that are of the same origin.
+
+    Raises:
+        MtkitError: The file is damaged, or an unreleased mtkit made it.
+    """
     if not workspace.scores_file.is_file():
         return []
     saved = read_json(workspace.scores_file)
     if any(saved.get(key) != value for key, value in origin.items()):
         return []
-    # A value is missing where an older version took COMET's NaN for one.
-    return [
-        from_table(row)
-        for row in saved["scores"]
-        if row["test_set"] not in names and row["value"] is not None
-    ]
+    try:
+        rows = from_tables(saved.get("scores"))
+    except ValidationError as error:
+        raise MtkitError(
+            f"{workspace.scores_file}: made by an unreleased mtkit, or damaged: "
+            f"scores: {describe_fault(error)}",
+            "score the recipe's test sets again: mtkit score --workspace "
+            f"{shlex.quote(str(workspace.root))}",
+        ) from error
+    return [row for row in rows if row.test_set not in names]
 
 
-def _read_test_set(recipe: Recipe, test_set: TestSet) -> tuple[list[str], list[list[str]]]:
+def _read_test_set(
+    test_set: TestSet, languages: tuple[str, str]
+) -> tuple[list[str], list[list[str]]]:
     """Returns a test set's sources, without its tag, and its sets of references."""
     if isinstance(test_set, PublishedTestSet):
-        return read_published(test_set.sacrebleu, languages=recipe.data.languages)
+        return read_published(test_set.sacrebleu, languages=languages)
     if isinstance(test_set, TreeTestSet):
         trees = list(read_treebank(test_set))
         return [" ".join(map(escape, tree.words)) for tree in trees], [list(map(write_tree, trees))]
@@ -388,7 +375,7 @@ def _read_test_set(recipe: Recipe, test_set: TestSet) -> tuple[list[str], list[l
         read_pairs(
             without_tag(require_parallel(test_set)),
             phrasebook_split="test",
-            languages=recipe.data.languages,
+            languages=languages,
         )
     )
     return [source for source, _ in pairs], [[reference for _, reference in pairs]]

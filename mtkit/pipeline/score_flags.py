@@ -1,6 +1,5 @@
 """Files of translations flagged without references: no score, but which lines to look at."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,9 +7,9 @@ from typing import Any
 
 from mtkit.console import say
 from mtkit.data.sources.lines import read_lines
-from mtkit.errors import MtkitError
+from mtkit.evaluation.evaluate import check_counts
 from mtkit.evaluation.flags import Flag, FlagFinder, Found, count_flags
-from mtkit.files import write_atomically
+from mtkit.files import as_json_text, write_atomically
 from mtkit.paths import as_text
 from mtkit.pipeline.score_files import read_systems
 from mtkit.recipe import PROJECT_RECIPE, load_recipe
@@ -113,15 +112,7 @@ def flag_files(hypotheses: Sequence[Path], source: Path, flagging: Flagging) -> 
     """
     sources = list(read_lines(source))
     systems = read_systems(hypotheses)
-    for name, lines in systems.items():
-        if len(lines) != len(sources):
-            raise MtkitError(
-                f"{name} has {len(lines):,} lines, but {as_text(source)} has {len(sources):,}: "
-                "they must have the same number of lines",
-                "a translation has one line per source line, blank lines included",
-            )
-    if not sources:
-        raise MtkitError(f"{as_text(source)}: no lines", "is the file complete?")
+    check_counts(as_text(source), sources, systems.items())
     finder = FlagFinder(flagging.settings)
     languages = flagging.source_language, flagging.target_language
     flagged = []
@@ -144,68 +135,41 @@ def as_tab_separated(systems: Sequence[FlaggedSystem]) -> str:
     )
 
 
-def as_json_text(
-    systems: Sequence[FlaggedSystem], flagging: Flagging, *, is_ascii: bool = False
-) -> str:
-    """Returns the counts as JSON.
+def as_content(
+    systems: Sequence[FlaggedSystem], flagging: Flagging, *, has_lines: bool = False
+) -> dict[str, Any]:
+    """Returns counts as JSON can express them.
 
     Args:
         systems: What was flagged.
         flagging: How.
-        is_ascii: Whether all other characters are written as JSON's own escapes.
+        has_lines: Whether each flagged line is in it, with its flags.
     """
-    content = _list_facts(flagging) | {"systems": [_count(system) for system in systems]}
-    return json.dumps(content, indent=2, ensure_ascii=is_ascii, allow_nan=False) + "\n"
-
-
-def check_report_name(path: Path) -> None:
-    """Checks that a report on flags can be written to a file of this name.
-
-    Raises:
-        MtkitError: Another kind of report than flags have, or no such folder.
-    """
-    if path.suffix != ".json" or path.is_dir():
-        raise MtkitError(
-            f"--report {path}: without references, a report is a list of flagged lines",
-            "use a file with the ending .json, or give --reference",
-        )
-    if not path.absolute().parent.is_dir():
-        raise MtkitError(f"--report {path}: no folder {path.absolute().parent}", "create it first")
-
-
-def write_report(path: Path, systems: Sequence[FlaggedSystem], flagging: Flagging) -> None:
-    """Writes counts, and each flagged line with its flags, as JSON.
-
-    Args:
-        path: The file.
-        systems: What was flagged.
-        flagging: How.
-    """
-    content = _list_facts(flagging) | {
-        "systems": [_count(system) | {"lines": _list_lines(system)} for system in systems]
-    }
-    write_atomically(
-        path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    )
-    say(f"flagged lines: {path}")
-
-
-def _list_facts(flagging: Flagging) -> dict[str, Any]:
     return {
         "note": NOTE,
         "settings": flagging.settings.model_dump(mode="json"),
         "source_language": flagging.source_language or None,
         "target_language": flagging.target_language or None,
         "not_looked_for": dict(flagging.not_told),
+        "systems": [
+            {
+                "system": system.name,
+                "num_lines": len(system.flags),
+                "flags": {
+                    name: {"lines": count, "share": count / len(system.flags)}
+                    for name, count in system.counts.items()
+                },
+                **({"lines": _list_lines(system)} if has_lines else {}),
+            }
+            for system in systems
+        ],
     }
 
 
-def _count(system: FlaggedSystem) -> dict[str, Any]:
-    counts = {
-        name: {"lines": count, "share": count / len(system.flags)}
-        for name, count in system.counts.items()
-    }
-    return {"system": system.name, "num_lines": len(system.flags), "flags": counts}
+def write_report(path: Path, systems: Sequence[FlaggedSystem], flagging: Flagging) -> None:
+    """Writes counts, and each flagged line with its flags, as JSON."""
+    write_atomically(path, as_json_text(as_content(systems, flagging, has_lines=True)))
+    say(f"flagged lines: {path}")
 
 
 def _list_lines(system: FlaggedSystem) -> list[dict[str, Any]]:

@@ -1,6 +1,5 @@
 """Results of scoring as a file that one attaches to a report."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
@@ -14,7 +13,7 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.analysis.analyze import Analysis, analyze
 from mtkit.evaluation.analysis.comparison import SentenceScores
 from mtkit.evaluation.report.tables import as_markdown
-from mtkit.files import write_atomically
+from mtkit.files import as_json_text, write_atomically
 from mtkit.paths import as_text
 from mtkit.pipeline.score_files import ScoredText
 from mtkit.version import __version__
@@ -22,12 +21,21 @@ from mtkit.version import __version__
 _KINDS = (".html", ".md", ".json")
 
 
-def check_report_name(path: Path) -> None:
+def check_report_name(path: Path, *, has_references: bool = True) -> None:
     """Checks that a report can be written to a file of this name.
+
+    Args:
+        path: The file.
+        has_references: Whether there are scores; without, a report is on flags.
 
     Raises:
         MtkitError: Unknown ending, or its folder doesn't exist.
     """
+    if not has_references and (path.suffix != ".json" or path.is_dir()):
+        raise MtkitError(
+            f"--report {path}: without references, a report is a list of flagged lines",
+            "use a file with the ending .json, or give --reference",
+        )
     if path.suffix not in _KINDS:
         raise MtkitError(
             f"--report {path}: unknown kind of report",
@@ -58,34 +66,25 @@ def _render(scored: ScoredText, suffix: str) -> str:
     evaluated = scored.evaluated
     if suffix == ".md":
         return as_markdown(evaluated.systems)
-    analysis = _analyze(scored)
+    analysis, facts = _analyze(scored), _list_facts(scored)
     if suffix == ".json":
-        found = {
-            "test_set": evaluated.test_set,
-            "num_sentences": evaluated.num_sentences,
-            "systems": [asdict(system) for system in evaluated.systems],
-            "analysis": asdict(analysis),
-            "facts": _list_facts(scored),
-        }
-        return json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return as_json_text(
+            {
+                "test_set": evaluated.test_set,
+                "num_sentences": evaluated.num_sentences,
+                "systems": [asdict(system) for system in evaluated.systems],
+                "analysis": asdict(analysis),
+                "facts": facts,
+            }
+        )
     # Imported here: it loads matplotlib, which takes half a second that only a page should pay.
     from mtkit.evaluation.report.page import render_page  # noqa: PLC0415
 
-    return render_page(
-        evaluated.systems,
-        analysis,
-        title=f"Translations of {_short(evaluated.test_set)}",
-        test_set=_short(evaluated.test_set),
-        num_sentences=evaluated.num_sentences,
-        facts=_list_facts(scored),
-        target_language=scored.target_language or None,
-    )
-
-
-def _short(test_set: str) -> str:
-    """Returns a test set's name, of a file without its folder."""
-    path = Path(test_set)
-    return path.name if path.exists() else test_set
+    # Of a file, its name without its folder.
+    path = Path(evaluated.test_set)
+    name = path.name if path.exists() else evaluated.test_set
+    language = scored.target_language or None
+    return render_page(evaluated, analysis, name=name, facts=facts, target_language=language)
 
 
 def _analyze(scored: ScoredText) -> Analysis:
@@ -98,15 +97,14 @@ def _analyze(scored: ScoredText) -> Analysis:
             for each in statistics[system]
         }
 
+    path = settings.training_text
     return analyze(
         scored.systems,
         scored.text.references[0],
         score,
         sentence_scores=_compare_by(scored),
         sources=scored.text.sources,
-        training_text=None
-        if settings.training_text is None
-        else read_lines(settings.training_text),
+        training_text=None if path is None else read_lines(path),
         origins=scored.text.origins,
     )
 

@@ -1,7 +1,7 @@
 """Short names for the systems whose files are scored."""
 
 from collections.abc import Sequence
-from itertools import chain, count
+from itertools import chain, count, takewhile
 from pathlib import Path
 
 from mtkit.paths import as_text
@@ -33,11 +33,14 @@ def _cut(names: Sequence[str], separator: str) -> list[str]:
     if len(set(names)) < 2:
         return list(names)
     parts = [name.split(separator) for name in names]
-    shortest = min(map(len, parts))
-    first = last = 0
-    while first < shortest - 1 and len({each[first] for each in parts}) == 1:
-        first += 1
-    while last < shortest - 1 - first and len({each[-1 - last] for each in parts}) == 1:
-        last += 1
+    # One part of each is left in any case.
+    spare = min(map(len, parts)) - 1
+    first = min(spare, _count_shared(parts))
+    last = min(spare - first, _count_shared([each[::-1] for each in parts]))
     cut = [separator.join(each[first : len(each) - last]) for each in parts]
     return cut if all(cut) else list(names)
+
+
+def _count_shared(parts: Sequence[Sequence[str]]) -> int:
+    """Returns how many first parts are the same in all."""
+    return len(list(takewhile(lambda each: len(set(each)) == 1, zip(*parts, strict=False))))

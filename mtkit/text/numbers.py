@@ -131,7 +131,7 @@ def _find_mentions(line: str, min_value: int) -> Iterator[_Mention]:
             if _HAS_UNIT.search(written):
                 others = list(_read_units(written))
             else:
-                groups = tuple(map(_to_ascii, _NO_DIGIT.split(written)))
+                groups = tuple(map(write_ascii_digits, _NO_DIGIT.split(written)))
                 separators = _NO_DIGIT.findall(written)
                 others = list(_join(groups, separators))
                 for power in find_scales(line, part.end()):
@@ -185,7 +185,7 @@ def _scale(groups: Reading, separators: Sequence[str], power: int) -> Iterator[s
 
 def _read_units(written: str) -> Iterator[str]:
     """Yields the value of digits with units, by each way to read a point."""
-    plain = _GUESS.sub("", _to_ascii(written))
+    plain = _GUESS.sub("", write_ascii_digits(written))
     for write in (_write_decimals, _drop_separators):
         value = read_numerals(_COUNTED.sub(write, plain).replace(" ", ""))
         if value is not None:
@@ -244,12 +244,12 @@ def _are_one_number(groups: Reading) -> bool:
 
 def _read_usual(written: str) -> Reading:
     return tuple(
-        _value(_to_ascii(number if number.isdecimal() else _NO_DIGIT.sub("", number)))
+        _value(write_ascii_digits(number if number.isdecimal() else _NO_DIGIT.sub("", number)))
         for number in _USUAL.findall(written)
     )
 
 
-def _to_ascii(written: str) -> str:
+def write_ascii_digits(written: str) -> str:
     """Returns text with the digits of other scripts as 0 to 9."""
     if written.isascii():
         return written

@@ -10,6 +10,7 @@ from mtkit.model.config import ModelConfig
 from mtkit.model.folder import save_model_folder
 from mtkit.model.weights import read_weights
 from mtkit.recipe import Recipe
+from mtkit.text.widths import measure_width
 from mtkit.training.alignment_choice import find_alignment_head
 from mtkit.training.averaging.record import ModelRecord, TrainingRecord
 from mtkit.training.checkpoint import (
@@ -79,9 +80,10 @@ def _with_length_ratio(recipe: Recipe, data: PreparedData) -> Recipe:
     if inference.flags is None or inference.flags.length_ratio is not None or recipe.data.is_text:
         return recipe
     # Imported here: scoring takes a while to load, and most recipes have no flags.
-    from mtkit.evaluation.flags.lengths import measure_length_ratio  # noqa: PLC0415
+    from mtkit.checks.lengths import measure_length_ratio  # noqa: PLC0415
 
-    ratio = round(measure_length_ratio(zip(*data.dev_text, strict=True)), 4)
+    pairs = zip(*data.dev_text, strict=True)
+    ratio = round(measure_length_ratio(pairs, lambda line: measure_width(line.strip())), 4)
     flags = inference.flags.model_copy(update={"length_ratio": ratio})
     changed = inference.model_copy(update={"flags": flags})
     return recipe.model_copy(update={"inference": changed})

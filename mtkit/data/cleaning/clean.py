@@ -8,15 +8,14 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.checks import lengths
+from mtkit.checks.characters import build_table, is_script, read_text
 from mtkit.data.cleaning import filters
 from mtkit.data.cleaning.alignment import Suspect, find_suspects
-from mtkit.data.cleaning.characters import build_table, is_script, read_text
 from mtkit.data.cleaning.filters import Flags, RepairedRows, find_misread
 from mtkit.data.cleaning.language import Languages, expand_script, scripts_of
-from mtkit.data.cleaning.mentions import find_other_addresses, find_other_numbers
 from mtkit.data.cleaning.overlap import HeldOut, find_overlap
 from mtkit.data.cleaning.repairs import REPAIRS, repair, repair_lines, strip
-from mtkit.data.cleaning.repetition import find_repetitive
 from mtkit.errors import MtkitError
 from mtkit.recipe.cleaning import Cleaning
 
@@ -187,6 +186,8 @@ class _Stopwatch:
 
 _Find = Callable[[RepairedRows, Flags], Flags]
 """Takes a block and the rows that are still in it; returns which rows to drop."""
+_OF_PAIRS = ("length_ratio", "identical", "numbers", "urls")
+"""Filters that compare two sides."""
 
 
 def _arrange(
@@ -197,39 +198,25 @@ def _arrange(
     held_out: HeldOut,
 ) -> Iterator[tuple[str, _Find]]:
     """Yields the filters that are on, by name, in order of application: quick ones first."""
-    is_pairs = len(scripts) > 1
-    yield "blank", lambda block, _: filters.find_blank(block)
-    if settings.encoding.enabled:
-        yield "encoding", lambda block, _: filters.find_broken(block)
-    if settings.length.enabled:
-        yield "length", lambda block, _: filters.find_wrong_length(block, settings.length)
-    if settings.length_ratio.enabled and is_pairs:
-        ratio = settings.length_ratio
-        yield "length_ratio", lambda block, _: filters.find_uneven(block, ratio, length_ratio)
-    if settings.identical.enabled and is_pairs:
-        yield "identical", filters.find_identical
-    if settings.letters.enabled:
-        yield "letters", lambda block, _: filters.find_few_letters(block, settings.letters)
-    if settings.script.enabled:
-        yield (
-            "script",
-            lambda block, _: filters.find_foreign_script(
-                block, settings.script, list(map(bool, scripts))
-            ),
-        )
-    if settings.numbers.enabled and is_pairs:
-        yield "numbers", lambda block, chosen: find_other_numbers(block, settings.numbers, chosen)
-    if settings.urls.enabled and is_pairs:
-        yield "urls", lambda block, chosen: find_other_addresses(block, settings.urls, chosen)
-    if settings.repetition.enabled:
-        yield "repetition", lambda block, _: find_repetitive(block, settings.repetition)
-    if settings.overlap.enabled:
-        yield (
-            "overlap",
-            lambda block, chosen: find_overlap(block, settings.overlap, held_out, chosen),
-        )
+    ratio, known = settings.length_ratio, list(map(bool, scripts))
+    finders: dict[str, _Find] = {
+        "encoding": lambda block, _: filters.find_broken(block),
+        "length": lambda block, _: filters.find_wrong_length(block, settings.length),
+        "length_ratio": lambda block, _: filters.find_uneven(block, ratio, length_ratio),
+        "identical": filters.find_identical,
+        "letters": lambda block, _: filters.find_few_letters(block, settings.letters),
+        "script": lambda block, _: filters.find_foreign_script(block, settings.script, known),
+        "numbers": lambda block, left: filters.find_other_numbers(block, settings.numbers, left),
+        "urls": lambda block, left: filters.find_other_addresses(block, settings.urls, left),
+        "repetition": lambda block, _: filters.find_repeated(block, settings.repetition),
+        "overlap": lambda block, left: find_overlap(block, settings.overlap, held_out, left),
+    }
     if languages is not None:
-        yield "language", languages.find_foreign
+        finders["language"] = languages.find_foreign
+    yield "blank", lambda block, _: filters.find_blank(block)
+    for name, find in finders.items():
+        if getattr(settings, name).enabled and (len(scripts) > 1 or name not in _OF_PAIRS):
+            yield name, find
 
 
 def measure_length_ratio(pairs: Iterable[tuple[str, ...]]) -> float:
@@ -238,8 +225,4 @@ def measure_length_ratio(pairs: Iterable[tuple[str, ...]]) -> float:
     Args:
         pairs: Some hundreds or more, such as the development set; 1 if a side of all is empty.
     """
-    source_length = target_length = 0
-    for source, target in pairs:
-        source_length += len(repair(source))
-        target_length += len(repair(target))
-    return target_length / source_length if source_length and target_length else 1.0
+    return lengths.measure_length_ratio(pairs, lambda line: len(repair(line)))

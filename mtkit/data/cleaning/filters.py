@@ -1,15 +1,21 @@
-"""Filters that judge a row by its characters: each returns which rows of a block it drops."""
+"""Filters: each returns which rows of a block it drops, by its own thresholds."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from ftfy.badness import is_bad
 from numpy.typing import NDArray
 
-from mtkit.data.cleaning.characters import Kind, Text
+from mtkit.checks.addresses import list_lacking_addresses
+from mtkit.checks.characters import Kind, Text
+from mtkit.checks.copied import is_same_text
+from mtkit.checks.lengths import compare_lengths
+from mtkit.checks.repetition import find_repetitive
 from mtkit.data.cleaning.repairs import read_c1_controls
-from mtkit.recipe.cleaning import Length, LengthRatio, Letters, Script
+from mtkit.recipe.cleaning import Length, LengthRatio, Letters, Numbers, Repetition, Script, Urls
+from mtkit.text.addresses import find_addresses
+from mtkit.text.numbers import find_numbers, have_matching_numbers, match_numbers
 
 Flags = NDArray[np.bool_]
 """One truth for each row of a block: a pair, or a line of text in one language."""
@@ -18,6 +24,7 @@ Flags = NDArray[np.bool_]
 _UNSPACED_WEIGHT = 3
 """Latin letters that a letter of a script without spaces takes the place of: a translation into
 Chinese or Japanese is a third to a half as long."""
+_SIGNS_OF_ADDRESSES = ("://", "@", "www.", "WWW.")
 
 
 @dataclass(frozen=True)
@@ -46,15 +53,12 @@ class RepairedRows:
         """The target of pairs."""
         return self.sides[1]
 
-    def rows(self, chosen: Flags) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """Yields index and lines of the chosen rows."""
+    def judge(self, chosen: Flags, is_bad: Callable[..., bool]) -> Flags:
+        """Returns which of the chosen rows are bad, judged one by one by their lines."""
+        found = np.zeros(len(self), np.bool_)
         for index in np.flatnonzero(chosen).tolist():
-            yield index, tuple(side.lines[index] for side in self.sides)
-
-    def pairs(self, chosen: Flags) -> Iterator[tuple[int, str, str]]:
-        """Yields index, source and target of the chosen pairs."""
-        for index in np.flatnonzero(chosen).tolist():
-            yield index, self.source.lines[index], self.target.lines[index]
+            found[index] = is_bad(*(side.lines[index] for side in self.sides))
+        return found
 
 
 def find_blank(block: RepairedRows) -> Flags:
@@ -110,20 +114,14 @@ def find_uneven(block: RepairedRows, settings: LengthRatio, length_ratio: float)
         settings: Thresholds.
         length_ratio: Target characters per source character.
     """
-    source = length_ratio * block.source.lengths + settings.smoothing
-    target = block.target.lengths + settings.smoothing
-    ratio = target / source
+    source, target = (side.lengths.astype(np.float64) for side in block.sides)
+    ratio = compare_lengths(source, target, length_ratio, settings.smoothing)
     return np.maximum(ratio, 1 / ratio) > settings.max_ratio
 
 
 def find_identical(block: RepairedRows, chosen: Flags) -> Flags:
     """Returns which of the chosen pairs have the same text on both sides."""
-    found = np.zeros(len(block), np.bool_)
-    for index, source, target in block.pairs(chosen):
-        # Most pairs part at the first letter, which takes a tenth of the time of folding all.
-        if source[0].casefold()[0] == target[0].casefold()[0]:
-            found[index] = source.casefold().split() == target.casefold().split()
-    return found
+    return block.judge(chosen, is_same_text)
 
 
 def find_few_letters(block: RepairedRows, settings: Letters) -> Flags:
@@ -150,6 +148,42 @@ def find_foreign_script(block: RepairedRows, settings: Script, are_known: Sequen
         if is_known:
             found |= _weigh(text, kind) < settings.min_share * _weigh(text, Kind.SCRIPTED)
     return found
+
+
+def find_other_numbers(block: RepairedRows, settings: Numbers, chosen: Flags) -> Flags:
+    """Returns which of the chosen pairs hold different numbers."""
+
+    def have_others(source: str, target: str) -> bool:
+        ours, theirs = (find_numbers(line, settings.min_value) for line in (source, target))
+        if max(ours.total(), theirs.total()) < settings.min_numbers:
+            return False
+        # Few pairs need all readings, which take a hundred times as long.
+        return not match_numbers(ours, theirs, settings.min_match) and not have_matching_numbers(
+            source, target, share=settings.min_match, min_value=settings.min_value
+        )
+
+    digits = [text.count(Kind.DECIMAL) for text in (block.source, block.target)]
+    # So many numbers take at least so many digits.
+    is_candidate = np.maximum(*digits) >= settings.min_numbers * len(str(settings.min_value))
+    return block.judge(chosen & is_candidate, have_others)
+
+
+def find_other_addresses(block: RepairedRows, settings: Urls, chosen: Flags) -> Flags:
+    """Returns which of the chosen pairs hold different web or e-mail addresses."""
+
+    def have_others(source: str, target: str) -> bool:
+        if not any(sign in line for line in (source, target) for sign in _SIGNS_OF_ADDRESSES):
+            return False
+        num_addresses = sum(len(find_addresses(line.casefold())) for line in (source, target))
+        lacking = [*list_lacking_addresses(source, target), *list_lacking_addresses(target, source)]
+        return num_addresses - len(lacking) < settings.min_match * num_addresses
+
+    return block.judge(chosen, have_others)
+
+
+def find_repeated(block: RepairedRows, settings: Repetition) -> Flags:
+    """Returns which rows have a side that repeats a stretch more often than allowed."""
+    return either_side(block, lambda text: find_repetitive(text, settings.max_repeats))
 
 
 def _weigh(text: Text, kind: np.uint16) -> NDArray[np.int64]:

@@ -12,21 +12,18 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.data.cleaning.characters import Text, every_character, read_text
+from mtkit.checks.characters import Kind, Text, build_table, every_character, read_text
 from mtkit.text.normalization import RULES, Normalization, UnicodeNormalizer
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 """Odd, so that its powers modulo 2^64 are all different for any line's length."""
-_NUM_CODE_POINTS = 0x110000
 _LAST_LETTER = "\U0003ffff"
 """Beyond planes 0 to 3 there are no letters; the marks there choose between a letter's shapes."""
 _SEPARATOR = "\ue000"
 """A private-use character, which no rule touches."""
 
-_IS_KEPT = np.uint16(1)
-"""A letter, mark or number."""
-_IS_MARK = np.uint16(2)
-_IS_CHANGED = np.uint16(4)
+_IS_KEPT = Kind.LETTER | Kind.MARK | Kind.NUMBER
+_IS_CHANGED = np.uint16(1 << 15)
 """Normalisation may make something else of a line with it."""
 
 
@@ -95,7 +92,7 @@ def _strip(line: str) -> str:
 
 def _find_bare_marks(flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
     """Returns which code points are marks behind what is no letter, mark or number."""
-    is_bare: NDArray[np.bool_] = (flags & _IS_MARK) != 0
+    is_bare: NDArray[np.bool_] = (flags & Kind.MARK) != 0
     is_bare[1:] &= (flags[:-1] & _IS_KEPT) == 0
     return is_bare
 
@@ -130,7 +127,7 @@ def _case_folding() -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
     characters = every_character()
     values = np.arange(len(characters) + 1, dtype=np.uint64)
     # The last entry stands for all code points beyond.
-    widths = (_base_flags()[: len(characters) + 1] & _IS_KEPT).astype(np.uint8)
+    widths = (_base_flags()[: len(characters) + 1] != 0).astype(np.uint8)
     values[widths == 0] = 0
     for code in np.flatnonzero(widths).tolist():
         character = characters[code]
@@ -142,11 +139,9 @@ def _case_folding() -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
 
 @cache
 def _base_flags() -> NDArray[np.uint16]:
-    """Returns which code points are kept, and which of them are marks."""
-    flags = np.zeros(_NUM_CODE_POINTS, np.uint16)
-    majors = [unicodedata.category(character)[0] for character in every_character()]
-    flags[: len(majors)] = np.isin(majors, ("L", "M", "N")) * _IS_KEPT
-    flags[np.flatnonzero(np.array(majors) == "M")] |= _IS_MARK
+    """Returns the kinds of the code points that are kept, 0 of others."""
+    flags = build_table((), ()) & _IS_KEPT
+    flags[len(every_character()) :] = 0
     return flags
 
 

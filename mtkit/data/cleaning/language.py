@@ -1,15 +1,12 @@
-"""Languages by Babel and py3langid: their scripts, and which one a line is in."""
+"""Languages of the sides: their scripts, and the filter for lines in another language."""
 
-from typing import Any
-
-import numpy as np
-from babel.core import get_global, parse_locale
-
-from mtkit.data.cleaning.characters import is_script
+from mtkit.checks.characters import is_script
+from mtkit.checks.language import OtherLanguage, require_identifier
 from mtkit.data.cleaning.filters import Flags, RepairedRows
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.cleaning import LanguageIdentification
-from mtkit.text.language_identification import WIDELY_WRITTEN, load_identifier, name_label
+from mtkit.text.language_identification import WIDELY_WRITTEN, name_label
+from mtkit.text.scripts import find_script
 
 _SCRIPTS_OF = {
     "Hans": ("Hani",),
@@ -28,23 +25,8 @@ _SCRIPTS_OF = {
 
 
 def scripts_of(language: str) -> tuple[str, ...]:
-    """Returns the ISO 15924 codes of the scripts that a language is written in; none if unknown.
-
-    Args:
-        language: Code such as `de`, `zh-TW`, or `sr-Latn`, whose script counts.
-    """
-    try:
-        name, territory, script = parse_locale(language.replace("-", "_"))[:3]
-    except ValueError:
-        return ()
-    if script is None:
-        known = get_global("likely_subtags")
-        name = get_global("language_aliases").get(name, name)
-        likely = known.get(f"{name}_{territory}") or known.get(name)
-        if likely is None:
-            return ()
-        script = parse_locale(likely)[2]
-    scripts = expand_script(str(script))
+    """Returns the ISO 15924 codes of the scripts that a language is written in; none if unknown."""
+    scripts = expand_script(find_script(language))
     return scripts if all(map(is_script, scripts)) else ()
 
 
@@ -67,52 +49,31 @@ class Languages:
             MtkitError: The package isn't installed, or the model doesn't know a language.
         """
         self._settings = settings
-        self._identifier = _load_model()
-        known = self._identifier.labels
-        keys = ("data.source_language", "data.target_language")
-        self._sides = [
-            _label(language, known, key)
-            for language, key in zip(
-                languages, keys if len(languages) > 1 else ("data.language",), strict=True
-            )
-        ]
-        others = [
-            _label(language, known, "data.cleaning.language.candidates")
-            for language in settings.candidates or WIDELY_WRITTEN
-        ]
-        self._identifier.set_languages(sorted({*self._sides, *others}))
+        off = "--set data.cleaning.language.enabled=false"
+        known = require_identifier("data.cleaning.language", off).labels
+
+        def label(language: str, key: str) -> str:
+            name = name_label(language)
+            if name not in known:
+                raise MtkitError(
+                    f'{key} = "{language}": the language identification model doesn\'t know this '
+                    f"language{suggest(name, known)}",
+                    f"known: {', '.join(sorted(known))}; or {off}",
+                )
+            return name
+
+        sides = ("data.source_language", "data.target_language")
+        own = list(map(label, languages, sides if len(languages) > 1 else ("data.language",)))
+        others = settings.candidates or WIDELY_WRITTEN
+        candidates = [label(other, "data.cleaning.language.candidates") for other in others]
+        self._sides = [OtherLanguage(name, (*own, *candidates)) for name in own]
 
     def find_foreign(self, block: RepairedRows, chosen: Flags) -> Flags:
         """Returns which of the chosen rows have a side in another language."""
-        found = np.zeros(len(block), np.bool_)
-        for index, lines in block.rows(chosen):
-            found[index] = any(map(self._is_foreign, lines, self._sides))
-        return found
+        return block.judge(chosen, lambda *lines: any(map(self._is_foreign, lines, self._sides)))
 
-    def _is_foreign(self, line: str, language: str) -> bool:
+    def _is_foreign(self, line: str, side: OtherLanguage) -> bool:
         if len(line) < self._settings.min_characters:
             return False
-        identified, confidence = self._identifier.classify(line)
-        return bool(identified != language and confidence >= self._settings.min_confidence)
-
-
-def _load_model() -> Any:
-    try:
-        return load_identifier()
-    except ImportError as error:
-        raise MtkitError(
-            "data.cleaning.language needs the package py3langid, which isn't installed",
-            'pip install "mtkit[language-id]", or --set data.cleaning.language.enabled=false',
-        ) from error
-
-
-def _label(language: str, known: list[str], key: str) -> str:
-    """Returns the model's label of a language."""
-    name = name_label(language)
-    if name not in known:
-        raise MtkitError(
-            f'{key} = "{language}": the language identification model doesn\'t know this language'
-            + suggest(name, known),
-            f"known: {', '.join(sorted(known))}; or --set data.cleaning.language.enabled=false",
-        )
-    return name
+        other, confidence = side.find(line)
+        return bool(other) and confidence >= self._settings.min_confidence

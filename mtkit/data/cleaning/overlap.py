@@ -70,14 +70,14 @@ def _number_folded(lines: Iterable[str]) -> dict[str, frozenset[int]]:
 
 def find_overlap(block: RepairedRows, settings: Overlap, held_out: HeldOut, chosen: Flags) -> Flags:
     """Returns which of the chosen rows have a side that stands in the held-out sets."""
-    found = np.zeros(len(block), np.bool_)
     if not len(block) or not any(held_out.sides):
-        return found
+        return np.zeros(len(block), np.bool_)
     foldings = [make_folding(normalization) for normalization in held_out.normalizations]
     is_candidate = np.zeros(len(block), np.bool_)
     for folding, side, hashes in zip(foldings, block.sides, held_out.hashes, strict=True):
         is_candidate |= _is_in(folding.hash(side), hashes)
-    for index, lines in block.rows(chosen & is_candidate):
+
+    def is_held_out(*lines: str) -> bool:
         folded = [folding.fold([line])[0] for folding, line in zip(foldings, lines, strict=True)]
         rows = [
             side.get(line, frozenset()) for side, line in zip(held_out.sides, folded, strict=True)
@@ -88,8 +88,9 @@ def find_overlap(block: RepairedRows, settings: Overlap, held_out: HeldOut, chos
         )
         # A short line alone, such as "Yes.", says nothing: both sides together do.
         is_same_pair = len(rows) > 1 and bool(frozenset.intersection(*rows))
-        found[index] = is_long or is_same_pair
-    return found
+        return is_long or is_same_pair
+
+    return block.judge(chosen & is_candidate, is_held_out)
 
 
 def count_letters(folded: str) -> int:

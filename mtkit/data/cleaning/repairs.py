@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mtkit.data.cleaning.characters import UNDEFINED_IN_WINDOWS_1252, Text
+from mtkit.checks.characters import UNDEFINED_IN_WINDOWS_1252, Text
 
 _C1_CONTROLS = {
     code: bytes([code]).decode("cp1252")

@@ -135,10 +135,8 @@ def score_buckets(
         grouping.is_ordered,
         tuple(
             BucketScores(
-                bucket.name,
-                len(bucket.indices),
-                {system: dict(score(system, bucket.indices)) for system in systems},
+                name, len(indices), {system: dict(score(system, indices)) for system in systems}
             )
-            for bucket in grouping.buckets
+            for name, indices in grouping.buckets.items()
         ),
     )

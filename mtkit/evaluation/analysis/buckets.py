@@ -1,12 +1,13 @@
 """Sentences of a test set in groups: by length, rare words, origin and risk flags."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from mtkit.checks.words import is_unspaced, split_words
 from mtkit.evaluation.analysis.flags import FLAGS, Flag
-from mtkit.evaluation.analysis.words import is_unspaced, split_words
 
 _WORD_EDGES = (10, 20, 30, 40, 60)
 """Max words of a bucket: a news sentence has about 20, and quality often drops beyond 40 to 60."""
@@ -21,32 +22,20 @@ _MAX_ORIGINS = 12
 
 
 @dataclass(frozen=True)
-class Bucket:
-    """Sentences that have something in common.
-
-    Attributes:
-        name: The property that they share, such as `11–20`.
-        indices: Their indices in the test set, in rising order.
-    """
-
-    name: str
-    indices: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Grouping:
     """A test set in buckets; those without a sentence are left out.
 
     Attributes:
         name: The property that sentences are grouped by, as a heading.
         explanation: The meaning of the buckets' names, as a sentence.
-        buckets: In the order to show them.
+        buckets: Indices of the sentences of each, rising, by the property that they share, such as
+            `11–20`; in the order to show them.
         is_ordered: Whether buckets rise from one to the next, so that a line may join them.
     """
 
     name: str
     explanation: str
-    buckets: tuple[Bucket, ...]
+    buckets: dict[str, tuple[int, ...]]
     is_ordered: bool
 
 
@@ -61,11 +50,11 @@ def group_by_length(references: Sequence[str]) -> Grouping:
     ]
     lengths = [len(split_words(reference)) for reference in references]
     # An empty reference is among the shortest.
-    bucket_indices = [sum(length > edge for edge in edges) for length in lengths]
+    found = [(names[bisect_left(edges, length)],) for length in lengths]
     return Grouping(
         "Reference length",
         f"{unit.capitalize()} of the reference, punctuation not counted.",
-        _gather(bucket_indices, names),
+        _gather(found, names),
         is_ordered=True,
     )
 
@@ -98,13 +87,12 @@ def group_by_rare_words(
         *(f"≤ {high} %" for high in _RARE_PERCENTAGES[1:]),
         f"> {_RARE_PERCENTAGES[-1]} %",
     ]
-    bucket_indices = []
+    found = []
     for sentence in words:
-        percentage = (
-            100 * sum(counts[word] < min_count for word in sentence) / max(1, len(sentence))
-        )
-        bucket_indices.append(sum(percentage > edge for edge in _RARE_PERCENTAGES))
-    return Grouping("Rare words", explanation, _gather(bucket_indices, names), is_ordered=True)
+        num_rare = sum(counts[word] < min_count for word in sentence)
+        percentage = 100 * num_rare / max(1, len(sentence))
+        found.append((names[bisect_left(_RARE_PERCENTAGES, percentage)],))
+    return Grouping("Rare words", explanation, _gather(found, names), is_ordered=True)
 
 
 def _count_words(lines: Iterable[str], wanted: frozenset[str]) -> Counter[str]:
@@ -127,10 +115,9 @@ def group_by_origin(origins: Sequence[str]) -> Grouping:
         largest = {name for name, _ in sizes.most_common(_MAX_ORIGINS - 1)}
         num_others = len(names) - len(largest)
         names = [*(name for name in names if name in largest), f"{num_others:,} others"]
-    bucket_of = {name: bucket for bucket, name in enumerate(names)}
-    bucket_indices = [bucket_of.get(origin, len(names) - 1) for origin in origins]
+    found = [(origin if origin in names else names[-1],) for origin in origins]
     explanation = "Where the sentence comes from."
-    return Grouping("Origin", explanation, _gather(bucket_indices, names), is_ordered=False)
+    return Grouping("Origin", explanation, _gather(found, names), is_ordered=False)
 
 
 def group_by_flags(flags: Sequence[Sequence[frozenset[Flag]]]) -> Grouping:
@@ -142,24 +129,18 @@ def group_by_flags(flags: Sequence[Sequence[frozenset[Flag]]]) -> Grouping:
         flags: Of each system, one set per sentence.
     """
     found = [frozenset[Flag]().union(*of_systems) for of_systems in zip(*flags, strict=True)]
-    named = [
-        (str(flag), tuple(index for index, names in enumerate(found) if flag in names))
-        for flag in FLAGS
-    ]
-    named.append(("no flag", tuple(index for index, names in enumerate(found) if not names)))
     return Grouping(
         "Risk flags",
         "Sentences flagged for any system; one with several flags counts in each.",
-        tuple(Bucket(name, indices) for name, indices in named if indices),
+        _gather([flags or ("no flag",) for flags in found], (*FLAGS, "no flag")),
         is_ordered=False,
     )
 
 
-def _gather(bucket_indices: Sequence[int], names: Sequence[str]) -> tuple[Bucket, ...]:
-    """Returns the buckets that have a sentence; each sentence has its bucket's index."""
-    indices: list[list[int]] = [[] for _ in names]
-    for index, bucket in enumerate(bucket_indices):
-        indices[bucket].append(index)
-    return tuple(
-        Bucket(name, tuple(found)) for name, found in zip(names, indices, strict=True) if found
-    )
+def _gather(names_of: Sequence[Iterable[str]], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Returns the buckets that have a sentence, given the names of each sentence's buckets."""
+    indices: dict[str, list[int]] = {name: [] for name in names}
+    for index, own in enumerate(names_of):
+        for name in own:
+            indices[name].append(index)
+    return {name: tuple(found) for name, found in indices.items() if found}

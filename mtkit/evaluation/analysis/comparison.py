@@ -26,14 +26,6 @@ class SentenceScores:
 
 
 @dataclass(frozen=True)
-class RankedSentence:
-    """A sentence's index in the test set, and one system's gain over another there."""
-
-    index: int
-    gain: float
-
-
-@dataclass(frozen=True)
 class Example:
     """A sentence that two systems translate differently well.
 
@@ -120,14 +112,13 @@ def compare_sentences(
         num_examples: How many sentences won, and how many lost, are shown.
     """
     ours, theirs = sentence_scores.values[system], sentence_scores.values[baseline]
-    higher_is_better = sentence_scores.higher_is_better
-    gains = _subtract(ours, theirs, higher_is_better=higher_is_better)
+    sign = 1 if sentence_scores.higher_is_better else -1
+    gains = [sign * (float(one) - float(other)) for one, other in zip(ours, theirs, strict=True)]
 
-    def show(ranked: RankedSentence) -> Example:
-        index = ranked.index
+    def show(index: int) -> Example:
         return Example(
             index=index,
-            gain=ranked.gain,
+            gain=gains[index],
             source=None if sources is None else sources[index],
             reference=references[index],
             output=outputs[system][index],
@@ -136,51 +127,31 @@ def compare_sentences(
             baseline_score=float(theirs[index]),
         )
 
-    won, lost = rank_differences(ours, theirs, num_examples, higher_is_better=higher_is_better)
-    num_won, num_lost = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
+    won, lost = rank_gains(gains)
     return SystemComparison(
         system=system,
         baseline=baseline,
         metric=sentence_scores.metric,
-        higher_is_better=higher_is_better,
-        num_won=num_won,
-        num_lost=num_lost,
-        num_tied=len(gains) - num_won - num_lost,
+        higher_is_better=sentence_scores.higher_is_better,
+        num_won=len(won),
+        num_lost=len(lost),
+        num_tied=len(gains) - len(won) - len(lost),
         gains=count_gains(gains),
-        won=tuple(map(show, won)),
-        lost=tuple(map(show, lost)),
+        won=tuple(map(show, won[:num_examples])),
+        lost=tuple(map(show, lost[:num_examples])),
     )
 
 
-def rank_differences(
-    sentence_scores_a: Sequence[float],
-    sentence_scores_b: Sequence[float],
-    k: int,
-    *,
-    higher_is_better: bool = True,
-) -> tuple[tuple[RankedSentence, ...], tuple[RankedSentence, ...]]:
-    """Returns the sentences that `a` wins most on and those that it loses most on.
+def rank_gains(gains: Sequence[float]) -> tuple[list[int], list[int]]:
+    """Returns the sentences that are won, the largest gain first, and those that are lost.
 
-    Sentences on which both are alike are in neither; of equal gains, the earlier sentence is first.
-
-    Args:
-        sentence_scores_a: One per sentence.
-        sentence_scores_b: Another system's, of the same sentences.
-        k: How many of each to return, at most.
-        higher_is_better: False for TER.
+    Sentences on which both systems are alike are in neither; of equal gains, the earlier sentence
+    is first.
     """
-    gains = _subtract(sentence_scores_a, sentence_scores_b, higher_is_better=higher_is_better)
-    ranked = [RankedSentence(index, gain) for index, gain in enumerate(gains)]
-    won = sorted((one for one in ranked if one.gain > 0), key=lambda one: -one.gain)
-    lost = sorted((one for one in ranked if one.gain < 0), key=lambda one: one.gain)
-    return tuple(won[:k]), tuple(lost[:k])
-
-
-def _subtract(
-    ours: Sequence[float], theirs: Sequence[float], *, higher_is_better: bool
-) -> list[float]:
-    sign = 1 if higher_is_better else -1
-    return [sign * (float(mine) - float(other)) for mine, other in zip(ours, theirs, strict=True)]
+    ranked = sorted(range(len(gains)), key=lambda index: -abs(gains[index]))
+    return [index for index in ranked if gains[index] > 0], [
+        index for index in ranked if gains[index] < 0
+    ]
 
 
 def count_gains(gains: Sequence[float]) -> Histogram:

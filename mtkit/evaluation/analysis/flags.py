@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
-from mtkit.evaluation.analysis.mentions import find_addresses, find_numbers
-from mtkit.evaluation.analysis.words import split_words
-from mtkit.evaluation.repetition import count_repeats
-from mtkit.text.numbers import have_matching_numbers
+from mtkit.checks.addresses import list_lacking_addresses
+from mtkit.checks.copied import share_of_words
+from mtkit.checks.numbers import list_other_numbers
+from mtkit.checks.repetition import count_repeats
+from mtkit.checks.words import split_words
 
 Flag = Literal["empty", "repeated", "untranslated", "numbers", "urls", "too short", "too long"]
 
@@ -63,9 +64,10 @@ def find_flags(hypothesis: str, reference: str, source: str | None = None) -> fr
         found.add("repeated")
     if source is not None and _is_untranslated(hypothesis, reference, source):
         found.add("untranslated")
-    if _has_other_numbers(hypothesis, reference, source):
+    others = (reference,) if source is None else (source, reference)
+    if list_other_numbers(hypothesis, *others, is_often_spelled_out=_is_small):
         found.add("numbers")
-    if _has_other_addresses(hypothesis, reference, source):
+    if _has_other_addresses(hypothesis, reference, others[0]):
         found.add("urls")
     length, expected = (len("".join(text.split())) for text in (hypothesis, reference))
     if expected and abs(length - expected) >= _MIN_GAP:
@@ -91,36 +93,15 @@ def _is_untranslated(hypothesis: str, reference: str, source: str) -> bool:
         return True
     if len(ours) < _FEW_WORDS:
         return False
-    copied = _share(ours, given)
-    return copied >= _MIN_COPIED and copied - _share(expected, given) >= _MIN_EXCESS
+    copied = share_of_words(ours, given)
+    return copied >= _MIN_COPIED and copied - share_of_words(expected, given) >= _MIN_EXCESS
 
 
-def _share(words: Sequence[str], others: Sequence[str]) -> float:
-    """Returns the share of words that are among others, each of which stands for one."""
-    return (Counter(words) & Counter(others)).total() / len(words) if words else 0.0
+def _is_small(number: str) -> bool:
+    return float(number) <= _MAX_SPELLED_OUT
 
 
-def _has_other_numbers(hypothesis: str, reference: str, source: str | None) -> bool:
-    ours, expected = find_numbers(hypothesis), find_numbers(reference)
-    given = expected if source is None else find_numbers(source)
-    # The reference may spell a number out, or give the time by another clock.
-    missing = (given & expected) - ours
-    invented = ours - given - expected
-    is_large = any(float(number) > _MAX_SPELLED_OUT for number in missing | invented)
-    # A small number that is gone may be spelled out; one in another's stead isn't.
-    if not (is_large or (missing and invented)):
-        return False
-    # 120,000 may be written 12万, and "101 102" be one number or two.
-    return not have_matching_numbers(hypothesis, reference, share=1.0)
-
-
-def _has_other_addresses(hypothesis: str, reference: str, source: str | None) -> bool:
-    given = reference if source is None else source
-    ours, expected, all_given = (text.casefold() for text in (hypothesis, reference, given))
-    # Within the text rather than among its addresses: "www." may be left out.
-    missing = any(address in expected and address not in ours for address in find_addresses(given))
-    invented = any(
-        address not in expected and address not in all_given
-        for address in find_addresses(hypothesis)
-    )
-    return missing or invented
+def _has_other_addresses(hypothesis: str, reference: str, given: str) -> bool:
+    expected = reference.casefold()
+    missing = any(address in expected for address in list_lacking_addresses(given, hypothesis))
+    return missing or bool(list_lacking_addresses(hypothesis, reference, given))

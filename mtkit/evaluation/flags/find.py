@@ -1,22 +1,31 @@
 """All checks of a line's translation, and how many lines have which flag."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
+from mtkit.checks.addresses import list_lacking_addresses
+from mtkit.checks.copied import share_of_words
 from mtkit.checks.flag import Flag
-from mtkit.evaluation.flags.copied import measure_copied
-from mtkit.evaluation.flags.language import LanguageCheck, open_identifier
-from mtkit.evaluation.flags.lengths import measure_ratio
-from mtkit.evaluation.flags.mentions import list_other_addresses, list_other_numbers
-from mtkit.evaluation.repetition import count_repeats
+from mtkit.checks.language import require_identifier
+from mtkit.checks.lengths import compare_lengths
+from mtkit.checks.numbers import list_other_numbers
+from mtkit.checks.repetition import count_repeats
+from mtkit.checks.words import split_text
+from mtkit.evaluation.flags.language import expect_language, lower_shouting
 from mtkit.recipe.flags import FLAG_NAMES, FlagName, Flags
+from mtkit.text.widths import measure_letters, measure_width
 
 _MAX_CHARACTERS = 20_000
 """Of a line that is looked at: time grows with it, and a line isn't a book."""
+_OF_ANY_LENGTH = ("too short", "too long", "unlikely", "poorly covered")
+_MIN_WORDS = 4
+"""Fewer than these are too few to judge a copy by: languages share short words and loans."""
+_MAX_SPELLED_OUT = 20
+"""Numbers up to here are often spelled out, and so are those of one digit and zeros."""
 _MAX_TOLD = 5
 """Numbers or addresses that a text names."""
-_find_language = lru_cache(maxsize=64)(LanguageCheck)
+_Finding = tuple[float, float, str]
+"""What was measured, the limit that it is beyond, and both in words."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +62,9 @@ class FlagFinder:
 
     def __init__(self, settings: Flags) -> None:
         self._settings = settings
-        checks: dict[FlagName, Callable[[Found], Iterator[Flag]]] = {
-            "copied": self._find_copied,
-            "wrong language": self._find_language,
-            "looping": self._find_looping,
-            "too short": self._find_too_short,
-            "too long": self._find_too_long,
-            "numbers differ": self._find_numbers,
-            "addresses differ": self._find_addresses,
-            "unlikely": self._find_unlikely,
-            "poorly covered": self._find_uncovered,
-        }
-        self._checks = [check for name, check in checks.items() if name in settings.names]
         if "wrong language" in settings.names:
-            open_identifier()
+            remedy = "leave the flag out of inference.flags.names"
+            require_identifier("the flag `wrong language`", remedy)
 
     def find(self, found: Found) -> tuple[Flag, ...]:
         """Returns the flags of a translation, in the order of `FLAG_NAMES`; a blank line has none.
@@ -76,90 +74,106 @@ class FlagFinder:
         """
         if not found.source.strip():
             return ()
-        if max(len(found.source), len(found.hypothesis)) > _MAX_CHARACTERS:
-            # A length is all that is cheap to tell.
-            checks = [check for check in self._checks if check in self._of_any_length]
-        else:
-            checks = self._checks
-        return tuple(flag for check in checks for flag in check(found))
-
-    @property
-    def _of_any_length(self) -> tuple[Callable[[Found], Iterator[Flag]], ...]:
-        return (
-            self._find_too_short,
-            self._find_too_long,
-            self._find_unlikely,
-            self._find_uncovered,
+        is_long = max(len(found.source), len(found.hypothesis)) > _MAX_CHARACTERS
+        return tuple(
+            Flag(name, *finding)
+            for name in FLAG_NAMES
+            if name in self._settings.names and (name in _OF_ANY_LENGTH or not is_long)
+            if (finding := self._check(name, found)) is not None
         )
 
-    def _find_copied(self, found: Found) -> Iterator[Flag]:
-        share, limit = measure_copied(found.source, found.hypothesis), self._settings.max_copied
-        if share > limit:
-            yield Flag("copied", share, limit, f"{share:.0%} of its words stand in the source")
+    def _check(self, name: FlagName, found: Found) -> _Finding | None:
+        source, hypothesis, limits = found.source, found.hypothesis, self._settings
+        finding: _Finding | None
+        match name:
+            case "copied":
+                text = "{:.0%} of its words stand in the source"
+                finding = _judge(_measure_copied(source, hypothesis), text, high=limits.max_copied)
+            case "wrong language":
+                finding = self._check_language(found)
+            case "looping":
+                repeats, limit = count_repeats(hypothesis, limits.max_repeats), limits.max_repeats
+                is_loop = repeats > 1 and repeats > count_repeats(source, limit)
+                text = f"the same text {repeats} times in a row"
+                finding = (repeats, limit, text) if is_loop else None
+            case "too short":
+                text, low = "{:.0%} of the length that its source lets expect", limits.max_ratio
+                finding = _judge(self._compare_lengths(found), text, low=1.0 / low)
+            case "too long":
+                text = "{:.1f} times the length that its source lets expect"
+                finding = _judge(self._compare_lengths(found), text, high=limits.max_ratio)
+            case "numbers differ":
+                others = list_other_numbers(
+                    hypothesis, source, is_often_spelled_out=_is_often_spelled_out, reads_times=True
+                )
+                finding = _judge(len(others), _list(others), high=limits.max_other_numbers)
+            case "addresses differ":
+                others = list_lacking_addresses(source, hypothesis)
+                others += list_lacking_addresses(hypothesis, source)
+                others = sorted(set(others), key=lambda each: (len(each), each))
+                finding = _judge(len(others), _list(others), high=limits.max_other_addresses)
+            case "unlikely":
+                text = "a mean log-probability of {:.2f} per token: the model is unsure"
+                finding = _judge(found.mean_log_probability, text, low=limits.min_log_probability)
+            case "poorly covered":
+                text = "{:.0%} of the source's words are linked to one of its words"
+                finding = _judge(found.coverage, text, low=limits.min_coverage)
+        return finding
 
-    def _find_language(self, found: Found) -> Iterator[Flag]:
-        if not found.target_language:
-            return
-        check = _find_language(found.source_language, found.target_language)
-        limit = self._settings.min_confidence
-        other, probability = check.find_other(found.hypothesis, self._settings.min_letters)
-        if other and probability >= limit:
-            text = f"it looks like {other} ({probability:.0%}) rather than {check.label}"
-            yield Flag("wrong language", probability, limit, text)
+    def _check_language(self, found: Found) -> _Finding | None:
+        limits, text = self._settings, found.hypothesis
+        if not found.target_language or measure_letters(text) < limits.min_letters:
+            return None
+        expected = expect_language(found.source_language, found.target_language)
+        if expected is None:
+            return None
+        other, probability = expected.find(lower_shouting(text))
+        if not other or probability < limits.min_confidence:
+            return None
+        text = f"it looks like {other} ({probability:.0%}) rather than {expected.expected}"
+        return probability, limits.min_confidence, text
 
-    def _find_looping(self, found: Found) -> Iterator[Flag]:
-        limit = self._settings.max_repeats
-        repeats = count_repeats(found.hypothesis, limit)
-        if repeats > 1 and repeats > count_repeats(found.source, limit):
-            yield Flag("looping", repeats, limit, f"the same text {repeats} times in a row")
-
-    def _find_too_short(self, found: Found) -> Iterator[Flag]:
-        ratio, limit = self._measure_ratio(found), 1.0 / self._settings.max_ratio
-        if ratio < limit:
-            text = f"{ratio:.0%} of the length that its source lets expect"
-            yield Flag("too short", ratio, limit, text)
-
-    def _find_too_long(self, found: Found) -> Iterator[Flag]:
-        ratio, limit = self._measure_ratio(found), self._settings.max_ratio
-        if ratio > limit:
-            text = f"{ratio:.1f} times the length that its source lets expect"
-            yield Flag("too long", ratio, limit, text)
-
-    def _measure_ratio(self, found: Found) -> float:
-        settings = self._settings
-        return measure_ratio(
-            found.source, found.hypothesis, settings.length_ratio or 1.0, settings.smoothing
+    def _compare_lengths(self, found: Found) -> float:
+        limits = self._settings
+        source, hypothesis = (
+            float(measure_width(text.strip())) for text in (found.source, found.hypothesis)
         )
+        return compare_lengths(source, hypothesis, limits.length_ratio or 1.0, limits.smoothing)
 
-    def _find_numbers(self, found: Found) -> Iterator[Flag]:
-        others, limit = (
-            list_other_numbers(found.source, found.hypothesis),
-            self._settings.max_other_numbers,
-        )
-        if len(others) > limit:
-            text = f"on one side only: {_list_some(others)}"
-            yield Flag("numbers differ", len(others), limit, text)
 
-    def _find_addresses(self, found: Found) -> Iterator[Flag]:
-        others, limit = (
-            list_other_addresses(found.source, found.hypothesis),
-            self._settings.max_other_addresses,
-        )
-        if len(others) > limit:
-            text = f"on one side only: {_list_some(others)}"
-            yield Flag("addresses differ", len(others), limit, text)
+def _measure_copied(source: str, hypothesis: str) -> float:
+    """Returns the share of a translation's words that stand in the source; 0 for a few words.
 
-    def _find_unlikely(self, found: Found) -> Iterator[Flag]:
-        mean, limit = found.mean_log_probability, self._settings.min_log_probability
-        if mean is not None and mean < limit:
-            text = f"a mean log-probability of {mean:.2f} per token: the model is unsure"
-            yield Flag("unlikely", mean, limit, text)
+    Numbers and capitalised words aren't counted: names are rightly copied, and so is the first word
+    of a sentence. Where a script has no spaces, each character is a word.
+    """
+    ours, given = (
+        [piece for piece in split_text(text) if piece.isalpha() and piece == piece.lower()]
+        for text in (hypothesis, source)
+    )
+    return share_of_words(ours, given) if len(ours) >= _MIN_WORDS else 0.0
 
-    def _find_uncovered(self, found: Found) -> Iterator[Flag]:
-        coverage, limit = found.coverage, self._settings.min_coverage
-        if coverage is not None and coverage < limit:
-            text = f"{coverage:.0%} of the source's words are linked to one of its words"
-            yield Flag("poorly covered", coverage, limit, text)
+
+def _is_often_spelled_out(number: str) -> bool:
+    return len(number.rstrip("0")) <= 1 or float(number) <= _MAX_SPELLED_OUT
+
+
+def _judge(
+    value: float | None, text: str, *, low: float | None = None, high: float | None = None
+) -> _Finding | None:
+    """Returns a value that is beyond its limit, which is either `low` or `high`."""
+    if value is not None and low is not None and value < low:
+        return value, low, text.format(value)
+    if value is not None and high is not None and value > high:
+        return value, high, text.format(value)
+    return None
+
+
+def _list(others: Sequence[str]) -> str:
+    """Returns the template of a text that names numbers or addresses."""
+    listed = ", ".join(each[:80] for each in others[:_MAX_TOLD])
+    text = f"on one side only: {listed}{' ...' if len(others) > _MAX_TOLD else ''}"
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def count_flags(
@@ -173,8 +187,3 @@ def count_flags(
     """
     named = [{flag.name for flag in of_line} for of_line in flags]
     return {name: sum(name in of_line for of_line in named) for name in names}
-
-
-def _list_some(found: Sequence[str]) -> str:
-    told = ", ".join(each[:80] for each in found[:_MAX_TOLD])
-    return told + (" ..." if len(found) > _MAX_TOLD else "")

@@ -35,8 +35,8 @@ def find_remarks(
     """
     if not hypotheses or not references:
         return []
-    hypothesis, reference = Side(hypotheses), Side(references[0])
-    source = None if sources is None else Side(sources)
+    hypothesis, reference = Side("hypotheses", hypotheses), Side("references", references[0])
+    source = None if sources is None else Side("sources", sources)
     tokenizer = choose_tokenizer(tokenize, target_language)
     remarks = [
         *find_copies(hypothesis, reference, source),

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from mtkit.evaluation.remarks.remark import Remark, of_all
+from mtkit.evaluation.remarks.remark import Remark
 from mtkit.evaluation.remarks.side import Side
 
 _ESCAPE = re.compile(r"&(?:quot|apos|amp|lt|gt|#91|#93|#124);| @-@ ")
@@ -12,14 +12,14 @@ PIECE = re.compile(r"\w@@(?: |$)|▁", re.MULTILINE)
 
 def find_pieces(hypothesis: Side, reference: Side) -> Iterator[Remark]:
     """Yields a remark on each side that is cut into a tokenizer's pieces."""
-    for side, name in ((hypothesis, "hypotheses"), (reference, "references")):
+    for side in (hypothesis, reference):
         found = side.count(PIECE)
         if found >= max(1, 0.01 * len(side.lines)):
             yield Remark(
                 "pieces",
-                f"{of_all(found, len(side.lines))} {name} contain subword pieces ('@@' or "
-                "'▁') instead of words. Join them first: sed -r 's/(@@ )|(@@ ?$)//g' for BPE, "
-                "spm_decode for SentencePiece.",
+                f"{side.describe(found)} contain subword pieces ('@@' or '▁') instead of words. "
+                "Join them first: sed -r 's/(@@ )|(@@ ?$)//g' for BPE, spm_decode for "
+                "SentencePiece.",
             )
 
 
@@ -47,47 +47,43 @@ def find_tokenized(hypothesis: Side, reference: Side, tokenizer: str) -> Iterato
             "to words, but evaluation.tokenize is 'none'. Score with "
             "--set evaluation.tokenize=auto.",
         )
-    escaped, escaped_there = hypothesis.count(_ESCAPE), reference.count(_ESCAPE)
-    if True not in sides.values() and abs(escaped - escaped_there) >= 0.01 * len(hypothesis.lines):
-        one, count = max(
-            ("hypotheses", escaped), ("references", escaped_there), key=lambda pair: pair[1]
-        )
+    escaped = {side: side.count(_ESCAPE) for side in (hypothesis, reference)}
+    difference = abs(escaped[hypothesis] - escaped[reference])
+    if True not in sides.values() and difference >= 0.01 * len(hypothesis.lines):
+        side = max(escaped, key=escaped.__getitem__)
         yield Remark(
             "escaped",
-            f"{of_all(count, len(hypothesis.lines))} {one} contain a tokeniser's marks, such as "
+            f"{side.describe(escaped[side])} contain a tokeniser's marks, such as "
             "'&quot;' or '@-@', but the other side doesn't. Detokenise them fully.",
         )
 
 
 def find_bytes(hypothesis: Side, reference: Side) -> Iterator[Remark]:
     """Yields a remark on each side with a byte order mark or carriage returns."""
-    for side, name in ((hypothesis, "hypotheses"), (reference, "references")):
+    for side in (hypothesis, reference):
         if side.raw[0].startswith("\ufeff"):
             yield Remark(
                 "byte-order-mark",
-                f"The {name} begin with a byte order mark, which counts as part of the first word. "
-                "Remove it: sed -i '1s/^\\xEF\\xBB\\xBF//'.",
+                f"The {side.name} begin with a byte order mark, which counts as part of the first "
+                "word. Remove it: sed -i '1s/^\\xEF\\xBB\\xBF//'.",
             )
         returns = sum(line.endswith("\r") for line in side.raw)
         if returns > 0.5 * len(side.raw):
             yield Remark(
                 "carriage-return",
-                f"{of_all(returns, len(side.raw))} {name} end in a carriage return, as files from "
+                f"{side.describe(returns)} end in a carriage return, as files from "
                 "Windows do; this doesn't change scores. Remove them: sed -i 's/\\r$//'.",
             )
 
 
 def find_lowercased(hypothesis: Side, reference: Side) -> Iterator[Remark]:
     """Yields a remark where one side alone has next to no capitals."""
-    shares = {
-        name: sum(line != line.lower() for line in side.lines) / len(side.lines)
-        for name, side in (("hypotheses", hypothesis), ("references", reference))
-    }
-    lower, upper = sorted(shares, key=shares.__getitem__)
-    if len(hypothesis.lines) >= 10 and shares[lower] < 0.02 and shares[upper] > 0.5:
+    lower, upper = sorted((hypothesis, reference), key=lambda side: side.share_with_capitals)
+    low, high = lower.share_with_capitals, upper.share_with_capitals
+    if len(hypothesis.lines) >= 10 and low < 0.02 and high > 0.5:
         yield Remark(
             "lowercased",
-            f"{shares[upper]:.0%} of the {upper} contain a capital letter, but {shares[lower]:.0%} "
-            f"of the {lower}. Restore their case, or ignore case: "
+            f"{high:.0%} of the {upper.name} contain a capital letter, but {low:.0%} of the "
+            f"{lower.name}. Restore their case, or ignore case: "
             "--set evaluation.lowercase=true.",
         )

@@ -68,9 +68,9 @@ def _find_other_words(hypothesis: Side, reference: Side, source: Side | None) ->
     whose = "one file is in another language, or the files don't belong together"
     if source is not None and source.words.total() >= _MIN_WORDS:
         of_source = _share_of_frequent(source, source)
-        for side, name in ((hypothesis, "hypotheses"), (reference, "references")):
+        for side in (hypothesis, reference):
             if _share_of_frequent(source, side) > 0.7 * of_source:
-                whose = f"the {name} are in the sources' language"
+                whose = f"the {side.name} are in the sources' language"
     yield Remark(
         "language",
         f"The {_NUM_FREQUENT} most frequent words of the references make up {known:.0%} of them, "

@@ -48,7 +48,7 @@ def find_cuts(hypothesis: Side, reference: Side) -> Iterator[Remark]:
         if longest > 10 and lengths[longest] >= max(5, 0.01 * num_lines, 2 * before):
             yield Remark(
                 "cut",
-                f"{of_all(lengths[longest], num_lines)} hypotheses are exactly {longest:,} {unit} "
+                f"{hypothesis.describe(lengths[longest])} are exactly {longest:,} {unit} "
                 "long, and none is longer: they were probably cut at a limit. Raise that limit.",
             )
             return

@@ -29,24 +29,24 @@ def find_copies(hypothesis: Side, reference: Side, source: Side | None) -> Itera
     if source is None:
         return
     copied, in_references = (
-        sum(bool(line) and line == original for line, original in pairs)
-        for pairs in (
-            zip(hypothesis.lines, source.lines, strict=True),
-            zip(reference.lines, source.lines, strict=True),
+        sum(
+            bool(line) and line == other
+            for line, other in zip(side.lines, source.lines, strict=True)
         )
+        for side in (hypothesis, reference)
     )
     num_lines = len(source.lines)
     if copied - in_references >= max(3, 0.1 * num_lines):
         yield Remark(
             "copied-source",
-            f"{of_all(copied, num_lines)} hypotheses equal their source sentence, but only "
+            f"{hypothesis.describe(copied)} equal their source sentence, but only "
             f"{in_references:,} references. The system copies instead of translating, or the "
             "sources were scored: check the file, and the training data for untranslated pairs.",
         )
     if in_references >= max(3, 0.5 * num_lines):
         yield Remark(
             "copied-source",
-            f"{of_all(in_references, num_lines)} references equal their source sentence: give the "
+            f"{reference.describe(in_references)} equal their source sentence: give the "
             "translation, not the source, as the reference.",
         )
 
@@ -91,7 +91,7 @@ def find_exchange(hypothesis: Side, reference: Side) -> Iterator[Remark]:
     if found:
         yield Remark(
             "exchanged",
-            f"{of_all(found, len(reference.lines))} references, but no hypotheses, contain what "
+            f"{reference.describe(found)}, but no hypotheses, contain what "
             "only machines write, such as '<unk>' or '@@': hypotheses and references may be "
             "swapped. Check the order of the files.",
         )
@@ -99,10 +99,7 @@ def find_exchange(hypothesis: Side, reference: Side) -> Iterator[Remark]:
 
 def find_empty(hypothesis: Side, reference: Side) -> Iterator[Remark]:
     """Yields a remark on each side that is empty where the other has text."""
-    for side, other, name, opposite in (
-        (hypothesis, reference, "hypotheses", "references"),
-        (reference, hypothesis, "references", "hypotheses"),
-    ):
+    for side, other in ((hypothesis, reference), (reference, hypothesis)):
         empty = [
             number
             for number, pair in enumerate(zip(side.lines, other.lines, strict=True), start=1)
@@ -111,6 +108,6 @@ def find_empty(hypothesis: Side, reference: Side) -> Iterator[Remark]:
         if empty:
             yield Remark(
                 "empty",
-                f"{of_all(len(empty), len(side.lines))} {name} are empty where the {opposite} have "
-                f"text, the first in line {empty[0]:,}. Find out where the text was lost.",
+                f"{side.describe(len(empty))} are empty where the {other.name} have text, the "
+                f"first in line {empty[0]:,}. Find out where the text was lost.",
             )

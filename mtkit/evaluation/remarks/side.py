@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
+from mtkit.evaluation.remarks.remark import of_all
+
 _SPACED_MARK = re.compile(r" [,.，。、](?= |$)", re.MULTILINE)
 _GLUED_MARK = re.compile(r"[^\W\d_][,.](?= |$)|\w[，。、]", re.MULTILINE)
 _MIN_MARKS = 5
@@ -27,14 +29,15 @@ class Side:
     """Lines, and what they have in common; worked out when it is first asked for.
 
     Attributes:
+        name: What they are: hypotheses, references or sources.
         raw: The lines as given.
         lines: The lines without space around them.
         text: All of them.
     """
 
-    def __init__(self, lines: Sequence[str]) -> None:
+    def __init__(self, name: str, lines: Sequence[str]) -> None:
         """Takes one sentence a line."""
-        self.raw = lines
+        self.name, self.raw = name, lines
         self.lines = [line.strip() for line in lines]
         self.text = "\n".join(self.lines)
 
@@ -75,6 +78,15 @@ class Side:
         """Each line's words, or its characters where no spaces part words."""
         apart = self.share_of(UNSPACED) < 0.3
         return [frozenset(line.split() if apart else line) for line in self.lines]
+
+    @cached_property
+    def share_with_capitals(self) -> float:
+        """Share of the lines that have a capital letter."""
+        return sum(line != line.lower() for line in self.lines) / len(self.lines)
+
+    def describe(self, count: int) -> str:
+        """Returns a count of the lines, in words."""
+        return f"{of_all(count, len(self.lines))} {self.name}"
 
     def count(self, pattern: re.Pattern[str]) -> int:
         """Returns the number of lines that a pattern is found in."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from mtkit.evaluation.analysis.words import split_text
+from mtkit.checks.words import split_text
 
 
 @dataclass(frozen=True)

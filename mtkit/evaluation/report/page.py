@@ -1,14 +1,13 @@
 """An evaluation as one HTML page that needs nothing else: no network, no script, no font."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from jinja2 import Environment
 
 from mtkit.evaluation.analysis.analyze import Analysis, ScoresByBucket
-from mtkit.evaluation.analysis.comparison import SystemComparison
 from mtkit.evaluation.analysis.flags import FLAGS
+from mtkit.evaluation.evaluate import Evaluated
 from mtkit.evaluation.report.marks import mark_differences
 from mtkit.evaluation.report.plots import (
     choose_series,
@@ -36,31 +35,11 @@ _TESTS: Final[Mapping[TestKind, str]] = {
 }
 
 
-@dataclass(frozen=True)
-class _KindsOfSentences:
-    """A grouping with the plot of its first metric, as SVG."""
-
-    grouping: ScoresByBucket
-    metric: str
-    higher_is_better: bool
-    plot: str
-
-
-@dataclass(frozen=True)
-class _TwoSystems:
-    """A comparison with its plot, as SVG."""
-
-    comparison: SystemComparison
-    plot: str
-
-
 def render_page(
-    results: Sequence[SystemResult],
+    evaluated: Evaluated,
     analysis: Analysis,
     *,
-    title: str,
-    test_set: str,
-    num_sentences: int,
+    name: str,
     facts: Mapping[str, str],
     source_language: str | None = None,
     target_language: str | None = None,
@@ -68,30 +47,30 @@ def render_page(
     """Returns a page of HTML that shows an evaluation, to be kept or attached to a report.
 
     Args:
-        results: At least one; the first is the baseline.
+        evaluated: At least one system; the first is the baseline.
         analysis: Where the same systems differ.
-        title: Its heading.
-        test_set: Name of what was translated.
-        num_sentences: How many sentences it has.
+        name: Name of what was translated.
         facts: Other conditions of the scores that a reader should know, by name.
         source_language: Language tag (BCP 47) of the sources, for fonts and screen readers.
         target_language: That of references and translations.
     """
+    results = evaluated.systems
     metrics = list_metrics(results)
     series = choose_series(results)
+    several = len(results) > 1
     template = _open_environment().get_template("page.html.jinja")
     page: str = template.render(
-        title=title,
-        test_set=test_set,
-        num_sentences=num_sentences,
+        title=f"Translations of {name}",
+        test_set=name,
+        num_sentences=evaluated.num_sentences,
         facts=facts,
         source_language=source_language,
         target_language=target_language,
         results=results,
-        several=len(results) > 1,
+        several=several,
         baseline=results[0].name,
         metrics=metrics,
-        scores={result.name: _score_by_metric(result, metrics) for result in results},
+        scores={result.name: {score.name: score for score in result.scores} for result in results},
         best={metric.name: find_best(results, metric.name) for metric in metrics},
         has_intervals=any(score.interval for result in results for score in result.scores),
         differences=_list_differences(results, metrics),
@@ -99,13 +78,14 @@ def render_page(
         level=SIGNIFICANCE_LEVEL,
         tests=_TESTS,
         series=series,
-        score_plots={metric.name: draw_scores(results, metric.name, series) for metric in metrics}
-        if len(results) > 1
-        else {},
+        score_plots={
+            metric.name: draw_scores(results, metric.name, series) for metric in metrics if several
+        },
         analysis=analysis,
         kinds=[_view_grouping(grouping, metrics, series) for grouping in analysis.groupings],
         comparisons=[
-            _TwoSystems(comparison, draw_gains(comparison)) for comparison in analysis.comparisons
+            {"comparison": comparison, "plot": draw_gains(comparison)}
+            for comparison in analysis.comparisons
         ],
         flags=FLAGS,
         markdown=as_markdown(results),
@@ -130,13 +110,6 @@ def _open_environment() -> Environment:
         list_bucket_metrics=_list_bucket_metrics,
     )
     return environment
-
-
-def _score_by_metric(
-    result: SystemResult, metrics: Sequence[SystemScore]
-) -> dict[str, SystemScore | None]:
-    by_name = {score.name: score for score in result.scores}
-    return {metric.name: by_name.get(metric.name) for metric in metrics}
 
 
 def _list_differences(
@@ -170,11 +143,12 @@ def _list_bucket_metrics(grouping: ScoresByBucket) -> list[str]:
 
 def _view_grouping(
     grouping: ScoresByBucket, metrics: Sequence[SystemScore], series: Mapping[str, int]
-) -> _KindsOfSentences:
+) -> dict[str, object]:
+    """Returns a grouping with the plot of its first metric, as SVG."""
     metric = _list_bucket_metrics(grouping)[0]
-    return _KindsOfSentences(
-        grouping,
-        metric,
-        all(score.higher_is_better for score in metrics if score.name == metric),
-        draw_buckets(grouping, metric, series),
-    )
+    return {
+        "grouping": grouping,
+        "metric": metric,
+        "higher_is_better": all(one.higher_is_better for one in metrics if one.name == metric),
+        "plot": draw_buckets(grouping, metric, series),
+    }

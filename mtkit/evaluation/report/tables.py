@@ -1,15 +1,15 @@
 """Scores of test sets as a table, as lines, as JSON, as Markdown."""
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
+from pydantic import TypeAdapter
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mtkit import files
 from mtkit.evaluation.evaluate import Evaluated
 from mtkit.evaluation.results import Difference, Interval, SystemResult, SystemScore
 
@@ -43,6 +43,9 @@ class ScoreRow:
     difference: Difference | None = None
 
 
+_ROWS = TypeAdapter(list[ScoreRow])
+
+
 def list_rows(evaluated: Evaluated, *, names_systems: bool = True) -> list[ScoreRow]:
     """Returns a row for each system and metric; `system` is left empty if it isn't to be named."""
     return [
@@ -61,32 +64,18 @@ def list_rows(evaluated: Evaluated, *, names_systems: bool = True) -> list[Score
     ]
 
 
-def as_tables(rows: Sequence[ScoreRow]) -> list[dict[str, object]]:
-    """Returns the rows as JSON can express them, values in full precision."""
-    return [asdict(row) for row in rows]
+def from_tables(tables: object) -> list[ScoreRow]:
+    """Returns the rows that were saved as tables.
 
-
-def from_table(table: Mapping[str, Any]) -> ScoreRow:
-    """Returns the row that `as_tables` made a table of."""
-    interval, difference = table.get("interval"), table.get("difference")
-    return ScoreRow(
-        **{
-            **table,
-            "interval": interval and Interval(**interval),
-            "difference": difference
-            and Difference(**{**difference, "interval": Interval(**difference["interval"])}),
-        }
-    )
+    Raises:
+        ValidationError: They aren't such tables.
+    """
+    return _ROWS.validate_python(tables)
 
 
 def as_json_text(rows: Sequence[ScoreRow], *, is_ascii: bool = False) -> str:
-    """Returns the rows as a JSON list of objects, values in full precision.
-
-    Args:
-        rows: The scores.
-        is_ascii: Whether all other characters are written as JSON's own escapes.
-    """
-    return json.dumps(as_tables(rows), indent=2, ensure_ascii=is_ascii, allow_nan=False) + "\n"
+    """Returns the rows as a JSON list of objects, values in full precision."""
+    return files.as_json_text([asdict(row) for row in rows], is_ascii=is_ascii)
 
 
 def as_cells(rows: Sequence[ScoreRow]) -> list[tuple[str, str, str, str]]:
@@ -102,55 +91,47 @@ def as_tab_separated(rows: Sequence[ScoreRow]) -> str:
     Intervals are there where any row has one, and so are differences.
     """
     return "".join(
-        "\t".join((*cells, *_extra_cells(row, rows))) + "\n"
-        for row, cells in zip(rows, as_cells(rows), strict=True)
+        "\t".join((*cells, *ends, *difference)) + "\n"
+        for cells, (ends, difference) in zip(as_cells(rows), _list_significance(rows), strict=True)
     )
 
 
 def show_table(rows: Sequence[ScoreRow], console: Console) -> None:
     """Prints a table with a row per test set, system and metric, and each signature below it."""
-    has_intervals = any(row.interval for row in rows)
-    has_differences = any(row.difference for row in rows)
     table = Table()
     table.add_column("system" if any(row.system for row in rows) else "test set", overflow="fold")
     table.add_column("metric", overflow="fold")
-    table.add_column("score", justify="right", no_wrap=True)
-    if has_intervals:
-        table.add_column("interval", justify="right", no_wrap=True)
-    if has_differences:
-        table.add_column("difference", justify="right", no_wrap=True)
-        table.add_column("p", justify="right", no_wrap=True)
-    for row, (name, metric, value, _) in zip(rows, as_cells(rows), strict=True):
-        cells = [name, metric, value]
-        if has_intervals:
-            cells.append(_describe_interval(row.interval))
-        if has_differences:
-            cells += _describe_difference(row.difference)
+    numbers = ["score"]
+    numbers += ["interval"] if any(row.interval for row in rows) else []
+    numbers += ["difference", "p"] if any(row.difference for row in rows) else []
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    significance = _list_significance(rows)
+    for (*cells, _), (ends, difference) in zip(as_cells(rows), significance, strict=True):
+        interval = [" to ".join(filter(None, ends))] if ends else []
         # Square brackets of a file's name are no markup.
-        table.add_row(*map(Text, cells))
+        table.add_row(*map(Text, (*cells, *interval, *difference)))
     console.print(table)
     for metric, signature in dict.fromkeys((row.metric, row.signature) for row in rows):
         console.print(Text(f"{metric}: {signature}"), soft_wrap=True)
 
 
-def _extra_cells(row: ScoreRow, rows: Sequence[ScoreRow]) -> list[str]:
-    cells = []
-    if any(each.interval for each in rows):
-        interval = row.interval
-        cells += [f"{interval.low:.2f}", f"{interval.high:.2f}"] if interval else ["", ""]
-    if any(each.difference for each in rows):
-        cells += _describe_difference(row.difference)
-    return cells
+def _list_significance(rows: Sequence[ScoreRow]) -> list[tuple[list[str], list[str]]]:
+    """Returns both ends of each row's interval, and its difference with p-value; empty without.
 
-
-def _describe_interval(interval: Interval | None) -> str:
-    return f"{interval.low:.2f} to {interval.high:.2f}" if interval else ""
-
-
-def _describe_difference(difference: Difference | None) -> tuple[str, str]:
-    if difference is None:
-        return "", ""
-    return f"{difference.value:+.2f}", f"{difference.p_value:.4f}"
+    No cells where no row has any.
+    """
+    has_intervals = any(row.interval for row in rows)
+    has_differences = any(row.difference for row in rows)
+    found = []
+    for row in rows:
+        ends, difference = [""] * 2 * has_intervals, [""] * 2 * has_differences
+        if row.interval is not None:
+            ends = [f"{row.interval.low:.2f}", f"{row.interval.high:.2f}"]
+        if row.difference is not None:
+            difference = [f"{row.difference.value:+.2f}", f"{row.difference.p_value:.4f}"]
+        found.append((ends, difference))
+    return found
 
 
 def is_significant(score: SystemScore) -> bool:

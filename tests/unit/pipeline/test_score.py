@@ -193,24 +193,21 @@ def test_scores_on_other_sets_stay_where_that_is_asked_for(
 
 
 @pytest.mark.usefixtures("shouter")
-def test_nan_that_an_older_version_wrote_is_not_written_again(
-    recipe: Recipe, workspace: Workspace, tmp_path: Path
+@pytest.mark.parametrize("change", [{"value": math.nan}, {"interval": 1.0}])
+def test_scores_of_an_unreleased_version_are_refused(
+    recipe: Recipe, workspace: Workspace, tmp_path: Path, change: dict[str, float]
 ) -> None:
     score(recipe, workspace)
-    for path in (workspace.scores_file, workspace.manifest_file):
-        content = json.loads(path.read_text())
-        rows = (content if path == workspace.scores_file else content["score"])["scores"]
-        rows.append({**rows[0], "metric": "COMET", "value": math.nan})
-        path.write_text(json.dumps(content))
+    saved = json.loads(workspace.scores_file.read_text())
+    saved["scores"][0] |= change
+    workspace.scores_file.write_text(json.dumps(saved))
     overrides = ['evaluation.test_sets=[{name="more", source="test.en", target="test.de"}]']
-    score(load_recipe(tmp_path / "small.toml", overrides), workspace, keeps_others=True)
-    workspace.record("average", {})
-    for path in (workspace.scores_file, workspace.manifest_file):
-        json.loads(path.read_text(), parse_constant=pytest.fail)
-    rows = json.loads(workspace.scores_file.read_text())["scores"]
-    assert {(row["test_set"], row["metric"]) for row in rows} == {
-        (test_set, metric) for test_set in ("test", "more") for metric in ("BLEU", "chrF2", "TER")
-    }
+    other = load_recipe(tmp_path / "small.toml", overrides)
+    with pytest.raises(MtkitError, match=r"scores\.json: made by an unreleased mtkit") as fault:
+        score(other, workspace, keeps_others=True)
+    assert fault.value.hint.endswith(f"mtkit score --workspace {workspace.root}")
+    score(recipe, workspace)
+    score(other, workspace, keeps_others=True)
 
 
 def test_origins_are_those_of_one_test_set(

@@ -3,17 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mtkit.data.cleaning import Cleaner
-from mtkit.data.cleaning.characters import build_table, read_text
-from mtkit.data.cleaning.filters import RepairedRows
-from mtkit.data.cleaning.repetition import find_repetitive
 from mtkit.errors import MtkitError
-from mtkit.recipe.cleaning import Repetition
 
 Make = Callable[..., Cleaner]
 
@@ -310,18 +303,3 @@ def test_blank(make_cleaner: Make, side: str, line: str) -> None:
     settings: dict[str, Any] = {"length": {"enabled": False}}
     pair = (line, "x") if side == "source" else ("x", line)
     assert drops(make_cleaner(**settings), "blank", *pair)
-
-
-@given(st.lists(st.sampled_from(["a", "b", "ab"]), min_size=1, max_size=40), st.integers(1, 3))
-def test_repetition_is_what_a_loop_finds(words: list[str], max_repeats: int) -> None:
-    table = build_table((), ())
-    sides = tuple(read_text([side], table) for side in (" ".join(words), "x"))
-    block = RepairedRows(sides, np.zeros(1, bool))
-    expected = any(
-        words[start : start + size] * (max_repeats + 1)
-        == words[start : start + size * (max_repeats + 1)]
-        for size in (1, 2, 3, 4)
-        for start in range(len(words))
-    )
-    settings = Repetition(max_repeats=max_repeats)
-    assert find_repetitive(block, settings).tolist() == [expected]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from mtkit.checks.language import open_identifier
 from mtkit.data.cleaning import Cleaner
 from mtkit.data.cleaning.language import scripts_of
 from mtkit.errors import MtkitError
@@ -81,6 +82,7 @@ def test_a_language_that_the_model_does_not_know(make_cleaner: Callable[..., Cle
 def test_without_the_package(
     make_cleaner: Callable[..., Cleaner], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    open_identifier.cache_clear()
     monkeypatch.setitem(sys.modules, "py3langid.langid", None)
     with pytest.raises(MtkitError, match="needs the package py3langid") as caught:
         make_cleaner("language")

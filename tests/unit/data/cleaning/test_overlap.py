@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sentencepiece import SentencePieceNormalizer
 
+from mtkit.checks.characters import build_table, read_text
 from mtkit.data.cleaning import Cleaner, HeldOut
-from mtkit.data.cleaning.characters import build_table, read_text
 from mtkit.data.cleaning.folding import hash_folded, make_folding
 
 HELD_OUT = [

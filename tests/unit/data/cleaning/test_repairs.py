@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.data.cleaning.characters import build_table, read_text
+from mtkit.checks.characters import build_table, read_text
 from mtkit.data.cleaning.repairs import repair, repair_lines
 
 NONE = {

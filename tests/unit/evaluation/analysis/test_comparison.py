@@ -3,30 +3,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.evaluation.analysis.comparison import (
-    RankedSentence,
     SentenceScores,
     compare_sentences,
     count_gains,
-    rank_differences,
+    rank_gains,
 )
 
 
 def test_greatest_differences_come_first() -> None:
-    won, lost = rank_differences([10, 50, 0, 30, 30], [0, 20, 5, 30, 31], 2)
-    assert won == (RankedSentence(1, 30), RankedSentence(0, 10))
-    assert lost == (RankedSentence(2, -5), RankedSentence(4, -1))
+    assert rank_gains([10, 30, -5, 0, -1]) == ([1, 0], [2, 4])
 
 
 def test_of_equal_gains_the_earlier_sentence_is_first() -> None:
-    won, lost = rank_differences([5, 5, 0, 0], [0, 0, 5, 5], 9)
-    assert [one.index for one in won] == [0, 1]
-    assert [one.index for one in lost] == [2, 3]
-
-
-def test_fewer_edits_win() -> None:
-    won, lost = rank_differences([20, 60], [50, 50], 1, higher_is_better=False)
-    assert won == (RankedSentence(0, 30),)
-    assert lost == (RankedSentence(1, -10),)
+    assert rank_gains([5, 5, -5, -5]) == ([0, 1], [2, 3])
 
 
 def test_two_systems_side_by_side() -> None:

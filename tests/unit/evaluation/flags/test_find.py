@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mtkit.checks.language import open_identifier
+from mtkit.checks.lengths import measure_length_ratio
 from mtkit.errors import MtkitError
 from mtkit.evaluation.flags import FlagFinder, Found, count_flags
-from mtkit.evaluation.flags.language import open_identifier
-from mtkit.evaluation.flags.lengths import measure_length_ratio
 from mtkit.recipe.flags import FLAG_NAMES, Flags
+from mtkit.text.widths import measure_width
 
 from ..real_text import read_flores, read_reference, read_system
 
@@ -132,8 +133,9 @@ def test_lengths_by_the_formula() -> None:
 def test_letters_of_han_are_wider() -> None:
     # 16 characters, three times 15 letters and a full stop, beside 66.
     assert (len(CHINESE), len(ENGLISH)) == (16, 66)
-    assert measure_length_ratio([(ENGLISH, CHINESE)]) == pytest.approx(46 / 66, abs=1e-3)
-    assert measure_length_ratio([("", "")]) == 1.0
+    ratio = measure_length_ratio([(ENGLISH, CHINESE)], measure_width)
+    assert ratio == pytest.approx(46 / 66, abs=1e-3)
+    assert measure_length_ratio([("", "")], measure_width) == 1.0
 
 
 @pytest.mark.parametrize(

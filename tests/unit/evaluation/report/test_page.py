@@ -13,8 +13,10 @@ import pytest
 
 from mtkit.evaluation.analysis.analyze import Analysis, analyze
 from mtkit.evaluation.analysis.comparison import SentenceScores
+from mtkit.evaluation.evaluate import Evaluated
 from mtkit.evaluation.report.page import render_page
 from mtkit.evaluation.results import Difference, Interval, SystemResult, SystemScore
+from mtkit.recipe.evaluation import Evaluation
 
 REFERENCES = ["Der Hund schläft.", "هذا نص عربي", "我爱你们", "<b>fett</b>"]
 SOURCES = ["The dog sleeps.", "This is Arabic text", "I love you", "<b>bold</b>"]
@@ -56,11 +58,9 @@ def build(num_systems: int) -> tuple[list[SystemResult], Analysis]:
 def render(num_systems: int) -> str:
     results, analysis = build(num_systems)
     return render_page(
-        results,
+        Evaluated("test <1>", 4, tuple(results), {}, Evaluation()),
         analysis,
-        title="A & B",
-        test_set="test <1>",
-        num_sentences=4,
+        name="test <1> & B",
         facts={"Confidence": "95 % & more"},
         source_language="en",
         target_language="de",
@@ -132,7 +132,7 @@ def test_text_is_text() -> None:
     for text in (
         "<script>alert(1)</script>",
         "<script>alert(2)</script>",
-        "A & B",
+        "test <1> & B",
         "test <1>",
         "95 % & more",
         "<shop>",
@@ -196,7 +196,8 @@ def test_signatures_are_there_to_be_copied() -> None:
 
 def test_results_alone_make_a_page() -> None:
     result = SystemResult("a", (SystemScore("BLEU", 20.0, "s"),))
-    html = render_page([result], Analysis(), title="t", test_set="x", num_sentences=1, facts={})
+    evaluated = Evaluated("x", 1, (result,), {}, Evaluation())
+    html = render_page(evaluated, Analysis(), name="x", facts={})
     text = Page(html).text
     assert "1 sentence." in text
     assert "confidence" not in text

@@ -11,7 +11,7 @@ from mtkit.evaluation.report.tables import (
     as_json_text,
     as_markdown,
     as_tab_separated,
-    from_table,
+    from_tables,
     is_better,
     is_significant,
     list_rows,
@@ -96,7 +96,7 @@ def test_a_row_is_read_back_from_its_table() -> None:
         ROWS[0],
         ScoreRow("flickr", "BLEU", 39.5, "s", 9, "b", Interval(38.0, 41.0), difference),
     ]
-    assert [from_table(table) for table in json.loads(as_json_text(rows))] == rows
+    assert from_tables(json.loads(as_json_text(rows))) == rows
 
 
 INTERVAL = Interval(20.0, 22.0)

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.evaluation.analysis.words import is_unspaced, split_text, split_words
+from mtkit.checks.words import is_unspaced, split_text, split_words
 
 
 def test_words_numbers_and_marks_are_pieces() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.data.cleaning.characters import Kind, build_table, is_script, read_text
+from mtkit.checks.characters import Kind, build_table, is_script, read_text
 
 TABLE = build_table(["Latn"], ["Hani", "Hira", "Kana"])
 # Characters that a random draw from all of Unicode would hardly bring.

@@ -4,13 +4,9 @@ from collections.abc import Sequence
 
 import regex
 
-_UNSPACED = "".join(
-    rf"\p{{Script={name}}}"
-    for name in (
-        "Han", "Hiragana", "Katakana", "Bopomofo", "Yi", "Thai", "Lao", "Khmer", "Myanmar",
-        "Tibetan", "Tai_Le", "New_Tai_Lue", "Tai_Tham", "Tai_Viet", "Javanese", "Balinese",
-    )
-)  # fmt: skip
+from mtkit.text.scripts import UNSPACED_SCRIPTS
+
+_UNSPACED = "".join(rf"\p{{Script={name}}}" for name in UNSPACED_SCRIPTS)
 # White space, a number with its separators, a word, any other character.
 _PIECE = regex.compile(r"\s+|\d+(?:[.,'’٬٫]\d+)*|[\p{L}\p{M}\p{N}]+|\S")
 _PIECE_OR_CHARACTER = regex.compile(

@@ -13,6 +13,8 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
+from mtkit.text.scripts import UNSPACED_SCRIPTS
+
 _NUM_CODE_POINTS = 0x110000
 _NUM_LOW_PLANES = 0x40000
 """Beyond lie planes 14 to 16 and unassigned ones, where nothing is a letter, number or space."""
@@ -44,11 +46,6 @@ class Kind:
     TARGET_SCRIPT = np.uint16(1024)
     """A letter of a script of the target language."""
 
-
-_UNSPACED_SCRIPTS = (
-    "Han", "Hiragana", "Katakana", "Bopomofo", "Yi", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan",
-    "Tai_Le", "New_Tai_Lue", "Tai_Tham", "Tai_Viet", "Javanese", "Balinese",
-)  # fmt: skip
 
 UNDEFINED_IN_WINDOWS_1252 = frozenset((0x81, 0x8D, 0x8F, 0x90, 0x9D))
 """Bytes that stand for no character there; the Encoding Standard leaves them C1 controls."""
@@ -162,7 +159,7 @@ def _base_table() -> NDArray[np.uint16]:
         if byte not in UNDEFINED_IN_WINDOWS_1252:
             table[ord(bytes([byte]).decode("cp1252"))] |= Kind.CONTINUATION
     text = Kind.LETTER | Kind.MARK
-    for script in _UNSPACED_SCRIPTS:
+    for script in UNSPACED_SCRIPTS:
         table[_in_script(script) & _is(table, text)] |= Kind.UNSPACED
     shared = _in_script("Common") | _in_script("Inherited")
     table[_is(table, Kind.LETTER) & ~shared] |= Kind.SCRIPTED

@@ -1,6 +1,7 @@
 import pytest
 
-from mtkit.evaluation.analysis.mentions import find_addresses, find_numbers
+from mtkit.checks.addresses import list_lacking_addresses
+from mtkit.checks.numbers import find_numbers
 
 
 @pytest.mark.parametrize(
@@ -42,4 +43,4 @@ def test_numbers_of_a_text(text: str, numbers: set[str]) -> None:
     ],
 )
 def test_addresses_of_a_text(text: str, addresses: set[str]) -> None:
-    assert find_addresses(text) == addresses
+    assert set(list_lacking_addresses(text)) == addresses

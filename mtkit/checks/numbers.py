@@ -1,0 +1,113 @@
+"""Numbers that one side of a pair lacks, in a form that is the same however they are written."""
+
+import re
+from collections.abc import Callable
+
+from mtkit.text.addresses import remove_addresses
+from mtkit.text.numbers import have_matching_numbers, write_ascii_digits
+
+_NUMBER = re.compile(r"\d+(?:[.,'’٬٫]\d+|[ \u00a0\u2009\u202f]\d{3}(?!\d))*")
+"""Digits and what joins them; a space does so only before three digits."""
+_DIGIT = re.compile(r"\d")
+_SEPARATOR = re.compile(r"\D")
+_DECIMAL_POINTS = ".,٫"
+_CLOCK = re.compile(r"\d\s?[ap]\.?\s?m\b", re.IGNORECASE)
+"""A clock of twelve hours, which may become one of twenty-four."""
+_MAX_ON_A_CLOCK = 60
+_CENTURIES = range(1000, 2200, 10)
+"""Where decades are: the 1980s are the 80s, or the 80s of the 20th century."""
+
+
+def list_other_numbers(
+    hypothesis: str,
+    *others: str,
+    is_often_spelled_out: Callable[[str], bool],
+    reads_times: bool = False,
+) -> list[str]:
+    """Returns the numbers that are missing in a translation, and those that it alone has.
+
+    A number that stands on one side alone, with none in its stead, may be spelled out on the other:
+    it isn't among them if that is usual.
+
+    Args:
+        hypothesis: The translation.
+        others: What it is compared with. A number is missing that all of them have: a reference may
+            spell one out that the source has in digits. The last of them may write it by other
+            units.
+        is_often_spelled_out: Whether a number often is.
+        reads_times: Whether times and decades may be written in another way.
+    """
+    ours, given = find_numbers(hypothesis), [find_numbers(other) for other in others]
+    missing, added = set(given[0].intersection(*given) - ours), set(ours.difference(*given))
+    if not (missing or added):
+        return []
+    if reads_times:
+        if any(map(_CLOCK.search, (hypothesis, *others))):
+            missing, added = (
+                {each for each in side if float(each) >= _MAX_ON_A_CLOCK}
+                for side in (missing, added)
+            )
+        _drop_decades(missing, added)
+        _drop_decades(added, missing)
+    found = missing | added
+    if not (missing and added):
+        found = {each for each in found if not is_often_spelled_out(each)}
+    # 120,000 may be written 12万, and "101 102" be one number or two.
+    if not found or have_matching_numbers(hypothesis, others[-1], share=1.0):
+        return []
+    return sorted(found, key=lambda each: (len(each), each))
+
+
+def _drop_decades(whole: set[str], short: set[str]) -> None:
+    """Drops decades, and what the other side has in their stead: 80, and the 20th century."""
+    for each in list(whole):
+        if each.isdecimal() and len(each) == 4 and int(each) in _CENTURIES:
+            century, decade = divmod(int(each), 100)
+            if str(decade) in short or (not decade and str(century + 1) in short):
+                whole.discard(each)
+                short -= {str(decade), str(century + 1)}
+
+
+def find_numbers(text: str) -> frozenset[str]:
+    """Returns the numbers of a text that are written in digits, addresses left out.
+
+    1,234.5 and 1.234,5 and 1 234,5 are all `1234.5`; 3,10 is `3.1`. One separator before three
+    digits groups them, since most texts hold more thousands than thousandths; whichever it is, it
+    is the same for both texts. Dates and version numbers are the numbers they are made of.
+    """
+    if not _DIGIT.search(text):
+        return frozenset()
+    return frozenset(
+        number
+        for match in _NUMBER.finditer(remove_addresses(text.casefold()))
+        for number in _read_number(write_ascii_digits(match.group()))
+    )
+
+
+def _read_number(written: str) -> list[str]:
+    parts, separators = _SEPARATOR.split(written), _SEPARATOR.findall(written)
+    if _are_groups(parts, separators):
+        return [_write("".join(parts))]
+    if separators[-1] in _DECIMAL_POINTS and _are_groups(parts[:-1], separators[:-1]):
+        is_other_separator = separators[-1] not in separators[:-1]
+        if is_other_separator:
+            return [_write("".join(parts[:-1]), parts[-1])]
+    return [_write(part) for part in parts]
+
+
+def _are_groups(parts: list[str], separators: list[str]) -> bool:
+    """Checks that digits are one whole number: 7 or 1,234,567, or 12,34,567 as in India."""
+    if not separators:
+        return True
+    middle_sizes = {len(part) for part in parts[1:-1]}
+    return (
+        len(set(separators)) == 1
+        and len(parts[0]) <= 3
+        and len(parts[-1]) == 3
+        and (middle_sizes <= {3} or (middle_sizes == {2} and separators[0] == ","))
+    )
+
+
+def _write(whole: str, decimals: str = "") -> str:
+    whole, decimals = whole.lstrip("0") or "0", decimals.rstrip("0")
+    return f"{whole}.{decimals}" if decimals else whole
