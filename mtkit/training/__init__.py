@@ -2,10 +2,10 @@
 
 train.py           the front door: opens everything, resumes, runs the loop, releases the model
 plan.py            what a training will be: batches, memory, time; `--dry-run`
-build.py           learner, objective and log from a recipe
-fit_memory.py      the largest pass that memory holds, by a probe
+training_run.py    a run's recipe, workspace and data
+build.py           learner, objective and log of a run
 loop.py            update by update; what a checkpoint, a fault and a stop are
-update.py          one update: accumulated, agreed on, summed, made
+update.py          one update: accumulated, agreed on, summed, made; the largest pass, by a probe
 learner.py         what an update changes: model, optimizer, moving average; what it does not
 objectives/        what is minimised, behind a Protocol; a file each
 translation_loss.py  the loss of a translator's batch
@@ -22,7 +22,8 @@ checkpoint.py      a checkpoint: the state of training, metadata, digests
 checkpoint_folder.py  a run's checkpoints: saved, listed, kept, restored
 moments.py         an optimizer's moments as tensors of a checkpoint
 same_run.py        whether checkpoints are of a recipe's run
-validation.py      loss and score on the development set, on the path that `translate` uses
+validation.py      what is measured on the development set, whatever the model
+translation_validation.py  loss and scores, on the path that `translate` uses
 text_validation.py  the same of language models: loss, perplexity, accuracy
 label_validation.py  the same of classifiers: loss, accuracy, F1
 release.py         checkpoints in `model/`: the best one, at the end

@@ -12,8 +12,8 @@ Chance needs no state: each update's generator is seeded by the recipe's seed, s
 
 import json
 import math
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Set
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -186,16 +186,11 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     """
     try:
         facts = read_json(folder / STATE_FILE)
-        _check_format(facts.pop("format_version", 1), folder)
-        counts = dict(facts["state"])
-        if "num_returns" in counts:
-            # As mtkit named it up to 0.1.
-            counts["num_rollbacks"] = counts.pop("num_returns")
-        state = asdict(TrainingState(**counts))
-        return _CHECKPOINT.validate_python({**facts, "folder": folder, "state": state})
+        _check_format(facts.pop("format_version", None), facts["state"].keys(), folder)
+        return _CHECKPOINT.validate_python({**facts, "folder": folder})
     except ValidationError as error:
         raise _damaged(folder, f"{STATE_FILE}: {describe_fault(error)}") from error
-    except (OSError, KeyError, TypeError) as error:
+    except (AttributeError, KeyError, OSError, TypeError) as error:
         raise _damaged(folder, f"{STATE_FILE}: {error}") from error
     except MtkitError as error:
         if error.hint:
@@ -203,13 +198,14 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         raise _damaged(folder, error.message) from error
 
 
-def _check_format(version: object, folder: Path) -> None:
-    if version != FORMAT_VERSION:
+def _check_format(version: object, keys: Set[str], folder: Path) -> None:
+    known = {field.name for field in fields(TrainingState)}
+    if version != FORMAT_VERSION or keys - known:
         raise MtkitError(
-            f"{folder} was saved by another version of mtkit (format {version}, this version uses "
-            f"{FORMAT_VERSION})",
-            "finish the run with that version, or remove the checkpoints to start over; models "
-            "aren't affected",
+            f"{folder} was made by an unreleased mtkit or by another version (format {version}, "
+            f"this version uses {FORMAT_VERSION})",
+            "finish the run with that version, or remove the checkpoints and run `mtkit train` "
+            "again; models aren't affected",
         )
 
 
@@ -217,9 +213,6 @@ def write_facts(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes a checkpoint's metadata beside its files of numbers."""
     facts = {"format_version": FORMAT_VERSION, **asdict(checkpoint)}
     del facts["folder"]
-    if not checkpoint.base_digest:
-        # As older versions read it.
-        del facts["base_digest"]
     write_atomically(
         folder / STATE_FILE, json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False)
     )

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
-from mtkit.recipe import Recipe, dump_recipe
+from mtkit.recipe import dump_recipe
 from mtkit.training.metrics import Value
-from mtkit.workspace import Workspace
+from mtkit.training.training_run import TrainingRun
 
 _FAULTS = (OSError, RuntimeError, ValueError)
 """Of a full disk or a lost connection."""
@@ -31,7 +31,7 @@ class Tracker(Protocol):
         ...
 
 
-def open_trackers(recipe: Recipe, workspace: Workspace, *, resumed_at: int) -> list[Tracker]:
+def open_trackers(run: TrainingRun, *, resumed_at: int) -> list[Tracker]:
     """Returns the recipe's trackers; one that fails from here on warns, and is switched off.
 
     Where training doesn't resume, `resumed_at` is 0, and new curves begin.
@@ -40,12 +40,12 @@ def open_trackers(recipe: Recipe, workspace: Workspace, *, resumed_at: int) -> l
         MtkitError: A tracker's package isn't installed, or it doesn't start.
     """
     trackers: list[Tracker] = []
-    for name in recipe.training.trackers:
+    for name in run.recipe.training.trackers:
         match name:
             case "tensorboard":
-                trackers.append(_open_tensorboard(recipe, workspace, resumed_at))
+                trackers.append(_open_tensorboard(run, resumed_at))
             case "wandb":
-                trackers.append(_open_wandb(recipe, workspace, resumed_at))
+                trackers.append(_open_wandb(run, resumed_at))
     return trackers
 
 
@@ -132,53 +132,57 @@ class _Switchable:
             warn(f"{self._name} failed and was switched off: {error}; training continues")
 
 
-def _open_tensorboard(recipe: Recipe, workspace: Workspace, resumed_at: int) -> Tracker:
+def _open_tensorboard(run: TrainingRun, resumed_at: int) -> Tracker:
     try:
         # Imported here: an extra, and it takes a second.
         from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
     except ImportError as error:
         raise _not_installed("tensorboard") from error
+    folder = run.workspace.tensorboard
     try:
-        tracker = _TensorBoard(SummaryWriter, workspace.tensorboard, resumed_at)
-        tracker.describe(dump_recipe(recipe), resumed_at)
+        tracker = _TensorBoard(SummaryWriter, folder, resumed_at)
+        tracker.describe(dump_recipe(run.recipe), resumed_at)
     except _FAULTS as error:
         raise MtkitError(
-            f"{workspace.tensorboard}: can't write TensorBoard's files: {error}",
+            f"{folder}: can't write TensorBoard's files: {error}",
             "to train without it: --set training.trackers=[]",
         ) from error
-    say(f"to see the curves: tensorboard --logdir {workspace.tensorboard}")
+    say(f"to see the curves: tensorboard --logdir {folder}")
     return _Switchable("TensorBoard", tracker, _FAULTS)
 
 
-def _open_wandb(recipe: Recipe, workspace: Workspace, resumed_at: int) -> Tracker:
+def _open_wandb(run: TrainingRun, resumed_at: int) -> Tracker:
     try:
         # Imported here: an extra.
         import wandb  # noqa: PLC0415
     except ImportError as error:
         raise _not_installed("wandb") from error
+    recipe, workspace = run.recipe, run.workspace
     faults = (*_FAULTS, wandb.Error)
     known = workspace.read_manifest().get("wandb", {}).get("run") if resumed_at else None
     try:
-        run = wandb.init(
+        started = wandb.init(
             project="mtkit",
             name=recipe.name,
             dir=str(workspace.root),
-            config=recipe.model_dump(mode="json", exclude_none=True),
+            config=run.tables,
             id=known,
             resume="allow",
             # stdout and stderr stay mtkit's own, and no source code leaves the machine.
             settings=wandb.Settings(console="off", silent=True, disable_code=True),
         )
-        tracker = _WeightsAndBiases(run, recipe.training.validation.metric)
+        tracker = _WeightsAndBiases(started, recipe.training.validation.metric)
     except faults as error:
         raise MtkitError(
             f"can't start Weights & Biases: {error}",
             "run `wandb login` first; WANDB_MODE=offline keeps its files on this machine; to train "
             "without it: --set training.trackers=[]",
         ) from error
-    workspace.record("wandb", {"run": run.id})
+    workspace.record("wandb", {"run": started.id})
     place = (
-        f"offline; to upload later: wandb sync {Path(run.dir).parent}" if run.offline else run.url
+        f"offline; to upload later: wandb sync {Path(started.dir).parent}"
+        if started.offline
+        else started.url
     )
     say(f"Weights & Biases: {place}")
     return _Switchable("Weights & Biases", tracker, faults)

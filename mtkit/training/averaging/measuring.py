@@ -2,34 +2,31 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from mtkit.console import say
-from mtkit.data.prepared import PreparedData
 from mtkit.errors import MtkitError
 from mtkit.model.build import build
-from mtkit.model.config import ModelConfig
 from mtkit.model.weights import load_weights
 from mtkit.network.device import limit_threads
-from mtkit.recipe import Recipe
 from mtkit.training.averaging.candidates import Candidate, Measured
-from mtkit.training.averaging.mean import RunningMean
+from mtkit.training.averaging.mean import mean_weights
 from mtkit.training.build import build_validator
 from mtkit.training.distributed import Processes
 from mtkit.training.memory import is_out_of_memory
-from mtkit.training.validation import ValidationResult
+from mtkit.training.training_run import TrainingRun
 from mtkit.training.whole_weights import WholeWeights
 from mtkit.units import plural
 
 
-def describe_development(recipe: Recipe, data: PreparedData) -> str:
+def describe_development(run: TrainingRun) -> str:
     """Returns what a model is measured on, in words."""
-    if recipe.data.is_text:
-        return plural(len(data.dev), "block")
-    return f"{len(data.dev):,} sentences, beam {recipe.training.validation.beam_size}"
+    count = len(run.data.dev)
+    if run.recipe.data.is_text:
+        return plural(count, "block")
+    return f"{count:,} sentences, beam {run.recipe.training.validation.beam_size}"
 
 
 class Measuring:
@@ -39,36 +36,34 @@ class Measuring:
         MtkitError: Memory runs out, or a tokeniser for scores isn't installed.
     """
 
-    def __init__(self, recipe: Recipe, data: PreparedData, device: torch.device) -> None:
+    def __init__(self, run: TrainingRun, device: torch.device) -> None:
         limit_threads()
         with _naming_memory(device):
-            self._validator = build_validator(recipe, data, Processes(0, 1, device), forks=True)
-            config = ModelConfig.of(recipe, data.tokenizer, data.labels)
-            self._model = build(config, has_initial_weights=False).to(device).eval()
+            self._validator = build_validator(run, Processes(0, 1, device), forks=True)
+            model = build(run.model_config, has_initial_weights=False)
+            self._model = model.to(device).eval()
         self._device = device
-        self._whole = WholeWeights(recipe, data.tokenizer, tuple(data.labels))
+        self._whole = WholeWeights(run.recipe, run.data.tokenizer, tuple(run.data.labels))
 
-    def measure(
-        self, weights: Mapping[str, Tensor], *, origin: Path, base_digest: str = ""
-    ) -> ValidationResult:
-        """Returns what a model with these weights is worth, as training would have measured it.
+    def measure(self, candidate: Candidate, weights: Mapping[str, Tensor]) -> Measured:
+        """Returns what a candidate is worth, as training would have measured it.
 
         Args:
-            weights: A checkpoint's, or the mean of several's.
-            origin: Their source, for messages.
-            base_digest: That of the checkpoint.
+            candidate: One checkpoint or several.
+            weights: The checkpoint's, or the mean of the several's.
 
         Raises:
             MtkitError: Memory runs out, or the development set can't be translated.
         """
+        first = candidate.checkpoints[0]
         with _naming_memory(self._device):
-            whole = self._whole.of(weights, base_digest)
-            load_weights(self._model, whole, origin=origin)
-            return self._validator.validate(self._model)
+            whole = self._whole.of(weights, first.base_digest)
+            load_weights(self._model, whole, origin=first.weights_file)
+            return Measured.of(candidate, self._validator.validate(self._model))
 
 
 def measure_candidates(
-    recipe: Recipe, data: PreparedData, candidates: Sequence[Candidate], device: torch.device
+    run: TrainingRun, candidates: Sequence[Candidate], device: torch.device
 ) -> list[Measured]:
     """Returns the candidates as training would have measured them.
 
@@ -76,17 +71,11 @@ def measure_candidates(
         MtkitError: A damaged checkpoint, memory runs out, or the development set can't be
             translated or scored.
     """
-    measuring, running = Measuring(recipe, data, device), RunningMean()
+    measuring = Measuring(run, device)
     measured = []
     for number, candidate in enumerate(candidates, start=1):
         say(f"measuring {number} of {len(candidates)}: {candidate.name}")
-        files = [checkpoint.weights_file for checkpoint in candidate.checkpoints]
-        validation = measuring.measure(
-            running.of(files),
-            origin=files[0],
-            base_digest=candidate.checkpoints[0].base_digest,
-        )
-        measured.append(Measured.of(candidate, validation))
+        measured.append(measuring.measure(candidate, mean_weights(candidate.files)))
     return measured
 
 

@@ -1,7 +1,7 @@
 """Losses that training minimises, with their batches and validation, behind a Protocol.
 
 measured.py       the one class of objective: batches, the loss of one, a validator
-stored.py         what the batches of all of them have in common
+stored.py         the batches of all of them, but for how examples are read and collated
 translation.py    label-smoothed cross entropy of the target, given the source
 decoder_only.py   the same, by a decoder that reads source and target as one text
 causal_lm.py      cross entropy of each token of a text, given those before it
@@ -23,10 +23,10 @@ Batch = TypeVar("Batch")
 class Objective(Protocol[Batch]):
     """Batches to learn from, their loss, and what the model is worth on the development set.
 
-    Another objective is a file here with a subclass of `StoredBatches`, a loss of one batch, and a
-    line in `build_objective` and `build_validator` (training/build.py). It needs a network and a
-    line in `mtkit.model.build`. The loss is a sum over tokens, beside which another may be a sum
-    over examples.
+    Another objective is a file here with a subclass of `StoredBatches`, which reads and collates
+    examples; a loss of one batch; and a line of both in `_choose` (training/build.py). It needs a
+    network and a line in `mtkit.model.build`. The loss is a sum over tokens, beside which another
+    may be a sum over examples.
     """
 
     @property
