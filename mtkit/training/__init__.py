@@ -7,7 +7,7 @@ build.py           learner, objective and log of a run
 loop.py            update by update; what a checkpoint, a fault and a stop are
 update.py          one update: accumulated, agreed on, summed, made; the largest pass, by a probe
 learner.py         what an update changes: model, optimizer, moving average; what it does not
-objectives/        what is minimised, behind a Protocol; a file each
+objectives/        what is minimised; a file each
 translation_loss.py  the loss of a translator's batch
 text_loss.py       the losses of batches of text: causal and masked language models
 label_loss.py      the loss of labelled texts

@@ -18,13 +18,12 @@ from mtkit.training.label_validation import LabelValidator
 from mtkit.training.learner import Learner, freeze
 from mtkit.training.loss import LossSums
 from mtkit.training.metrics_log import MetricsLog
-from mtkit.training.objectives import Objective
 from mtkit.training.objectives.causal_lm import CausalBatches
 from mtkit.training.objectives.classification import LabelledBatches, find_auxiliary_weight
 from mtkit.training.objectives.decoder_only import JoinedBatches
 from mtkit.training.objectives.denoising import DenoisingBatches
 from mtkit.training.objectives.masked_lm import MaskedBatches
-from mtkit.training.objectives.measured import MeasuredObjective
+from mtkit.training.objectives.objective import Objective
 from mtkit.training.objectives.passes import can_pack_passes
 from mtkit.training.objectives.stored import StoredBatches
 from mtkit.training.objectives.translation import TranslationBatches
@@ -80,7 +79,7 @@ def build_learner(
 
 def build_objective(
     run: TrainingRun, learner: Learner[Any], processes: Processes
-) -> Objective[Any]:
+) -> Objective[Any, Any]:
     """Returns the recipe's objective; every process must call it.
 
     Raises:
@@ -90,7 +89,7 @@ def build_objective(
     # A process that can't pack would cut updates otherwise than the rest.
     packs = not processes.any(not can_pack_passes(run.recipe.model, processes.device, dtype))
     batches, validator, measure = _choose(run)
-    return MeasuredObjective(
+    return Objective(
         learner,
         validator=validator(run, processes),
         batches=batches(run, processes, dtype=dtype, packs=packs),

@@ -20,7 +20,7 @@ from mtkit.training.learner import Learner
 from mtkit.training.memory import peak_memory_bytes
 from mtkit.training.meter import Meter
 from mtkit.training.metrics_log import MetricsLog
-from mtkit.training.objectives import Objective
+from mtkit.training.objectives.objective import Objective
 from mtkit.training.progress import ProgressView
 from mtkit.training.schedule import learning_rate
 from mtkit.training.stopping import stop_request
@@ -44,7 +44,7 @@ class Trainer:
     """
 
     recipe: Recipe
-    objective: Objective[Any]
+    objective: Objective[Any, Any]
     learner: Learner[nn.Module]
     processes: Processes
     checkpoints: CheckpointFolder

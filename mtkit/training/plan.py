@@ -17,7 +17,7 @@ from mtkit.training.build import build_learner, build_objective
 from mtkit.training.distributed import Processes, choose_device
 from mtkit.training.learner import Learner
 from mtkit.training.memory import peak_memory_bytes
-from mtkit.training.objectives import Objective
+from mtkit.training.objectives.objective import Objective
 from mtkit.training.schedule import note_warmup
 from mtkit.training.summary import describe_parameters
 from mtkit.training.training_run import TrainingRun
@@ -166,7 +166,7 @@ def _count_examples(data: PreparedData) -> str:
 
 
 def _time_updates(
-    updater: Updater, objective: Objective[Any], num_processes: int, limit: int
+    updater: Updater, objective: Objective[Any, Any], num_processes: int, limit: int
 ) -> float:
     """Returns the seconds of an update, from a few in this process; the first is a warm-up."""
     epoch = position = 0

@@ -83,7 +83,10 @@ def start_from(
     starts = []
     for key, folder in settings.folders.items():
         loaded = _load(key, folder)
-        _check_kind(recipe.objective, recipe.classification.kind, model, key, folder, loaded)
+        if recipe.objective == "classification":
+            _check_classifier(recipe.classification.kind, folder, loaded)
+        else:
+            _check_kind(recipe.objective, model, key, folder, loaded)
         _check_shape(key, folder, recipe.model, loaded.config.model)
         if settings.vocabulary != "new":
             _check_kept(key, folder, loaded.tokenizer, tokenizer)
@@ -138,18 +141,10 @@ def _load(key: StartKey, folder: Path) -> LoadedModel:
         return load_model_folder(folder)
 
 
-def _check_kind(  # noqa: PLR0917
-    objective: Objective,
-    classifier: ClassifierKind,
-    model: Network,
-    key: StartKey,
-    folder: Path,
-    start: LoadedModel,
+def _check_kind(
+    objective: Objective, model: Network, key: StartKey, folder: Path, start: LoadedModel
 ) -> None:
     """Checks that a model has the sides that are taken from it, and that ours has these."""
-    if objective == "classification":
-        _check_classifier(classifier, folder, start)
-        return
     if not isinstance(model, EncoderDecoder):
         if key != "model":
             raise MtkitError(

@@ -2,7 +2,8 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -85,17 +86,10 @@ class CausalValidator(TextValidator[CausalLanguageModel]):
         """Returns a line, its first half, and what the model makes of that, greedily."""
         beginning = tokens[: min(len(tokens) // 2, _SAMPLE_TOKENS // 2)]
         device = self._processes.device
-        cache = model.start(1, device)
-        continued: list[int] = []
         limit = min(_SAMPLE_TOKENS, self._recipe.data.block_tokens)
-        for position in range(limit):
-            given = [BOS, *beginning]
-            newest = given[position] if position < len(given) else continued[-1]
-            logits = model.step(torch.tensor([[newest]], device=device), cache)
-            if position >= len(beginning):
-                continued.append(int(logits.argmax()))
-                if continued[-1] == EOS:
-                    break
+        cache = model.start(1, device)
+        step = partial(model.step, cache=cache)
+        continued = _generate(step, [BOS, *beginning], limit, device)
         decode = self._data.tokenizer.decode_target
         return {
             "beginning": decode(beginning),
@@ -214,15 +208,26 @@ class DenoisingValidator(TextValidator[EncoderDecoder]):
         device = self._processes.device
         source = torch.from_numpy(hidden.tokens)[None].to(device)
         cache = model.start(source, PaddedLayout.without_padding(source))
-        filled = [BOS]
-        while len(filled) <= min(_SAMPLE_TOKENS, self._recipe.data.block_tokens - 1):
-            logits = model.step(torch.tensor([[filled[-1]]], device=device), cache)
-            filled.append(int(logits.argmax()))
-            if filled[-1] == EOS:
-                break
+        limit = min(_SAMPLE_TOKENS, self._recipe.data.block_tokens - 1)
+        filled = [BOS, *_generate(partial(model.step, cache=cache), [BOS], limit, device)]
         decode = self._data.tokenizer.decode_target
         return {
             "hidden": decode(hidden.tokens.tolist()),
             "reference": decode(text),
             "filled": decode(filled),
         }
+
+
+def _generate(
+    step: Callable[[Tensor], Tensor], given: Sequence[int], limit: int, device: torch.device
+) -> list[int]:
+    """Returns what follows the tokens that are given, greedily, up to `</s>` or so many steps."""
+    generated: list[int] = []
+    for position in range(limit):
+        newest = given[position] if position < len(given) else generated[-1]
+        logits = step(torch.tensor([[newest]], device=device))
+        if position + 1 >= len(given):
+            generated.append(int(logits.argmax()))
+            if generated[-1] == EOS:
+                break
+    return generated

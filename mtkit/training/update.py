@@ -19,7 +19,7 @@ from mtkit.recipe.training import Training
 from mtkit.training.distributed import Processes
 from mtkit.training.learner import Learner
 from mtkit.training.memory import is_out_of_memory, release_memory
-from mtkit.training.objectives import Objective
+from mtkit.training.objectives.objective import Objective
 
 _CPU_AUTO_TOKENS = 8_192
 """On a processor a larger pass is no faster: its tensors leave the cache."""
@@ -69,7 +69,7 @@ class Updater:
     def __init__(
         self,
         training: Training,
-        objective: Objective[Any],
+        objective: Objective[Any, Any],
         learner: Learner[nn.Module],
         processes: Processes,
         *,

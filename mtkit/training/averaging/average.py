@@ -24,9 +24,13 @@ from mtkit.training.averaging.candidates import (
     list_candidates,
     show_candidates,
 )
-from mtkit.training.averaging.comparison import compare, digest_basis
 from mtkit.training.averaging.mean import mean_weights
-from mtkit.training.averaging.measuring import describe_development, measure_candidates
+from mtkit.training.averaging.measuring import (
+    compare,
+    describe_development,
+    digest_basis,
+    measure_candidates,
+)
 from mtkit.training.averaging.record import (
     MeanComparison,
     ModelRecord,
