@@ -18,6 +18,7 @@ from mtkit.data.batches.ragged import Ragged
 from mtkit.network import EncoderDecoder, can_pack
 from mtkit.network.device import suit_precision
 from mtkit.recipe.model import Model
+from mtkit.training import loss as loss_module
 from mtkit.training import translation_loss
 from mtkit.training.loss import LossSums
 from mtkit.training.precision import WorkingCopy
@@ -48,22 +49,22 @@ def _measure(options: argparse.Namespace) -> None:
     model = EncoderDecoder(Model(), _VOCAB_SIZE, _VOCAB_SIZE).to(device).train()
     working = WorkingCopy(model, precision)
     if options.loss == "whole":
-        translation_loss.projected_cross_entropy = _whole_cross_entropy
+        loss_module.projected_cross_entropy = _whole_cross_entropy
     before = peak_bytes(options.device)
     num_sentences = options.update_tokens // _SENTENCE_TOKENS
     num_passes = -(-options.update_tokens // options.pass_tokens)
     bounds = np.linspace(0, num_sentences, num_passes + 1).astype(int)
     working.refresh()
     for first, last in pairwise(bounds):
-        loss = translation_loss.measure_translation(
+        measured = translation_loss.measure_translation(
             working.model, _make_batch(last - first, working.model, device), label_smoothing=0.1
         ).loss
-        (loss / options.update_tokens).backward()
+        (measured / options.update_tokens).backward()
         working.accumulate_gradients()
     print(
         f"{options.loss}: {peak_bytes(options.device) / 2**30:.2f} GiB at most, "
         f"{before / 2**30:.2f} GiB before the step; {options.device}, {precision}, "
-        f"{num_passes} passes, loss {loss.item():.1f}, torch {torch.__version__}"
+        f"{num_passes} passes, loss {measured.item():.1f}, torch {torch.__version__}"
     )
 
 

@@ -143,7 +143,7 @@ def plan_task(options: argparse.Namespace, data: Path) -> dict[str, Any]:
         "model": recipe.model.model_dump(mode="json"),
         "batch_tokens": recipe.training.batch_tokens,
         "label_smoothing": recipe.training.label_smoothing,
-        "mtkit_precision": resolve_precision(recipe, Processes(0, 1, device)),
+        "mtkit_precision": resolve_precision(recipe.training.precision, Processes(0, 1, device)),
         "seed": recipe.seed,
         "warm_up": options.warm_up,
         "updates": options.updates,

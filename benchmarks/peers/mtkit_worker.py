@@ -8,12 +8,11 @@ from measured import Window, read_task
 
 from mtkit.data.batches.collate import TranslationBatch
 from mtkit.data.batches.updates import Update
-from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.network.device import limit_kernel_cache, limit_threads
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.training.build import build_learner, build_objective
 from mtkit.training.distributed import join_processes, leave_processes
-from mtkit.training.fit_memory import fit_micro_batch
+from mtkit.training.training_run import TrainingRun
 from mtkit.training.update import Outcome, Updater, Votes
 from mtkit.workspace import Workspace
 
@@ -37,14 +36,22 @@ class Training:
         limit_threads()
         limit_kernel_cache()
         self.recipe: Recipe = load_recipe(task["recipe"], task["overrides"])
-        self.data: PreparedData = open_prepared(self.recipe, Workspace(Path(task["workspace"])))
-        learner = build_learner(self.recipe, self.data, self.processes)
+        run = TrainingRun.open(self.recipe, Workspace(Path(task["workspace"])))
+        self.data = run.data
+        learner = build_learner(run, self.processes)
         self.model = learner.working.model
         self.precision = learner.working.precision
-        objective = build_objective(self.recipe, self.data, learner, self.processes)
-        self.updater = Updater(self.recipe, objective, learner, self.processes)
+        objective = build_objective(run, learner, self.processes)
+        self.updater = Updater(
+            self.recipe.training,
+            objective,
+            learner,
+            self.processes,
+            seed=self.recipe.seed,
+            max_tokens_key=self.recipe.data.max_tokens_key,
+        )
         self._batches = objective.batches
-        self._limit = fit_micro_batch(self.recipe, objective, learner, self.processes)
+        self._limit = self.updater.fit_micro_batch()
         self._step = 0
         self._following = 0, 0
 

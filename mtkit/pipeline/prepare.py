@@ -33,12 +33,13 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
     from mtkit.training.same_run import check_same_run  # noqa: PLC0415
 
     saved = CheckpointFolder(workspace.checkpoints).list()
-    check_same_run(recipe, None, saved)
+    tables = recipe.model_dump(mode="json", exclude_none=True)
+    check_same_run(tables, None, saved)
     prepare_data(
         recipe,
         workspace,
         num_workers=num_workers,
-        check=lambda digest: check_same_run(recipe, digest, saved),
+        check=lambda digest: check_same_run(tables, digest, saved),
         models=models,
     )
 

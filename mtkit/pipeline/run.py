@@ -81,7 +81,7 @@ def _make_model(
             return code
     if is_averaged(recipe, workspace):
         say("average: up to date")
-        warn_if_worse(recipe, workspace, options=options)
+        warn_if_worse(recipe.training.averaging, workspace, options=options)
     else:
         update_model(recipe, workspace, device=hardware.device, options=options)
     return 0

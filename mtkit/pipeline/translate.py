@@ -190,7 +190,7 @@ def _load_network(recipe: "Recipe", tokenizer: SubwordTokenizer, path: Path) -> 
     from mtkit.training.checkpoint import read_checkpoint
     from mtkit.training.whole_weights import WholeWeights, list_checkpoint_shapes
 
-    check_weights(path, list_checkpoint_shapes(recipe, config))
+    check_weights(path, list_checkpoint_shapes(config, recipe.training.lora))
     whole = WholeWeights(recipe, tokenizer)
     weights = whole.of(read_weights(path), read_checkpoint(path.parent).base_digest)
     return fill_network(config, weights, origin=path)

@@ -11,7 +11,6 @@ from torch import Tensor
 from mtkit.data.batches.micro_batches import cut
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.batches.token_store import TokenStore
-from mtkit.data.prepared import PreparedData
 from mtkit.inference.engines.torch_engine import pad
 from mtkit.model.alignment_head import AlignmentHead, Position
 from mtkit.model.build import build
@@ -20,7 +19,7 @@ from mtkit.model.weights import load_weights
 from mtkit.network import EncoderDecoder
 from mtkit.network.device import find_device
 from mtkit.network.recorded_attention import RecordingLayout
-from mtkit.recipe import Recipe
+from mtkit.recipe.guided_alignment import GuidedAlignment
 from mtkit.text.token_ids import BOS
 
 _MAX_PAIRS = 1_000
@@ -31,28 +30,31 @@ _PRIOR = 1.0
 
 
 def find_alignment_head(
-    recipe: Recipe, data: PreparedData, weights: Mapping[str, Tensor]
+    config: ModelConfig,
+    guided: GuidedAlignment | None,
+    store: TokenStore,
+    weights: Mapping[str, Tensor],
 ) -> AlignmentHead | None:
     """Returns the head to read alignments from; None of a model that tells none.
 
     Args:
-        recipe: What it was trained with.
-        data: Its data.
+        config: What the model is built from.
+        guided: How a head has learned alignments, if one has.
+        store: The development set.
         weights: By name, in fp32.
     """
-    is_translator = recipe.objective == "translation" and not recipe.data.is_trees
-    if not is_translator or recipe.model.architecture == "decoder-only":
+    is_translator = config.objective == "translation" and config.linearization is None
+    if not is_translator or config.model.architecture == "decoder-only":
         return None
-    guided = recipe.training.guided_alignment
     if guided is not None:
         # The head that learned alignments needs no search.
-        layer = guided.choose_layer(recipe.model.num_decoder_layers)
+        layer = guided.choose_layer(config.model.num_decoder_layers)
         return AlignmentHead(layer=layer, head=guided.head, at=guided.at)
     device = find_device("auto")
-    network = build(ModelConfig.of(recipe, data.tokenizer), has_initial_weights=False)
+    network = build(config, has_initial_weights=False)
     assert isinstance(network, EncoderDecoder)
     load_weights(network, weights, origin="the weights of a checkpoint")
-    return choose_head(network.to(device).eval(), data.dev, device)
+    return choose_head(network.to(device).eval(), store, device)
 
 
 def choose_head(

@@ -1,4 +1,4 @@
-"""The parts of a training, built from a recipe and its data."""
+"""The parts of a training, built from a run."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,13 +7,10 @@ from typing import Any
 
 import torch
 
-from mtkit.data.prepared import PreparedData
 from mtkit.model.build import build
-from mtkit.model.config import ModelConfig
 from mtkit.model.digest import digest_model
 from mtkit.model.weights import check_memory
 from mtkit.network import Network
-from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import TrainingState
 from mtkit.training.distributed import Processes
 from mtkit.training.label_loss import measure_classification
@@ -21,13 +18,12 @@ from mtkit.training.label_validation import LabelValidator
 from mtkit.training.learner import Learner, freeze
 from mtkit.training.loss import LossSums
 from mtkit.training.metrics_log import MetricsLog
-from mtkit.training.objectives import Objective
 from mtkit.training.objectives.causal_lm import CausalBatches
-from mtkit.training.objectives.classification import LabelledBatches, has_auxiliary_loss
+from mtkit.training.objectives.classification import LabelledBatches, find_auxiliary_weight
 from mtkit.training.objectives.decoder_only import JoinedBatches
 from mtkit.training.objectives.denoising import DenoisingBatches
 from mtkit.training.objectives.masked_lm import MaskedBatches
-from mtkit.training.objectives.measured import MeasuredObjective
+from mtkit.training.objectives.objective import Objective
 from mtkit.training.objectives.passes import can_pack_passes
 from mtkit.training.objectives.stored import StoredBatches
 from mtkit.training.objectives.translation import TranslationBatches
@@ -36,17 +32,18 @@ from mtkit.training.start_from import start_from
 from mtkit.training.text_loss import measure_causal, measure_masked
 from mtkit.training.text_validation import CausalValidator, DenoisingValidator, MaskedValidator
 from mtkit.training.trackers import open_trackers
+from mtkit.training.training_run import TrainingRun
 from mtkit.training.translation_loss import Guide, measure_joined, measure_translation
-from mtkit.training.validation import ModelValidator, Validator
+from mtkit.training.translation_validation import TranslationValidator
+from mtkit.training.validation import ModelValidator
 from mtkit.training.whole_weights import adapt, find_base
-from mtkit.workspace import Workspace
 
 _UNREAD = "unread"
 """The digest of LoRA's base in processes that save nothing."""
 
 
 def build_learner(
-    recipe: Recipe, data: PreparedData, processes: Processes, *, takes_start: bool = False
+    run: TrainingRun, processes: Processes, *, takes_start: bool = False
 ) -> Learner[Network]:
     """Returns a learner that hasn't learned yet, on its device; every process must call it.
 
@@ -57,29 +54,32 @@ def build_learner(
         MtkitError: The network is larger than this machine's memory, or its shape
             isn't the start's.
     """
-    lora, base_digest = recipe.training.lora, ""
-    config = ModelConfig.of(recipe, data.tokenizer, data.labels)
+    training, tokenizer = run.recipe.training, run.data.tokenizer
+    lora, base_digest = training.lora, ""
+    config = run.model_config
     check_memory(config.list_shapes().values(), "[model]")
-    torch.manual_seed(recipe.seed)
+    torch.manual_seed(run.recipe.seed)
     model = build(config).to(processes.device)
     if takes_start:
-        start_from(recipe, model, data.tokenizer)
+        start_from(run.recipe, model, tokenizer)
     if lora is not None:
         adapt(model, config, lora)
         model.to(processes.device)
-        base_digest = digest_model(find_base(recipe)) if processes.is_first else _UNREAD
-    freeze(model, recipe.training.freeze, lora)
-    precision = resolve_precision(recipe, processes)
-    # M2M100 has no bias of the output: the one here only hides what the model never writes.
-    keeps_bias = data.tokenizer.has_language_pieces
+        base_digest = digest_model(find_base(training)) if processes.is_first else _UNREAD
+    freeze(model, training.freeze, lora)
     return Learner.of(
-        model, recipe, precision=precision, base_digest=base_digest, keeps_bias=keeps_bias
+        model,
+        training,
+        precision=resolve_precision(training.precision, processes),
+        base_digest=base_digest,
+        # M2M100 has no bias of the output: the one here only hides what the model never writes.
+        keeps_bias=tokenizer.has_language_pieces,
     )
 
 
 def build_objective(
-    recipe: Recipe, data: PreparedData, learner: Learner[Any], processes: Processes
-) -> Objective[Any]:
+    run: TrainingRun, learner: Learner[Any], processes: Processes
+) -> Objective[Any, Any]:
     """Returns the recipe's objective; every process must call it.
 
     Raises:
@@ -87,46 +87,18 @@ def build_objective(
     """
     dtype = next(learner.working.model.parameters()).dtype
     # A process that can't pack would cut updates otherwise than the rest.
-    packs = not processes.any(not can_pack_passes(recipe, processes.device, dtype))
-    validator = build_validator(recipe, data, processes)
-    kind, measure = _choose(recipe)
-    return MeasuredObjective(
+    packs = not processes.any(not can_pack_passes(run.recipe.model, processes.device, dtype))
+    batches, validator, measure = _choose(run)
+    return Objective(
         learner,
-        kind(data, recipe, processes, dtype=dtype, packs=packs),
-        validator,
-        partial(measure, label_smoothing=recipe.training.label_smoothing),
+        validator=validator(run, processes),
+        batches=batches(run, processes, dtype=dtype, packs=packs),
+        measure=partial(measure, label_smoothing=run.recipe.training.label_smoothing),
     )
 
 
-def _choose(recipe: Recipe) -> tuple[type[StoredBatches[Any]], Callable[..., LossSums]]:
-    """Returns the kind of a recipe's batches, and the loss of one."""
-    match recipe.objective:
-        case "translation" if recipe.model.architecture == "decoder-only":
-            return JoinedBatches, measure_joined
-        case "translation":
-            return TranslationBatches, partial(measure_translation, guide=find_guide(recipe))
-        case "denoising":
-            return DenoisingBatches, measure_translation
-        case "causal-lm":
-            return CausalBatches, measure_causal
-        case "masked-lm":
-            return MaskedBatches, measure_masked
-        case "classification":
-            auxiliary = recipe.classification.auxiliary if has_auxiliary_loss(recipe) else 0.0
-            return LabelledBatches, partial(measure_classification, auxiliary=auxiliary)
-
-
-def find_guide(recipe: Recipe) -> Guide | None:
-    """Returns the head that learns alignments; None where none does."""
-    guided = recipe.training.guided_alignment
-    if guided is None:
-        return None
-    layer = guided.choose_layer(recipe.model.num_decoder_layers)
-    return Guide(layer, guided.head, guided.weight)
-
-
 def build_validator(
-    recipe: Recipe, data: PreparedData, processes: Processes, *, forks: bool = False
+    run: TrainingRun, processes: Processes, *, forks: bool = False
 ) -> ModelValidator[Any]:
     """Returns what measures networks of the recipe's objective on the development set.
 
@@ -135,22 +107,40 @@ def build_validator(
     Raises:
         MtkitError: The development set can't be scored, or not be translated.
     """
+    _, validator, _ = _choose(run)
+    return validator(run, processes, forks=forks)
+
+
+def _choose(
+    run: TrainingRun,
+) -> tuple[type[StoredBatches[Any, Any]], type[ModelValidator[Any]], Callable[..., LossSums]]:
+    """Returns the kind of a recipe's batches, what validates, and the loss of a batch."""
+    recipe = run.recipe
     match recipe.objective:
+        case "translation" if recipe.model.architecture == "decoder-only":
+            return JoinedBatches, TranslationValidator, measure_joined
         case "translation":
-            return Validator(recipe, data, processes, forks=forks)
+            guided, guide = recipe.training.guided_alignment, None
+            if guided is not None:
+                layer = guided.choose_layer(recipe.model.num_decoder_layers)
+                guide = Guide(layer, guided.head, guided.weight)
+            measure = partial(measure_translation, guide=guide)
+            return TranslationBatches, TranslationValidator, measure
         case "denoising":
-            return DenoisingValidator(recipe, data, processes)
+            return DenoisingBatches, DenoisingValidator, measure_translation
         case "causal-lm":
-            return CausalValidator(recipe, data, processes)
+            return CausalBatches, CausalValidator, measure_causal
         case "masked-lm":
-            return MaskedValidator(recipe, data, processes)
+            return MaskedBatches, MaskedValidator, measure_masked
         case "classification":
-            return LabelValidator(recipe, data, processes)
+            auxiliary = find_auxiliary_weight(recipe.classification)
+            measure = partial(measure_classification, auxiliary=auxiliary)
+            return LabelledBatches, LabelValidator, measure
 
 
 @contextmanager
 def open_metrics(
-    recipe: Recipe, workspace: Workspace, state: TrainingState, processes: Processes
+    run: TrainingRun, state: TrainingState, processes: Processes
 ) -> Iterator[MetricsLog | None]:
     """Yields the run's log in the first process, which alone has one.
 
@@ -160,14 +150,15 @@ def open_metrics(
     if not processes.is_first:
         yield None
         return
+    training = run.recipe.training
     metrics = MetricsLog(
-        workspace.metrics_file,
-        picture=workspace.curves,
-        title=recipe.name,
+        run.workspace.metrics_file,
+        picture=run.workspace.curves,
+        title=run.recipe.name,
         resumed_at=state.step,
-        warm_up_steps=recipe.training.schedule.warmup_steps,
-        score=recipe.training.validation.metric,
-        trackers=open_trackers(recipe, workspace, resumed_at=state.step),
+        warm_up_steps=training.schedule.warmup_steps,
+        score=training.validation.metric,
+        trackers=open_trackers(run, resumed_at=state.step),
     )
     try:
         if state.step:

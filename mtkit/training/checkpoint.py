@@ -22,14 +22,14 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
-from mtkit.files import read_json, write_atomically
+from mtkit.files import check_format, read_json, write_atomically
 from mtkit.foreign_files import check_file, describe_fault
 from mtkit.model.config import WEIGHTS_FILE
 from mtkit.model.parameters import Shape
 from mtkit.model.weights import MAX_HEADER_BYTES
 
-FORMAT_VERSION = 2
-"""Raised when a checkpoint that this version saves can't be read by older ones, or the reverse."""
+FORMAT_VERSION = 3
+"""Raised when other versions can't read the checkpoints that this version saves, or the reverse."""
 STATE_FILE = "state.json"
 TRAINED_FILE = "weights.safetensors"
 OPTIMIZER_FILE = "optimizer.safetensors"
@@ -186,16 +186,13 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     """
     try:
         facts = read_json(folder / STATE_FILE)
-        _check_format(facts.pop("format_version", 1), folder)
-        counts = dict(facts["state"])
-        if "num_returns" in counts:
-            # As mtkit named it up to 0.1.
-            counts["num_rollbacks"] = counts.pop("num_returns")
-        state = asdict(TrainingState(**counts))
-        return _CHECKPOINT.validate_python({**facts, "folder": folder, "state": state})
+        hint = f"remove {folder.parent} and train again: mtkit train; models aren't affected"
+        check_format(facts, folder / STATE_FILE, FORMAT_VERSION, hint)
+        del facts["format_version"]
+        return _CHECKPOINT.validate_python({**facts, "folder": folder})
     except ValidationError as error:
         raise _damaged(folder, f"{STATE_FILE}: {describe_fault(error)}") from error
-    except (OSError, KeyError, TypeError) as error:
+    except (AttributeError, KeyError, OSError, TypeError) as error:
         raise _damaged(folder, f"{STATE_FILE}: {error}") from error
     except MtkitError as error:
         if error.hint:
@@ -203,23 +200,10 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         raise _damaged(folder, error.message) from error
 
 
-def _check_format(version: object, folder: Path) -> None:
-    if version != FORMAT_VERSION:
-        raise MtkitError(
-            f"{folder} was saved by another version of mtkit (format {version}, this version uses "
-            f"{FORMAT_VERSION})",
-            "finish the run with that version, or remove the checkpoints to start over; models "
-            "aren't affected",
-        )
-
-
 def write_facts(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes a checkpoint's metadata beside its files of numbers."""
     facts = {"format_version": FORMAT_VERSION, **asdict(checkpoint)}
     del facts["folder"]
-    if not checkpoint.base_digest:
-        # As older versions read it.
-        del facts["base_digest"]
     write_atomically(
         folder / STATE_FILE, json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False)
     )

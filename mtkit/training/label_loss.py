@@ -53,9 +53,8 @@ def measure_classification(
     predicts = torch.ones_like(batch.tokens, dtype=torch.bool)
     predicts[batch.last] = False
     sums = output_cross_entropy(
+        model,
         batch.layout.select_tokens(states)[predicts],
-        model.output_embedding.weight,
-        model.output_bias,
         batch.tokens.roll(-1)[predicts],
         label_smoothing=label_smoothing,
     )

@@ -11,10 +11,9 @@ from torch import Tensor, nn
 
 from mtkit.model.parameters import find_part, is_low_rank, learns_whole
 from mtkit.network.low_rank import AdaptedLinear
-from mtkit.recipe import Recipe
 from mtkit.recipe.lora import Lora
 from mtkit.recipe.precision import Precision
-from mtkit.recipe.training import FrozenPart
+from mtkit.recipe.training import FrozenPart, Training
 from mtkit.training.optimizer import build_optimizer, set_learning_rate
 from mtkit.training.precision import Network_co, WorkingCopy
 
@@ -103,7 +102,7 @@ class Learner(Generic[Network_co]):
     def of(
         cls,
         model: Network,
-        recipe: Recipe,
+        training: Training,
         *,
         precision: Precision = "fp32",
         base_digest: str = "",
@@ -113,13 +112,13 @@ class Learner(Generic[Network_co]):
 
         Args:
             model: The model.
-            recipe: The recipe.
+            training: The recipe's section.
             precision: Arithmetic of an update.
             base_digest: As `Learner` has it.
             keeps_bias: As `build_optimizer` takes it.
         """
-        optimizer = build_optimizer(model, recipe.training.optimizer, keeps_bias=keeps_bias)
-        settings = recipe.training.moving_average
+        optimizer = build_optimizer(model, training.optimizer, keeps_bias=keeps_bias)
+        settings = training.moving_average
         average = None if settings is None else AveragedWeights(model, settings.decay)
         return Learner(model, optimizer, WorkingCopy(model, precision), average, base_digest)
 

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from torch import nn
@@ -11,6 +12,7 @@ from torch import nn
 from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
+from mtkit.recipe.training import Training
 from mtkit.training.checkpoint import Checkpoint, TrainingState
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import Processes
@@ -18,7 +20,7 @@ from mtkit.training.learner import Learner
 from mtkit.training.memory import peak_memory_bytes
 from mtkit.training.meter import Meter
 from mtkit.training.metrics_log import MetricsLog
-from mtkit.training.objectives import Objective
+from mtkit.training.objectives.objective import Objective
 from mtkit.training.progress import ProgressView
 from mtkit.training.schedule import learning_rate
 from mtkit.training.stopping import stop_request
@@ -36,19 +38,31 @@ class Trainer:
         learner: What learns.
         processes: Who takes part.
         checkpoints: Where they are saved.
-        metrics: Where they are logged; the first process alone has one.
         view: What a person sees.
         data_digest: Digest of the training data, kept with each checkpoint.
+        metrics: Where updates are logged; the first process alone has one.
     """
 
     recipe: Recipe
-    objective: Objective[Any]
+    objective: Objective[Any, Any]
     learner: Learner[nn.Module]
     processes: Processes
     checkpoints: CheckpointFolder
-    metrics: MetricsLog | None
     view: ProgressView
     data_digest: str
+    metrics: MetricsLog | None = None
+
+    @cached_property
+    def updater(self) -> Updater:
+        """Makes the updates."""
+        return Updater(
+            self.recipe.training,
+            self.objective,
+            self.learner,
+            self.processes,
+            seed=self.recipe.seed,
+            max_tokens_key=self.recipe.data.max_tokens_key,
+        )
 
     def run(self, state: TrainingState, *, unscored: Checkpoint | None = None) -> TrainingState:
         """Trains from `state` to the end, or until asked to stop; returns where it got.
@@ -73,15 +87,14 @@ class Trainer:
         self, state: TrainingState, stop_is_requested: Callable[[], bool]
     ) -> TrainingState:
         """Trains from a state whose checkpoint, if it needs a score, has one."""
-        if is_finished(self.recipe, state):
+        if is_finished(self.recipe.training, state):
             return state
         self.learner.working.model.train()
-        updater = Updater(self.recipe, self.objective, self.learner, self.processes)
         meter = Meter()
         started_at = time.monotonic() - state.elapsed_seconds
-        while not is_finished(self.recipe, state):
+        while not is_finished(self.recipe.training, state):
             rate = self._rate(state)
-            outcome, state = self._update(updater, state, rate, stop_is_requested())
+            outcome, state = self._update(state, rate, stop_is_requested())
             state = replace(state, elapsed_seconds=time.monotonic() - started_at)
             meter.add(outcome)
             self._report_update(outcome, state)
@@ -125,7 +138,7 @@ class Trainer:
         return scheduled * state.rate_factor
 
     def _update(
-        self, updater: Updater, state: TrainingState, rate: float, stop_is_requested: bool
+        self, state: TrainingState, rate: float, stop_is_requested: bool
     ) -> tuple[Outcome, TrainingState]:
         """Makes one update; returns its outcome, and the state of training after it."""
         minutes = self.recipe.training.checkpoint_minutes
@@ -136,7 +149,7 @@ class Trainer:
             state.epoch, state.position, state.micro_batch_tokens
         )
         votes = Votes(stop=stop_is_requested, checkpoint=is_due)
-        outcome = updater.make(state.step + 1, update, rate=rate, votes=votes)
+        outcome = self.updater.make(state.step + 1, update, rate=rate, votes=votes)
         skipped = not outcome.is_applied
         epoch, position = update.following
         return outcome, replace(
@@ -291,11 +304,11 @@ def restore_everywhere(
     return found
 
 
-def is_finished(recipe: Recipe, state: TrainingState) -> bool:
+def is_finished(training: Training, state: TrainingState) -> bool:
     """Checks that training has come to its end, by steps or by patience."""
-    patience = recipe.training.early_stopping
+    patience = training.early_stopping
     is_out_of_patience = patience is not None and state.num_without_best >= patience.patience
-    return state.step >= recipe.training.max_steps or is_out_of_patience
+    return state.step >= training.max_steps or is_out_of_patience
 
 
 def _diverged(state: TrainingState, reason: str) -> MtkitError:

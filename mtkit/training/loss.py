@@ -12,6 +12,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from mtkit.network import (
+    CausalClassifier,
+    CausalLanguageModel,
+    EncoderDecoder,
+    MaskedLanguageModel,
+)
+
+GeneratingModel = EncoderDecoder | CausalLanguageModel | MaskedLanguageModel | CausalClassifier
+
 _CHUNK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
 _CHUNK_BYTES_OF_HALVES = _CHUNK_BYTES | {"cpu": 16 << 20}
 """In bfloat16 a CPU adds to the weights' gradient in a pass of its own, so the fewer the better."""
@@ -47,17 +56,18 @@ class LossSums(NamedTuple):
 
 
 def output_cross_entropy(
+    model: GeneratingModel,
     states: Float[Tensor, "tokens d_model"],
-    output_weight: Float[Tensor, "vocab d_model"],
-    output_bias: Float[Tensor, " vocab"] | None,
     targets: Int[Tensor, "tokens"],
     *,
     label_smoothing: float,
 ) -> LossSums:
-    """Returns `projected_cross_entropy` of logits to which each piece's bias is added, if any."""
-    if output_bias is not None:
-        states, output_weight = _append_bias(states, output_weight, output_bias)
-    return projected_cross_entropy(states, output_weight, targets, label_smoothing=label_smoothing)
+    """Returns `projected_cross_entropy` of a model's logits, each piece's bias added, if any."""
+    weight: Tensor = model.output_embedding.weight
+    bias = model.output_bias
+    if bias is not None:
+        states, weight = _append_bias(states, weight, bias)
+    return projected_cross_entropy(states, weight, targets, label_smoothing=label_smoothing)
 
 
 def _append_bias(states_ND: Tensor, weight_VD: Tensor, bias_V: Tensor) -> tuple[Tensor, Tensor]:

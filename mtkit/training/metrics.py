@@ -50,6 +50,11 @@ def number(line: MetricsLine, key: str) -> float | None:
     return value if isinstance(value, int | float) else None
 
 
+def restore_sign(metric: str, score: float) -> float:
+    """Returns the metric that a score is of: a loss ranks checkpoints by its negative."""
+    return -score if metric == "loss" else score
+
+
 def read_metrics(path: Path) -> list[MetricsLine]:
     """Returns the lines of a metrics file; truncated and invalid lines are skipped."""
     if not path.exists():

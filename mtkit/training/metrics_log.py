@@ -5,6 +5,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from mtkit.console import warn
@@ -16,13 +17,14 @@ _DRAWING_SHARE = 0.05
 """Of the time, which drawing may take while checkpoints come fast."""
 
 
+@dataclass
 class MetricsLog:
     """The run's metrics on disk, and wherever else they go.
 
     Nothing that fails here ends a training: a full disk is warned of once, and a later line may
     find room again.
 
-    Args:
+    Attributes:
         path: The workspace's file.
         picture: The workspace's curves.
         title: Name of the run.
@@ -33,27 +35,21 @@ class MetricsLog:
         trackers: Where each line goes as well.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        picture: Path,
-        title: str,
-        resumed_at: int,
-        warm_up_steps: int = 0,
-        score: str = "bleu",
-        trackers: Sequence[Tracker] = (),
-    ) -> None:
-        self._path = path
-        self._picture = picture
-        self._title = title
-        self._warm_up_steps = warm_up_steps
-        self._score = score
-        self._trackers = tuple(trackers)
+    path: Path
+    _: KW_ONLY
+    picture: Path
+    title: str
+    resumed_at: int
+    warm_up_steps: int = 0
+    score: str = "bleu"
+    trackers: Sequence[Tracker] = ()
+
+    def __post_init__(self) -> None:
         self._warned_of: set[Path] = set()
         self._next_picture_at = 0.0
         self._is_picture_behind = False
-        _rewrite(path, [line for line in read_metrics(path) if line["step"] <= resumed_at])
+        lines = [line for line in read_metrics(self.path) if line["step"] <= self.resumed_at]
+        _rewrite(self.path, lines)
 
     def append(self, kind: str, metrics: Mapping[str, Value]) -> None:
         """Adds a line.
@@ -69,10 +65,10 @@ class MetricsLog:
         }
         line = json.dumps({"kind": kind, **finite}, allow_nan=False)
         try:
-            _append_line(self._path, line)
+            _append_line(self.path, line)
         except OSError as error:
-            self._warn_once(self._path, f"could not write a line: {error}")
-        for tracker in self._trackers:
+            self._warn_once(self.path, f"could not write a line: {error}")
+        for tracker in self.trackers:
             tracker.log(kind, finite)
 
     def rewind(self, step: int) -> None:
@@ -84,7 +80,7 @@ class MetricsLog:
             lambda line: line["step"] <= step or line["kind"] == "event",
             f"lines after step {step:,}",
         )
-        for tracker in self._trackers:
+        for tracker in self.trackers:
             tracker.rewind(step)
 
     def drop(self, kind: str, step: int) -> None:
@@ -110,27 +106,27 @@ class MetricsLog:
             from mtkit.training.curves import draw_curves  # noqa: PLC0415
 
             draw_curves(
-                read_metrics(self._path),
-                self._picture,
-                title=self._title,
-                warm_up_steps=self._warm_up_steps,
-                score=self._score,
+                read_metrics(self.path),
+                self.picture,
+                title=self.title,
+                warm_up_steps=self.warm_up_steps,
+                score=self.score,
             )
         except (ImportError, OSError, RuntimeError, ValueError) as error:
-            self._warn_once(self._picture, f"could not draw the curves: {error}")
+            self._warn_once(self.picture, f"could not draw the curves: {error}")
 
     def close(self) -> None:
         """Draws all lines, if the picture is behind, and closes the trackers."""
         if self._is_picture_behind:
             self._draw()
-        for tracker in self._trackers:
+        for tracker in self.trackers:
             tracker.close()
 
     def _keep(self, is_kept: Callable[[MetricsLine], bool], others: str) -> None:
         try:
-            _rewrite(self._path, [line for line in read_metrics(self._path) if is_kept(line)])
+            _rewrite(self.path, [line for line in read_metrics(self.path) if is_kept(line)])
         except OSError as error:
-            self._warn_once(self._path, f"could not drop {others}: {error}")
+            self._warn_once(self.path, f"could not drop {others}: {error}")
 
     def _warn_once(self, path: Path, text: str) -> None:
         if path not in self._warned_of:

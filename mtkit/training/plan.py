@@ -10,17 +10,17 @@ from torch import nn
 from mtkit.console import say, warn
 from mtkit.data.batches.epoch import find_epoch
 from mtkit.data.batches.updates import TrainingBatches
-from mtkit.data.prepared import PreparedData, open_prepared
+from mtkit.data.prepared import PreparedData
 from mtkit.network.device import limit_threads
 from mtkit.recipe import Recipe
 from mtkit.training.build import build_learner, build_objective
 from mtkit.training.distributed import Processes, choose_device
-from mtkit.training.fit_memory import fit_micro_batch
 from mtkit.training.learner import Learner
 from mtkit.training.memory import peak_memory_bytes
-from mtkit.training.objectives import Objective
+from mtkit.training.objectives.objective import Objective
 from mtkit.training.schedule import note_warmup
 from mtkit.training.summary import describe_parameters
+from mtkit.training.training_run import TrainingRun
 from mtkit.training.update import Updater, Votes
 from mtkit.units import format_duration, format_memory, plural
 from mtkit.workspace import Workspace
@@ -119,26 +119,32 @@ def rehearse(
     Raises:
         MtkitError: No data, no such device, or too little memory.
     """
-    data = open_prepared(recipe, workspace)
+    run = TrainingRun.open(recipe, workspace)
+    training = recipe.training
     processes = Processes(0, 1, choose_device(device))
     limit_threads(num_processes)
     num_processes *= num_machines
-    learner = build_learner(recipe, data, processes)
+    learner = build_learner(run, processes)
     say(describe_parameters(learner.model))
-    objective = build_objective(recipe, data, learner, processes)
-    limit = fit_micro_batch(recipe, objective, learner, processes, num_sharing=num_processes)
+    objective = build_objective(run, learner, processes)
+    updater = Updater(
+        training,
+        objective,
+        learner,
+        processes,
+        seed=recipe.seed,
+        max_tokens_key=recipe.data.max_tokens_key,
+    )
+    limit = updater.fit_micro_batch(num_processes)
     batches = plan_batches(objective.batches, num_processes=num_processes, micro_batch_tokens=limit)
-    training = recipe.training
     if note := note_warmup(training.schedule, max_steps=training.max_steps):
         warn(note)
     say(batches.describe(training.batch_tokens, processes.device.type))
     say(
-        f"one epoch: {_count_examples(data)} in {batches.num_updates:,} updates; "
+        f"one epoch: {_count_examples(run.data)} in {batches.num_updates:,} updates; "
         f"{training.max_steps:,} updates are {training.max_steps / batches.num_updates:,.1f} epochs"
     )
-    seconds = _time_updates(
-        Updater(recipe, objective, learner, processes), objective, num_processes, limit
-    )
+    seconds = _time_updates(updater, objective, num_processes, limit)
     say(_describe_memory(learner, processes))
     total = format_duration(seconds * training.max_steps)
     say(
@@ -160,7 +166,7 @@ def _count_examples(data: PreparedData) -> str:
 
 
 def _time_updates(
-    updater: Updater, objective: Objective[Any], num_processes: int, limit: int
+    updater: Updater, objective: Objective[Any, Any], num_processes: int, limit: int
 ) -> float:
     """Returns the seconds of an update, from a few in this process; the first is a warm-up."""
     epoch = position = 0

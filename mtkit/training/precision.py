@@ -7,17 +7,16 @@ from torch import nn
 
 from mtkit.network.device import suit_precision
 from mtkit.network.precision import copy_in_bfloat16
-from mtkit.recipe import Recipe
-from mtkit.recipe.precision import Precision
+from mtkit.recipe.precision import Precision, PrecisionChoice
 from mtkit.training.distributed import Processes
 
 Network_co = TypeVar("Network_co", bound=nn.Module, covariant=True)
 
 
-def resolve_precision(recipe: Recipe, processes: Processes) -> Precision:
+def resolve_precision(choice: PrecisionChoice, processes: Processes) -> Precision:
     """Returns the recipe's precision; for `auto`, what suits every process's device."""
-    if recipe.training.precision != "auto":
-        return recipe.training.precision
+    if choice != "auto":
+        return choice
     return "fp32" if processes.any(suit_precision(processes.device) == "fp32") else "bf16"
 
 

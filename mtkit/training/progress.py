@@ -101,7 +101,7 @@ class ProgressView:
         style = "bold" if is_best else ""
         self._print(f"dev at step {step:,}: " + "  ".join(words), style=style)
         for sample in validation.samples:
-            for name, text in sample.lines.items():
+            for name, text in sample.items():
                 self._print(f"  {name:<10} {text}")
 
     def _print(self, text: str, style: str = "") -> None:

@@ -6,10 +6,10 @@ from torch import Tensor
 
 from mtkit.data.prepared import PreparedData
 from mtkit.model.adapter import AdapterConfig, is_adapter
-from mtkit.model.config import ModelConfig
 from mtkit.model.folder import save_model_folder
 from mtkit.model.weights import read_weights
 from mtkit.recipe import Recipe
+from mtkit.recipe.lora import Lora
 from mtkit.text.widths import measure_width
 from mtkit.training.alignment_choice import find_alignment_head
 from mtkit.training.averaging.record import ModelRecord, TrainingRecord
@@ -21,17 +21,15 @@ from mtkit.training.checkpoint import (
     list_steps,
 )
 from mtkit.training.checkpoint_folder import CheckpointFolder
-from mtkit.training.loop import is_finished
 from mtkit.training.start_from import describe_start, find_start_licence
 from mtkit.training.summary import show_summary
+from mtkit.training.training_run import TrainingRun
 from mtkit.training.whole_weights import WholeWeights, find_base
 from mtkit.workspace import Workspace
 
 
 def save_model(
-    recipe: Recipe,
-    workspace: Workspace,
-    data: PreparedData,
+    run: TrainingRun,
     chosen: Sequence[Checkpoint],
     weights: Mapping[str, Tensor],
     *,
@@ -41,21 +39,21 @@ def save_model(
     """Fills `model/` with the mean of some checkpoints; manifest and card say so.
 
     Args:
-        recipe: The run's recipe.
-        workspace: The run.
-        data: The run's data.
+        run: The run.
         chosen: One checkpoint or more, oldest first.
         weights: Their mean; with LoRA, of what was learned.
         record: The manifest's, but for the digest.
         remark: What the model's card adds to their steps.
     """
+    recipe, workspace, data = run.recipe, run.workspace, run.data
     names = ", ".join(map(str, record.steps))
     several = f"the average of the checkpoints of steps {names}"
     origin = several if len(chosen) > 1 else f"the checkpoint of step {names}"
-    lora, adapter, base_digest = recipe.training.lora, None, chosen[-1].base_digest
+    training, adapter, base_digest = recipe.training, None, chosen[-1].base_digest
     whole = WholeWeights(recipe, data.tokenizer, tuple(data.labels)).of(weights, base_digest)
-    if lora is not None and lora.release == "adapter":
-        adapter = AdapterConfig.of(find_base(recipe), workspace.model, lora, base_digest)
+    if training.lora is not None and training.lora.release == "adapter":
+        base = find_base(training)
+        adapter = AdapterConfig.of(base, workspace.model, training.lora, base_digest)
     save_model_folder(
         workspace.model,
         recipe=_with_length_ratio(recipe, data),
@@ -64,10 +62,12 @@ def save_model(
         tokenizer=data.tokenizer,
         labels=data.labels,
         origin=origin + remark,
-        licence=find_start_licence(recipe),
-        alignment_head=find_alignment_head(recipe, data, whole),
+        licence=find_start_licence(training.start_from),
+        alignment_head=find_alignment_head(
+            run.model_config, training.guided_alignment, data.dev, whole
+        ),
         word_aligner=data.word_aligner,
-        training_facts=describe_start(recipe)
+        training_facts=describe_start(training.start_from, str(recipe.data.data_root))
         | describe_training(chosen[-1].state, len(data.train))
         | record.list_facts(),
         record=lambda _: record.write(workspace),
@@ -89,43 +89,33 @@ def _with_length_ratio(recipe: Recipe, data: PreparedData) -> Recipe:
     return recipe.model_copy(update={"inference": changed})
 
 
-def is_released(recipe: Recipe, workspace: Workspace, checkpoints: CheckpointFolder) -> bool:
+def is_released(run: TrainingRun, checkpoints: CheckpointFolder) -> bool:
     """Checks that `model/` is the best checkpoint, or was made by hand with `average`."""
-    record = ModelRecord.read(workspace)
+    record = ModelRecord.read(run.workspace)
     best = list_steps(choose_best(checkpoints.list(), 1))
     is_best = bool(best) and record.steps == best
-    return has_wanted_form(recipe, workspace) and (record.made_by == "average" or is_best)
+    has_form = has_wanted_form(run.workspace, run.recipe.training.lora)
+    return has_form and (record.made_by == "average" or is_best)
 
 
-def has_wanted_form(recipe: Recipe, workspace: Workspace) -> bool:
+def has_wanted_form(workspace: Workspace, lora: Lora | None) -> bool:
     """Checks that `model/` is there, an adapter where the recipe releases one and only there."""
-    lora = recipe.training.lora
     wants_adapter = lora is not None and lora.release == "adapter"
     return workspace.model.is_dir() and is_adapter(workspace.model) == wants_adapter
 
 
-def release(
-    recipe: Recipe,
-    workspace: Workspace,
-    data: PreparedData,
-    state: TrainingState,
-    *,
-    options: Sequence[str],
-) -> None:
+def release(run: TrainingRun, state: TrainingState, *, options: Sequence[str]) -> None:
     """Fills `model/`, and prints a summary of the training with the commands that come next.
 
     Raises:
         MtkitError: The best checkpoint is damaged.
     """
-    saved = CheckpointFolder(workspace.checkpoints).list()
+    saved = CheckpointFolder(run.workspace.checkpoints).list()
     best = choose_best(saved, 1)
     if best:
-        config = ModelConfig.of(recipe, data.tokenizer, data.labels)
-        best[0].check(config.list_shapes().values())
+        best[0].check(run.model_config.list_shapes().values())
         save_model(
-            recipe,
-            workspace,
-            data,
+            run,
             best,
             read_weights(best[0].weights_file),
             record=ModelRecord(
@@ -133,11 +123,4 @@ def release(
             ),
             remark=", the best on the development set",
         )
-    show_summary(
-        recipe,
-        workspace,
-        state,
-        best[0] if best else None,
-        options=options,
-        is_finished=is_finished(recipe, state),
-    )
+    show_summary(run, state, best[0] if best else None, options=options)

@@ -1,18 +1,20 @@
 """Whether checkpoints are of the run that a recipe describes."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from mtkit.errors import MtkitError
-from mtkit.recipe import Recipe
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import list_differences, relative_to_root, select
 from mtkit.training.checkpoint import Checkpoint
 
+Tables = Mapping[str, Any]
+"""A recipe as plain tables, as checkpoints hold it."""
 _SCHEDULES_TO_AN_END = ("cosine", "linear")
 _KEEP_BOTH = "use another folder with --workspace FOLDER, or remove the checkpoints to start over"
 
 
-def check_same_run(recipe: Recipe, data_digest: str | None, saved: list[Checkpoint]) -> None:
+def check_same_run(tables: Tables, data_digest: str | None, saved: list[Checkpoint]) -> None:
     """Checks that a recipe can continue the run that some checkpoints are of.
 
     Its data have no digest before they are prepared.
@@ -23,7 +25,7 @@ def check_same_run(recipe: Recipe, data_digest: str | None, saved: list[Checkpoi
     if not saved:
         return
     last = saved[-1]
-    wanted = _select_fixed(recipe.model_dump(mode="json", exclude_none=True))
+    wanted = _select_fixed(tables)
     for checkpoint in saved:
         _check_form(checkpoint, wanted)
     differing = list_differences(wanted, _select_fixed(last.recipe))
@@ -36,14 +38,14 @@ def check_same_run(recipe: Recipe, data_digest: str | None, saved: list[Checkpoi
         )
 
 
-def check_unchanged(recipe: Recipe, saved: list[Checkpoint]) -> None:
+def check_unchanged(tables: Tables, saved: list[Checkpoint]) -> None:
     """Checks that a finished run ended with this recipe's settings, and no later than it says.
 
     Raises:
         MtkitError: It ended with other settings; it says which keys differ.
     """
-    changes = list_changes(recipe, saved)
-    step, max_steps = saved[-1].state.step, recipe.training.max_steps
+    changes = list_changes(tables, saved)
+    step, max_steps = saved[-1].state.step, tables["training"]["max_steps"]
     if step > max_steps and not changes:
         changes = [f"it is at step {step:,}, past training.max_steps = {max_steps:,}"]
     if changes:
@@ -54,7 +56,7 @@ def check_unchanged(recipe: Recipe, saved: list[Checkpoint]) -> None:
         )
 
 
-def list_changes(recipe: Recipe, saved: list[Checkpoint]) -> list[str]:
+def list_changes(tables: Tables, saved: list[Checkpoint]) -> list[str]:
     """Returns a phrase for each setting of training that differs from the last checkpoint's.
 
     Settings of how often to log, check and save aren't among them.
@@ -62,16 +64,16 @@ def list_changes(recipe: Recipe, saved: list[Checkpoint]) -> list[str]:
     if not saved:
         return []
     tuned = Invalidates.UPDATES
-    if recipe.training.schedule.kind in _SCHEDULES_TO_AN_END:
+    if tables["training"]["schedule"]["kind"] in _SCHEDULES_TO_AN_END:
         tuned |= Invalidates.SCHEDULE_END
-    wanted = select(recipe.model_dump(mode="json", exclude_none=True), tuned)
+    wanted = select(tables, tuned)
     found = select(saved[-1].recipe, tuned)
-    if recipe.training.precision == "auto":
+    if tables["training"]["precision"] == "auto":
         wanted["training"]["precision"] = found["training"]["precision"]
     return list_differences(wanted, found)
 
 
-def _check_form(checkpoint: Checkpoint, wanted: dict[str, Any]) -> None:
+def _check_form(checkpoint: Checkpoint, wanted: Tables) -> None:
     """Checks that a checkpoint's recipe is a valid one, with the sections that are expected."""
     try:
         is_whole = wanted.keys() <= _select_fixed(checkpoint.recipe).keys()
@@ -84,7 +86,7 @@ def _check_form(checkpoint: Checkpoint, wanted: dict[str, Any]) -> None:
         )
 
 
-def _select_fixed(tables: dict[str, Any]) -> dict[str, Any]:
+def _select_fixed(tables: Tables) -> dict[str, Any]:
     """Returns the values that a run can't change under way, wherever a project's folder lies."""
     chosen = select(tables, Invalidates.RUN)
     fixed: dict[str, Any] = relative_to_root(chosen, tables["data"]["data_root"])

@@ -18,9 +18,9 @@ from mtkit.network import CausalLanguageModel, EncoderDecoder, MaskedLanguageMod
 from mtkit.network.positions import LearnedPositions
 from mtkit.recipe import Recipe
 from mtkit.recipe.model import Model
-from mtkit.recipe.objective import ClassifierKind
+from mtkit.recipe.objective import ClassifierKind, Objective
 from mtkit.recipe.tables import relative_to_root
-from mtkit.recipe.training import StartKey
+from mtkit.recipe.training import StartFrom, StartKey, Training
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.training.piece_vectors import find_spelling, find_vocabulary
 
@@ -83,7 +83,10 @@ def start_from(
     starts = []
     for key, folder in settings.folders.items():
         loaded = _load(key, folder)
-        _check_kind(recipe, model, key, folder, loaded)
+        if recipe.objective == "classification":
+            _check_classifier(recipe.classification.kind, folder, loaded)
+        else:
+            _check_kind(recipe.objective, model, key, folder, loaded)
         _check_shape(key, folder, recipe.model, loaded.config.model)
         if settings.vocabulary != "new":
             _check_kept(key, folder, loaded.tokenizer, tokenizer)
@@ -95,21 +98,23 @@ def start_from(
                 side: find_spelling(side, tokenizer, loaded, matched[side]) for side in sides
             }
         starts.append(_Start(key, folder, loaded, matched, made_of))
-    _check_shared_matrix(recipe, starts)
+    if recipe.model.tied_embeddings == "three-way":
+        _check_shared_matrix(starts)
     with torch.no_grad():
         for start in starts:
             _copy(start, model)
             _fold_segment(start, model)
     if says:
-        _report(recipe, starts, tokenizer)
+        _report(recipe.training, recipe.data.languages, starts, tokenizer)
 
 
-def describe_start(recipe: Recipe) -> dict[str, str]:
-    """Returns a model card's fact on where the weights started, by name; empty if from chance."""
-    settings = recipe.training.start_from
+def describe_start(settings: StartFrom | None, root: str) -> dict[str, str]:
+    """Returns a model card's fact on where the weights started, by name; empty if from chance.
+
+    Folders are named as they lie under `root`.
+    """
     if settings is None:
         return {}
-    root = str(recipe.data.data_root)
     named = {key: relative_to_root(str(path), root) for key, path in settings.folders.items()}
     phrases = [
         f"`{path}`" if key == "model" else f"{key} from `{path}`" for key, path in named.items()
@@ -119,9 +124,8 @@ def describe_start(recipe: Recipe) -> dict[str, str]:
     return {"started from": ", ".join(phrases)}
 
 
-def find_start_licence(recipe: Recipe) -> str:
+def find_start_licence(settings: StartFrom | None) -> str:
     """Returns the licences of the models that a recipe starts from, if their cards name any."""
-    settings = recipe.training.start_from
     folders = [] if settings is None else settings.folders.values()
     return ", ".join(dict.fromkeys(filter(None, map(find_licence, folders))))
 
@@ -138,12 +142,9 @@ def _load(key: StartKey, folder: Path) -> LoadedModel:
 
 
 def _check_kind(
-    recipe: Recipe, model: Network, key: StartKey, folder: Path, start: LoadedModel
+    objective: Objective, model: Network, key: StartKey, folder: Path, start: LoadedModel
 ) -> None:
     """Checks that a model has the sides that are taken from it, and that ours has these."""
-    if recipe.objective == "classification":
-        _check_classifier(recipe.classification.kind, folder, start)
-        return
     if not isinstance(model, EncoderDecoder):
         if key != "model":
             raise MtkitError(
@@ -151,12 +152,12 @@ def _check_kind(
                 "name a model of the same kind as training.start_from.model",
             )
         if type(start.model) is not type(model):
-            raise _other_objective(recipe, key, folder, start)
+            raise _other_objective(objective, key, folder, start)
         return
     if isinstance(start.model, EncoderDecoder):
         return
     if start.config.objective == "classification":
-        raise _other_objective(recipe, key, folder, start)
+        raise _other_objective(objective, key, folder, start)
     side: Side = "decoder" if isinstance(start.model, CausalLanguageModel) else "encoder"
     if key != side:
         kind = "a translator" if start.config.objective == "translation" else "a language model"
@@ -168,10 +169,12 @@ def _check_kind(
         )
 
 
-def _other_objective(recipe: Recipe, key: StartKey, folder: Path, start: LoadedModel) -> MtkitError:
+def _other_objective(
+    objective: Objective, key: StartKey, folder: Path, start: LoadedModel
+) -> MtkitError:
     return MtkitError(
         f'{folder}: a model of objective = "{start.config.objective}", but this recipe has '
-        f'"{recipe.objective}" (training.start_from.{key})',
+        f'"{objective}" (training.start_from.{key})',
         "name a model of the same objective",
     )
 
@@ -227,9 +230,9 @@ def _write(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _check_shared_matrix(recipe: Recipe, starts: Sequence[_Start]) -> None:
+def _check_shared_matrix(starts: Sequence[_Start]) -> None:
     """Checks that a matrix that both sides share isn't to start from two models."""
-    if len(starts) < 2 or recipe.model.tied_embeddings != "three-way":
+    if len(starts) < 2:
         return
     first, second = (start.folder for start in starts)
     if first.resolve() != second.resolve():
@@ -305,7 +308,12 @@ def _fold_segment(start: _Start, model: Network) -> None:
         embedding.tokens.weight.add_(segment / embedding.tokens.scale)
 
 
-def _report(recipe: Recipe, starts: Sequence[_Start], tokenizer: SubwordTokenizer) -> None:
+def _report(
+    training: Training,
+    languages: tuple[str, str],
+    starts: Sequence[_Start],
+    tokenizer: SubwordTokenizer,
+) -> None:
     """Says what starts from which model, and what from random weights."""
     has_new = False
     for start in starts:
@@ -316,16 +324,16 @@ def _report(recipe: Recipe, starts: Sequence[_Start], tokenizer: SubwordTokenize
             + (f"; {_describe_lacking(start)}" if lacks else "")
         )
         has_new = has_new or lacks
-        _report_language(recipe, start)
+        _report_language(languages, start)
     if lacking := _list_lacking(starts):
         say(f"{lacking} from random weights")
-    lora = recipe.training.lora
+    lora = training.lora
     if has_new and lora is not None and not lora.train_embeddings:
         warn(
             "training.lora leaves the embeddings as they are: pieces that the model doesn't have "
             "keep their first vectors; --set training.lora.train_embeddings=true trains them"
         )
-    if has_new and "embeddings" in recipe.training.freeze:
+    if has_new and "embeddings" in training.freeze:
         warn(
             "training.freeze includes the embeddings: pieces that the model doesn't have keep "
             "their first vectors"
@@ -353,9 +361,9 @@ def _count_pieces(start: _Start, tokenizer: SubwordTokenizer) -> tuple[str, bool
     return " and ".join(counts), lacks
 
 
-def _report_language(recipe: Recipe, start: _Start) -> None:
+def _report_language(ours: tuple[str, str], start: _Start) -> None:
     """Says whether a start is of another language than what it is trained for."""
-    theirs, ours = start.loaded.config, recipe.data.languages
+    theirs = start.loaded.config
     languages = (theirs.source_language, theirs.target_language)
     does = "translates" if theirs.objective == "translation" else "is of"
     match start.key:

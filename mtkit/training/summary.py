@@ -11,16 +11,16 @@ from mtkit.console import say, warn
 from mtkit.evaluation.scores import score_corpus
 from mtkit.model.parameters import find_part
 from mtkit.network.device import is_imitated
-from mtkit.recipe import Recipe
 from mtkit.recipe.objective import Objective
 from mtkit.recipe.precision import Precision
+from mtkit.recipe.training import Training
 from mtkit.training.checkpoint import Checkpoint, TrainingState
-from mtkit.training.distributed import Processes
 from mtkit.training.learner import Learner
-from mtkit.training.metrics import LABELS
+from mtkit.training.loop import is_finished
+from mtkit.training.metrics import LABELS, restore_sign
 from mtkit.training.schedule import note_warmup
+from mtkit.training.training_run import TrainingRun
 from mtkit.units import format_duration, plural
-from mtkit.workspace import Workspace
 
 _LOSS_UNITS: dict[Objective, str] = {
     "translation": " per target token",
@@ -33,13 +33,15 @@ _LOSS_UNITS: dict[Objective, str] = {
 }
 
 
-def show_beginning(recipe: Recipe, learner: Learner[nn.Module], processes: Processes) -> None:
+def show_beginning(
+    name: str, training: Training, learner: Learner[nn.Module], device: torch.device
+) -> None:
     """Prints what is trained, and warns of settings that slow it down."""
     precision = learner.working.precision
-    warn_of_slow_arithmetic(precision, processes.device)
-    if note := note_warmup(recipe.training.schedule, max_steps=recipe.training.max_steps):
+    warn_of_slow_arithmetic(precision, device)
+    if note := note_warmup(training.schedule, max_steps=training.max_steps):
         warn(note)
-    say(f"training {recipe.name}: {describe_parameters(learner.model)}; {precision}")
+    say(f"training {name}: {describe_parameters(learner.model)}; {precision}")
 
 
 def warn_of_slow_arithmetic(precision: Precision, device: torch.device) -> None:
@@ -64,13 +66,11 @@ def describe_parameters(model: nn.Module) -> str:
     return f"{total:,} parameters: {parts}{frozen}"
 
 
-def describe_resumed(recipe: Recipe, state: TrainingState, num_updates: int) -> str:
-    """Returns where an earlier session got, as a line."""
-    metric = recipe.training.validation.metric
+def describe_resumed(metric: str, state: TrainingState, num_updates: int) -> str:
+    """Returns where an earlier session got, as a line; `metric` ranks checkpoints."""
     best = ""
     if state.best_score is not None:
-        # A loss ranks checkpoints by its negative.
-        value = -state.best_score if metric == "loss" else state.best_score
+        value = restore_sign(metric, state.best_score)
         since = plural(state.num_without_best, "checkpoint")
         best = f", best development {LABELS.get(metric, metric)} {value:.2f}, {since} since"
     skipped = f", {plural(state.num_skipped, 'update')} skipped" if state.num_skipped else ""
@@ -84,19 +84,15 @@ def describe_resumed(recipe: Recipe, state: TrainingState, num_updates: int) -> 
 
 
 def show_summary(
-    recipe: Recipe,
-    workspace: Workspace,
-    state: TrainingState,
-    best: Checkpoint | None,
-    *,
-    options: Sequence[str],
-    is_finished: bool,
+    run: TrainingRun, state: TrainingState, best: Checkpoint | None, *, options: Sequence[str]
 ) -> None:
     """Prints the result of a training, and the commands that come next.
 
     `best` is the checkpoint that `model/` holds; None where none has been validated. `options` in a
     command select the same recipe and workspace.
     """
+    training, workspace = run.recipe.training, run.workspace
+    has_ended = is_finished(training, state)
     epochs = f"{plural(state.epoch, 'epoch')}, " if state.epoch else ""
     facts = {
         "updates": f"{state.step:,}, {epochs}{state.target_tokens:,} target tokens",
@@ -107,16 +103,24 @@ def show_summary(
             f"{plural(state.num_skipped, 'update')} with a loss or gradient of NaN or infinity"
         )
     if best is not None and best.score is not None:
-        facts["best score"] = f"{_describe_score(recipe, best.score)}, at step {best.state.step:,}"
+        facts["best score"] = f"{_describe_score(run, best.score)}, at step {best.state.step:,}"
         facts["model"] = f"{workspace.model}, the checkpoint of step {best.state.step:,}"
     if workspace.curves.is_file():
         facts["curves"] = str(workspace.curves)
     # Whoever started its processes says how to resume a stopped training.
-    commands = [shlex.join(["mtkit", "average", *options])] if is_finished else []
+    commands = [shlex.join(["mtkit", "average", *options])] if has_ended else []
     # A causal language model continues its lines.
-    if best is not None and recipe.objective != "masked-lm":
+    if best is not None and run.recipe.objective != "masked-lm":
         commands.append('echo "..." | ' + shlex.join(["mtkit", "translate", *options]))
-    say(_describe_outcome(recipe, state, is_finished=is_finished))
+    if not has_ended:
+        say(
+            f"stopped at step {state.step:,} of {training.max_steps:,}; a checkpoint "
+            "was saved, and the same command resumes from it"
+        )
+    elif state.step < training.max_steps:
+        say(f"finished at step {state.step:,}: the development score has stopped improving")
+    else:
+        say(f"finished at step {state.step:,}")
     for name, fact in facts.items():
         say(f"  {name:<12}{fact}")
     if commands:
@@ -125,27 +129,17 @@ def show_summary(
         say(f"  {command}")
 
 
-def _describe_outcome(recipe: Recipe, state: TrainingState, *, is_finished: bool) -> str:
-    if not is_finished:
-        return (
-            f"stopped at step {state.step:,} of {recipe.training.max_steps:,}; a checkpoint "
-            "was saved, and the same command resumes from it"
-        )
-    if state.step < recipe.training.max_steps:
-        return f"finished at step {state.step:,}: the development score has stopped improving"
-    return f"finished at step {state.step:,}"
-
-
-def _describe_score(recipe: Recipe, score: float) -> str:
+def _describe_score(run: TrainingRun, score: float) -> str:
     """Returns a checkpoint's score in the metric's own sign, with all that it depends on."""
-    metric = recipe.training.validation.metric
+    recipe, metric = run.recipe, run.recipe.training.validation.metric
+    value = restore_sign(metric, score)
     if metric == "loss":
         smoothing = f"label smoothing {recipe.training.label_smoothing:g}"
-        return f"loss {-score:.4f}{_LOSS_UNITS[recipe.objective]}, {smoothing}"
+        return f"loss {value:.4f}{_LOSS_UNITS[recipe.objective]}, {smoothing}"
     if recipe.objective == "classification" or recipe.data.is_trees:
-        return f"{LABELS[metric]} {score:.2f} %"
+        return f"{LABELS[metric]} {value:.2f} %"
     settings = recipe.evaluation.model_copy(update={"metrics": (metric,)})
     # The signature says nothing of the text that was scored.
     language = recipe.data.target_language
     [named] = score_corpus(["a"], [["a"]], settings, target_language=language)
-    return f"{named.name} {score:.2f} ({named.signature})"
+    return f"{named.name} {value:.2f} ({named.signature})"

@@ -14,9 +14,8 @@ def measure_causal(
     """Returns the loss of a batch, summed over its tokens."""
     states = model(batch.inputs, batch.layout)
     return output_cross_entropy(
+        model,
         batch.layout.select_tokens(states),
-        model.output_embedding.weight,
-        model.output_bias,
         batch.outputs,
         label_smoothing=label_smoothing,
     )
@@ -35,9 +34,8 @@ def measure_encoded(
 ) -> LossSums:
     """Returns `measure_masked` of a batch that the model has encoded."""
     sums = output_cross_entropy(
+        model,
         model.masked_head(select_hidden(states, batch)),
-        model.output_embedding.weight,
-        model.output_bias,
         batch.outputs,
         label_smoothing=label_smoothing,
     )

@@ -1,37 +1,74 @@
 """Where metrics go besides `metrics.jsonl`: TensorBoard, Weights & Biases."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
-from mtkit.recipe import Recipe, dump_recipe
+from mtkit.recipe import dump_recipe
 from mtkit.training.metrics import Value
-from mtkit.workspace import Workspace
+from mtkit.training.training_run import TrainingRun
 
 _FAULTS = (OSError, RuntimeError, ValueError)
 """Of a full disk or a lost connection."""
 
 
-class Tracker(Protocol):
-    """Something that draws curves for itself."""
+class Tracker:
+    """Something that draws curves for itself; its first fault switches it off, with a warning.
+
+    Args:
+        name: Its name.
+        faults: What may fail.
+        log: Takes the kind and the numbers of a line, and the line.
+        rewind: Forgets what it was given after a step, as far as it can.
+        close: Writes what is in a buffer.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        faults: tuple[type[Exception], ...],
+        *,
+        log: Callable[[str, Mapping[str, float], Mapping[str, Value]], None],
+        rewind: Callable[[int], None],
+        close: Callable[[], None],
+    ) -> None:
+        self._name = name
+        self._faults = faults
+        self._log, self._rewind, self._close = log, rewind, close
+        self._is_on = True
 
     def log(self, kind: str, metrics: Mapping[str, Value]) -> None:
         """Takes a line of the metrics file; None stands for NaN and infinity."""
-        ...
+        numbers = {
+            f"{kind}/{key}": float(value)
+            for key, value in metrics.items()
+            if key != "step" and isinstance(value, (int, float)) and math.isfinite(value)
+        }
+        self._attempt(self._log, kind, numbers, metrics)
 
     def rewind(self, step: int) -> None:
         """Forgets what it was given after a step, as far as it can."""
-        ...
+        self._attempt(self._rewind, step)
 
     def close(self) -> None:
         """Writes what is in a buffer."""
-        ...
+        self._attempt(self._close)
+        self._is_on = False
+
+    def _attempt(self, action: Callable[..., None], *values: Any) -> None:
+        if not self._is_on:
+            return
+        try:
+            action(*values)
+        except self._faults as error:
+            self._is_on = False
+            warn(f"{self._name} failed and was switched off: {error}; training continues")
 
 
-def open_trackers(recipe: Recipe, workspace: Workspace, *, resumed_at: int) -> list[Tracker]:
+def open_trackers(run: TrainingRun, *, resumed_at: int) -> list[Tracker]:
     """Returns the recipe's trackers; one that fails from here on warns, and is switched off.
 
     Where training doesn't resume, `resumed_at` is 0, and new curves begin.
@@ -40,12 +77,12 @@ def open_trackers(recipe: Recipe, workspace: Workspace, *, resumed_at: int) -> l
         MtkitError: A tracker's package isn't installed, or it doesn't start.
     """
     trackers: list[Tracker] = []
-    for name in recipe.training.trackers:
+    for name in run.recipe.training.trackers:
         match name:
             case "tensorboard":
-                trackers.append(_open_tensorboard(recipe, workspace, resumed_at))
+                trackers.append(_open_tensorboard(run, resumed_at))
             case "wandb":
-                trackers.append(_open_wandb(recipe, workspace, resumed_at))
+                trackers.append(_open_wandb(run, resumed_at))
     return trackers
 
 
@@ -66,8 +103,8 @@ class _TensorBoard:
         indented = "".join(f"    {line}\n" for line in text.splitlines())
         self._writer.add_text("recipe", indented, step)
 
-    def log(self, kind: str, metrics: Mapping[str, Value]) -> None:
-        for key, value in _numbers(kind, metrics):
+    def log(self, kind: str, numbers: Mapping[str, float], metrics: Mapping[str, Value]) -> None:
+        for key, value in numbers.items():
             self._writer.add_scalar(key, value, metrics["step"])
         if kind == "event":
             self._writer.add_text("events", metrics["text"], metrics["step"])
@@ -80,108 +117,73 @@ class _TensorBoard:
         self._writer.close()
 
 
-class _WeightsAndBiases:
-    """A run at Weights & Biases, whose summary has the best value of `score`."""
-
-    def __init__(self, run: Any, score: str) -> None:
-        self._run = run
-        # Its own count of steps can't go back, as training does; the step is a metric like others.
-        run.define_metric("*", step_metric="step")
-        best = "min" if score == "loss" else "max"
-        run.define_metric(f"dev/{score}", step_metric="step", summary=best)
-
-    def log(self, kind: str, metrics: Mapping[str, Value]) -> None:
-        facts: dict[str, Value] = dict(_numbers(kind, metrics))
-        if kind == "event":
-            facts["event"] = metrics["text"]
-        if facts:
-            self._run.log({**facts, "step": metrics["step"]})
-
-    def rewind(self, step: int) -> None:
-        """Does nothing: what was sent stays, and the curve is drawn twice over these steps."""
-
-    def close(self) -> None:
-        self._run.finish()
-
-
-class _Switchable:
-    """A tracker that is switched off, with a warning that names it, at the first of some faults."""
-
-    def __init__(self, name: str, tracker: Tracker, faults: tuple[type[Exception], ...]) -> None:
-        self._name = name
-        self._tracker: Tracker | None = tracker
-        self._faults = faults
-
-    def log(self, kind: str, metrics: Mapping[str, Value]) -> None:
-        self._attempt(lambda tracker: tracker.log(kind, metrics))
-
-    def rewind(self, step: int) -> None:
-        self._attempt(lambda tracker: tracker.rewind(step))
-
-    def close(self) -> None:
-        self._attempt(lambda tracker: tracker.close())
-        self._tracker = None
-
-    def _attempt(self, action: Callable[[Tracker], None]) -> None:
-        if self._tracker is None:
-            return
-        try:
-            action(self._tracker)
-        except self._faults as error:
-            self._tracker = None
-            warn(f"{self._name} failed and was switched off: {error}; training continues")
-
-
-def _open_tensorboard(recipe: Recipe, workspace: Workspace, resumed_at: int) -> Tracker:
+def _open_tensorboard(run: TrainingRun, resumed_at: int) -> Tracker:
     try:
         # Imported here: an extra, and it takes a second.
         from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
     except ImportError as error:
         raise _not_installed("tensorboard") from error
+    folder = run.workspace.tensorboard
     try:
-        tracker = _TensorBoard(SummaryWriter, workspace.tensorboard, resumed_at)
-        tracker.describe(dump_recipe(recipe), resumed_at)
+        tracker = _TensorBoard(SummaryWriter, folder, resumed_at)
+        tracker.describe(dump_recipe(run.recipe), resumed_at)
     except _FAULTS as error:
         raise MtkitError(
-            f"{workspace.tensorboard}: can't write TensorBoard's files: {error}",
+            f"{folder}: can't write TensorBoard's files: {error}",
             "to train without it: --set training.trackers=[]",
         ) from error
-    say(f"to see the curves: tensorboard --logdir {workspace.tensorboard}")
-    return _Switchable("TensorBoard", tracker, _FAULTS)
+    say(f"to see the curves: tensorboard --logdir {folder}")
+    return Tracker(
+        "TensorBoard", _FAULTS, log=tracker.log, rewind=tracker.rewind, close=tracker.close
+    )
 
 
-def _open_wandb(recipe: Recipe, workspace: Workspace, resumed_at: int) -> Tracker:
+def _open_wandb(run: TrainingRun, resumed_at: int) -> Tracker:
     try:
         # Imported here: an extra.
         import wandb  # noqa: PLC0415
     except ImportError as error:
         raise _not_installed("wandb") from error
+    recipe, workspace = run.recipe, run.workspace
     faults = (*_FAULTS, wandb.Error)
     known = workspace.read_manifest().get("wandb", {}).get("run") if resumed_at else None
     try:
-        run = wandb.init(
+        started = wandb.init(
             project="mtkit",
             name=recipe.name,
             dir=str(workspace.root),
-            config=recipe.model_dump(mode="json", exclude_none=True),
+            config=run.tables,
             id=known,
             resume="allow",
             # stdout and stderr stay mtkit's own, and no source code leaves the machine.
             settings=wandb.Settings(console="off", silent=True, disable_code=True),
         )
-        tracker = _WeightsAndBiases(run, recipe.training.validation.metric)
+        # Its own count of steps can't go back, as training does; the step is a metric like others.
+        started.define_metric("*", step_metric="step")
+        score = recipe.training.validation.metric
+        best = "min" if score == "loss" else "max"
+        started.define_metric(f"dev/{score}", step_metric="step", summary=best)
     except faults as error:
         raise MtkitError(
             f"can't start Weights & Biases: {error}",
             "run `wandb login` first; WANDB_MODE=offline keeps its files on this machine; to train "
             "without it: --set training.trackers=[]",
         ) from error
-    workspace.record("wandb", {"run": run.id})
+    workspace.record("wandb", {"run": started.id})
     place = (
-        f"offline; to upload later: wandb sync {Path(run.dir).parent}" if run.offline else run.url
+        f"offline; to upload later: wandb sync {Path(started.dir).parent}"
+        if started.offline
+        else started.url
     )
     say(f"Weights & Biases: {place}")
-    return _Switchable("Weights & Biases", tracker, faults)
+
+    def log(kind: str, numbers: Mapping[str, float], metrics: Mapping[str, Value]) -> None:
+        event = {"event": metrics["text"]} if kind == "event" else {}
+        if numbers or event:
+            started.log({**numbers, **event, "step": metrics["step"]})
+
+    # What was sent stays: the curve is drawn twice over steps that training went back over.
+    return Tracker("Weights & Biases", faults, log=log, rewind=lambda _: None, close=started.finish)
 
 
 def _not_installed(name: str) -> MtkitError:
@@ -189,10 +191,3 @@ def _not_installed(name: str) -> MtkitError:
         f'training.trackers = ["{name}"] needs the package {name}, which isn\'t installed',
         f"pip install 'mtkit[{name}]'",
     )
-
-
-def _numbers(kind: str, metrics: Mapping[str, Value]) -> Iterator[tuple[str, float]]:
-    """Yields each number of a line but its step, named by its kind."""
-    for key, value in metrics.items():
-        if key != "step" and isinstance(value, (int, float)) and math.isfinite(value):
-            yield f"{kind}/{key}", float(value)

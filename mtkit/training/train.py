@@ -7,7 +7,6 @@ from dataclasses import replace
 import torch
 
 from mtkit.console import say, warn
-from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
@@ -23,7 +22,6 @@ from mtkit.training.build import build_learner, build_objective, open_metrics
 from mtkit.training.checkpoint import Checkpoint, TrainingState
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import Processes, join_processes, leave_processes
-from mtkit.training.fit_memory import fit_micro_batch
 from mtkit.training.launch import count_machines
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer, is_finished, restore_everywhere
@@ -32,6 +30,7 @@ from mtkit.training.progress import ProgressView
 from mtkit.training.release import has_wanted_form, is_released, release
 from mtkit.training.same_run import check_same_run, check_unchanged, list_changes
 from mtkit.training.summary import describe_resumed, show_beginning
+from mtkit.training.training_run import TrainingRun
 from mtkit.workspace import Workspace
 
 
@@ -57,7 +56,7 @@ def train(
         MtkitError: No data yet, another recipe's data or checkpoints, no usable checkpoint, no such
             device, another command at work in the workspace, or a training that diverged.
     """
-    data = open_prepared(recipe, workspace)
+    run = TrainingRun.open(recipe, workspace)
     processes = join_processes(device, stuck_after_seconds=recipe.training.stuck_after_seconds)
     limit_threads()
     limit_kernel_cache()
@@ -65,115 +64,107 @@ def train(
     try:
         alone = at_work_alone(workspace.root, "`mtkit train`")
         with alone if processes.is_first else nullcontext():
-            is_at_end = _train(recipe, workspace, data, processes, options)
+            is_at_end = _train(run, processes, options)
         has_ended = True
         return is_at_end
     finally:
         leave_processes(processes, has_ended=has_ended)
 
 
-def _train(
-    recipe: Recipe,
-    workspace: Workspace,
-    data: PreparedData,
-    processes: Processes,
-    options: Sequence[str],
-) -> bool:
+def _train(run: TrainingRun, processes: Processes, options: Sequence[str]) -> bool:
     """Trains among processes that have joined; returns whether training came to its end."""
-    _check_same_everywhere(recipe, data, processes)
-    checkpoints = CheckpointFolder(workspace.checkpoints)
+    training = run.recipe.training
+    _check_same_everywhere(run, processes)
+    checkpoints = CheckpointFolder(run.workspace.checkpoints)
     saved = processes.broadcast_object(checkpoints.list() if processes.is_first else [])
-    is_done = _is_done(recipe, data.digest, saved)
+    is_done = _is_done(run, saved)
     processes.progress.beat("building the model")
     # LoRA's base isn't in checkpoints.
-    takes_start = recipe.training.start_from is not None and (
-        not saved or recipe.training.lora is not None
-    )
-    learner = build_learner(recipe, data, processes, takes_start=takes_start and processes.is_first)
+    takes_start = training.start_from is not None and (not saved or training.lora is not None)
+    learner = build_learner(run, processes, takes_start=takes_start and processes.is_first)
     processes.broadcast(learner.tensors())
     restored = None if is_done else restore_everywhere(checkpoints, learner, processes)
     # The newest may have been damaged, and was then renamed.
     saved = [c for c in saved if restored is None or c.state.step <= restored.state.step]
     state = saved[-1].state if saved else TrainingState()
     if processes.is_first:
-        show_beginning(recipe, learner, processes)
+        show_beginning(run.recipe.name, training, learner, processes.device)
     if is_done:
         if processes.is_first:
             say(
-                f"already at step {state.step:,} of {recipe.training.max_steps:,}: nothing to do; "
+                f"already at step {state.step:,} of {training.max_steps:,}: nothing to do; "
                 "to train longer: --set training.max_steps=..."
             )
     else:
         if processes.is_first:
-            if changes := list_changes(recipe, saved):
+            if changes := list_changes(run.tables, saved):
                 since = f"; they hold from step {state.step + 1:,} on"
                 warn("resuming with changed settings: " + "; ".join(changes) + since)
             checkpoints.sweep()
-            _write_down(recipe, workspace, learner.working.precision, processes)
-        state = _run(recipe, workspace, data, processes=processes, learner=learner, newest=restored)
+            _write_down(run, learner.working.precision, processes)
+        state = _make_updates(run, processes, learner, newest=restored)
     # Also where an earlier run was killed between its last checkpoint and this line.
-    if processes.is_first and not (is_done and is_released(recipe, workspace, checkpoints)):
+    if processes.is_first and not (is_done and is_released(run, checkpoints)):
         if is_done:
             # It may have been killed between the last score and the removal of older checkpoints.
             checkpoints.sweep()
-            checkpoints.prune(recipe.training)
-        release(recipe, workspace, data, state, options=options)
-    return is_finished(recipe, state)
+            checkpoints.prune(training)
+        release(run, state, options=options)
+    return is_finished(training, state)
 
 
-def _run(
-    recipe: Recipe,
-    workspace: Workspace,
-    data: PreparedData,
-    *,
+def _make_updates(
+    run: TrainingRun,
     processes: Processes,
     learner: Learner[Network],
+    *,
     newest: Checkpoint | None,
 ) -> TrainingState:
     """Makes the updates that are left since the newest checkpoint; returns where training got."""
-    objective = build_objective(recipe, data, learner, processes)
+    recipe, training = run.recipe, run.recipe.training
+    objective = build_objective(run, learner, processes)
     state = TrainingState() if newest is None else newest.state
-    wanted = recipe.training.micro_batch_tokens
+    wanted = training.micro_batch_tokens
     is_fitted = newest is not None and newest.recipe["training"]["micro_batch_tokens"] == wanted
+    view = ProgressView(
+        training.max_steps,
+        is_shown=processes.is_first,
+        warm_up_steps=training.schedule.warmup_steps,
+    )
+    trainer = Trainer(
+        recipe=recipe,
+        objective=objective,
+        learner=learner,
+        processes=processes,
+        checkpoints=CheckpointFolder(run.workspace.checkpoints),
+        view=view,
+        data_digest=run.data.digest,
+    )
     if not (is_fitted and state.micro_batch_tokens):
-        limit = fit_micro_batch(recipe, objective, learner, processes)
-        state = replace(state, micro_batch_tokens=limit)
+        state = replace(state, micro_batch_tokens=trainer.updater.fit_micro_batch())
     if processes.is_first:
         batches = plan_batches(
             objective.batches,
             num_processes=processes.count,
             micro_batch_tokens=state.micro_batch_tokens,
         )
-        say(batches.describe(recipe.training.batch_tokens, processes.device.type))
+        say(batches.describe(training.batch_tokens, processes.device.type))
         if state.step:
-            say(describe_resumed(recipe, state, batches.num_updates))
+            say(describe_resumed(training.validation.metric, state, batches.num_updates))
     has_to_be_scored = (
         newest is not None
         and newest.score is None
-        and (newest.is_regular or is_finished(recipe, state))
+        and (newest.is_regular or is_finished(training, state))
     )
-    view = ProgressView(
-        recipe.training.max_steps,
-        is_shown=processes.is_first,
-        warm_up_steps=recipe.training.schedule.warmup_steps,
-    )
-    with view, open_metrics(recipe, workspace, state, processes) as metrics:
-        return Trainer(
-            recipe=recipe,
-            objective=objective,
-            learner=learner,
-            processes=processes,
-            checkpoints=CheckpointFolder(workspace.checkpoints),
-            metrics=metrics,
-            view=view,
-            data_digest=data.digest,
-        ).run(state, unscored=newest if has_to_be_scored else None)
+    with view, open_metrics(run, state, processes) as metrics:
+        trainer = replace(trainer, metrics=metrics)
+        return trainer.run(state, unscored=newest if has_to_be_scored else None)
 
 
 def is_trained(recipe: Recipe, workspace: Workspace) -> bool:
     """Checks that the workspace holds a finished training of this recipe."""
     saved = CheckpointFolder(workspace.checkpoints).list()
-    return bool(saved) and _is_done(recipe, open_prepared(recipe, workspace).digest, saved)
+    return bool(saved) and _is_done(TrainingRun.open(recipe, workspace), saved)
 
 
 def is_trained_without_checkpoints(recipe: Recipe, workspace: Workspace) -> bool:
@@ -182,43 +173,47 @@ def is_trained_without_checkpoints(recipe: Recipe, workspace: Workspace) -> bool
     Raises:
         MtkitError: The checkpoints are gone, and the model's training isn't known.
     """
-    if any(workspace.checkpoints.glob("*step-*")) or not has_wanted_form(recipe, workspace):
+    has_checkpoints = any(workspace.checkpoints.glob("*step-*"))
+    if has_checkpoints or not has_wanted_form(workspace, recipe.training.lora):
         return False
     record = ModelRecord.read(workspace)
     if record.training is None:
         raise MtkitError(
-            f"{workspace.model} has no checkpoints beside it, and an earlier version of mtkit made "
-            "it, which didn't record its training",
+            f"{workspace.model} has no checkpoints beside it, and it was made by an unreleased "
+            "mtkit, which didn't record its training",
             "to train again, remove the model first; to use it, run `mtkit translate`",
         )
     if record.digest != digest_model(workspace.model):
         return False
     last = record.training.as_checkpoint(workspace)
     try:
-        return _is_done(recipe, open_prepared(recipe, workspace).digest, [last])
+        return _is_done(TrainingRun.open(recipe, workspace), [last])
     except MtkitError as error:
         say(f"training starts from step 0: {error.message}")
         return False
 
 
-def _is_done(recipe: Recipe, data_digest: str, saved: list[Checkpoint]) -> bool:
+def _is_done(run: TrainingRun, saved: list[Checkpoint]) -> bool:
     """Checks that the checkpoints, of this run if of any, have come to its end.
 
     A stop's checkpoint has no score; where `max_steps` was lowered to it, it still needs one.
     """
-    check_same_run(recipe, data_digest, saved)
-    if not saved or saved[-1].score is None or not is_finished(recipe, saved[-1].state):
+    check_same_run(run.tables, run.data.digest, saved)
+    if not saved or saved[-1].score is None:
         return False
-    check_unchanged(recipe, saved)
+    if not is_finished(run.recipe.training, saved[-1].state):
+        return False
+    check_unchanged(run.tables, saved)
     return True
 
 
-def _check_same_everywhere(recipe: Recipe, data: PreparedData, processes: Processes) -> None:
+def _check_same_everywhere(run: TrainingRun, processes: Processes) -> None:
     """Checks that all machines have the same recipe and data."""
-    settings = recipe.model_dump(mode="json", include={"seed", "model", "training", "inference"})
+    named = {"seed", "model", "training", "inference"}
+    settings = run.recipe.model_dump(mode="json", include=named)
     # Where a start's model lies may differ.
-    settings = relative_to_root(settings, str(recipe.data.data_root))
-    if len(set(processes.gather([data.digest]))) > 1:
+    settings = relative_to_root(settings, str(run.recipe.data.data_root))
+    if len(set(processes.gather([run.data.digest]))) > 1:
         raise MtkitError(
             "the machines have different training data",
             "prepare once, in a workspace that all machines share, or copy its data/ to each",
@@ -230,14 +225,12 @@ def _check_same_everywhere(recipe: Recipe, data: PreparedData, processes: Proces
         )
 
 
-def _write_down(
-    recipe: Recipe, workspace: Workspace, precision: Precision, processes: Processes
-) -> None:
-    write_atomically(workspace.recipe_file, dump_recipe(recipe))
-    workspace.record(
+def _write_down(run: TrainingRun, precision: Precision, processes: Processes) -> None:
+    write_atomically(run.workspace.recipe_file, dump_recipe(run.recipe))
+    run.workspace.record(
         "train",
         {
-            "seed": recipe.seed,
+            "seed": run.recipe.seed,
             "processes": processes.count,
             "machines": count_machines(),
             "device": processes.device.type,

@@ -48,9 +48,8 @@ def measure_translation(
         batch.source_tokens, batch.source_layout, batch.target_inputs, batch.target_layout, watched
     )
     sums = output_cross_entropy(
+        model,
         batch.target_layout.select_tokens(states),
-        model.output_embedding.weight,
-        model.output_bias,
         batch.target_outputs,
         label_smoothing=label_smoothing,
     )
@@ -70,9 +69,8 @@ def measure_joined(
     """Returns the loss of a decoder-only translator, summed over a batch's target tokens."""
     states = model(batch.inputs, batch.layout)
     return output_cross_entropy(
+        model,
         batch.layout.select_tokens(states)[batch.indices],
-        model.output_embedding.weight,
-        model.output_bias,
         batch.outputs,
         label_smoothing=label_smoothing,
     )

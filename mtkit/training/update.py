@@ -1,6 +1,10 @@
-"""One update: micro-batches accumulated, processes agreed, gradients summed, weights changed."""
+"""One update: micro-batches accumulated, processes agreed, gradients summed, weights changed.
+
+Before the first one, the largest pass that fits in every process's memory is found by a probe.
+"""
 
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,13 +12,17 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.console import warn
+from mtkit.data.batches.micro_batches import SHARE_SLACK
 from mtkit.data.batches.updates import Update
 from mtkit.errors import MtkitError
-from mtkit.recipe import Recipe
+from mtkit.recipe.training import Training
 from mtkit.training.distributed import Processes
 from mtkit.training.learner import Learner
 from mtkit.training.memory import is_out_of_memory, release_memory
-from mtkit.training.objectives import Objective
+from mtkit.training.objectives.objective import Objective
+
+_CPU_AUTO_TOKENS = 8_192
+"""On a processor a larger pass is no faster: its tensors leave the cache."""
 
 
 class Votes(NamedTuple):
@@ -60,15 +68,62 @@ class Updater:
 
     def __init__(
         self,
-        recipe: Recipe,
-        objective: Objective[Any],
+        training: Training,
+        objective: Objective[Any, Any],
         learner: Learner[nn.Module],
         processes: Processes,
+        *,
+        seed: int,
+        max_tokens_key: str,
     ) -> None:
-        self._recipe = recipe
+        self._training = training
         self._objective = objective
         self._learner = learner
         self._processes = processes
+        self._seed = seed
+        self._max_tokens_key = max_tokens_key
+
+    def fit_micro_batch(self, num_sharing: int | None = None) -> int:
+        """Returns the limit of a pass whose largest fits in every process's memory.
+
+        It is in tokens a side. The largest that may come is tried, forward and backward, and the
+        limit halved until it fits. The weights stay as they are. Where `num_sharing` is given, an
+        update would be shared by so many processes; else it is by those that take part.
+
+        Raises:
+            MtkitError: Not even one sentence fits.
+        """
+        num_sharing = self._processes.count if num_sharing is None else num_sharing
+        share = int(self._training.batch_tokens * SHARE_SLACK / num_sharing)
+        longest = self._objective.batches.longest
+        wanted = self._training.micro_batch_tokens
+        if wanted == "auto":
+            wanted = _CPU_AUTO_TOKENS if self._processes.device.type == "cpu" else share
+        limit = max(min(share, wanted), longest)
+        while True:
+            largest = max(min(limit, share), longest)
+            if not self._processes.any(not self._fits(largest)):
+                return limit
+            if limit <= longest:
+                raise MtkitError(
+                    f"out of memory with a single sentence of {limit:,} tokens per side",
+                    f"lower {self._max_tokens_key} and prepare again, or use a smaller [model]",
+                )
+            limit = max(limit // 2, longest)
+            if self._processes.is_first:
+                warn(
+                    f"out of memory with the largest micro-batch: trying {limit:,} tokens "
+                    "(training.micro_batch_tokens); updates stay the same size, in more passes"
+                )
+
+    def _fits(self, limit: int) -> bool:
+        """Checks that this process can pass its largest micro-batch forward and backward."""
+        batches = self._objective.batches
+        made_up = (("trying the largest micro-batch", batches.largest(limit)) for _ in range(1))
+        sums, _ = self._try(0, made_up, num_target_tokens=1, num_examples=1)
+        self._learner.forget_gradients()
+        release_memory(self._processes.device)
+        return sums is not None
 
     def make(self, step: int, update: Update[Any], *, rate: float, votes: Votes) -> Outcome:
         """Changes the weights by the gradient of the mean loss per target token of an update.
@@ -87,7 +142,17 @@ class Updater:
             MtkitError: Out of memory, though every micro-batch is one sentence.
         """
         while True:
-            sums, flat = self._try(step, update)
+            num_passes = len(update.micro_batches)
+            batches = (
+                (f"step {step:,}, micro-batch {number} of {num_passes}", batch)
+                for number, batch in enumerate(update.batches(), start=1)
+            )
+            sums, flat = self._try(
+                step,
+                batches,
+                num_target_tokens=update.num_target_tokens,
+                num_examples=len(update.examples),
+            )
             if sums is not None:
                 self._prefetch(update)
             reported = torch.zeros(5, dtype=torch.float64, device=self._processes.device)
@@ -115,26 +180,38 @@ class Updater:
             votes=Votes(*(count > 0 for count in counts)),
         )
 
-    def _try(self, step: int, update: Update[Any]) -> tuple[Tensor | None, Tensor | None]:
+    def _try(
+        self,
+        step: int,
+        batches: Iterable[tuple[str, Any]],
+        *,
+        num_target_tokens: int,
+        num_examples: int,
+    ) -> tuple[Tensor | None, Tensor | None]:
         """Computes the gradients of this process's part of an update.
+
+        Args:
+            step: The update.
+            batches: This process's, and what is said of each while it is at work.
+            num_target_tokens: Of the update, in all processes.
+            num_examples: Likewise.
 
         Returns:
             Sums of loss and negative log-likelihood, and the gradients laid flat for the others;
             None for both where memory ran out.
         """
-        seed_step(self._recipe.seed, step, self._processes.rank)
+        seed_step(self._seed, step, self._processes.rank)
         sums = torch.zeros(2, dtype=torch.float64, device=self._processes.device)
         self._learner.forget_gradients()
         self._learner.working.refresh()
-        of_all = f"of {len(update.micro_batches)}"
         try:
-            for number, batch in enumerate(update.batches(), start=1):
-                self._processes.progress.beat(f"step {step:,}, micro-batch {number} {of_all}")
+            for doing, batch in batches:
+                self._processes.progress.beat(doing)
                 found = self._objective.loss(batch)
-                loss = found.join(update.num_target_tokens, len(update.examples))
+                loss = found.join(num_target_tokens, num_examples)
                 # Divided before: the sum over micro-batches and processes is then the mean per
                 # token.
-                (loss / update.num_target_tokens).backward()  # type: ignore[no-untyped-call]
+                (loss / num_target_tokens).backward()  # type: ignore[no-untyped-call]
                 self._learner.working.accumulate_gradients()
                 sums += torch.stack((loss.detach(), found.negative_log_likelihood))
             return sums, self._processes.flatten_gradients(self._learner.model)
@@ -164,7 +241,7 @@ class Updater:
             raise MtkitError(
                 f"step {step:,}: out of memory, even in micro-batches of a single sentence",
                 "check what else uses the memory; or lower "
-                f"{self._recipe.data.max_tokens_key} and prepare again, or use a smaller [model]",
+                f"{self._max_tokens_key} and prepare again, or use a smaller [model]",
             )
         limit = update.largest // 2
         if self._processes.is_first:
@@ -182,7 +259,7 @@ class Updater:
         # All processes hold the same sums, to the bit, and so come to the same answer.
         length = float(norm.item())
         if math.isfinite(length) and math.isfinite(loss):
-            clipping = self._recipe.training.clipping
+            clipping = self._training.clipping
             if clipping is not None:
                 nn.utils.clip_grads_with_norm_(weights, clipping.max_norm, norm)
             self._learner.update(rate)

@@ -1,73 +1,35 @@
-"""Loss and score on the development set, on the same path that `translate` and `score` take."""
+"""What every validator has in common: rows shared among processes, sums, a few texts to read."""
 
 import math
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
-from mtkit.console import warn
 from mtkit.data.batches.micro_batches import cut
-from mtkit.data.prepared import PreparedData
-from mtkit.errors import MtkitError
-from mtkit.evaluation.parseval import measure_trees
-from mtkit.evaluation.scores import score_corpus
-from mtkit.evaluation.tokenizers import resolve_tokenizer
-from mtkit.inference.engines.engine import EncodedSource, Engine
-from mtkit.inference.engines.parallel_engine import open_processes
-from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.parse import TreeMaker
-from mtkit.inference.translate import Translator
-from mtkit.inference.translation import Hypothesis
-from mtkit.network import CausalLanguageModel, EncoderDecoder
-from mtkit.recipe import Recipe
-from mtkit.recipe.inference import Inference
+from mtkit.data.batches.ragged import Indices
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import select
-from mtkit.text.trees.brackets import write_tree
 from mtkit.training.distributed import Processes
-from mtkit.training.memory import is_out_of_memory
-from mtkit.training.metrics import LOSSES
-from mtkit.training.translation_loss import measure_pairs
+from mtkit.training.loss import LossSums
+from mtkit.training.metrics import LOSSES, restore_sign
+from mtkit.training.training_run import TrainingRun
 
 LOSS_TOKENS = 4_096
 """Tokens a side, without padding, in one pass; validation keeps nothing for a backward pass."""
-_MIN_BATCH_TOKENS = 64
 _MAX_NLL = 700.0
 """The exponential of more isn't finite."""
 
-Network_contra = TypeVar("Network_contra", contravariant=True)
-
-
-@dataclass(frozen=True)
-class SampleTranslation:
-    """A development sentence with its translations."""
-
-    source: str
-    reference: str
-    hypothesis: str
-
-    @property
-    def lines(self) -> dict[str, str]:
-        """Its texts, each under a name of ten letters at most."""
-        return {
-            "source": self.source,
-            "reference": self.reference,
-            "hypothesis": self.hypothesis,
-        }
-
-
-@dataclass(frozen=True)
-class SampleText:
-    """What a language model makes of a development sentence.
-
-    Attributes:
-        lines: Its texts, each under a name of ten letters at most.
-    """
-
-    lines: dict[str, str]
+Network = TypeVar("Network", bound=nn.Module)
+Item = TypeVar("Item")
+Sample = Mapping[str, str]
+"""A development sentence and what the model makes of it, each under a name of ten letters at most.
+"""
 
 
 @dataclass(frozen=True)
@@ -84,7 +46,7 @@ class ValidationResult:
 
     score: float
     metrics: dict[str, float]
-    samples: Sequence[SampleTranslation | SampleText]
+    samples: Sequence[Sample]
 
     @property
     def scores(self) -> dict[str, float]:
@@ -92,12 +54,76 @@ class ValidationResult:
         return {name: value for name, value in self.metrics.items() if name not in LOSSES}
 
 
-class ModelValidator(Protocol[Network_contra]):
-    """Measures networks of one kind on the development set."""
+class ModelValidator(ABC, Generic[Network]):
+    """Measures networks of one kind on the development set, whose rows the processes share.
 
-    def validate(self, model: Network_contra) -> ValidationResult:
+    With `forks`, forks of this process may work: for one that has no other thread.
+
+    Raises:
+        MtkitError: The development set can't be measured.
+    """
+
+    def __init__(self, run: TrainingRun, processes: Processes, *, forks: bool = False) -> None:
+        self._recipe, self._data = run.recipe, run.data
+        self._processes = processes
+        self._forks = forks
+        self._settings = run.recipe.training.validation
+        self._label_smoothing = run.recipe.training.label_smoothing
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Finds before the first update what would fail at the first validation."""
+
+    def validate(self, model: Network) -> ValidationResult:
         """Returns a network's loss and scores; every process must call it."""
-        ...
+        with inferring(model):
+            metrics, samples = self._measure(model)
+        metric = self._settings.metric
+        return ValidationResult(restore_sign(metric, metrics[metric]), metrics, samples)
+
+    @abstractmethod
+    def _measure(self, model: Network) -> tuple[dict[str, float], Sequence[Sample]]:
+        """Returns metrics, and a few sentences; the model infers."""
+
+    def _add_up(
+        self,
+        sides: Sequence[Indices],
+        measure: Callable[[Indices], Sequence[Tensor]],
+        *,
+        count: int,
+    ) -> list[float]:
+        """Returns the sums of what is measured of all rows, a few at a time, in all processes.
+
+        Args:
+            sides: Tokens of each row, of one side or of source and target.
+            measure: Returns `count` numbers of some rows.
+            count: How many.
+        """
+        *sources, target_lengths = sides
+        source_lengths = sources[0] if sources else np.zeros_like(target_lengths)
+        order = np.lexsort((source_lengths, target_lengths))
+        batches = cut(order, source_lengths, target_lengths, max_tokens=LOSS_TOKENS)
+        sums = torch.zeros(count, dtype=torch.float64)
+        for rows in self._processes.shard(batches):
+            self._processes.progress.beat()
+            sums += torch.stack([value.to("cpu", torch.float64) for value in measure(rows)])
+        totals: list[float] = self._processes.sum(sums.to(self._processes.device)).tolist()
+        return totals
+
+    def _lengths(self, column: str = "text") -> Indices:
+        """Returns the tokens of each row in a column."""
+        return self._data.dev.lengths(np.arange(len(self._data.dev)))[column]
+
+
+def list_losses(sums: LossSums) -> list[Tensor]:
+    """Returns loss and negative log-likelihood."""
+    return [sums.loss, sums.negative_log_likelihood]
+
+
+def name_losses(loss: float, nll: float) -> dict[str, float]:
+    """Returns the metrics that every validation finds, from its means in nats."""
+    perplexity = math.exp(nll) if nll < _MAX_NLL else math.inf
+    return {"loss": loss, "nll": nll, "perplexity": perplexity}
 
 
 def list_score_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,157 +137,19 @@ def list_score_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
     return {**training.pop("validation"), **training, **chosen}
 
 
-def perplexity_of(nll: float) -> float:
-    """Returns the perplexity of a mean negative log-likelihood in nats."""
-    return math.exp(nll) if nll < _MAX_NLL else math.inf
-
-
-class Validator:
-    """Measures a translator on the development set, whose sentences the processes share.
-
-    With `forks`, forks of this process translate, as with `mtkit translate`: for one that has no
-    other thread at work.
-
-    Raises:
-        MtkitError: A tokeniser for scores that isn't installed, or a sentence that the model's
-            learned positions don't reach.
-    """
-
-    def __init__(
-        self, recipe: Recipe, data: PreparedData, processes: Processes, *, forks: bool = False
-    ) -> None:
-        self._recipe = recipe
-        self._tokenizer = data.tokenizer
-        self._store = data.dev
-        self._sources, self._references = data.dev_text
-        self._processes = processes
-        self._forks = forks
-        self._trees = TreeMaker.of(recipe.data.linearization, data.tokenizer)
-        if self._trees is not None:
-            pairs = zip(self._sources, self._references, strict=True)
-            self._references = [write_tree(self._trees.read(*pair)) for pair in pairs]
-        two = recipe.evaluation.model_copy(update={"metrics": ("bleu", "chrf")})
-        self._settings = resolve_tokenizer(two, recipe.data.target_language)
-        # Before the first update, not after hours: what would fail at the first validation.
-        score_corpus(["a"], [["a"]], self._settings)
-        longest = max(map(len, self._tokenizer.encode_source(self._sources)))
-        max_tokens = recipe.model.max_tokens
-        if max_tokens is not None and longest > max_tokens:
-            raise MtkitError(
-                f"the development set has a source sentence of {longest:,} tokens, but with "
-                f"model.max_positions = {recipe.model.max_positions:,} it has {max_tokens:,} at "
-                "most",
-                "remove it from the development set, or raise model.max_positions",
-            )
-
-    def validate(self, model: EncoderDecoder | CausalLanguageModel) -> ValidationResult:
-        """Returns the model's loss and scores; every process must call it."""
-        loss, nll = self._measure_loss(model)
-        hypotheses = self._translate(model)
-        metrics: dict[str, float] = {
-            "loss": loss,
-            "nll": nll,
-            "perplexity": perplexity_of(nll),
-            **self._score(hypotheses),
-        }
-        metric = self._recipe.training.validation.metric
-        return ValidationResult(
-            score=-metrics["loss"] if metric == "loss" else metrics[metric],
-            metrics=metrics,
-            samples=self._choose_samples(hypotheses),
-        )
-
-    def _score(self, hypotheses: Sequence[str]) -> dict[str, float]:
-        """Returns the scores of translations, or of trees, by their names."""
-        if self._trees is None:
-            bleu, chrf = score_corpus(hypotheses, [self._references], self._settings)
-            return {"bleu": bleu.value, "chrf": chrf.value}
-        found = {each.name: each.value for each in measure_trees(hypotheses, self._references)}
-        return {"f1": found["labelled F1"], "exact_match": found["exact match"]}
-
-    def _measure_loss(self, model: EncoderDecoder | CausalLanguageModel) -> tuple[float, float]:
-        """Returns loss and negative log-likelihood per target token."""
-        store, training = self._store, self._recipe.training
-        lengths = store.lengths(np.arange(len(store)))
-        source_lengths, target_lengths = lengths["source"], lengths["target"]
-        order = np.lexsort((source_lengths, target_lengths))
-        batches = cut(order, source_lengths, target_lengths, max_tokens=LOSS_TOKENS)
-        sums = torch.zeros(2, dtype=torch.float64)
-        was_training = model.training
-        model.eval()
+@contextmanager
+def inferring(model: nn.Module) -> Iterator[None]:
+    """Lets a network infer while the block runs, without dropout and gradients."""
+    was_training = model.training
+    model.eval()
+    try:
         with torch.no_grad():
-            for sentences in self._processes.shard(batches):
-                self._processes.progress.beat()
-                tokens = store.gather(sentences)
-                measured = measure_pairs(
-                    model,
-                    tokens["source"],
-                    tokens["target"],
-                    device=self._processes.device,
-                    label_smoothing=training.label_smoothing,
-                )
-                sums += torch.stack(measured[:2]).cpu()
+            yield
+    finally:
         model.train(was_training)
-        totals = self._processes.sum(sums.to(self._processes.device)).tolist()
-        num_tokens = store.num_tokens["target"]
-        return totals[0] / num_tokens, totals[1] / num_tokens
-
-    def _translate(self, model: EncoderDecoder | CausalLanguageModel) -> list[str]:
-        beam_size = self._recipe.training.validation.beam_size
-        settings = self._recipe.inference.model_copy(
-            update={
-                "engine": "torch",
-                "beam_size": beam_size,
-                "n_best": 1,
-                "sampling": None,
-                "fusion": None,
-                "flags": None,
-                "glossary": None,
-            }
-        )
-        engine: Engine = _BeatingEngine(model, self._processes)
-        if self._forks:
-            engine = open_processes(engine, self._processes.device, settings.processes)
-        while True:
-            translator = Translator.of(
-                engine,
-                self._tokenizer,
-                settings,
-                source_language=self._recipe.data.source_language,
-                target_language=self._recipe.data.target_language,
-                warns=False,
-                linearization=self._recipe.data.linearization,
-            )
-            try:
-                part = list(translator.stream(self._processes.shard(self._sources)))
-                break
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error) or settings.batch_tokens < _MIN_BATCH_TOKENS:
-                    raise
-            smaller = settings.batch_tokens // 2
-            warn(f"out of memory in validation: retrying with {smaller:,} tokens at a time")
-            settings = settings.model_copy(update={"batch_tokens": smaller})
-        return self._processes.gather(part)
-
-    def _choose_samples(self, hypotheses: list[str]) -> list[SampleTranslation]:
-        """Returns sentences spread evenly over the set, the same at every validation."""
-        count = min(self._recipe.training.validation.num_samples, len(hypotheses))
-        indices = [number * len(hypotheses) // count for number in range(count)]
-        return [
-            SampleTranslation(self._sources[index], self._references[index], hypotheses[index])
-            for index in indices
-        ]
 
 
-class _BeatingEngine(TorchEngine):
-    """An engine that shows the other processes, before each batch, that this one is at work."""
-
-    def __init__(self, model: EncoderDecoder | CausalLanguageModel, processes: Processes) -> None:
-        super().__init__(model, processes.device)
-        self._progress = processes.progress
-
-    def search(
-        self, sources: Sequence[EncodedSource], settings: Inference
-    ) -> list[list[Hypothesis]]:
-        self._progress.beat()
-        return super().search(sources, settings)
+def spread(items: Sequence[Item], count: int) -> list[Item]:
+    """Returns items spread evenly over all, the same at every validation."""
+    count = min(count, len(items))
+    return [items[number * len(items) // count] for number in range(count)]

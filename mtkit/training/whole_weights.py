@@ -17,6 +17,7 @@ from mtkit.network import Network
 from mtkit.network.low_rank import AdaptedLinear
 from mtkit.recipe import Recipe
 from mtkit.recipe.lora import Lora
+from mtkit.recipe.training import Training
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.training.start_from import start_from
 
@@ -38,13 +39,13 @@ def adapt(model: Network, config: ModelConfig, lora: Lora) -> None:
         setattr(part, name, adapted)
 
 
-def find_base(recipe: Recipe) -> Path:
+def find_base(training: Training) -> Path:
     """Returns the model folder that LoRA updates.
 
     Raises:
         MtkitError: It is to be the base of an adapter, and is an adapter itself.
     """
-    lora, settings = recipe.training.lora, recipe.training.start_from
+    lora, settings = training.lora, training.start_from
     assert lora is not None
     assert settings is not None
     assert settings.model is not None, "a recipe without it is refused"
@@ -56,9 +57,9 @@ def find_base(recipe: Recipe) -> Path:
     return settings.model
 
 
-def list_checkpoint_shapes(recipe: Recipe, config: ModelConfig) -> dict[str, Shape]:
-    """Returns the shape of each weight in the checkpoints of a recipe's run."""
-    shapes, lora = config.list_shapes(), recipe.training.lora
+def list_checkpoint_shapes(config: ModelConfig, lora: Lora | None) -> dict[str, Shape]:
+    """Returns the shape of each weight in the checkpoints of a run."""
+    shapes = config.list_shapes()
     return shapes if lora is None else list_learned_shapes(shapes, config.model, lora)
 
 
@@ -96,7 +97,7 @@ class WholeWeights:
         return merge(self._base, weights, self._config.list_shapes(), self._config.model, lora)
 
     def _read_base(self, base_digest: str) -> None:
-        folder = find_base(self._recipe)
+        folder = find_base(self._recipe.training)
         found = digest_model(folder)
         if found != base_digest:
             raise MtkitError(

@@ -15,20 +15,18 @@ from torch.distributed import TCPStore
 from mtkit.data.batches.micro_batches import MicroBatch
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.batches.updates import TrainingBatches, Update
-from mtkit.data.prepared import open_prepared
 from mtkit.model.build import build
-from mtkit.model.config import ModelConfig
 from mtkit.recipe import load_recipe
 from mtkit.training.build import build_objective
 from mtkit.training.checkpoint import TrainingState
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import join_processes, leave_processes
-from mtkit.training.fit_memory import fit_micro_batch
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer, restore_everywhere
 from mtkit.training.metrics_log import MetricsLog
-from mtkit.training.objectives import Objective
+from mtkit.training.objectives.objective import Objective
 from mtkit.training.progress import ProgressView
+from mtkit.training.training_run import TrainingRun
 from mtkit.training.validation import ValidationResult
 from mtkit.workspace import Workspace
 
@@ -89,19 +87,16 @@ def _train(job: Job, rank: int, num_processes: int, port: int) -> None:
     torch.set_num_threads(1)
     processes = join_processes("cpu")
     recipe = load_recipe(job.recipe_file, job.overrides)
-    data = open_prepared(recipe, Workspace(job.workspace))
+    run = TrainingRun.open(recipe, Workspace(job.workspace))
     torch.manual_seed(recipe.seed)
-    model = build(ModelConfig.of(recipe, data.tokenizer, data.labels)).to(getattr(torch, job.dtype))
-    learner = Learner.of(model, recipe)
-    objective = _WithoutDevelopmentSet(build_objective(recipe, data, learner, processes))
+    model = build(run.model_config).to(getattr(torch, job.dtype))
+    learner = Learner.of(model, recipe.training)
+    objective = _WithoutDevelopmentSet(build_objective(run, learner, processes))
     seen = _record(objective.batches)
     checkpoints = CheckpointFolder(job.folder / "checkpoints")
     restored = restore_everywhere(checkpoints, learner, processes)
     state = TrainingState() if restored is None else restored.state
-    if not state.micro_batch_tokens:
-        limit = fit_micro_batch(recipe, objective, learner, processes)
-        state = replace(state, micro_batch_tokens=limit)
-    Trainer(
+    trainer = Trainer(
         recipe=recipe,
         objective=objective,
         learner=learner,
@@ -117,7 +112,10 @@ def _train(job: Job, rank: int, num_processes: int, port: int) -> None:
         else None,
         view=ProgressView(1, is_shown=False),
         data_digest="",
-    ).run(state)
+    )
+    if not state.micro_batch_tokens:
+        state = replace(state, micro_batch_tokens=trainer.updater.fit_micro_batch())
+    trainer.run(state)
     tensors = {f"weight.{name}": weight.detach() for name, weight in model.named_parameters()}
     tensors |= {
         f"gradient.{name}": weight.grad.clone() for name, weight in model.named_parameters()

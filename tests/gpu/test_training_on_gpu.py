@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from mtkit.inference.translate import Translator
 from mtkit.training import loop
 from mtkit.training.metrics import read_metrics
-from mtkit.training.objectives.measured import MeasuredObjective
+from mtkit.training.objectives.objective import Objective
 from mtkit.training.train import train
 
 pytestmark = [
@@ -168,10 +168,10 @@ def test_a_micro_batch_is_fitted_to_what_memory_there_is(tiny_run, short_of_memo
 def test_memory_that_runs_out_under_way_is_survived(tiny_run, monkeypatch) -> None:
     whole, struck = tiny_run(*NO_DROPOUT, name="whole"), tiny_run(*NO_DROPOUT, name="struck")
     assert train_on_gpu(whole)
-    loss = MeasuredObjective.loss
+    loss = Objective.loss
     at_step, struck_at = [0], []
 
-    def run_out(objective: MeasuredObjective, batch):
+    def run_out(objective: Objective, batch):
         sums = loss(objective, batch)
         if at_step[0] == 7 and not struck_at:
             struck_at.append(7)
@@ -181,7 +181,7 @@ def test_memory_that_runs_out_under_way_is_survived(tiny_run, monkeypatch) -> No
 
     with monkeypatch.context() as patch:
         at_each_step(patch, lambda step: at_step.__setitem__(0, step))
-        patch.setattr(MeasuredObjective, "loss", run_out)
+        patch.setattr(Objective, "loss", run_out)
         assert train_on_gpu(struck)
     assert struck_at == [7]
     state = last_state(struck)
@@ -194,16 +194,16 @@ def test_memory_that_runs_out_under_way_is_survived(tiny_run, monkeypatch) -> No
 
 def test_a_loss_that_is_no_number_is_left_out(tiny_run, monkeypatch) -> None:
     run = tiny_run()
-    loss = MeasuredObjective.loss
+    loss = Objective.loss
     at_step = [0]
 
-    def spoil(objective: MeasuredObjective, batch):
+    def spoil(objective: Objective, batch):
         sums = loss(objective, batch)
         return sums._replace(loss=sums.loss * torch.nan) if at_step[0] == 3 else sums
 
     with monkeypatch.context() as patch:
         at_each_step(patch, lambda step: at_step.__setitem__(0, step))
-        patch.setattr(MeasuredObjective, "loss", spoil)
+        patch.setattr(Objective, "loss", spoil)
         assert train_on_gpu(run)
     assert (last_state(run)["step"], last_state(run)["num_skipped"]) == (12, 1)
     events = [m["text"] for m in read_metrics(run.workspace.metrics_file) if m["kind"] == "event"]

@@ -1,7 +1,8 @@
 """Sentences of unequal length to tensors: in padded grids, packed in one row, or padded."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -183,6 +184,26 @@ class MaskedBatch:
         )
 
 
+def collate_pairs(
+    source: Ragged, target: Ragged, lay_out: Callable[[Indices], GridLayout | PackedLayout]
+) -> TranslationBatch:
+    """Returns sentence pairs, each side closed by `</s>`, as one batch.
+
+    Args:
+        source: The sources.
+        target: Their targets.
+        lay_out: Returns the layout of a side, given the tokens of each sentence.
+    """
+    source_layout, target_layout = lay_out(source.lengths), lay_out(target.lengths)
+    return TranslationBatch(
+        spread(source.tokens, source_layout),
+        source_layout,
+        spread(_shift(target), target_layout),
+        target_layout,
+        torch.from_numpy(target.tokens),
+    )
+
+
 def lay_out(
     source: Ragged, target: Ragged, grid_sizes: Sequence[int], *, row_step: int = 1
 ) -> TranslationBatch:
@@ -194,16 +215,8 @@ def lay_out(
         grid_sizes: Sentences of each grid.
         row_step: A number that divides each row's length.
     """
-    source_layout, target_layout = (
-        lay_out_side(side.lengths, grid_sizes, row_step=row_step) for side in (source, target)
-    )
-    return TranslationBatch(
-        spread(source.tokens, source_layout),
-        source_layout,
-        spread(_shift(target), target_layout),
-        target_layout,
-        torch.from_numpy(target.tokens),
-    )
+    form = partial(lay_out_side, grid_sizes=grid_sizes, row_step=row_step)
+    return collate_pairs(source, target, form)
 
 
 def collate_text(text: Ragged, layout: GridLayout | PackedLayout) -> TextBatch:
@@ -295,13 +308,7 @@ def spread(tokens: Indices, layout: GridLayout | PackedLayout, *, padding: int =
 
 def pack(source: Ragged, target: Ragged) -> TranslationBatch:
     """Returns sentence pairs, each side closed by `</s>`, as one packed batch."""
-    return TranslationBatch(
-        torch.from_numpy(source.tokens)[None],
-        pack_side(source.lengths),
-        torch.from_numpy(_shift(target))[None],
-        pack_side(target.lengths),
-        torch.from_numpy(target.tokens),
-    )
+    return collate_pairs(source, target, pack_side)
 
 
 def pack_side(lengths: Indices) -> PackedLayout:

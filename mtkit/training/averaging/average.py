@@ -3,17 +3,19 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
 from mtkit.console import open_console, say, warn
-from mtkit.data.prepared import PreparedData, open_prepared
+from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
-from mtkit.model.config import ModelConfig, read_settings
+from mtkit.model.config import read_settings
 from mtkit.model.digest import digest_model
 from mtkit.model.weights import check_weights
 from mtkit.network.device import find_device
 from mtkit.recipe import Recipe
+from mtkit.recipe.training import Averaging
 from mtkit.training.averaging.candidates import (
     Candidate,
     Choice,
@@ -22,9 +24,13 @@ from mtkit.training.averaging.candidates import (
     list_candidates,
     show_candidates,
 )
-from mtkit.training.averaging.comparison import compare, is_to_be_compared, read_comparison
 from mtkit.training.averaging.mean import mean_weights
-from mtkit.training.averaging.measuring import describe_development, measure_candidates
+from mtkit.training.averaging.measuring import (
+    compare,
+    describe_development,
+    digest_basis,
+    measure_candidates,
+)
 from mtkit.training.averaging.record import (
     MeanComparison,
     ModelRecord,
@@ -36,6 +42,7 @@ from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.metrics import LABELS
 from mtkit.training.release import has_wanted_form, save_model
 from mtkit.training.same_run import check_same_run
+from mtkit.training.training_run import TrainingRun
 from mtkit.training.whole_weights import list_checkpoint_shapes
 from mtkit.units import plural
 from mtkit.workspace import Workspace
@@ -88,11 +95,13 @@ def average(
         )
     mean = Candidate(f"{choose} {len(chosen)}", tuple(chosen))
     weights = run.read_mean(chosen)
-    before = ModelRecord.read(workspace)
-    comparison = read_comparison(recipe, before, run.saved, chosen) or compare(
-        recipe, run.data, run.saved, mean, weights=weights, device=found
-    )
-    released = _choose_released(recipe, run.saved, chosen, comparison)
+    comparison = None
+    if _is_to_be_compared(recipe.training.averaging, chosen):
+        before = ModelRecord.read(workspace)
+        comparison = _read_comparison(run.tables, before, run.saved, chosen) or compare(
+            run, run.saved, mean, weights=weights, device=found
+        )
+    released = _choose_released(recipe.training.averaging, run.saved, chosen, comparison)
     if released != chosen:
         weights = run.read_mean(released)
     record = run.save(released, weights, comparison=comparison)
@@ -125,8 +134,8 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
         outcome = "comparing averages of those" if num_regular > 1 else "no averages to compare"
         warn(f"{num_checkpoints} checkpoints requested, {num_regular} found: {outcome}")
     candidates = list_candidates(run.saved, num_checkpoints)
-    say("comparing on the development set: " + describe_development(recipe, run.data))
-    measured = measure_candidates(recipe, run.data, candidates, found)
+    say("comparing on the development set: " + describe_development(run))
+    measured = measure_candidates(run, candidates, found)
     winner = choose_winner(measured)
     show_candidates(measured, winner, open_console())
     selection = Selection(
@@ -146,21 +155,22 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
 def is_averaged(recipe: Recipe, workspace: Workspace) -> bool:
     """Checks that `update_model` would leave `model/` as it is."""
     saved = CheckpointFolder(workspace.checkpoints).list()
-    record = ModelRecord.read(workspace)
-    if record.made_by != "average" or not has_wanted_form(recipe, workspace):
+    record, averaging = ModelRecord.read(workspace), recipe.training.averaging
+    if record.made_by != "average" or not has_wanted_form(workspace, recipe.training.lora):
         return False
-    averaging = recipe.training.averaging
     released = _list_selected(record, saved)
     if not released:
         chosen = choose_checkpoints(saved, averaging.choose, averaging.num_checkpoints)
-        comparison = read_comparison(recipe, record, saved, chosen)
-        if comparison is None and is_to_be_compared(recipe, chosen):
-            return False
-        released = _choose_released(recipe, saved, chosen, comparison)
+        comparison = None
+        if _is_to_be_compared(averaging, chosen):
+            tables = recipe.model_dump(mode="json", exclude_none=True)
+            comparison = _read_comparison(tables, record, saved, chosen)
+            if comparison is None:
+                return False
+        released = _choose_released(averaging, saved, chosen, comparison)
     return (
         record.steps == list_steps(released)
-        # Earlier versions recorded none.
-        and record.digest in (None, digest_model(workspace.model))
+        and record.digest == digest_model(workspace.model)
         and read_settings(workspace.model) == recipe.inference
     )
 
@@ -177,42 +187,57 @@ def update_model(
         MtkitError: No checkpoints, those of another run, or a damaged one.
     """
     run = _Run.open(recipe, workspace)
-    before = ModelRecord.read(workspace)
+    before, averaging = ModelRecord.read(workspace), recipe.training.averaging
     if selected := _list_selected(before, run.saved):
         run.save(selected, run.read_mean(selected), selection=before.selection)
         say(f"keeping the earlier selection: {_count(selected)}")
-    else:
-        averaging = recipe.training.averaging
-        average(
-            recipe,
-            workspace,
-            choose=averaging.choose,
-            num_checkpoints=averaging.num_checkpoints,
-            device=device,
-            options=options,
-        )
+        return
+    average(
+        recipe,
+        workspace,
+        choose=averaging.choose,
+        num_checkpoints=averaging.num_checkpoints,
+        device=device,
+        options=options,
+    )
 
 
-def warn_if_worse(recipe: Recipe, workspace: Workspace, *, options: Sequence[str] = ()) -> None:
+def warn_if_worse(
+    averaging: Averaging, workspace: Workspace, *, options: Sequence[str] = ()
+) -> None:
     """Warns again where `model/` is a mean that scored worse than a single checkpoint."""
     record = ModelRecord.read(workspace)
-    if record.is_worse_mean and recipe.training.averaging.if_worse != "ignore":
+    if record.is_worse_mean and averaging.if_worse != "ignore":
         _report(record, options)
 
 
+def _is_to_be_compared(averaging: Averaging, chosen: Sequence[Checkpoint]) -> bool:
+    """Checks that the recipe asks what the mean of these checkpoints is worth."""
+    return averaging.if_worse != "ignore" and len(chosen) > 1
+
+
+def _read_comparison(
+    tables: Mapping[str, Any],
+    record: ModelRecord,
+    saved: Sequence[Checkpoint],
+    chosen: Sequence[Checkpoint],
+) -> MeanComparison | None:
+    """Returns the comparison that was made for the present model, if it holds for this mean."""
+    found = record.comparison
+    is_held = found is not None and found.basis == digest_basis(tables, saved, chosen)
+    return found if is_held else None
+
+
 def _choose_released(
-    recipe: Recipe,
+    averaging: Averaging,
     saved: Sequence[Checkpoint],
     chosen: list[Checkpoint],
     comparison: MeanComparison | None,
 ) -> list[Checkpoint]:
     """Returns the checkpoints of the mean, or the single one that takes its place."""
-    is_replaced = recipe.training.averaging.if_worse == "replace"
-    if comparison is None or not (is_replaced and comparison.is_mean_worse):
+    if comparison is None or averaging.if_worse != "replace" or not comparison.is_mean_worse:
         return chosen
-    return [
-        checkpoint for checkpoint in saved if [checkpoint.state.step] == comparison.single.steps
-    ]
+    return [one for one in saved if [one.state.step] == comparison.single.steps]
 
 
 def _list_selected(record: ModelRecord, saved: Sequence[Checkpoint]) -> list[Checkpoint]:
@@ -227,24 +252,21 @@ def _report(record: ModelRecord, options: Sequence[str]) -> None:
     comparison = record.comparison
     if comparison is None:
         return
-    if not comparison.is_mean_worse:
-        say(f"the average scores no worse than the best single checkpoint: {comparison.describe()}")
-        return
-    found = f"the average scores worse than the best single checkpoint: {comparison.describe()}"
+    worth = "worse than" if comparison.is_mean_worse else "no worse than"
+    found = f"the average scores {worth} the best single checkpoint: {comparison.describe()}"
     if record.is_worse_mean:
         command = shlex.join(["mtkit", "average", *options, "--select"])
         warn(f"{found}; to compare averages of other sizes and keep the best: {command}")
-    else:
+    elif comparison.is_mean_worse:
         say(f"{found}; model/ is that checkpoint (training.averaging.if_worse)")
+    else:
+        say(found)
 
 
 @dataclass(frozen=True)
-class _Run:
-    """A run whose model is made: its data, and its checkpoints, oldest first."""
+class _Run(TrainingRun):
+    """A run whose model is made, and its checkpoints, oldest first."""
 
-    recipe: Recipe
-    workspace: Workspace
-    data: PreparedData
     saved: list[Checkpoint]
 
     @classmethod
@@ -252,15 +274,13 @@ class _Run:
         saved = CheckpointFolder(workspace.checkpoints).list()
         if not saved:
             raise MtkitError(f"{workspace.checkpoints}: no checkpoints", "run `mtkit train` first")
-        data = open_prepared(recipe, workspace)
-        check_same_run(recipe, data.digest, saved)
-        return cls(recipe, workspace, data, saved)
+        run = cls(recipe, workspace, open_prepared(recipe, workspace), saved)
+        check_same_run(run.tables, run.data.digest, saved)
+        return run
 
     def read_mean(self, chosen: Sequence[Checkpoint]) -> dict[str, Tensor]:
         """Returns the mean of checkpoints whose files hold what was saved."""
-        data = self.data
-        config = ModelConfig.of(self.recipe, data.tokenizer, data.labels)
-        shapes = list_checkpoint_shapes(self.recipe, config)
+        shapes = list_checkpoint_shapes(self.model_config, self.recipe.training.lora)
         for checkpoint in chosen:
             checkpoint.check(shapes.values())
             check_weights(checkpoint.weights_file, shapes)
@@ -282,7 +302,7 @@ class _Run:
             selection=selection,
             training=TrainingRecord.of(self.saved[-1]),
         )
-        save_model(self.recipe, self.workspace, self.data, chosen, weights, record=record)
+        save_model(self, chosen, weights, record=record)
         return record
 
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, get_args
 
 from rich.console import Console
@@ -10,7 +11,7 @@ from rich.table import Table
 
 from mtkit.training.averaging.record import CandidateRecord, write_metric
 from mtkit.training.checkpoint import Checkpoint, choose_best, list_steps
-from mtkit.training.metrics import LABELS
+from mtkit.training.metrics import LABELS, restore_sign
 from mtkit.training.validation import ValidationResult
 
 Choice = Literal["last", "best", "spaced"]
@@ -36,6 +37,11 @@ class Candidate:
         """The checkpoints' steps."""
         return list_steps(self.checkpoints)
 
+    @property
+    def files(self) -> list[Path]:
+        """The checkpoints' weights."""
+        return [checkpoint.weights_file for checkpoint in self.checkpoints]
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -55,17 +61,19 @@ class Measured:
     def of(cls, candidate: Candidate, validation: ValidationResult) -> "Measured":
         """Returns a candidate with what a validation found."""
         score = validation.score if math.isfinite(validation.score) else -math.inf
-        loss = validation.metrics["loss"]
-        return cls(candidate, score, {**validation.scores, "loss": loss})
+        return cls(candidate, score, validation.scores | {"loss": validation.metrics["loss"]})
+
+    @classmethod
+    def by_training(cls, checkpoint: Checkpoint, metric: str) -> "Measured":
+        """Returns a checkpoint with the score that training gave it."""
+        score = checkpoint.score
+        assert score is not None
+        return cls(Candidate("best", (checkpoint,)), score, {metric: restore_sign(metric, score)})
 
     def record(self) -> CandidateRecord:
         """Returns it for the manifest."""
-        metrics = {
-            name: value if math.isfinite(value) else None for name, value in self.metrics.items()
-        }
-        return CandidateRecord(
-            name=self.candidate.name, steps=self.candidate.steps, metrics=metrics
-        )
+        finite = {k: v if math.isfinite(v) else None for k, v in self.metrics.items()}
+        return CandidateRecord(name=self.candidate.name, steps=self.candidate.steps, metrics=finite)
 
 
 def choose_checkpoints(saved: Sequence[Checkpoint], choose: Choice, count: int) -> list[Checkpoint]:
@@ -80,8 +88,7 @@ def choose_checkpoints(saved: Sequence[Checkpoint], choose: Choice, count: int) 
         case "best":
             return sorted(choose_best(regular, count), key=lambda checkpoint: checkpoint.state.step)
         case "spaced":
-            indices = spread(list_steps(regular), count)
-            return [regular[index] for index in indices]
+            return [regular[index] for index in spread(list_steps(regular), count)]
 
 
 def spread(steps: Sequence[int], count: int) -> list[int]:
@@ -118,27 +125,25 @@ def list_candidates(saved: Sequence[Checkpoint], count: int) -> list[Candidate]:
     many, and of `count` that are spread evenly. The last checkpoint may have been saved at a stop;
     the best and those of the means are regular ones.
     """
-    candidates: list[Candidate] = []
-
-    def add(name: str, chosen: Sequence[Checkpoint]) -> None:
-        added = Candidate(name, tuple(chosen))
-        for index, other in enumerate(candidates):
-            if other.steps == added.steps:
-                candidates[index] = replace(other, name=f"{other.name}, {name}")
-                return
-        candidates.append(added)
-
-    add("last", saved[-1:])
-    if best := choose_best(list(saved), 1):
-        add("best", best)
+    sets: list[tuple[str, Sequence[Checkpoint]]] = [
+        ("last", saved[-1:]),
+        ("best", choose_best(list(saved), 1)),
+    ]
     num_regular = len(choose_checkpoints(saved, "last", len(saved)))
     counts = sorted({number for number in (*_COUNTS, count) if number < num_regular})
     for choose in get_args(Choice):
         for number in [count] if choose == "spaced" else [*counts, num_regular]:
             chosen = choose_checkpoints(saved, choose, number)
             if len(chosen) > 1:
-                add(f"{choose} {len(chosen)}", chosen)
-    return candidates
+                sets.append((f"{choose} {len(chosen)}", chosen))
+    candidates: dict[tuple[int, ...], Candidate] = {}
+    for name, each in sets:
+        steps = tuple(list_steps(each))
+        if steps in candidates:
+            candidates[steps] = replace(candidates[steps], name=f"{candidates[steps].name}, {name}")
+        elif steps:
+            candidates[steps] = Candidate(name, tuple(each))
+    return list(candidates.values())
 
 
 def choose_winner(measured: Sequence[Measured]) -> Measured:

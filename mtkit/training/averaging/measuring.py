@@ -1,35 +1,38 @@
-"""Weights measured on the development set, outside a training."""
+"""Weights measured on the development set, outside a training; a mean beside single checkpoints."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from mtkit.console import say
-from mtkit.data.prepared import PreparedData
+from mtkit.console import say, warn
+from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.model.build import build
-from mtkit.model.config import ModelConfig
-from mtkit.model.weights import load_weights
+from mtkit.model.config import WEIGHTS_FILE
+from mtkit.model.weights import load_weights, read_weights
 from mtkit.network.device import limit_threads
-from mtkit.recipe import Recipe
 from mtkit.training.averaging.candidates import Candidate, Measured
-from mtkit.training.averaging.mean import RunningMean
+from mtkit.training.averaging.mean import mean_weights
+from mtkit.training.averaging.record import MeanComparison
 from mtkit.training.build import build_validator
+from mtkit.training.checkpoint import Checkpoint, choose_best
 from mtkit.training.distributed import Processes
 from mtkit.training.memory import is_out_of_memory
-from mtkit.training.validation import ValidationResult
+from mtkit.training.training_run import TrainingRun
+from mtkit.training.validation import list_score_settings
 from mtkit.training.whole_weights import WholeWeights
 from mtkit.units import plural
 
 
-def describe_development(recipe: Recipe, data: PreparedData) -> str:
+def describe_development(run: TrainingRun) -> str:
     """Returns what a model is measured on, in words."""
-    if recipe.data.is_text:
-        return plural(len(data.dev), "block")
-    return f"{len(data.dev):,} sentences, beam {recipe.training.validation.beam_size}"
+    count = len(run.data.dev)
+    if run.recipe.data.is_text:
+        return plural(count, "block")
+    return f"{count:,} sentences, beam {run.recipe.training.validation.beam_size}"
 
 
 class Measuring:
@@ -39,36 +42,34 @@ class Measuring:
         MtkitError: Memory runs out, or a tokeniser for scores isn't installed.
     """
 
-    def __init__(self, recipe: Recipe, data: PreparedData, device: torch.device) -> None:
+    def __init__(self, run: TrainingRun, device: torch.device) -> None:
         limit_threads()
         with _naming_memory(device):
-            self._validator = build_validator(recipe, data, Processes(0, 1, device), forks=True)
-            config = ModelConfig.of(recipe, data.tokenizer, data.labels)
-            self._model = build(config, has_initial_weights=False).to(device).eval()
+            self._validator = build_validator(run, Processes(0, 1, device), forks=True)
+            model = build(run.model_config, has_initial_weights=False)
+            self._model = model.to(device).eval()
         self._device = device
-        self._whole = WholeWeights(recipe, data.tokenizer, tuple(data.labels))
+        self._whole = WholeWeights(run.recipe, run.data.tokenizer, tuple(run.data.labels))
 
-    def measure(
-        self, weights: Mapping[str, Tensor], *, origin: Path, base_digest: str = ""
-    ) -> ValidationResult:
-        """Returns what a model with these weights is worth, as training would have measured it.
+    def measure(self, candidate: Candidate, weights: Mapping[str, Tensor]) -> Measured:
+        """Returns what a candidate is worth, as training would have measured it.
 
         Args:
-            weights: A checkpoint's, or the mean of several's.
-            origin: Their source, for messages.
-            base_digest: That of the checkpoint.
+            candidate: One checkpoint or several.
+            weights: The checkpoint's, or the mean of the several's.
 
         Raises:
             MtkitError: Memory runs out, or the development set can't be translated.
         """
+        first = candidate.checkpoints[0]
         with _naming_memory(self._device):
-            whole = self._whole.of(weights, base_digest)
-            load_weights(self._model, whole, origin=origin)
-            return self._validator.validate(self._model)
+            whole = self._whole.of(weights, first.base_digest)
+            load_weights(self._model, whole, origin=first.weights_file)
+            return Measured.of(candidate, self._validator.validate(self._model))
 
 
 def measure_candidates(
-    recipe: Recipe, data: PreparedData, candidates: Sequence[Candidate], device: torch.device
+    run: TrainingRun, candidates: Sequence[Candidate], device: torch.device
 ) -> list[Measured]:
     """Returns the candidates as training would have measured them.
 
@@ -76,18 +77,90 @@ def measure_candidates(
         MtkitError: A damaged checkpoint, memory runs out, or the development set can't be
             translated or scored.
     """
-    measuring, running = Measuring(recipe, data, device), RunningMean()
+    measuring = Measuring(run, device)
     measured = []
     for number, candidate in enumerate(candidates, start=1):
         say(f"measuring {number} of {len(candidates)}: {candidate.name}")
-        files = [checkpoint.weights_file for checkpoint in candidate.checkpoints]
-        validation = measuring.measure(
-            running.of(files),
-            origin=files[0],
-            base_digest=candidate.checkpoints[0].base_digest,
-        )
-        measured.append(Measured.of(candidate, validation))
+        measured.append(measuring.measure(candidate, mean_weights(candidate.files)))
     return measured
+
+
+def digest_basis(
+    tables: Mapping[str, Any], saved: Sequence[Checkpoint], chosen: Sequence[Checkpoint]
+) -> str:
+    """Returns the digest of what a comparison of a mean with the run's checkpoints depends on.
+
+    Args:
+        tables: The run's recipe as plain tables.
+        saved: All checkpoints.
+        chosen: Those of the mean.
+    """
+    return digest(
+        {
+            "settings": list_score_settings(tables),
+            "saved": [[c.state.step, c.score] for c in saved if c.score is not None],
+            "chosen": [c.digests.get(WEIGHTS_FILE) for c in chosen],
+        }
+    )
+
+
+def compare(
+    run: TrainingRun,
+    saved: Sequence[Checkpoint],
+    mean: Candidate,
+    *,
+    weights: Mapping[str, Tensor],
+    device: torch.device,
+) -> MeanComparison | None:
+    """Measures a mean on the development set, and compares it with the best single checkpoint.
+
+    Scores that training measured are taken as they are. Where it had other settings of decoding or
+    scoring than the recipe has now, the best of those checkpoints is measured again.
+
+    Returns:
+        The comparison; None, with a warning, where a worse mean would only be warned of and it
+        can't be measured.
+
+    Raises:
+        MtkitError: The recipe has a worse mean replaced, and it can't be measured.
+    """
+    training = run.recipe.training
+    say(
+        f"measuring the average on the development set: {describe_development(run)} "
+        "(--set training.averaging.if_worse=ignore skips this)"
+    )
+    try:
+        measuring = Measuring(run, device)
+        measured = measuring.measure(mean, weights)
+        single = _measure_best_single(run, saved, measuring)
+    except MtkitError as error:
+        if training.averaging.if_worse == "replace":
+            raise
+        warn(f"the average was not compared with single checkpoints: {error.message}")
+        return None
+    return MeanComparison(
+        metric=training.validation.metric,
+        mean=measured.record(),
+        single=single.record(),
+        is_mean_worse=single.score > measured.score,
+        basis=digest_basis(run.tables, saved, mean.checkpoints),
+    )
+
+
+def _measure_best_single(
+    run: TrainingRun, saved: Sequence[Checkpoint], measuring: Measuring
+) -> Measured:
+    """Returns the best single checkpoint, measured again only where its score isn't comparable."""
+    settings, metric = list_score_settings(run.tables), run.recipe.training.validation.metric
+    known = [c for c in saved if list_score_settings(c.recipe) == settings]
+    others = [c for c in saved if c not in known]
+    singles = [Measured.by_training(best, metric) for best in choose_best(known, 1)]
+    for best in choose_best(others, 1):
+        say(f"measuring step {best.state.step:,} again: training measured it with other settings")
+        singles.append(
+            measuring.measure(Candidate("best", (best,)), read_weights(best.weights_file))
+        )
+    return max(singles, key=lambda one: one.score)
 
 
 @contextmanager

@@ -59,14 +59,19 @@ class MeanComparison(_Record):
 
     def describe(self) -> str:
         """Returns both scores: `development BLEU 40.38, against 40.10 for the checkpoint ...`."""
-        mean, single = self.mean.metrics[self.metric], self.single.metrics[self.metric]
-        texts = [write_metric(self.metric, value) for value in (mean, single)]
-        if texts[0] == texts[1] and mean != single:
-            texts = [write_metric(self.metric, value, more_decimals=3) for value in (mean, single)]
+        values = [one.metrics[self.metric] for one in (self.mean, self.single)]
+        texts = [write_metric(self.metric, value) for value in values]
+        if texts[0] == texts[1] and values[0] != values[1]:
+            texts = [write_metric(self.metric, value, more_decimals=3) for value in values]
         return (
             f"development {LABELS.get(self.metric, self.metric)} {texts[0]}, "
             f"against {texts[1]} for the checkpoint of step {self.single.steps[0]:,}"
         )
+
+    @property
+    def candidates(self) -> list[CandidateRecord]:
+        """Both."""
+        return [self.mean, self.single]
 
 
 class Selection(_Record):
@@ -129,8 +134,8 @@ class ModelRecord(_Record):
         steps: Those of the checkpoints that it is the mean of.
         comparison: The requested mean beside the best single checkpoint.
         selection: What was compared, where `select` chose it.
-        training: The training that it comes from; None where an earlier version made it.
-        digest: Of its files; None where an earlier version made it.
+        training: The training that it comes from.
+        digest: Of its files.
     """
 
     made_by: str = ""
@@ -138,15 +143,16 @@ class ModelRecord(_Record):
     comparison: MeanComparison | None = None
     selection: Selection | None = None
     training: TrainingRecord | None = None
-    digest: str | None = None
+    digest: str = ""
 
     @classmethod
     def read(cls, workspace: Workspace) -> "ModelRecord":
-        """Returns a run's record; an empty one where there is none, or an invalid one."""
+        """Returns a run's record; an empty one where there is none that is valid and complete."""
         try:
-            return cls.model_validate(workspace.read_manifest().get("model", {}))
+            found = cls.model_validate(workspace.read_manifest().get("model", {}))
         except ValidationError:
             return cls()
+        return found if found.training is not None and found.digest else cls()
 
     def write(self, workspace: Workspace) -> None:
         """Writes it to the manifest, with the digest of the model that is there now."""
@@ -169,32 +175,28 @@ class ModelRecord(_Record):
         found = self.comparison or self.selection
         if found is None:
             return released
-        known = found.candidates if isinstance(found, Selection) else [found.mean, found.single]
         label = LABELS.get(found.metric, found.metric)
-        texts = [write_metric(found.metric, one.metrics[found.metric]) for one in known]
-        own = next(text for text, one in zip(texts, known, strict=True) if one.steps == self.steps)
+        texts = [write_metric(found.metric, one.metrics[found.metric]) for one in found.candidates]
+        index = [one.steps for one in found.candidates].index(self.steps)
+        told = f"{released}: development {label} {texts[index]}, "
         if isinstance(found, Selection):
-            return f"{released}: development {label} {own}, the best of {len(known)} candidates"
-        is_mean = self.steps == found.mean.steps
-        rival = f"{texts[1]} for the best checkpoint" if is_mean else f"{texts[0]} for the average"
-        return f"{released}: development {label} {own}, against {rival}"
+            return f"{told}the best of {len(texts)} candidates"
+        rival = ("average", "best checkpoint")[1 - index]
+        return f"{told}against {texts[1 - index]} for the {rival}"
 
     def list_facts(self) -> dict[str, str]:
         """Returns the model card's facts on other candidates, by name."""
-        if self.comparison is not None:
-            candidates = [self.comparison.mean, self.comparison.single]
-            outcome = "no single checkpoint scores better than the average"
-            if self.comparison.is_mean_worse:
-                kept = "which was kept anyway"
-                if not self.is_worse_mean:
-                    kept = "and was kept instead"
-                outcome = f"a single checkpoint scores better than the average, {kept}"
-        elif self.selection is not None:
-            candidates, metric = self.selection.candidates, self.selection.metric
-            outcome = f"the best by {LABELS.get(metric, metric)} was kept"
-        else:
+        found = self.comparison or self.selection
+        if found is None:
             return {}
-        lines = [outcome, *(f"  - {one.describe()}" for one in candidates)]
+        if isinstance(found, Selection):
+            outcome = f"the best by {LABELS.get(found.metric, found.metric)} was kept"
+        elif found.is_mean_worse:
+            kept = "which was kept anyway" if self.is_worse_mean else "and was kept instead"
+            outcome = f"a single checkpoint scores better than the average, {kept}"
+        else:
+            outcome = "no single checkpoint scores better than the average"
+        lines = [outcome, *(f"  - {one.describe()}" for one in found.candidates)]
         return {"compared on the development set": "\n".join(lines)}
 
 

@@ -1,70 +1,61 @@
 """A classifier's objective: the label of a text, or of a pair of texts (BERT, GPT)."""
 
+from collections.abc import Sequence
+from functools import cached_property
+
 import numpy as np
-import torch
 
-from mtkit.data.batches.examples import ExampleBatch, add_begin, collate_examples, find_closing
-from mtkit.data.batches.micro_batches import MicroBatch
+from mtkit.data.batches.examples import (
+    ClosingTokens,
+    ExampleBatch,
+    add_begin,
+    collate_examples,
+    find_closing,
+)
 from mtkit.data.batches.ragged import Indices, Ragged
-from mtkit.data.prepared import PreparedData
-from mtkit.recipe import Recipe
-from mtkit.text.token_ids import EOS, UNK
-from mtkit.training.distributed import Processes
-from mtkit.training.objectives.stored import StoredBatches
+from mtkit.recipe.training import Classification
+from mtkit.text.token_ids import EOS
+from mtkit.training.objectives.stored import LayOut, StoredBatches, make_up_side
 
 
-def has_auxiliary_loss(recipe: Recipe) -> bool:
-    """Returns whether a classifier goes on learning as a language model."""
-    return recipe.classification.kind == "causal-lm" and recipe.classification.auxiliary > 0.0
+def find_auxiliary_weight(classification: Classification) -> float:
+    """Returns the weight of the loss by which a classifier goes on learning as a language model."""
+    return classification.auxiliary if classification.kind == "causal-lm" else 0.0
 
 
-class LabelledBatches(StoredBatches[ExampleBatch]):
-    """Labelled texts in updates that several processes share."""
+class LabelledBatches(StoredBatches[tuple[Ragged, Indices], ExampleBatch]):
+    """Texts, each with the number of its label."""
 
-    def __init__(
-        self,
-        data: PreparedData,
-        recipe: Recipe,
-        processes: Processes,
-        *,
-        dtype: torch.dtype,
-        packs: bool,
-    ) -> None:
-        super().__init__(data, recipe, processes, dtype=dtype, packs=packs)
-        assert data.train_labels is not None, "labels"
-        self._labels = data.train_labels
-        self._closing = find_closing(data.tokenizer, recipe.classification.kind)
-        self._counts_tokens = has_auxiliary_loss(recipe)
+    @cached_property
+    def _closing(self) -> ClosingTokens | None:
+        return find_closing(self._data.tokenizer, self._recipe.classification.kind)
 
-    def split(self, examples: Indices, num_processes: int, limit: int) -> list[list[MicroBatch]]:
-        """Returns each process's micro-batches of one update, within the limit of a pass."""
-        lengths = self.lengths(examples)["text"] + 1
-        return self._passes.split_side(examples, lengths, num_processes=num_processes, limit=limit)
+    def bound(self, rows: Indices) -> Sequence[Indices]:
+        """Returns the tokens of texts, `<s>` counted."""
+        return [self.lengths(rows)["text"] + 1]
+
+    def bound_longest(self) -> int:
+        """Returns the tokens of the longest text, `<s>` counted."""
+        return super().bound_longest() + 1
 
     def count_target_tokens(self, examples: Indices, epoch: int) -> int:
         """Returns what a mean loss is over: texts, or tokens where the language model learns on."""
-        if not self._counts_tokens:
+        if not find_auxiliary_weight(self._recipe.classification):
             return len(examples)
-        return int(self.lengths(examples)["text"].sum())
+        return super().count_target_tokens(examples, epoch)
 
-    def gather(self, micro_batch: MicroBatch, epoch: int) -> ExampleBatch:
-        """Returns a micro-batch on the device."""
-        rows = self._data.train.gather(micro_batch.sentences)["text"]
-        labels = self._labels[micro_batch.sentences]
-        return self._collate(rows, labels, micro_batch.grid_sizes, micro_batch.row_step)
+    def read(self, rows: Indices, epoch: int) -> tuple[Ragged, Indices]:
+        """Returns texts and labels."""
+        assert self._data.train_labels is not None, "labels"
+        return self._data.train.gather(rows)["text"], self._data.train_labels[rows]
 
-    def largest(self, limit: int) -> ExampleBatch:
-        """Returns a made-up batch: as many of the longest texts as the limit of a pass lets."""
-        longest = int(self._data.train_order.strata["text_length"].max())
-        count = max(1, limit // (longest + 1))
-        tokens = np.full((count, longest), UNK)
-        tokens[:, -1] = EOS
-        rows = Ragged(tokens.ravel(), np.full(count, longest))
-        return self._collate(rows, np.zeros(count, np.int64), (), self._passes.row_step)
+    def collate(self, examples: tuple[Ragged, Indices], lay_out: LayOut) -> ExampleBatch:
+        """Returns texts as a batch, `<s>` before each."""
+        rows, labels = add_begin(examples[0]), examples[1]
+        return collate_examples(rows, labels, lay_out(rows.lengths), closing=self._closing)
 
-    def _collate(
-        self, rows: Ragged, labels: Indices, grid_sizes: tuple[int, ...], row_step: int
-    ) -> ExampleBatch:
-        rows = add_begin(rows)
-        layout = self._passes.lay_out(rows.lengths, grid_sizes, row_step)
-        return collate_examples(rows, labels, layout, closing=self._closing).to(self._device)
+    def make_up(self, count: int, length: int) -> tuple[Ragged, Indices]:
+        """Returns so many texts that have a length once `<s>` is before them."""
+        rows = make_up_side(count, length - 1)
+        rows.tokens[length - 2 :: length - 1] = EOS
+        return rows, np.zeros(count, np.int64)

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 
 from mtkit.data.batches.collate import lay_out_side, pack_side
 from mtkit.data.batches.micro_batches import MicroBatch, split_packed_update, split_update
 from mtkit.data.batches.ragged import Indices
 from mtkit.network import GridLayout, PackedLayout, can_pack
-from mtkit.recipe import Recipe
+from mtkit.recipe.model import Model
 
 _GRID_COST = 8_192
 """The cost of a grid beside its tokens, in tokens that it might hold, times d_model."""
@@ -19,13 +18,13 @@ _GRID_COST_WITH_KERNELS = 32_768
 multiples of as many tokens have few different lengths, and want few kernels (docs/log.md)."""
 
 
-def can_pack_passes(recipe: Recipe, device: torch.device, dtype: torch.dtype) -> bool:
+def can_pack_passes(model: Model, device: torch.device, dtype: torch.dtype) -> bool:
     """Checks that a device can train on packed batches: one pass without padding.
 
     Its kernel drops no attention weights.
     """
-    return recipe.model.attention_dropout == 0.0 and can_pack(
-        device, dtype, d_key=recipe.model.d_key, d_value=recipe.model.d_value
+    return model.attention_dropout == 0.0 and can_pack(
+        device, dtype, d_key=model.d_key, d_value=model.d_value
     )
 
 
@@ -50,21 +49,6 @@ class Passes:
             slots = max(_GRID_COST_WITH_KERNELS // d_model, 1)
             return cls(packs, slots, slots)
         return cls(packs, max(_GRID_COST // d_model, 1), 1)
-
-    def split_side(
-        self, examples: Indices, lengths: Indices, *, num_processes: int, limit: int
-    ) -> list[list[MicroBatch]]:
-        """Returns the passes of each process of an update of one-sided examples.
-
-        Args:
-            examples: The update's examples.
-            lengths: Tokens of each.
-            num_processes: Processes that share the update.
-            limit: Bound of one pass, in tokens.
-        """
-        return self.split(
-            examples, np.zeros_like(lengths), lengths, num_processes=num_processes, limit=limit
-        )
 
     def split(
         self,

@@ -18,7 +18,7 @@ def _inject(kind: str, steps: set[int]) -> None:
     import torch
 
     from mtkit.training import update
-    from mtkit.training.objectives.measured import MeasuredObjective
+    from mtkit.training.objectives.objective import Objective
 
     seed_step = update.seed_step
     at_step = [0]
@@ -49,7 +49,7 @@ def _inject(kind: str, steps: set[int]) -> None:
         return sums
 
     update.seed_step = note_step
-    MeasuredObjective.loss = wrap(MeasuredObjective.loss)
+    Objective.loss = wrap(Objective.loss)
 
 
 _fault = os.environ.get("MTKIT_TEST_FAULT", "")

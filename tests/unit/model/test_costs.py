@@ -268,7 +268,7 @@ def test_memory_of_weights_is_what_a_learner_holds(
     recipe = load_recipe("phrasebook-en-de", overrides)
     network = EncoderDecoder(recipe.model, 16, 16)
     freeze(network, recipe.training.freeze)
-    learner = Learner.of(network, recipe, precision=precision)
+    learner = Learner.of(network, recipe.training, precision=precision)
     learning = [weight for weight in network.parameters() if weight.requires_grad]
     held = [*learner.tensors(), *(torch.zeros_like(weight) for weight in learning)]
     if precision == "bf16":

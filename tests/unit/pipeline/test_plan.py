@@ -18,6 +18,7 @@ from mtkit.pipeline.plan import Setup, TrainingPlan, plan
 from mtkit.recipe import load_recipe, shipped_recipes
 from mtkit.training.distributed import Processes
 from mtkit.training.objectives.translation import TranslationBatches
+from mtkit.training.training_run import TrainingRun
 from mtkit.workspace import Workspace
 
 TINY = Path(__file__).parents[2] / "tiny.toml"
@@ -165,7 +166,8 @@ def test_prepared_data_are_counted_as_training_counts_them(
     prepare(recipe, workspace)
     data = open_prepared(recipe, workspace)
     alone = Processes(0, 1, torch.device("cpu"))
-    batches = TranslationBatches(data, recipe, alone, dtype=torch.float32, packs=False)
+    run = TrainingRun(recipe, workspace, data)
+    batches = TranslationBatches(run, alone, dtype=torch.float32, packs=False)
     updates = batches.plan_epoch(0)
     lengths = [tuple(data.train.lengths(examples).values()) for examples in updates]
     source = sum(int(sides[0].sum()) for sides in lengths)

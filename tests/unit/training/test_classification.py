@@ -22,13 +22,16 @@ from mtkit.training.learner import Learner
 from mtkit.training.metrics import read_metrics
 from mtkit.training.objectives.classification import LabelledBatches
 from mtkit.training.start_from import start_from
+from mtkit.training.training_run import TrainingRun
 
 ALONE = Processes(0, 1, torch.device("cpu"))
 
 
 def open_batches(run, *, packs: bool = False):
     data = open_prepared(run.recipe, run.workspace)
-    return data, LabelledBatches(data, run.recipe, ALONE, dtype=torch.float32, packs=packs)
+    return data, LabelledBatches(
+        TrainingRun(run.recipe, run.workspace, data), ALONE, dtype=torch.float32, packs=packs
+    )
 
 
 @pytest.mark.parametrize("packs", [False, True])
@@ -54,7 +57,9 @@ def test_the_loss_is_that_of_each_text_alone(tiny_run_of) -> None:
     data = open_prepared(run.recipe, run.workspace)
     torch.manual_seed(3)
     model = build(ModelConfig.of(run.recipe, data.tokenizer, data.labels)).double().eval()
-    objective = build_objective(run.recipe, data, Learner.of(model, run.recipe), ALONE)
+    objective = build_objective(
+        TrainingRun(run.recipe, run.workspace, data), Learner.of(model, run.recipe.training), ALONE
+    )
     update = objective.batches.update(0, 0, 4096)
     expected = 0.0
     for row in update.examples.tolist():
@@ -88,7 +93,9 @@ def test_the_auxiliary_loss_is_half_the_mean_over_tokens(tiny_run_of) -> None:
     )
     torch.manual_seed(4)
     model = build(ModelConfig.of(recipe, data.tokenizer, data.labels)).double().eval()
-    objective = build_objective(recipe, data, Learner.of(model, recipe), ALONE)
+    objective = build_objective(
+        TrainingRun(recipe, run.workspace, data), Learner.of(model, recipe.training), ALONE
+    )
     update = objective.batches.update(0, 0, 4096)
     extract = data.tokenizer.source_vocabulary.ids["<extract>"]
     labels, tokens, num_tokens = 0.0, 0.0, 0

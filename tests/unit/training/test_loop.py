@@ -36,7 +36,7 @@ def build_trainer(folder: Path, recipe: Recipe, objective: UnigramObjective) -> 
     return Trainer(
         recipe=recipe,
         objective=objective,
-        learner=Learner.of(objective.model, recipe),
+        learner=Learner.of(objective.model, recipe.training),
         processes=Processes(0, 1, torch.device("cpu")),
         checkpoints=CheckpointFolder(folder / "checkpoints"),
         metrics=MetricsLog(
@@ -98,8 +98,8 @@ def test_patience_ends_training(tmp_path: Path) -> None:
     state = build_trainer(tmp_path, recipe, objective).run(TrainingState())
     # The best came second; an equal score is no better.
     assert (state.step, state.best_score, state.num_without_best) == (5, 4.0, 3)
-    assert is_finished(recipe, state)
-    assert not is_finished(load("training.max_steps=100"), state)
+    assert is_finished(recipe.training, state)
+    assert not is_finished(load("training.max_steps=100").training, state)
 
 
 def test_losses_that_are_no_numbers_from_the_start_end_training(tmp_path: Path) -> None:

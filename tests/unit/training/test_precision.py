@@ -18,12 +18,12 @@ def test_auto_is_what_suits_every_process(monkeypatch, *, others_have_it: bool) 
     monkeypatch.setattr(
         Processes, "any", lambda _, is_so: votes.append(is_so) or is_so or not others_have_it
     )
-    auto = load_recipe("phrasebook-en-de", ["training.precision=auto"])
-    assert resolve_precision(auto, processes) == ("bf16" if others_have_it else "fp32")
+    auto = load_recipe("phrasebook-en-de", ["training.precision=auto"]).training
+    assert resolve_precision(auto.precision, processes) == ("bf16" if others_have_it else "fp32")
     # This one has it.
     assert votes == [False]
-    named = load_recipe("phrasebook-en-de", ["training.precision=bf16"])
-    assert resolve_precision(named, processes) == "bf16"
+    named = load_recipe("phrasebook-en-de", ["training.precision=bf16"]).training
+    assert resolve_precision(named.precision, processes) == "bf16"
     assert votes == [False]
 
 

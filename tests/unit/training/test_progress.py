@@ -7,7 +7,7 @@ from rich.console import Console
 
 from mtkit.training import progress
 from mtkit.training.progress import ProgressView
-from mtkit.training.validation import SampleTranslation, ValidationResult
+from mtkit.training.validation import ValidationResult
 
 LOSSES = ("loss", "nll", "perplexity")
 
@@ -70,7 +70,11 @@ def test_the_end_of_the_warm_up_is_told_once(capsys: pytest.CaptureFixture[str])
 
 
 def test_text_with_markup_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    sample = SampleTranslation("[bold]source", "[/red] reference", "hypothesis [1]")
+    sample = {
+        "source": "[bold]source",
+        "reference": "[/red] reference",
+        "hypothesis": "hypothesis [1]",
+    }
     validation = ValidationResult(1.0, dict.fromkeys((*LOSSES, "bleu", "chrf"), 1.0), [sample])
     with ProgressView(10, is_shown=True) as view:
         view.show_validation(5, validation, is_best=True)

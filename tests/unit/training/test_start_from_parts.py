@@ -302,16 +302,14 @@ def test_a_decoder_alone_translates_from_a_causal_models_weights(
 
 
 def test_a_card_says_what_started_where(translator, tiny_run, tmp_path: Path) -> None:
-    assert describe_start(tiny_run().recipe) == {}
+    assert describe_start(tiny_run().recipe.training.start_from, "") == {}
     recipe = translator({"model": "translation"})
-    root = recipe.data.data_root
-    model = recipe.training.start_from.model_copy(update={"model": root / "runs/general/model"})
-    whole = recipe.model_copy(
-        update={"training": recipe.training.model_copy(update={"start_from": model})}
-    )
-    assert describe_start(whole) == {"started from": "`runs/general/model`"}
+    root = str(recipe.data.data_root)
+    path = recipe.data.data_root / "runs/general/model"
+    whole = recipe.training.start_from.model_copy(update={"model": path})
+    assert describe_start(whole, root) == {"started from": "`runs/general/model`"}
     parts = translator({"encoder": "masked-lm", "decoder": "causal-lm"})
-    assert describe_start(parts) == {
+    assert describe_start(parts.training.start_from, root) == {
         "started from": f"encoder from `{tmp_path}/masked-lm`, decoder from "
         f"`{tmp_path}/causal-lm`, everything else from random weights"
     }

@@ -10,6 +10,7 @@ import torch
 from mtkit.recipe import load_recipe
 from mtkit.training.checkpoint import Checkpoint, TrainingState
 from mtkit.training.summary import show_summary, warn_of_slow_arithmetic
+from mtkit.training.training_run import TrainingRun
 from mtkit.workspace import Workspace
 
 STATE = TrainingState(step=800, epoch=3, target_tokens=1_234_567, elapsed_seconds=905.0)
@@ -17,14 +18,13 @@ OPTIONS = ["--recipe", "my recipe.toml"]
 
 
 def summarise(
-    root: Path, *overrides: str, score: float | None, state: TrainingState = STATE, **facts
+    root: Path, *overrides: str, score: float | None, state: TrainingState = STATE
 ) -> None:
     recipe = load_recipe("phrasebook-en-de", ["training.max_steps=800", *overrides])
     best = None
     if score is not None:
         best = Checkpoint(root / "step-00000600", TrainingState(step=600), score, True, {}, "", {})
-    settings = {"options": OPTIONS, "is_finished": True, **facts}
-    show_summary(recipe, Workspace(root), state, best, **settings)
+    show_summary(TrainingRun(recipe, Workspace(root), None), state, best, options=OPTIONS)
 
 
 def test_a_finished_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,7 +62,14 @@ def test_the_best_score_is_in_its_own_measure(tmp_path, capsys, overrides, score
 
 
 def test_a_training_out_of_patience_says_so(tmp_path, capsys) -> None:
-    summarise(tmp_path, "training.max_steps=1000", score=1.0)
+    state = dataclasses.replace(STATE, num_without_best=5)
+    summarise(
+        tmp_path,
+        "training.max_steps=1000",
+        "training.early_stopping.patience=5",
+        score=1.0,
+        state=state,
+    )
     assert "finished at step 800: the development score has stopped improving" in (
         capsys.readouterr().err
     )
@@ -70,7 +77,7 @@ def test_a_training_out_of_patience_says_so(tmp_path, capsys) -> None:
 
 def test_a_stopped_training_says_how_to_go_on(tmp_path, capsys) -> None:
     state = TrainingState(step=100, target_tokens=5_000, elapsed_seconds=3.0)
-    summarise(tmp_path, score=None, state=state, is_finished=False)
+    summarise(tmp_path, score=None, state=state)
     assert capsys.readouterr().err.splitlines() == [
         "stopped at step 100 of 800; a checkpoint was saved, and the same command resumes from it",
         "  updates     100, 5,000 target tokens",

@@ -19,18 +19,23 @@ from mtkit.training.learner import Learner
 from mtkit.training.objectives.causal_lm import CausalBatches
 from mtkit.training.objectives.denoising import DenoisingBatches
 from mtkit.training.objectives.masked_lm import MaskedBatches
+from mtkit.training.training_run import TrainingRun
 
 ALONE = Processes(0, 1, torch.device("cpu"))
 
 
 def causal_batches(run, *, packs: bool = False) -> tuple[PreparedData, CausalBatches]:
     data = open_prepared(run.recipe, run.workspace)
-    return data, CausalBatches(data, run.recipe, ALONE, dtype=torch.float32, packs=packs)
+    return data, CausalBatches(
+        TrainingRun(run.recipe, run.workspace, data), ALONE, dtype=torch.float32, packs=packs
+    )
 
 
 def masked_batches(run, *, packs: bool = False) -> tuple[PreparedData, MaskedBatches]:
     data = open_prepared(run.recipe, run.workspace)
-    return data, MaskedBatches(data, run.recipe, ALONE, dtype=torch.float32, packs=packs)
+    return data, MaskedBatches(
+        TrainingRun(run.recipe, run.workspace, data), ALONE, dtype=torch.float32, packs=packs
+    )
 
 
 def take(layout: Layout, tokens: torch.Tensor) -> torch.Tensor:
@@ -41,7 +46,7 @@ def take(layout: Layout, tokens: torch.Tensor) -> torch.Tensor:
 def learner_of(recipe: Recipe, data: PreparedData) -> Learner:
     torch.manual_seed(3)
     model = build(ModelConfig.of(recipe, data.tokenizer)).to(torch.float64).eval()
-    return Learner.of(model, recipe)
+    return Learner.of(model, recipe.training)
 
 
 @pytest.mark.parametrize("packs", [False, True])
@@ -72,7 +77,7 @@ def test_the_causal_loss_is_that_of_each_block_alone(tiny_run_of) -> None:
     run = tiny_run_of("causal-lm")
     data = open_prepared(run.recipe, run.workspace)
     learner = learner_of(run.recipe, data)
-    objective = build_objective(run.recipe, data, learner, ALONE)
+    objective = build_objective(TrainingRun(run.recipe, run.workspace, data), learner, ALONE)
     update = objective.batches.update(0, 1, 256)
     found = sum(objective.loss(batch).loss.item() for batch in update.batches())
     expected = 0.0
@@ -148,7 +153,7 @@ def test_the_masked_loss_is_the_sum_of_two_means(tiny_run_of) -> None:
     run = tiny_run_of("masked-lm")
     data = open_prepared(run.recipe, run.workspace)
     learner = learner_of(run.recipe, data)
-    objective = build_objective(run.recipe, data, learner, ALONE)
+    objective = build_objective(TrainingRun(run.recipe, run.workspace, data), learner, ALONE)
     model = learner.model
     results = set()
     for limit in (64, 600):
@@ -194,7 +199,9 @@ def test_the_largest_pass_is_as_large_as_any(tiny_run_of) -> None:
 def test_a_denoising_update_writes_the_text_of_its_blocks_once(tiny_run_of, packs) -> None:
     run = tiny_run_of("denoising")
     data = open_prepared(run.recipe, run.workspace)
-    batches = DenoisingBatches(data, run.recipe, ALONE, dtype=torch.float32, packs=packs)
+    batches = DenoisingBatches(
+        TrainingRun(run.recipe, run.workspace, data), ALONE, dtype=torch.float32, packs=packs
+    )
     mask = data.tokenizer.source_vocabulary.ids["<mask>"]
     plan = batches.plan_epoch(0)
     assert sorted(np.concatenate(plan[:]).tolist()) == list(range(len(data.train)))
@@ -236,7 +243,7 @@ def test_the_denoising_loss_is_that_of_each_text_alone(tiny_run_of) -> None:
     run = tiny_run_of("denoising", "training.label_smoothing=0.0")
     data = open_prepared(run.recipe, run.workspace)
     learner = learner_of(run.recipe, data)
-    objective = build_objective(run.recipe, data, learner, ALONE)
+    objective = build_objective(TrainingRun(run.recipe, run.workspace, data), learner, ALONE)
     update = objective.batches.update(1, 0, 256)
     found = sum(objective.loss(batch).loss.item() for batch in update.batches())
     reader = InfillingReader(
@@ -263,12 +270,12 @@ def test_a_denoising_models_development_loss_hangs_on_no_seed(tiny_run_of) -> No
         data = open_prepared(run.recipe, run.workspace)
         learner = learner_of(run.recipe, data)
         other = run.recipe.model_copy(update={"seed": seed})
-        objective = build_objective(other, data, learner, ALONE)
+        objective = build_objective(TrainingRun(other, run.workspace, data), learner, ALONE)
         results.append(objective.validate())
     first, second = results
     assert first.metrics == second.metrics
     assert first.score == -first.metrics["loss"]
     assert set(first.metrics) == {"loss", "nll", "perplexity"}
     assert first.metrics["perplexity"] == pytest.approx(np.exp(first.metrics["nll"]))
-    assert list(first.samples[0].lines) == ["hidden", "reference", "filled"]
-    assert "<mask>" in first.samples[0].lines["hidden"]
+    assert list(first.samples[0]) == ["hidden", "reference", "filled"]
+    assert "<mask>" in first.samples[0]["hidden"]

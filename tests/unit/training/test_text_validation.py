@@ -13,11 +13,14 @@ from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
 from mtkit.network import PaddedLayout
 from mtkit.text.token_ids import BOS
-from mtkit.training import text_validation
+from mtkit.training import validation
+from mtkit.training.averaging.candidates import Candidate
 from mtkit.training.averaging.measuring import Measuring
+from mtkit.training.checkpoint import read_checkpoint
 from mtkit.training.distributed import Processes
 from mtkit.training.metrics import read_metrics
 from mtkit.training.text_validation import CausalValidator, MaskedValidator
+from mtkit.training.training_run import TrainingRun
 
 ALONE = Processes(0, 1, torch.device("cpu"))
 
@@ -36,7 +39,9 @@ def model_of(run, data):
 def test_the_loss_of_a_causal_model_is_the_mean_over_tokens(run) -> None:
     data = open_prepared(run.recipe, run.workspace)
     model = model_of(run, data)
-    validation = CausalValidator(run.recipe, data, ALONE).validate(model)
+    validation = CausalValidator(TrainingRun(run.recipe, run.workspace, data), ALONE).validate(
+        model
+    )
     assert model.training
     model.eval()
     total, num_tokens = 0.0, 0
@@ -56,27 +61,30 @@ def test_the_loss_of_a_causal_model_is_the_mean_over_tokens(run) -> None:
     text = (run.recipe.data.data_root / "dev.txt").read_text("utf-8").replace("\n\n", "\n")
     assert metrics["bits_per_character"] == pytest.approx(total / math.log(2) / len(text), rel=1e-5)
     assert validation.scores == {}
-    assert [sample.lines["reference"] for sample in validation.samples] == [
+    assert [sample["reference"] for sample in validation.samples] == [
         data.dev_text[0][index] for index in (0, 13, 26)
     ]
     for sample in validation.samples:
-        assert sample.lines["continued"].startswith(sample.lines["beginning"])
+        assert sample["continued"].startswith(sample["beginning"])
 
 
 @pytest.mark.parametrize("run", ["masked-lm"], indirect=True)
 def test_a_masked_model_is_measured_on_the_same_draws_whatever_the_seed(run, tiny_run_of) -> None:
     data = open_prepared(run.recipe, run.workspace)
     model = model_of(run, data)
-    first, second = (MaskedValidator(run.recipe, data, ALONE).validate(model) for _ in range(2))
+    first, second = (
+        MaskedValidator(TrainingRun(run.recipe, run.workspace, data), ALONE).validate(model)
+        for _ in range(2)
+    )
     assert first == second
     other = run.recipe.model_copy(update={"seed": 77})
-    assert MaskedValidator(other, data, ALONE).validate(model) == first
+    assert MaskedValidator(TrainingRun(other, run.workspace, data), ALONE).validate(model) == first
     assert first.score == -first.metrics["loss"]
     assert set(first.scores) == {"masked_accuracy", "next_sentence_accuracy"}
     assert first.metrics["perplexity"] == pytest.approx(math.exp(first.metrics["nll"]))
     for sample in first.samples:
-        assert list(sample.lines) == ["hidden", "reference", "filled"]
-        assert "<mask>" not in sample.lines["reference"]
+        assert list(sample) == ["hidden", "reference", "filled"]
+        assert "<mask>" not in sample["reference"]
 
 
 @pytest.mark.parametrize("run", ["masked-lm"], indirect=True)
@@ -89,7 +97,7 @@ def test_what_a_masked_model_is_measured_by(run) -> None:
             weight.zero_()
         model.output_bias[7] = 1.0
         model.next_sentence.bias[1] = 2.0
-    validator = MaskedValidator(run.recipe, data, ALONE)
+    validator = MaskedValidator(TrainingRun(run.recipe, run.workspace, data), ALONE)
     metrics = validator.validate(model).metrics
     rows = torch.arange(len(data.dev)).numpy()
     reader = SegmentReader(
@@ -111,10 +119,10 @@ def test_what_a_masked_model_is_measured_by(run) -> None:
 @pytest.mark.parametrize("run", ["causal-lm", "masked-lm"], indirect=True)
 def test_an_average_is_measured_as_training_measures(run) -> None:
     assert run.train()
-    data = open_prepared(run.recipe, run.workspace)
-    last = max(run.workspace.checkpoints.glob("step-*"))
-    measured = Measuring(run.recipe, data, torch.device("cpu")).measure(
-        load_file(last / "model.safetensors"), origin=last
+    last = read_checkpoint(max(run.workspace.checkpoints.glob("step-*")))
+    opened = TrainingRun.open(run.recipe, run.workspace)
+    measured = Measuring(opened, torch.device("cpu")).measure(
+        Candidate("last", (last,)), load_file(last.weights_file)
     )
     [*_, dev] = [line for line in read_metrics(run.workspace.metrics_file) if line["kind"] == "dev"]
     assert {name: dev[name] for name in measured.metrics} == measured.metrics
@@ -122,11 +130,12 @@ def test_an_average_is_measured_as_training_measures(run) -> None:
 
 @pytest.mark.parametrize("run", ["causal-lm", "masked-lm"], indirect=True)
 def test_several_processes_share_the_blocks(run, monkeypatch) -> None:
-    monkeypatch.setattr(text_validation, "LOSS_TOKENS", 128)
+    monkeypatch.setattr(validation, "LOSS_TOKENS", 128)
     data = open_prepared(run.recipe, run.workspace)
+    opened = TrainingRun(run.recipe, run.workspace, data)
     model = model_of(run, data)
     kind = CausalValidator if run.recipe.objective == "causal-lm" else MaskedValidator
-    alone = kind(run.recipe, data, ALONE).validate(model).metrics
+    alone = kind(opened, ALONE).validate(model).metrics
     sums = []
 
     class One(Processes):
@@ -135,8 +144,10 @@ def test_several_processes_share_the_blocks(run, monkeypatch) -> None:
             return values
 
     for rank in range(3):
-        kind(run.recipe, data, One(rank, 3, torch.device("cpu"))).validate(model)
+        kind(
+            TrainingRun(run.recipe, run.workspace, data), One(rank, 3, torch.device("cpu"))
+        ).validate(model)
     together = torch.stack(sums).sum(dim=0)
-    kind(run.recipe, data, One(0, 1, torch.device("cpu"))).validate(model)
+    kind(opened, One(0, 1, torch.device("cpu"))).validate(model)
     torch.testing.assert_close(together, sums[-1], rtol=1e-6, atol=0)
     assert alone["nll"] > 0

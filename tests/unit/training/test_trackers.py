@@ -12,6 +12,7 @@ from torch.utils import tensorboard as torch_tensorboard
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.training.trackers import open_trackers
+from mtkit.training.training_run import TrainingRun
 from mtkit.workspace import Workspace
 
 
@@ -38,13 +39,13 @@ def texts(events: EventAccumulator, name: str) -> list[tuple[int, str]]:
 
 def test_no_tracker_unless_asked_for(tmp_path: Path) -> None:
     recipe = load_recipe("phrasebook-en-de")
-    assert open_trackers(recipe, Workspace(tmp_path), resumed_at=0) == []
+    assert open_trackers(TrainingRun(recipe, Workspace(tmp_path), None), resumed_at=0) == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_tensorboard_shows_numbers_events_and_the_recipe(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
-    [tracker] = open_trackers(load("tensorboard"), workspace, resumed_at=0)
+    [tracker] = open_trackers(TrainingRun(load("tensorboard"), workspace, None), resumed_at=0)
     tracker.log("train", {"step": 1, "loss": 2.5, "perplexity": None})
     tracker.log("train", {"step": 2, "loss": 1.5, "perplexity": 8})
     tracker.log("dev", {"step": 2, "bleu": 12.0})
@@ -66,11 +67,11 @@ def test_tensorboard_shows_numbers_events_and_the_recipe(tmp_path: Path) -> None
 
 def test_tensorboard_forgets_what_is_done_again(tmp_path: Path) -> None:
     workspace, recipe = Workspace(tmp_path), load("tensorboard")
-    [killed] = open_trackers(recipe, workspace, resumed_at=0)
+    [killed] = open_trackers(TrainingRun(recipe, workspace, None), resumed_at=0)
     for step in (1, 2, 3):
         killed.log("train", {"step": step, "loss": 1.0})
     killed.close()
-    [resumed] = open_trackers(recipe, workspace, resumed_at=2)
+    [resumed] = open_trackers(TrainingRun(recipe, workspace, None), resumed_at=2)
     for step in (3, 4, 5):
         resumed.log("train", {"step": step, "loss": 2.0})
     resumed.rewind(4)
@@ -96,7 +97,9 @@ def test_a_tracker_that_fails_is_switched_off(tmp_path: Path, monkeypatch, capsy
             raise OSError("No space left on device")
 
     monkeypatch.setattr(torch_tensorboard, "SummaryWriter", FullDisk)
-    [tracker] = open_trackers(load("tensorboard"), Workspace(tmp_path), resumed_at=0)
+    [tracker] = open_trackers(
+        TrainingRun(load("tensorboard"), Workspace(tmp_path), None), resumed_at=0
+    )
     capsys.readouterr()
     for step in (1, 2):
         tracker.log("train", {"step": step, "loss": 1.0})
@@ -113,7 +116,7 @@ def test_a_folder_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None
     workspace = Workspace(tmp_path)
     workspace.tensorboard.touch()
     with pytest.raises(MtkitError, match="can't write TensorBoard's files"):
-        open_trackers(load("tensorboard"), workspace, resumed_at=0)
+        open_trackers(TrainingRun(load("tensorboard"), workspace, None), resumed_at=0)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +125,7 @@ def test_a_folder_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None
 def test_what_is_not_installed_is_told_with_its_extra(tmp_path, monkeypatch, name, module) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MtkitError, match=f"needs the package {name}") as raised:
-        open_trackers(load(name), Workspace(tmp_path), resumed_at=0)
+        open_trackers(TrainingRun(load(name), Workspace(tmp_path), None), resumed_at=0)
     assert raised.value.hint == f"pip install 'mtkit[{name}]'"
 
 
@@ -174,7 +177,7 @@ def wandb(monkeypatch: pytest.MonkeyPatch) -> FakeWandb:
 
 def test_wandb_gets_the_recipe_and_every_number(tmp_path: Path, wandb, capsys) -> None:
     recipe = load("wandb", "training.validation.metric=loss")
-    [tracker] = open_trackers(recipe, Workspace(tmp_path), resumed_at=0)
+    [tracker] = open_trackers(TrainingRun(recipe, Workspace(tmp_path), None), resumed_at=0)
     tracker.log("train", {"step": 1, "loss": 2.5, "perplexity": None})
     tracker.log("digest", {"step": 1, "digest": "0a1b"})
     tracker.log("event", {"step": 1, "text": "update skipped"})
@@ -201,7 +204,7 @@ def test_wandb_gets_the_recipe_and_every_number(tmp_path: Path, wandb, capsys) -
 def test_a_resumed_run_continues_its_curve_and_a_new_one_begins_another(tmp_path, wandb) -> None:
     workspace, recipe = Workspace(tmp_path), load("wandb")
     for resumed_at in (0, 100, 0, 100):
-        open_trackers(recipe, workspace, resumed_at=resumed_at)
+        open_trackers(TrainingRun(recipe, workspace, None), resumed_at=resumed_at)
     assert [options["id"] for options in wandb.options] == [None, "run-1", None, "run-3"]
     assert {options["resume"] for options in wandb.options} == {"allow"}
 
@@ -209,13 +212,13 @@ def test_a_resumed_run_continues_its_curve_and_a_new_one_begins_another(tmp_path
 def test_wandb_that_does_not_start_is_told_at_once(tmp_path: Path, wandb) -> None:
     wandb.fault = wandb.Error("no API key")
     with pytest.raises(MtkitError, match="can't start Weights & Biases: no API key") as raised:
-        open_trackers(load("wandb"), Workspace(tmp_path), resumed_at=0)
+        open_trackers(TrainingRun(load("wandb"), Workspace(tmp_path), None), resumed_at=0)
     assert "WANDB_MODE=offline" in raised.value.hint
 
 
 @pytest.mark.parametrize("kind", ["wandb's own", "a lost connection"])
 def test_a_wandb_that_fails_later_ends_nothing(tmp_path: Path, wandb, capsys, kind: str) -> None:
-    [tracker] = open_trackers(load("wandb"), Workspace(tmp_path), resumed_at=0)
+    [tracker] = open_trackers(TrainingRun(load("wandb"), Workspace(tmp_path), None), resumed_at=0)
     capsys.readouterr()
     wandb.fault = wandb.Error("gone") if kind == "wandb's own" else ConnectionResetError("gone")
     tracker.log("train", {"step": 1, "loss": 1.0})

@@ -289,5 +289,5 @@ def test_a_model_whose_training_is_unknown_is_not_replaced(finished) -> None:
     manifest = finished.workspace.read_manifest()
     del manifest["model"]["training"]
     finished.workspace.manifest_file.write_text(json.dumps(manifest))
-    with pytest.raises(MtkitError, match="an earlier version of mtkit made it"):
+    with pytest.raises(MtkitError, match="made by an unreleased mtkit"):
         is_trained_without_checkpoints(finished.recipe, finished.workspace)

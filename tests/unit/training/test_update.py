@@ -13,7 +13,6 @@ from mtkit.data.batches.ragged import Indices
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.training.distributed import Processes
-from mtkit.training.fit_memory import fit_micro_batch
 from mtkit.training.learner import Learner
 from mtkit.training.loss import LossSums
 from mtkit.training.memory import is_out_of_memory
@@ -58,18 +57,28 @@ class Parts:
     learner: Learner
     processes: Processes
 
+    @property
+    def updater(self) -> Updater:
+        return Updater(
+            self.recipe.training,
+            self.objective,
+            self.learner,
+            self.processes,
+            seed=self.recipe.seed,
+            max_tokens_key=self.recipe.data.max_tokens_key,
+        )
+
     def update(self, limit: int) -> Outcome:
-        updater = Updater(self.recipe, self.objective, self.learner, self.processes)
         update = self.objective.batches.update(0, 0, limit)
-        return updater.make(1, update, rate=0.1, votes=Votes())
+        return self.updater.make(1, update, rate=0.1, votes=Votes())
 
     def fit_micro_batch(self) -> int:
-        return fit_micro_batch(self.recipe, self.objective, self.learner, self.processes)
+        return self.updater.fit_micro_batch()
 
 
 def build(objective: UnigramObjective, *overrides: str) -> Parts:
     recipe = load_recipe("phrasebook-en-de", ["training.batch_tokens=1024", *overrides])
-    learner = Learner.of(objective.model, recipe)
+    learner = Learner.of(objective.model, recipe.training)
     return Parts(recipe, objective, learner, Processes(0, 1, torch.device("cpu")))
 
 

@@ -10,7 +10,8 @@ from mtkit.inference.translate import Translator
 from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.training.distributed import Processes
 from mtkit.training.metrics import read_metrics
-from mtkit.training.validation import Validator
+from mtkit.training.training_run import TrainingRun
+from mtkit.training.translation_validation import TranslationValidator
 
 
 @pytest.fixture
@@ -36,7 +37,9 @@ def test_the_loss_is_the_mean_over_tokens_one_sentence_at_a_time(tiny_run) -> No
     vocab_size = data.tokenizer.source_vocab_size
     torch.manual_seed(4)
     model = EncoderDecoder(run.recipe.model, vocab_size, vocab_size).eval()
-    validation = Validator(run.recipe, data, Processes(0, 1, torch.device("cpu"))).validate(model)
+    validation = TranslationValidator(
+        TrainingRun.open(run.recipe, run.workspace), Processes(0, 1, torch.device("cpu"))
+    ).validate(model)
     losses, num_tokens = [], 0
     sides = (side.to_lists() for side in data.dev.gather(np.arange(len(data.dev))).values())
     for source_tokens, target_tokens in zip(*sides, strict=True):
@@ -65,10 +68,12 @@ def test_samples_are_the_same_sentences_every_time(run) -> None:
     data = open_prepared(run.recipe, run.workspace)
     vocab_size = data.tokenizer.source_vocab_size
     model = EncoderDecoder(run.recipe.model, vocab_size, vocab_size).eval()
-    validator = Validator(run.recipe, data, Processes(0, 1, torch.device("cpu")))
+    validator = TranslationValidator(
+        TrainingRun.open(run.recipe, run.workspace), Processes(0, 1, torch.device("cpu"))
+    )
     first, second = (validator.validate(model).samples for _ in range(2))
-    assert [sample.source for sample in first] == [data.dev_text[0][i] for i in (0, 6, 13)]
-    assert [sample.reference for sample in first] == [data.dev_text[1][i] for i in (0, 6, 13)]
+    assert [sample["source"] for sample in first] == [data.dev_text[0][i] for i in (0, 6, 13)]
+    assert [sample["reference"] for sample in first] == [data.dev_text[1][i] for i in (0, 6, 13)]
     assert first == second
 
 
@@ -77,5 +82,7 @@ def test_a_loss_ranks_checkpoints_from_low_to_high(tiny_run) -> None:
     data = open_prepared(run.recipe, run.workspace)
     vocab_size = data.tokenizer.source_vocab_size
     model = EncoderDecoder(run.recipe.model, vocab_size, vocab_size).eval()
-    validation = Validator(run.recipe, data, Processes(0, 1, torch.device("cpu"))).validate(model)
+    validation = TranslationValidator(
+        TrainingRun.open(run.recipe, run.workspace), Processes(0, 1, torch.device("cpu"))
+    ).validate(model)
     assert validation.score == -validation.metrics["loss"]

@@ -11,6 +11,7 @@ from mtkit.data.prepare import prepare
 from mtkit.data.prepared import open_prepared
 from mtkit.training.distributed import Processes
 from mtkit.training.objectives.translation import TranslationBatches
+from mtkit.training.training_run import TrainingRun
 
 
 class Letters(TrainingBatches[str]):
@@ -118,7 +119,9 @@ def test_a_translators_batches_hold_every_token_of_the_update(tiny_run, sampling
         prepare(run.recipe, run.workspace)
     data = open_prepared(run.recipe, run.workspace)
     alone = Processes(0, 1, torch.device("cpu"))
-    batches = TranslationBatches(data, run.recipe, alone, dtype=torch.float32, packs=True)
+    batches = TranslationBatches(
+        TrainingRun(run.recipe, run.workspace, data), alone, dtype=torch.float32, packs=True
+    )
     update = batches.update(1, 0, 128)
     found = list(update.batches())
     assert len(found) > 1

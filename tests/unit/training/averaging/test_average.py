@@ -9,7 +9,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
 from mtkit.folders import remove_folder
 from mtkit.model.config import read_settings
@@ -26,7 +25,9 @@ from mtkit.training.averaging.average import (
 from mtkit.training.averaging.mean import mean_weights
 from mtkit.training.distributed import Processes
 from mtkit.training.metrics import read_metrics
-from mtkit.training.validation import ValidationResult, Validator
+from mtkit.training.training_run import TrainingRun
+from mtkit.training.translation_validation import TranslationValidator
+from mtkit.training.validation import ValidationResult
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +96,9 @@ def read_record(run) -> dict:
 
 
 def validate(run, model) -> dict[str, float]:
-    data = open_prepared(run.recipe, run.workspace)
-    validator = Validator(run.recipe, data, Processes(0, 1, torch.device("cpu")))
+    validator = TranslationValidator(
+        TrainingRun.open(run.recipe, run.workspace), Processes(0, 1, torch.device("cpu"))
+    )
     validation = validator.validate(model)
     return {**validation.scores, "loss": validation.metrics["loss"]}
 
@@ -387,4 +389,4 @@ def test_a_manifest_that_says_nothing_usable_is_as_none(trained, said: object) -
     manifest = trained.workspace.read_manifest()
     trained.workspace.manifest_file.write_text(json.dumps({**manifest, "model": said}))
     assert not is_averaged(trained.recipe, trained.workspace)
-    warn_if_worse(trained.recipe, trained.workspace)
+    warn_if_worse(trained.recipe.training.averaging, trained.workspace)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
 from mtkit.model.folder import load_model_folder
 from mtkit.recipe import Recipe, load_recipe
@@ -19,7 +18,9 @@ from mtkit.training.averaging.average import average, is_averaged, update_model,
 from mtkit.training.averaging.record import ModelRecord
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import Processes
-from mtkit.training.validation import ValidationResult, Validator, list_score_settings
+from mtkit.training.training_run import TrainingRun
+from mtkit.training.translation_validation import TranslationValidator
+from mtkit.training.validation import ValidationResult, list_score_settings
 from mtkit.workspace import Workspace
 
 OPTIONS = ["--workspace", "a run"]
@@ -213,7 +214,7 @@ def test_what_was_measured_is_not_measured_again(trained, judge, capsys) -> None
     mean = read_weights(workspace.model)
     assert is_averaged(recipe, workspace)
     capsys.readouterr()
-    warn_if_worse(recipe, workspace, options=OPTIONS)
+    warn_if_worse(recipe.training.averaging, workspace, options=OPTIONS)
     assert (
         "warning: the average scores worse than the best single checkpoint"
         in capsys.readouterr().err
@@ -226,7 +227,7 @@ def test_what_was_measured_is_not_measured_again(trained, judge, capsys) -> None
     assert is_averaged(replacing, workspace)
     assert not is_averaged(recipe, workspace)
     capsys.readouterr()
-    warn_if_worse(replacing, workspace, options=OPTIONS)
+    warn_if_worse(replacing.training.averaging, workspace, options=OPTIONS)
     assert capsys.readouterr().err == ""
 
     make_mean(trained)
@@ -241,7 +242,6 @@ def test_nothing_is_measured_where_the_recipe_says_so(trained, judge, capsys) ->
     assert capsys.readouterr().err == "averaged 3 checkpoints (steps 6, 9, 12)\n"
     assert "comparison" not in read_record(trained)
     assert is_averaged(with_if_worse(trained.recipe, "ignore"), trained.workspace)
-    # As are models that an earlier version made.
     assert not is_averaged(trained.recipe, trained.workspace)
 
 
@@ -332,8 +332,9 @@ def test_a_mean_that_cannot_be_measured(
 
 def test_what_is_said_of_the_mean_is_what_the_model_is_worth(trained) -> None:
     make_mean(trained)
-    data = open_prepared(trained.recipe, trained.workspace)
-    validator = Validator(trained.recipe, data, Processes(0, 1, torch.device("cpu")))
+    validator = TranslationValidator(
+        TrainingRun.open(trained.recipe, trained.workspace), Processes(0, 1, torch.device("cpu"))
+    )
     found = validator.validate(load_model_folder(trained.workspace.model).model)
     comparison = ModelRecord.read(trained.workspace).comparison
     assert comparison is not None

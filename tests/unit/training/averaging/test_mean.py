@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 
 from mtkit.errors import MtkitError
-from mtkit.training.averaging.mean import RunningMean, mean_weights
+from mtkit.training.averaging.mean import mean_weights
 
 
 def write(folder: Path, *values: list[float]) -> list[Path]:
@@ -56,27 +56,9 @@ def test_weights_of_another_shape(tmp_path: Path) -> None:
         mean_weights(files)
 
 
-def test_running_means_are_the_same_to_the_bit_where_the_order_of_sums_matters(
-    tmp_path: Path,
-) -> None:
+def test_sums_begin_with_the_newest_file(tmp_path: Path) -> None:
     # 4 + 2^-22 is halfway between two sums whose quarters fp32 can hold, and 2^-51 is half of the
     # last place of 4 in fp64: added to 4 one by one they are lost, added up first they aren't.
     files = write(tmp_path, [2.0**-51], [2.0**-51], [2.0**-22], [4.0])
     assert mean_weights(files)["layer.weight"].item() == 1.0
     assert mean_weights(files[::-1])["layer.weight"].item() == 1.0 + 2.0**-23
-    running = RunningMean()
-    for chosen in (files[3:], files[2:], files, files[:2], files[:1], files[1:], files[::-1]):
-        expected = mean_weights(chosen)["layer.weight"]
-        found = running.of(chosen)["layer.weight"]
-        assert (found.dtype, found.tolist()) == (torch.float32, expected.tolist())
-
-
-def test_a_running_mean_reads_each_file_of_a_growing_set_once(tmp_path: Path) -> None:
-    files = write(tmp_path, [3.0], [2.0], [1.0])
-    running = RunningMean()
-    assert running.of(files[1:])["layer.weight"].item() == 1.5
-    files[1].unlink()
-    files[2].unlink()
-    assert running.of(files)["layer.weight"].item() == 2.0
-    with pytest.raises(MtkitError, match=r"2\.safetensors: damaged or missing"):
-        running.of(files[2:])

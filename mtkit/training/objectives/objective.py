@@ -1,4 +1,9 @@
-"""The objective of every kind of training: batches, a loss of one batch, and a validator."""
+"""The objective of every kind of training: batches, a loss of one batch, and a validator.
+
+Another objective is a file here with a subclass of `StoredBatches`, which reads and collates
+examples; a loss of one batch; and a line of both in `_choose` (training/build.py). It needs a
+network and a line in `mtkit.model.build`.
+"""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -13,8 +18,8 @@ from mtkit.training.validation import ModelValidator, ValidationResult
 Model = TypeVar("Model", bound=nn.Module)
 
 
-class MeasuredObjective(Generic[Model, Batch]):
-    """The sum of a loss over batches; see `Objective`.
+class Objective(Generic[Model, Batch]):
+    """The sum of a loss over tokens, beside which another may be a sum over examples.
 
     Args:
         learner: The model that learns.
