@@ -2,39 +2,24 @@
 
 import json
 import sys
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import (
-    ModelOption,
-    RecipeOption,
-    SetOption,
-    WorkspaceOption,
-    check_model_alone,
-    open_run,
-)
+from mtkit.cli.options import ModelOption, RunOptions, with_run
+from mtkit.input_forms import PairForm
 from mtkit.standard_streams import check_stdin, check_stdout
 
 
-class Form(StrEnum):
-    """What a line of input is."""
-
-    TSV = "tsv"
-    JSONL = "jsonl"
-
-
+@with_run
 def align(
     *,
-    recipe: RecipeOption = "",
-    workspace: WorkspaceOption = None,
-    overrides: SetOption = None,
+    run: RunOptions,
     model: ModelOption = None,
     form: Annotated[
-        Form,
+        PairForm,
         typer.Option("--input", help="Input format: tsv (source, tab, translation) or jsonl."),
-    ] = Form.TSV,
+    ] = "tsv",
     apart: Annotated[
         bool,
         typer.Option("--apart", help="Align each pair by itself, whatever the others are."),
@@ -48,13 +33,13 @@ def align(
 
     By the word aligner in the model folder (data.word_aligner), and what the pairs themselves show.
     """
-    check_model_alone(has_model=model is not None, recipe=recipe, workspace=workspace)
-    if model is not None and overrides:
+    run.check_model_alone(has_model=model is not None)
+    if model is not None and run.overrides:
         raise typer.BadParameter("--set changes a recipe, and with --model none is read")
     check_stdin("mtkit align")
     check_stdout("mtkit align")
     if model is None:
-        model = open_run(recipe, workspace, overrides)[1].model
+        model = run.open()[1].model
     from mtkit.inference.learned_aligner import warn_too_long
     from mtkit.inference.schema import dump_alignment
     from mtkit.inference.streams.input_format import InputFormat, read_requests, replace_surrogates
@@ -62,7 +47,7 @@ def align(
     from mtkit.pipeline.align import align as align_pairs
 
     reserved = {"alignment"} if as_json else ()
-    input_format = InputFormat(form=form.value, needs_target=True, reserved_keys=reserved)
+    input_format = InputFormat(form=form, needs_target=True, reserved_keys=reserved)
     with WarningPrinter() as printer:
         windows = read_requests(sys.stdin.buffer, input_format, printer)
         requests = [request for window in windows for request in window]

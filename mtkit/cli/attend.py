@@ -3,51 +3,33 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import (
-    DeviceOption,
-    ModelOption,
-    RecipeOption,
-    SetOption,
-    WorkspaceOption,
-    check_model_alone,
-    declare_option,
-    open_run,
-)
+from mtkit.cli.options import DeviceOption, ModelOption, RunOptions, declare_option, with_run
+from mtkit.input_forms import LineForm
 from mtkit.standard_streams import check_stdin, check_stdout
 
 if TYPE_CHECKING:
     from mtkit.inference.attention import HeadFigures
 
 
-class Form(StrEnum):
-    """What a line of input is."""
-
-    TEXT = "text"
-    TSV = "tsv"
-    JSONL = "jsonl"
-
-
+@with_run
 def attend(
     *,
-    recipe: RecipeOption = "",
-    workspace: WorkspaceOption = None,
-    overrides: SetOption = None,
+    run: RunOptions,
     model: ModelOption = None,
     device: DeviceOption = "auto",
     form: Annotated[
-        Form,
+        LineForm,
         typer.Option(
             "--input",
             help="Input format: text, tsv (source, tab, translation) or jsonl. A line without a "
             "translation is translated.",
         ),
-    ] = Form.TEXT,
+    ] = "text",
     page: Annotated[
         Path | None,
         declare_option("--page", "FILE", "Also write a page to click through (.html)."),
@@ -74,12 +56,12 @@ def attend(
 
     A table on a terminal, tab-separated lines into a pipe or a file.
     """
-    check_model_alone(has_model=model is not None, recipe=recipe, workspace=workspace)
+    run.check_model_alone(has_model=model is not None)
     check_stdin("mtkit attend")
     check_stdout("mtkit attend")
     settings = None
     if model is None:
-        opened, place = open_run(recipe, workspace, overrides)
+        opened, place = run.open()
         model, settings = place.model, opened.inference
     from mtkit.inference.streams.input_format import InputFormat, read_requests
     from mtkit.inference.streams.windows import WarningPrinter
@@ -89,14 +71,14 @@ def attend(
     files = AttentionFiles(page, picture, ChosenHead.parse(head), numbers)
     files.check()
     with WarningPrinter() as printer:
-        windows = read_requests(sys.stdin.buffer, InputFormat(form=form.value), printer)
+        windows = read_requests(sys.stdin.buffer, InputFormat(form=form), printer)
         requests = [request for window in windows for request in window]
     heads = attend_lines(
         model,
         requests,
         files=files,
         settings=settings,
-        overrides=overrides or [],
+        overrides=run.overrides,
         device=device,
     )
     _print(heads)

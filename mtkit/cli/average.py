@@ -4,22 +4,13 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import (
-    DeviceOption,
-    RecipeOption,
-    SetOption,
-    WorkspaceOption,
-    declare_count,
-    open_run,
-    repeat_options,
-)
+from mtkit.cli.options import DeviceOption, RunOptions, declare_count, with_run
 
 
+@with_run
 def average(
     *,
-    recipe: RecipeOption = "",
-    workspace: WorkspaceOption = None,
-    overrides: SetOption = None,
+    run: RunOptions,
     last: Annotated[
         int | None,
         declare_count(
@@ -56,11 +47,11 @@ def average(
     given = [name for name, value in options.items() if value is not None]
     if len(given) > 1:
         raise typer.BadParameter(f"{given[0]} and {given[1]} can't be combined")
-    opened, place = open_run(recipe, workspace, overrides)
+    opened, place = run.open()
     if given and opened.training.averaging.if_worse == "replace":
         # What is named is what is made.
-        changes = [*(overrides or []), "training.averaging.if_worse=warn"]
-        opened, place = open_run(recipe, workspace, changes)
+        changes = [*run.overrides, "training.averaging.if_worse=warn"]
+        opened, place = run.open(changes)
     from mtkit.training.averaging.average import average as average_checkpoints
     from mtkit.training.averaging.average import select as select_model
 
@@ -81,5 +72,5 @@ def average(
         choose=choose,
         num_checkpoints=num_checkpoints,
         device=device,
-        options=repeat_options(recipe, workspace, overrides),
+        options=run.repeat(),
     )

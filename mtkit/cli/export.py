@@ -5,14 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import (
-    RecipeOption,
-    SetOption,
-    WorkspaceOption,
-    check_model_alone,
-    declare_option,
-    open_run,
-)
+from mtkit.cli.options import RunOptions, declare_option, with_run
 from mtkit.errors import MtkitError, suggest
 
 if TYPE_CHECKING:
@@ -21,11 +14,10 @@ if TYPE_CHECKING:
 _FORMATS: "tuple[ExportForm, ...]" = ("ctranslate2", "transformers", "argos")
 
 
+@with_run
 def export(
     *,
-    recipe: RecipeOption = "",
-    workspace: WorkspaceOption = None,
-    overrides: SetOption = None,
+    run: RunOptions,
     model: Annotated[
         Path | None,
         declare_option(
@@ -79,17 +71,17 @@ def export(
     chosen = _find_form(form)
     if form == "transformers" and quantization is not None:
         raise typer.BadParameter("--quantization can't be combined with --format transformers")
-    check_model_alone(has_model=model is not None, recipe=recipe, workspace=workspace)
+    run.check_model_alone(has_model=model is not None)
     if model is not None and output is None:
         raise typer.BadParameter("--model needs --output")
-    run = open_run(recipe, workspace, overrides) if model is None else None
+    opened = run.open() if model is None else None
     from mtkit.pipeline import export as door
 
-    if run is not None:
-        exported = door.take_run(*run, lines_file=lines)
+    if opened is not None:
+        exported = door.take_run(*opened, lines_file=lines)
     else:
         assert model is not None
-        exported = door.take_folder(model, overrides or [], lines_file=lines)
+        exported = door.take_folder(model, run.overrides, lines_file=lines)
     door.export(exported, output, form=chosen, quantization=quantization or "")
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,33 +27,6 @@ def declare_count(flag: str, meaning: str) -> Any:
     return typer.Option(flag, metavar="N", min=1, show_default=False, help=meaning)
 
 
-RecipeOption = Annotated[
-    str,
-    declare_option(
-        "--recipe",
-        "FILE|NAME",
-        "Recipe file, or name of a shipped recipe. Default: ./mtkit.toml.",
-        "-r",
-    ),
-]
-WorkspaceOption = Annotated[
-    Path | None,
-    declare_option(
-        "--workspace",
-        "FOLDER",
-        "Folder for everything the run writes. Default: runs/<recipe name>.",
-        "-w",
-    ),
-]
-SetOption = Annotated[
-    list[str] | None,
-    declare_option(
-        "--set",
-        "KEY=VALUE",
-        "Override a recipe key, as in training.max_steps=100; ~section.key removes one.",
-        "-s",
-    ),
-]
 GpusOption = Annotated[
     int | None,
     declare_count("--gpus", "Train on N GPUs of this machine. Default: one, if there is one."),
@@ -73,35 +49,114 @@ DeviceOption = Annotated[
 ]
 
 
-def check_model_alone(*, has_model: bool, recipe: str, workspace: Path | None) -> None:
-    """Checks that a model folder and a run aren't both named.
+@dataclass(frozen=True)
+class RunOptions:
+    """What every command that works on a run is given.
 
-    Raises:
-        typer.BadParameter: They are.
+    Attributes:
+        recipe: The recipe's file or name; empty for the default.
+        workspace: The workspace; None for the default.
+        overrides: Changes of the recipe's keys.
     """
-    if has_model and (recipe or workspace is not None):
-        raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
+
+    recipe: str
+    workspace: Path | None
+    overrides: list[str]
+
+    def check_model_alone(self, *, has_model: bool) -> None:
+        """Checks that a model folder and a run aren't both named.
+
+        Raises:
+            typer.BadParameter: They are.
+        """
+        if has_model and (self.recipe or self.workspace is not None):
+            raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
+
+    def open(self, overrides: list[str] | None = None) -> tuple[Recipe, Workspace]:
+        """Returns the checked recipe and the workspace.
+
+        A workspace given alone, outside a project's folder, is read with the recipe saved in it.
+
+        Args:
+            overrides: Other changes than those that were given.
+
+        Raises:
+            MtkitError: No such recipe, or faults in it.
+        """
+        from mtkit.recipe import PROJECT_RECIPE, load_recipe
+        from mtkit.workspace import Workspace
+
+        origin: str | Path = self.recipe
+        if not self.recipe and self.workspace is not None and not PROJECT_RECIPE.is_file():
+            saved = Workspace(self.workspace).recipe_file
+            origin = saved if saved.is_file() else self.recipe
+        loaded = load_recipe(origin, self.overrides if overrides is None else overrides)
+        return loaded, Workspace.of(loaded.name, self.workspace)
+
+    def repeat(self) -> list[str]:
+        """Returns the options as a worker process's command line has to repeat them."""
+        arguments = ["--recipe", self.recipe] if self.recipe else []
+        if self.workspace is not None:
+            arguments += ["--workspace", str(self.workspace)]
+        for override in self.overrides:
+            arguments += ["--set", override]
+        return arguments
 
 
-def open_run(
-    recipe: str, workspace: Path | None, overrides: list[str] | None
-) -> tuple[Recipe, Workspace]:
-    """Returns the checked recipe and the workspace that a command's options name.
+def with_run(command: Callable[..., None]) -> Callable[..., None]:
+    """Returns a command with the options of a run in place of its parameter `run`."""
+    signature = inspect.signature(command, eval_str=True)
 
-    A workspace given alone, outside a project's folder, is read with the recipe saved in it.
+    def wrapped(
+        *arguments: Any, recipe: str, workspace: Path | None, overrides: list[str], **options: Any
+    ) -> None:
+        command(*arguments, run=RunOptions(recipe, workspace, overrides or []), **options)
 
-    Raises:
-        MtkitError: No such recipe, or faults in it.
-    """
-    from mtkit.recipe import PROJECT_RECIPE, load_recipe
-    from mtkit.workspace import Workspace
+    parameters = []
+    for each in signature.parameters.values():
+        parameters += _RUN_OPTIONS if each.name == "run" else [each]
+    wrapped.__name__, wrapped.__doc__ = command.__name__, command.__doc__
+    wrapped.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {each.name: each.annotation for each in parameters}
+    return wrapped
 
-    origin: str | Path = recipe
-    if not recipe and workspace is not None and not PROJECT_RECIPE.is_file():
-        saved = Workspace(workspace).recipe_file
-        origin = saved if saved.is_file() else recipe
-    loaded = load_recipe(origin, overrides or [])
-    return loaded, Workspace.of(loaded.name, workspace)
+
+def _declare_run_option(name: str, default: Any, kind: Any, *option: str) -> inspect.Parameter:
+    annotation = Annotated[kind, declare_option(*option)]
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+    )
+
+
+_RUN_OPTIONS = [
+    _declare_run_option(
+        "recipe",
+        "",
+        str,
+        "--recipe",
+        "FILE|NAME",
+        "Recipe file, or name of a shipped recipe. Default: ./mtkit.toml.",
+        "-r",
+    ),
+    _declare_run_option(
+        "workspace",
+        None,
+        Path | None,
+        "--workspace",
+        "FOLDER",
+        "Folder for everything the run writes. Default: runs/<recipe name>.",
+        "-w",
+    ),
+    _declare_run_option(
+        "overrides",
+        None,
+        list[str] | None,
+        "--set",
+        "KEY=VALUE",
+        "Override a recipe key, as in training.max_steps=100; ~section.key removes one.",
+        "-s",
+    ),
+]
 
 
 def choose_hardware(
@@ -130,13 +185,3 @@ def choose_hardware(
         rendezvous=rendezvous,
         max_restarts=max_restarts,
     )
-
-
-def repeat_options(recipe: str, workspace: Path | None, overrides: list[str] | None) -> list[str]:
-    """Returns the shared options as a worker process's command line has to repeat them."""
-    arguments = ["--recipe", recipe] if recipe else []
-    if workspace is not None:
-        arguments += ["--workspace", str(workspace)]
-    for override in overrides or []:
-        arguments += ["--set", override]
-    return arguments

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, declare_option, open_run
+from mtkit.cli.options import RunOptions, declare_option, with_run
 from mtkit.standard_streams import check_stdout
 
 if TYPE_CHECKING:
     from mtkit.pipeline.plan import TrainingPlan
 
 
+@with_run
 def plan(
     *,
-    recipe: RecipeOption = "",
-    workspace: WorkspaceOption = None,
-    overrides: SetOption = None,
+    run: RunOptions,
     gpus: Annotated[
         int,
         typer.Option("--gpus", metavar="N", min=1, help="Number of GPUs, in addition to 1 and 8."),
@@ -50,7 +49,7 @@ def plan(
     it uses the real token counts. `mtkit train --dry-run` measures on this machine.
     """
     check_stdout("mtkit plan")
-    loaded, run_folder = open_run(recipe, workspace, overrides)
+    loaded, run_folder = run.open()
     from mtkit.pipeline.plan import plan as plan_training
 
     planned = plan_training(loaded, run_folder, num_gpus=gpus, hardware=hardware, share=share)

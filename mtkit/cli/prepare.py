@@ -4,14 +4,13 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import RecipeOption, SetOption, WorkspaceOption, declare_count, open_run
+from mtkit.cli.options import RunOptions, declare_count, with_run
 
 
+@with_run
 def prepare(
     *,
-    recipe: RecipeOption = "",
-    workspace: WorkspaceOption = None,
-    overrides: SetOption = None,
+    run: RunOptions,
     check: Annotated[
         bool,
         typer.Option(
@@ -27,7 +26,7 @@ def prepare(
     ] = None,
 ) -> None:
     """Clean the corpora, train the tokenizer and store the tokens."""
-    loaded, run_folder = open_run(recipe, workspace, overrides)
+    loaded, run_folder = run.open()
     from mtkit.pipeline.prepare import check_data
     from mtkit.pipeline.prepare import prepare as prepare_data
 

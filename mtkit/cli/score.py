@@ -8,25 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import (
-    DeviceOption,
-    RecipeOption,
-    SetOption,
-    WorkspaceOption,
-    declare_option,
-    open_run,
-)
+from mtkit.cli.options import DeviceOption, RunOptions, declare_option, with_run
 from mtkit.standard_streams import check_stdout
 
 if TYPE_CHECKING:
     from mtkit.pipeline.score_files import ScoredText
 
 
+@with_run
 def score(
     *,
-    recipe: RecipeOption = "",
-    workspace: WorkspaceOption = None,
-    overrides: SetOption = None,
+    run: RunOptions,
     hypothesis: Annotated[
         list[Path] | None,
         declare_option(
@@ -86,11 +78,11 @@ def score(
         raise typer.BadParameter("--reference and --source need --hypothesis")
     if test_set and (reference or source):
         raise typer.BadParameter("--test-set can't be combined with --reference or --source")
-    if hypothesis is not None and workspace is not None:
+    if hypothesis is not None and run.workspace is not None:
         raise typer.BadParameter("--hypothesis can't be combined with --workspace")
     check_stdout("mtkit score")
     if hypothesis is not None and source is not None and not reference:
-        _flag(hypothesis, source, recipe, overrides or [], report=report, as_json=as_json)
+        _flag(hypothesis, source, run.recipe, run.overrides, report=report, as_json=as_json)
         return
     if report is not None:
         from mtkit.pipeline.score_report import check_report_name
@@ -99,7 +91,7 @@ def score(
     if hypothesis is not None:
         from mtkit.pipeline.score_files import load_scoring, score_files
 
-        scoring = load_scoring(recipe, overrides or [])
+        scoring = load_scoring(run.recipe, run.overrides)
         scored = [
             score_files(
                 hypothesis, scoring, references=reference or [], source=source, test_set=test_set
@@ -109,7 +101,7 @@ def score(
         from mtkit.pipeline.score import score as score_run
         from mtkit.pipeline.score import score_published
 
-        loaded, run_folder = open_run(recipe, workspace, overrides)
+        loaded, run_folder = run.open()
         if report is not None and loaded.data.is_text:
             raise typer.BadParameter("--report is for translations, and this is a language model")
         if test_set:

@@ -5,22 +5,13 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import (
-    DeviceOption,
-    RecipeOption,
-    SetOption,
-    WorkspaceOption,
-    check_model_alone,
-    declare_option,
-    open_run,
-)
+from mtkit.cli.options import DeviceOption, RunOptions, declare_option, with_run
 
 
+@with_run
 def serve(
     *,
-    recipe: RecipeOption = "",
-    workspace: WorkspaceOption = None,
-    overrides: SetOption = None,
+    run: RunOptions,
     model: Annotated[
         list[Path] | None,
         declare_option(
@@ -56,7 +47,7 @@ def serve(
 
     Limits are keys of their own: --set serve.max_characters=10000.
     """
-    check_model_alone(has_model=bool(model), recipe=recipe, workspace=workspace)
+    run.check_model_alone(has_model=bool(model))
     if new_key is not None:
         if keys is None:
             raise typer.BadParameter("--new-key needs --keys FILE")
@@ -67,15 +58,15 @@ def serve(
     if keys is not None and without_keys:
         raise typer.BadParameter("--keys and --without-keys can't be combined")
     from mtkit.pipeline.serve import list_run
-    from mtkit.pipeline.serve import serve as run
+    from mtkit.pipeline.serve import serve as serve_models
 
-    changes, settings = list(overrides or []), None
+    changes, settings = list(run.overrides), None
     if not model:
         of_run = [each for each in changes if not each.lstrip("~").startswith("serve.")]
         changes = [each for each in changes if each not in of_run]
-        opened, place = open_run(recipe, workspace, of_run)
+        opened, place = run.open(of_run)
         model, settings = list_run(opened, place, device)
-    run(
+    serve_models(
         model,
         changes,
         settings=settings,

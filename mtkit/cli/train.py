@@ -8,21 +8,17 @@ import typer
 from mtkit.cli.options import (
     GpusOption,
     ProcessesOption,
-    RecipeOption,
-    SetOption,
-    WorkspaceOption,
+    RunOptions,
     choose_hardware,
     declare_option,
-    open_run,
-    repeat_options,
+    with_run,
 )
 
 
+@with_run
 def train(
     *,
-    recipe: RecipeOption = "",
-    workspace: WorkspaceOption = None,
-    overrides: SetOption = None,
+    run: RunOptions,
     gpus: GpusOption = None,
     processes: ProcessesOption = None,
     nodes: Annotated[
@@ -63,7 +59,7 @@ def train(
     hardware = choose_hardware(
         gpus, processes, num_nodes=nodes, rendezvous=rdzv, max_restarts=max_restarts
     )
-    loaded, run_folder = open_run(recipe, workspace, overrides)
+    loaded, run_folder = run.open()
     # Torch reads it once: its warnings are C++ stack traces, and mtkit explains them itself.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from mtkit.pipeline.train import dry_run as rehearse
@@ -72,7 +68,7 @@ def train(
     if dry_run:
         rehearse(loaded, run_folder, hardware=hardware)
         return
-    options = repeat_options(recipe, workspace, overrides)
+    options = run.repeat()
     code = start_training(loaded, run_folder, hardware=hardware, options=options)
     if code:
         raise typer.Exit(code)

@@ -6,74 +6,36 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from mtkit.cli.options import (
-    DeviceOption,
-    RecipeOption,
-    SetOption,
-    WorkspaceOption,
-    check_model_alone,
-    declare_option,
-    open_run,
-)
+from mtkit.cli.options import DeviceOption, RunOptions, declare_option, with_run
 from mtkit.errors import MtkitError
+from mtkit.input_forms import LINE_FORMS, InputForm
 from mtkit.standard_streams import check_stdin, check_stdout, measure_stdin
 
 if TYPE_CHECKING:
     from mtkit.inference.classify import LineClassifier
-    from mtkit.inference.streams.input_format import Form as LineForm
     from mtkit.inference.streams.input_format import InputFormat
     from mtkit.inference.translate import Translator
+    from mtkit.recipe import Recipe
+    from mtkit.workspace import Workspace
 
 _OBJECTS_OF_A_DOCUMENT = 1_000_000
 """New objects from which on garbage is looked for."""
 
 
-class Engine(StrEnum):
-    """What runs the network."""
-
-    AUTO = "auto"
-    TORCH = "torch"
-    CTRANSLATE2 = "ctranslate2"
+Engine = Literal["auto", "torch", "ctranslate2"]
+"""What runs the network."""
 
 
-class Form(StrEnum):
-    """What a line of input is, or what a document is."""
-
-    TEXT = "text"
-    TSV = "tsv"
-    JSONL = "jsonl"
-    HTML = "html"
-    XML = "xml"
-    MARKDOWN = "markdown"
-    SRT = "srt"
-    VTT = "vtt"
-    PO = "po"
-    XLIFF = "xliff"
-    TMX = "tmx"
-    JSON = "json"
-    YAML = "yaml"
-    DOCX = "docx"
-    PPTX = "pptx"
-    ODT = "odt"
+Errors = Literal["strict", "replace"]
+"""What to do with invalid UTF-8."""
 
 
-_LINES: "dict[Form, LineForm]" = {Form.TEXT: "text", Form.TSV: "tsv", Form.JSONL: "jsonl"}
-"""Those of lines."""
-
-
-class Errors(StrEnum):
-    """What to do with invalid UTF-8."""
-
-    STRICT = "strict"
-    REPLACE = "replace"
-
-
+@with_run
 def translate(
     context: typer.Context,
     file: Annotated[
@@ -81,9 +43,7 @@ def translate(
         typer.Argument(show_default=False, help="Document to translate, with --output."),
     ] = None,
     *,
-    recipe: RecipeOption = "",
-    workspace: WorkspaceOption = None,
-    overrides: SetOption = None,
+    run: RunOptions,
     model: Annotated[
         list[str] | None,
         declare_option(
@@ -112,7 +72,7 @@ def translate(
         declare_option("--to", "CODE", "Target language, for a model of several."),
     ] = "",
     form: Annotated[
-        Form | None,
+        InputForm | None,
         typer.Option(
             "--input",
             show_default=False,
@@ -136,7 +96,7 @@ def translate(
     errors: Annotated[
         Errors,
         typer.Option("--errors", help="On invalid UTF-8: stop (strict), or replace it."),
-    ] = Errors.STRICT,
+    ] = "strict",
     score_only: Annotated[
         bool,
         typer.Option(
@@ -157,22 +117,22 @@ def translate(
     if context.args:
         raise typer.BadParameter("one FILE at a time")
     _check_file(file, output, form)
-    is_document = file is not None or form not in (None, *_LINES)
-    if is_document and (score_only or errors is not Errors.STRICT):
+    is_document = file is not None or form not in (None, *LINE_FORMS)
+    if is_document and (score_only or errors != "strict"):
         raise typer.BadParameter("--score-only and --errors are for lines on stdin")
     if is_document and as_json and file is None:
         raise typer.BadParameter(
             "--json of a document is for a file: mtkit translate FILE --output FILE --json"
         )
-    check_model_alone(has_model=bool(model), recipe=recipe, workspace=workspace)
-    if score_only and form is Form.TEXT:
+    run.check_model_alone(has_model=bool(model))
+    if score_only and form == "text":
         raise typer.BadParameter("--score-only needs --input tsv or jsonl")
     if file is None:
         check_stdin("mtkit translate")
         check_stdout("mtkit translate")
     if glossary is not None and score_only:
         raise typer.BadParameter("--glossary is for translating, not for --score-only")
-    changes = [*(overrides or []), *_list_changes(engine, glossary)]
+    changes = [*run.overrides, *_list_changes(engine, glossary)]
     languages = {"source_language": source_language, "target_language": target_language}
     from mtkit.pipeline.remote import is_address
 
@@ -180,8 +140,8 @@ def translate(
     if model and any(map(is_address, model)):
         translator = _open_remote(model, changes, languages, is_document=is_document)
     else:
-        run = None if model else open_run(recipe, workspace, changes)
-        folders = [run[1].model] if run else [Path(each) for each in model or ()]
+        opened = None if model else run.open(changes)
+        folders = [opened[1].model] if opened else [Path(each) for each in model or ()]
         from mtkit.pipeline.classify import open_classifier
 
         classifier = open_classifier(folders, device=device, score_only=score_only)
@@ -193,27 +153,15 @@ def translate(
             )
             _label_stdin(classifier, form, errors, as_json=as_json)
             return
-        from mtkit.pipeline.translate import load_models, load_run
-
-        translator = (
-            load_run(
-                run[0],
-                run[1],
-                device=device,
-                input_bytes=measure_stdin() if file is None else None,
-                **languages,
-            )
-            if run
-            else load_models(folders, changes, device=device, **languages)
-        )
-        if form is not Form.JSONL:
+        translator = _open_translator(folders, opened, changes, languages, device=device, file=file)
+        if form != "jsonl":
             # Before a line is waited for; each JSON object may name its own.
             translator.resolve_languages()
     with _keeping_what_is_loaded(is_document=is_document):
         if is_document:
             _translate_document(translator, file, output, form, as_json=as_json)
         else:
-            input_format = _describe_input(form or (Form.TSV if score_only else Form.TEXT), errors)
+            input_format = _describe_input(form or ("tsv" if score_only else "text"), errors)
             _answer_stdin(translator, input_format, score_only=score_only, as_json=as_json)
     _tell_terms(translator)
 
@@ -248,10 +196,30 @@ def _open_remote(
     return open_remote(addresses, changes, **languages)
 
 
-def _describe_input(form: Form, errors: Errors) -> "InputFormat":
+def _open_translator(
+    folders: list[Path],
+    run: "tuple[Recipe, Workspace] | None",
+    changes: list[str],
+    languages: dict[str, str],
+    *,
+    device: str,
+    file: Path | None,
+) -> "Translator":
+    """Returns the translator of a run, or of model folders."""
+    from mtkit.pipeline.translate import load_models, load_run
+
+    if run is None:
+        return load_models(folders, changes, device=device, **languages)
+    recipe, workspace = run
+    num_bytes = measure_stdin() if file is None else None
+    return load_run(recipe, workspace, device=device, input_bytes=num_bytes, **languages)
+
+
+def _describe_input(form: InputForm, errors: Errors) -> "InputFormat":
     from mtkit.inference.streams.input_format import InputFormat
 
-    return InputFormat(form=_LINES[form], replaces_errors=errors is Errors.REPLACE)
+    of_lines = next(each for each in LINE_FORMS if each == form)
+    return InputFormat(form=of_lines, replaces_errors=errors == "replace")
 
 
 def _check_labelling(*, is_document: bool, has_languages: bool, has_glossary: bool) -> None:
@@ -265,11 +233,11 @@ def _check_labelling(*, is_document: bool, has_languages: bool, has_glossary: bo
 
 
 def _label_stdin(
-    classifier: "LineClassifier", form: Form | None, errors: Errors, *, as_json: bool
+    classifier: "LineClassifier", form: InputForm | None, errors: Errors, *, as_json: bool
 ) -> None:
     from mtkit.inference.streams.label_stream import label_stream
 
-    by_default = Form.TSV if classifier.has_pairs else Form.TEXT
+    by_default: InputForm = "tsv" if classifier.has_pairs else "text"
     label_stream(
         classifier,
         sys.stdin.buffer,
@@ -292,7 +260,7 @@ def _translate_document(
     translator: "Translator",
     file: Path | None,
     output: Path | None,
-    form: Form | None,
+    form: InputForm | None,
     *,
     as_json: bool,
 ) -> None:
@@ -318,7 +286,7 @@ def _list_changes(engine: Engine | None, glossary: Path | None) -> list[str]:
     return changes
 
 
-def _check_file(file: Path | None, output: Path | None, form: Form | None) -> None:
+def _check_file(file: Path | None, output: Path | None, form: InputForm | None) -> None:
     """Checks that a file and where its translation goes are given together, or neither is."""
     if file is not None and output is None:
         raise typer.BadParameter(
@@ -332,7 +300,7 @@ def _check_file(file: Path | None, output: Path | None, form: Form | None) -> No
         )
     if file is None or output is None:
         return
-    if form in (Form.TSV, Form.JSONL):
+    if form in ("tsv", "jsonl"):
         raise typer.BadParameter(f"--input {form} is for lines on stdin: mtkit translate < FILE")
     from mtkit.documents.translate_file import check_output, choose_format
 

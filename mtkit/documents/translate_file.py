@@ -22,6 +22,7 @@ from mtkit.documents.translate_units import translate_document
 from mtkit.errors import MtkitError, suggest
 from mtkit.files import write_atomically
 from mtkit.foreign_files import read_file
+from mtkit.input_forms import DOCUMENT_FORMS
 
 ENDINGS = {
     ".txt": "text",
@@ -45,7 +46,7 @@ ENDINGS = {
     ".odt": "odt",
 }
 """The format of a file by the ending of its name."""
-FORMATS = tuple(dict.fromkeys(ENDINGS.values()))
+FORMATS = ("text", *DOCUMENT_FORMS)
 _MAX_BYTES = 64 << 20
 _LONG_NUMBER = re.compile("&(?:amp;)*+#[0-9]{1000}")
 

@@ -4,13 +4,13 @@ import json
 import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 from mtkit.inference.streams.byte_lines import read_byte_lines
 from mtkit.inference.streams.windows import WarningPrinter
 from mtkit.inference.translation import LineError, LineWarning, Request
+from mtkit.input_forms import LineForm
 
-Form = Literal["text", "tsv", "jsonl"]
 _BYTE_ORDER_MARK = "\ufeff"
 _Parsed = tuple[str, str | None, dict[str, Any] | None]
 """A source, its target if there is one, and what else a JSON object held."""
@@ -29,7 +29,7 @@ class InputFormat:
         reserved_keys: Keys of the output, which no object may have of its own.
     """
 
-    form: Form = "text"
+    form: LineForm = "text"
     replaces_errors: bool = False
     needs_target: bool = False
     reserved_keys: Collection[str] = ()

@@ -1,0 +1,27 @@
+"""The forms of what is translated: lines on stdin, and documents."""
+
+from typing import Literal, get_args
+
+PairForm = Literal["tsv", "jsonl"]
+"""Lines of a source and its translation."""
+LineForm = Literal["text", PairForm]
+"""Lines of a source, perhaps with a translation."""
+DocumentForm = Literal[
+    "html",
+    "xml",
+    "markdown",
+    "srt",
+    "vtt",
+    "po",
+    "xliff",
+    "tmx",
+    "json",
+    "yaml",
+    "docx",
+    "pptx",
+    "odt",
+]
+InputForm = Literal[LineForm, DocumentForm]
+
+LINE_FORMS: tuple[LineForm, ...] = get_args(LineForm)
+DOCUMENT_FORMS: tuple[DocumentForm, ...] = get_args(DocumentForm)
