@@ -88,12 +88,12 @@ def dump_translation(
     content: Any = {
         **candidates[0],
         "was_split": translation.was_split,
-        "n_best": candidates,
     }
     if translation.flags is not None:
         content["flags"] = list(translation.flags)
     if translation.terms is not None:
         content["terms"] = list(translation.terms)
+    content["n_best"] = candidates
     if translation.protection is not None:
         content["protection"] = translation.protection
     if translation.sentences:
@@ -134,16 +134,16 @@ def read_translation(content: Mapping[str, Any], line: int) -> Translation:
     )
 
 
-def _describe_candidate(candidate: Candidate, line: str) -> CandidateSchema:
-    content: CandidateSchema = {
+def _describe_candidate(candidate: Candidate, line: str) -> dict[str, Any]:
+    content: dict[str, Any] = {
         "text": candidate.text,
         "score": candidate.score,
         "log_probability": candidate.log_probability,
-        "tokens": list(candidate.tokens),
-        "reached_limit": candidate.reached_limit,
     }
     if candidate.fused_log_probability is not None:
         content["language_model_log_probability"] = candidate.fused_log_probability
+    content["tokens"] = list(candidate.tokens)
+    content["reached_limit"] = candidate.reached_limit
     if candidate.repairs is not None:
         content["repairs"] = candidate.repairs
     if candidate.alignment is not None:

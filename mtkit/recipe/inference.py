@@ -88,8 +88,8 @@ class Inference(Section):
     networks narrower than 256; else fp32. `int8`: on a CPU, products of 8-bit integers, each output
     of a weight and each token's vector scaled on its own, with exact sums."""
     allow_int8: Annotated[bool, Invalidates.NOTHING] = False
-    """Whether `precision = "auto"` takes `int8` on a processor that is measured to be faster in it;
-    a few translations change."""
+    """Whether `precision = "auto"` takes `int8` on a CPU that is faster in it; a few translations
+    change."""
     beam_size: Annotated[BeamSize, Invalidates.TRANSLATIONS] = 4
     """Hypotheses kept per sentence; 1 is greedy search."""
     n_best: Annotated[BeamSize, Invalidates.TRANSLATIONS] = 1

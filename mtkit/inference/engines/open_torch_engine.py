@@ -119,7 +119,7 @@ def make_ready(
     if precision == "int8":
         if choose_kernel() is PlainProduct:
             warn(
-                "this processor has no exact product of 8-bit integers: int8 saves no time here "
+                "no product of 8-bit integers is compiled for this CPU: int8 saves no time here "
                 "(inference.precision)"
             )
         if not is_quantized(model):

@@ -194,6 +194,12 @@ def describe_kernels() -> str:
     return kind
 
 
+def has_kernels() -> bool:
+    """Checks that a library is compiled for this kind of processor, not for any."""
+    library = choose_library()
+    return library is not None and library.mtkit_instructions() != b"plain"
+
+
 def has_vnni() -> bool:
     """Checks that the library for this processor multiplies 8-bit integers by its instructions."""
     library = choose_library()

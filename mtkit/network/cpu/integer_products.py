@@ -18,7 +18,6 @@ MAX_INTEGER = 127
 _ROUNDER = 1.5 * 2**23
 """Added to a number of at most 2^22, it leaves that number's rounded value in the lowest bits."""
 _TINY = 2.0**-100
-_UINT8_OFFSET = 128
 
 
 class IntegerProduct(ABC):
@@ -31,11 +30,9 @@ class IntegerProduct(ABC):
 
     Attributes:
         name: Name of the kernel, for people.
-        dtype: Type of the rows that it is multiplied by: int8, or uint8 with 128 for 0.
     """
 
     name: ClassVar[str]
-    dtype: ClassVar[torch.dtype]
 
     def __init__(
         self,
@@ -44,8 +41,7 @@ class IntegerProduct(ABC):
         bias: Float[Tensor, " outputs"] | None = None,
     ) -> None:
         self._bias = bias
-        offset = _UINT8_OFFSET if self.dtype == torch.uint8 else 0
-        self._rounder = torch.full((weight.shape[1],), _ROUNDER + offset)
+        self._rounder = torch.full((weight.shape[1],), _ROUNDER)
         self._lay_out(weight, scales)
 
     @abstractmethod
@@ -69,7 +65,7 @@ class IntegerProduct(ABC):
         # A row of zeros or with NaN becomes NaN here, and zeros or NaN by its scale.
         rounded = torch.addcmul(self._rounder, rows, size.reciprocal(), value=MAX_INTEGER)
         # What stands in the rows beyond is multiplied, too, and left out.
-        integers = rows.new_empty((pad_height(num_rows), rows.shape[1]), dtype=self.dtype)
+        integers = rows.new_empty((pad_height(num_rows), rows.shape[1]), dtype=torch.int8)
         integers[:num_rows] = rounded.view(torch.int32)
         product = self.multiply(integers)[:num_rows]
         if self._bias is None:
@@ -85,7 +81,6 @@ class CompiledProduct(IntegerProduct):
     """
 
     name = "compiled"
-    dtype = torch.int8
 
     def _lay_out(self, weight: Tensor, scales: Tensor) -> None:
         handle = new_linear("int8", weight, self._bias, scales)
@@ -113,73 +108,10 @@ class CompiledProduct(IntegerProduct):
         return apply_linear(self.handle, rows, self._num_outputs)
 
 
-class OneDnnProduct(IntegerProduct):
-    """oneDNN's kernel, which lays the matrix out once and scales the sums itself.
-
-    It adds up products with rows of 0 to 255, and takes what is too much off at the end. With AMX
-    that happens in fp32, and sums of many inputs are rounded.
-    """
-
-    name = "oneDNN"
-    dtype = torch.uint8
-    _ZERO: ClassVar[int] = _UINT8_OFFSET
-
-    def _lay_out(self, weight: Tensor, scales: Tensor) -> None:
-        self._weight = torch.ops.onednn.qlinear_prepack(weight, None)
-        self._scales = scales
-        self._zeros = torch.zeros(len(scales), dtype=torch.int64)
-
-    def multiply(self, rows: Tensor) -> Tensor:
-        """Returns the sums of products, times each output's scale."""
-        product: Tensor = torch.ops.onednn.qlinear_pointwise(
-            rows,
-            1.0,
-            self._ZERO,
-            self._weight,
-            self._scales,
-            self._zeros,
-            None,
-            1.0,
-            0,
-            torch.float32,
-            "none",
-            [],
-            "",
-        )
-        return product
-
-
-class SignedOneDnnProduct(OneDnnProduct):
-    """The same with rows of -127 to 127: exact with AMX, and thousands of times slower without."""
-
-    name = "oneDNN, signed"
-    dtype = torch.int8
-    _ZERO: ClassVar[int] = 0
-
-
-class IntMmProduct(IntegerProduct):
-    """PyTorch's `_int_mm`, whose sums are scaled afterwards."""
-
-    name = "_int_mm"
-    dtype = torch.int8
-
-    def _lay_out(self, weight: Tensor, scales: Tensor) -> None:
-        self._columns = weight.t()
-        if weight.shape[1] == 1:
-            # With the strides of a transposed matrix nothing is multiplied at all.
-            self._columns = self._columns.clone(memory_format=torch.contiguous_format)
-        self._scales = scales
-
-    def multiply(self, rows: Tensor) -> Tensor:
-        """Returns the sums of products, times each output's scale."""
-        return torch._int_mm(rows, self._columns).float().mul_(self._scales)
-
-
 class PlainProduct(IntegerProduct):
     """Products in fp32 of whole numbers, with exact sums: for processors without a kernel."""
 
     name = "fp32"
-    dtype = torch.int8
     _MAX_INPUTS = 2**24 // MAX_INTEGER**2
     """Inputs whose sums fp32 holds exactly."""
 
@@ -197,19 +129,3 @@ class PlainProduct(IntegerProduct):
         if len(sums) == 1:
             return sums[0].mul_(self._scales)
         return torch.stack([each.int() for each in sums]).sum(dim=0).float().mul_(self._scales)
-
-
-KERNELS: tuple[type[IntegerProduct], ...] = (
-    CompiledProduct,
-    SignedOneDnnProduct,
-    OneDnnProduct,
-    IntMmProduct,
-    PlainProduct,
-)
-
-
-def as_rows(rows: Int8[Tensor, "rows inputs"], kind: type[IntegerProduct]) -> Tensor:
-    """Returns integers in the type that a kernel takes."""
-    if kind.dtype == torch.int8:
-        return rows
-    return (rows.int() + _UINT8_OFFSET).to(kind.dtype)

@@ -6,25 +6,19 @@ scales and the bias follow in fp32. Embeddings, norms and softmax stay in fp32.
 """
 
 import math
-import time
 from collections.abc import Callable
-from functools import cache
 
 import torch
 from jaxtyping import Float, Int8
 from torch import Tensor, nn
 
-from mtkit.network.cpu.compiled import CompiledLinear, can_multiply, has_vnni
+from mtkit.network.cpu.compiled import can_multiply, has_kernels, has_vnni
 from mtkit.network.cpu.integer_products import (
-    KERNELS,
     MAX_INTEGER,
     CompiledProduct,
     IntegerProduct,
     PlainProduct,
-    SignedOneDnnProduct,
-    as_rows,
 )
-from mtkit.network.cpu.prepacked import PrepackedLinear, gains_by_prepacking
 from mtkit.recipe.precision import Precision
 
 _ROWS_AT_ONCE = 64
@@ -45,7 +39,7 @@ class QuantizedLinear(nn.Module):
     Args:
         weight: The matrix, on a processor.
         bias: A number for each output; none where it isn't given.
-        kind: What multiplies; the quickest on this processor if not given.
+        kind: What multiplies; chosen by the processor if not given.
     """
 
     def __init__(
@@ -119,134 +113,33 @@ def quantize_linear_maps(network: nn.Module, fill: Fill = keep_weights) -> None:
             setattr(part, name, QuantizedLinear(child.weight, child.bias))
 
 
-_CHECKED_SHAPE, _TIMED_SHAPE = (32, 4_096, 64), (256, 512, 512)
-"""Rows, inputs and outputs."""
-_MAX_SECONDS = 0.01
-"""Of the first, which takes less than a thousandth by a kernel that is worth a trial."""
-_TRIES = 5
-_MAX_LOSS_TO_COMPILE = 2.0
-"""How much slower than the fastest the compiled kernel may be."""
-_MIN_GAIN = 1.2
-"""How much faster 8 bits must be to be taken by themselves."""
-
-
-@cache
 def choose_kernel() -> type[IntegerProduct]:
-    """Returns the fastest kernel of this processor whose sums are exact, tried once a process.
+    """Returns the compiled kernel where there is one for this processor, else products in fp32.
 
-    Compiled passes save more than products alone, and need the compiled kernel: it is taken if it
-    isn't much slower, and at once where no other can be so.
+    The choice depends on the processor alone, never on a trial: results are the same in each run.
     """
-    if is_compiled_fastest() and is_exact(CompiledProduct):
-        return CompiledProduct
-    rows, weight = _draw_extremes(_TIMED_SHAPE)
-    exact = [kind for kind in KERNELS if is_exact(kind)] or [PlainProduct]
-    products = [kind(weight, torch.ones(len(weight))) for kind in exact]
-    seconds = [
-        _time(product.multiply, as_rows(rows, kind))
-        for kind, product in zip(exact, products, strict=True)
-    ]
-    if CompiledProduct in exact and seconds[exact.index(CompiledProduct)] < (
-        _MAX_LOSS_TO_COMPILE * min(seconds)
-    ):
-        return CompiledProduct
-    return exact[seconds.index(min(seconds))]
+    return CompiledProduct if has_kernels() else PlainProduct
 
 
-@cache
 def gains_by_compiling(precision: Precision) -> bool:
-    """Checks that products in this precision are compiled, and not much slower than PyTorch's.
+    """Checks that compiled passes in this precision are faster than PyTorch's here.
 
-    Compiled passes save more than products alone. Tried once a process.
+    They are on every processor that kernels are compiled for (docs/performance.md). Only AMX, which
+    they don't use, multiplies bf16 many times as fast.
     """
-    if not can_multiply(precision):
-        return False
-    if is_compiled_fastest():
-        return True
-    rows, weight = (integers.float() for integers in _draw_extremes(_TIMED_SHAPE))
-    with torch.no_grad():
-        ours = _time(CompiledLinear(weight, arithmetic=precision), rows)
-        return ours < _MAX_LOSS_TO_COMPILE * _time_pytorch(precision, weight, rows)
+    return has_kernels() and can_multiply(precision) and not (precision == "bf16" and _has_amx())
 
 
-def _time_pytorch(precision: Precision, weight: Tensor, rows: Tensor) -> float:
-    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    plain: nn.Module = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
-    if gains_by_prepacking(torch.device("cpu")):
-        plain = PrepackedLinear(weight.to(dtype))
-    return _time(plain.to(dtype), rows.to(dtype))
-
-
-@cache
 def gains_by_quantizing(precision: Precision) -> bool:
-    """Checks that this processor multiplies faster in 8 bits, tried once a process."""
-    rows, weight = (integers.float() for integers in _draw_extremes(_TIMED_SHAPE))
-    with torch.no_grad():
-        plain = _time_pytorch(precision, weight, rows)
-        if gains_by_compiling(precision):
-            plain = min(plain, _time(CompiledLinear(weight, arithmetic=precision), rows))
-        return plain > _MIN_GAIN * _time(QuantizedLinear(weight), rows)
-
-
-def is_exact(kind: type[IntegerProduct]) -> bool:
-    """Checks that a kernel is there, has exact sums here, and is none that only imitates.
-
-    Some for processors without VNNI add pairs of products in 16 bits, and overflow.
-    """
-    if kind is SignedOneDnnProduct and not _has_amx():
-        # A trial would take a second.
-        return False
-    rows, weight = _draw_extremes(_CHECKED_SHAPE)
-    given = as_rows(rows, kind)
-    try:
-        product = kind(weight, torch.ones(len(weight)))
-        found = product.multiply(given)
-        seconds = _time(product.multiply, given, tries=1)
-        if _MAX_SECONDS < seconds < 10 * _MAX_SECONDS:
-            # On a busy machine a thread may have had to wait for its processor.
-            seconds = _time(product.multiply, given)
-    except (AttributeError, RuntimeError):
-        # Torch has them under private names, and not on every processor.
-        return False
-    # In fp32, which doesn't tell the largest sums from their neighbours.
-    exact = (rows.double() @ weight.double().t()).float()
-    # The plain one serves where no other does, however slow.
-    return (seconds < _MAX_SECONDS or kind is PlainProduct) and torch.equal(found, exact)
+    """Checks that this processor is faster in 8 bits than in a precision (docs/performance.md)."""
+    return has_kernels() and (precision == "fp32" or is_compiled_fastest())
 
 
 def is_compiled_fastest() -> bool:
-    """Checks, without a trial, that no other kernel here is as fast as the compiled ones.
-
-    With AMX another may be.
-    """
+    """Checks that no other kernel here is as fast as the compiled ones; with AMX another may be."""
     return has_vnni() and not _has_amx()
 
 
 def _has_amx() -> bool:
     """Checks whether the processor multiplies tiles, as far as PyTorch tells."""
     return hasattr(torch.cpu, "_is_amx_tile_supported") and torch.cpu._is_amx_tile_supported()
-
-
-def _draw_extremes(shape: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
-    """Returns rows and a weight of the largest integers, so that whatever may overflow does."""
-    num_rows, num_inputs, num_outputs = shape
-    generator = torch.Generator().manual_seed(0)
-    rows, weight = (
-        torch.randint(0, 2, (height, num_inputs), generator=generator) * 2 - 1
-        for height in (num_rows, num_outputs)
-    )
-    # A row that has the weight's signs makes the largest sum that there is; one sign for all, the
-    # largest sums on the way of a kernel that reads rows without signs.
-    weight[0] = 1
-    rows[0] = weight[0]
-    return (rows * MAX_INTEGER).to(torch.int8), (weight * MAX_INTEGER).to(torch.int8)
-
-
-def _time(multiply: Callable[[Tensor], Tensor], rows: Tensor, *, tries: int = _TRIES) -> float:
-    """Returns the shortest time of a few, in seconds."""
-    shortest = math.inf
-    for _ in range(tries):
-        started_at = time.perf_counter()
-        multiply(rows)
-        shortest = min(shortest, time.perf_counter() - started_at)
-    return shortest

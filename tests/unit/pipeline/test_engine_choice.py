@@ -177,9 +177,6 @@ def test_a_folder_is_run_by_the_engine_that_it_was_made_for(trained) -> None:
     for folder in (trained.workspace.model, trained.workspace.export):
         options = ("--model", folder, "--engine", "auto")
         assert call("translate", options, LINES).stdout.count("\n") == 3
-    # A version that knows no auto reads the folder, too.
-    settings = json.loads((trained.workspace.model / "inference.json").read_text())
-    assert "engine" not in settings
 
 
 def test_run_exports_what_translate_takes(trained, capsys) -> None:

@@ -194,7 +194,7 @@ def test_a_processor_without_a_kernel_is_told(make_recipe, make_model, monkeypat
     settings = Inference(precision="int8")
     open_torch_engine.make_ready(make_model(make_recipe()), settings, torch.device("cpu"))
     assert capsys.readouterr().err == (
-        "warning: this processor has no exact product of 8-bit integers: int8 saves no time here "
+        "warning: no product of 8-bit integers is compiled for this CPU: int8 saves no time here "
         "(inference.precision)\n"
     )
 
