@@ -30,8 +30,9 @@ from mtkit.data.word_alignment import (
     train_aligner,
 )
 from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.request import Request
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import Request, WordAlignment
+from mtkit.inference.translation import WordAlignment
 from mtkit.model.alignment_head import AlignmentHead, Position, find_word_aligner
 from mtkit.model.config import read_config, read_settings
 from mtkit.model.folder import load_model_folder

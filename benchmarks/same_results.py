@@ -236,7 +236,9 @@ class Maker:
     def translate_document(self, source: Path, number: int) -> Iterator[tuple[str, str]]:
         """Yields the digest of a document's translation, or of what is said instead."""
         output = self._folder / "documents" / f"{number:03}-{source.name}"
-        command = [sys.executable, "-m", "mtkit", "translate", str(source), "-o", str(output)]
+        # A path would be part of a message.
+        name = str(source.relative_to(self._folder))
+        command = [sys.executable, "-m", "mtkit", "translate", name, "-o", str(output)]
         command += ["--model", "translation/model", "--device", "cpu"]
         done = subprocess.run(
             command,

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import tokenize
 from collections import Counter
 from collections.abc import Callable, Container, Iterator
 from pathlib import Path
@@ -194,10 +195,54 @@ def count_statically(tree: Path) -> Iterator[tuple[str, int, str]]:
     yield "isinstance on layouts", checks.total(), _list(+checks)
     yield "sites that build a network", builds.total(), _list(+builds)
     yield "files that name PAD, UNK, BOS or EOS", len(+special), _list(+special)
+    takers = Counter({name: count_recipe_parameters(module) for name, module in parsed.items()})
     yield "circles of files' imports", len(circles), "; ".join(map(_list, circles))
     yield "dict[str, Any]", untyped.total(), ""
+    yield "functions with a parameter of the type Recipe", takers.total(), _list(+takers)
+    yield (
+        "files that name a key of a section",
+        len(_list_key_files(text)),
+        _list(_list_key_files(text)),
+    )
     yield "files", len(text), ""
     yield "lines", sum(content.count("\n") for content in text.values()), ""
+    yield "lines of code", sum(map(count_code_lines, text.values())), ""
+    longest = max(text, key=lambda name: text[name].count("\n"))
+    yield "lines of the longest file", text[longest].count("\n"), _list([longest])
+
+
+def count_code_lines(text: str) -> int:
+    """Returns the number of lines with code: without docstrings, comments and blank lines."""
+    documented: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        for each in getattr(node, "body", None) or []:
+            is_text = isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)
+            if is_text and isinstance(each.value.value, str):
+                documented |= set(range(each.lineno, each.end_lineno + 1))
+    skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    skipped.add(tokenize.ENDMARKER)
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in skipped:
+            lines |= set(range(token.start[0], token.end[0] + 1))
+    return len(lines - documented)
+
+
+def count_recipe_parameters(module: ast.Module) -> int:
+    """Returns how many functions take a whole recipe."""
+    return sum(
+        any(
+            each.annotation is not None and re.search(r"\bRecipe\b", ast.unparse(each.annotation))
+            for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        )
+        for node in ast.walk(module)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+
+
+def _list_key_files(text: dict[str, str]) -> list[str]:
+    """Returns the files that name a key: `inference.stop_margin`, as a new key of the search is."""
+    return [name for name, content in text.items() if re.search(r"\bstop_margin\b", content)]
 
 
 def find_circles(parsed: dict[str, ast.Module]) -> Iterator[list[str]]:

@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING, Any
 from mtkit.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from mtkit.inference.request import Request
     from mtkit.inference.translate import Translator
-    from mtkit.inference.translation import Request, Translation
+    from mtkit.inference.translation import Translation
     from mtkit.pipeline.prepare import prepare
     from mtkit.pipeline.score import score
     from mtkit.pipeline.translate import translate
@@ -55,7 +56,7 @@ __all__ = [
 
 _HOMES = {
     "RemoteTranslator": "mtkit.serving.client",
-    "Request": "mtkit.inference.translation",
+    "Request": "mtkit.inference.request",
     "Term": "mtkit.text.glossary",
     "Translation": "mtkit.inference.translation",
     "Translator": "mtkit.inference.translate",

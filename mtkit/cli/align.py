@@ -41,7 +41,6 @@ def align(
     if model is None:
         model = run.open()[1].model
     from mtkit.inference.learned_aligner import warn_too_long
-    from mtkit.inference.schema import dump_alignment
     from mtkit.inference.streams.input_format import InputFormat, read_requests, replace_surrogates
     from mtkit.inference.streams.windows import WarningPrinter
     from mtkit.pipeline.align import align as align_pairs
@@ -57,7 +56,7 @@ def align(
     for request, found in zip(requests, aligned, strict=True):
         pair = request.text, request.prefix
         if as_json:
-            content = {**(request.extra or {}), "alignment": dump_alignment(found, *pair)}
+            content = {**(request.extra or {}), "alignment": found.as_json(*pair)}
             line = replace_surrogates(json.dumps(content, ensure_ascii=False, allow_nan=False))
         else:
             line = found.as_pharaoh(*pair)

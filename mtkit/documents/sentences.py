@@ -7,15 +7,11 @@ from typing import NamedTuple, Protocol
 
 from mtkit.documents.atoms import link_words
 from mtkit.documents.document import FinishTexts, Link, TranslatedText
-from mtkit.inference.paragraphs import find_protected
+from mtkit.inference.paragraphs import split_sentences
+from mtkit.inference.request import Request
 from mtkit.inference.segment import choose_gaps, place_texts
-from mtkit.inference.translation import (
-    Candidate,
-    FinishTranslations,
-    Request,
-)
+from mtkit.inference.translation import Candidate, FinishTranslations
 from mtkit.recipe.inference import Inference
-from mtkit.text.sentences import find_sentences
 from mtkit.text.words import Span
 
 _WINDOW = 1_024
@@ -72,8 +68,7 @@ class SentenceTranslator:
     ) -> None:
         self._translator, self._window = translator, window
         self._target_language = target_language
-        chosen = translator.settings.paragraphs
-        self._source_language = (chosen.language if chosen else "") or source_language
+        self._source_language = source_language
         self._settings = (
             translator.settings.model_copy(update={"alignments": True})
             if translator.aligns
@@ -102,11 +97,8 @@ class SentenceTranslator:
         Raises:
             MtkitError: As `Translator.search`.
         """
-        protect = self._translator.settings.protect
-        spans = [
-            find_sentences(text, self._source_language, find_protected(text, protect))
-            for text in texts
-        ]
+        settings = self._translator.settings
+        spans = [split_sentences(text, settings, self._source_language) for text in texts]
         given = list(map(_Given, texts, spans, needs_links))
         # A sentence is translated once; it is aligned if it is in any text that needs it.
         aligned: dict[str, bool] = {}

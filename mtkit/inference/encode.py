@@ -4,11 +4,11 @@ import sys
 from collections.abc import Sequence
 
 from mtkit.errors import MtkitError
-from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.line import Line, Part, TextModel
+from mtkit.inference.request import LineError, LineWarning
 from mtkit.inference.required_phrases import require_phrases
 from mtkit.inference.segment import cut_line
-from mtkit.inference.translation import LineError, LineWarning
 from mtkit.text.languages import LanguageTokens
 from mtkit.text.words import Span
 
@@ -17,13 +17,9 @@ _MAX_GIVEN_TOKENS = 4_096
 with the square of the length."""
 
 
-def limit_given(max_tokens: int | None) -> int:
-    """Returns the max tokens of texts that can't be cut: given targets, sources to be scored.
-
-    Args:
-        max_tokens: The engine's.
-    """
-    return max_tokens or _MAX_GIVEN_TOKENS
+def limit_given(engine: Engine) -> int:
+    """Returns the max tokens of texts that can't be cut: given targets, sources to be scored."""
+    return engine.max_tokens or _MAX_GIVEN_TOKENS
 
 
 def mark_request(model: TextModel, line: Line) -> LanguageTokens:
@@ -44,13 +40,11 @@ class LineEncoder:
 
     Args:
         model: What is known of the model.
-        max_tokens: The engine's.
+        engine: It bounds the length of what it searches.
     """
 
-    def __init__(self, model: TextModel, max_tokens: int | None) -> None:
-        self._tokenizer, self._model = model.tokenizer, model
-        self._max_tokens = max_tokens or sys.maxsize
-        self._max_given_tokens = limit_given(max_tokens)
+    def __init__(self, model: TextModel, engine: Engine) -> None:
+        self._tokenizer, self._model, self._engine = model.tokenizer, model, engine
 
     def encode(self, lines: Sequence[Line]) -> None:
         """Fills in each line's parts, and warnings of the lines that were cut.
@@ -82,11 +76,11 @@ class LineEncoder:
                     "a prefix beside the text, but a language model continues the text itself",
                     "append the prefix to the text",
                 )
-            if len(tokens) > self._max_given_tokens:
+            max_tokens = limit_given(self._engine)
+            if len(tokens) > max_tokens:
                 raise LineError(
                     line.number,
-                    f"{len(tokens):,} tokens, but the model reads {self._max_given_tokens:,} at "
-                    "most",
+                    f"{len(tokens):,} tokens, but the model reads {max_tokens:,} at most",
                     "give the end of the text alone",
                 )
             if line.text.strip() and tokens[:-1]:
@@ -151,20 +145,22 @@ class LineEncoder:
 
     def limit(self, line: Line) -> int:
         """Returns the max tokens of a line's parts, tags and `</s>` counted."""
+        max_tokens = self._engine.max_tokens or sys.maxsize
         if self._model.linearization is not None:
             # A sentence's tree can't be made of the trees of its parts.
-            return self._max_tokens
-        return min(line.settings.max_source_tokens, self._max_tokens)
+            return max_tokens
+        return min(line.settings.max_source_tokens, max_tokens)
 
     def _encode_prefix(self, line: Line) -> tuple[int, ...]:
         if not line.request.prefix:
             return ()
         tokens = self._tokenizer.encode_target([line.request.prefix])[0]
-        if len(tokens) > self._max_given_tokens:
+        max_tokens = limit_given(self._engine)
+        if len(tokens) > max_tokens:
             raise LineError(
                 line.number,
                 f"the target prefix has {len(tokens):,} tokens, but the model takes at most "
-                f"{self._max_given_tokens:,}",
+                f"{max_tokens:,}",
                 "give a shorter prefix",
             )
         return tuple(tokens[:-1])

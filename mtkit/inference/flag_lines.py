@@ -6,7 +6,8 @@ from functools import lru_cache
 from mtkit.errors import MtkitError
 from mtkit.evaluation.flags import FlagFinder, Found
 from mtkit.inference.line import TextModel
-from mtkit.inference.translation import Candidate, Request, Translation, WordAlignment
+from mtkit.inference.request import Request
+from mtkit.inference.translation import Candidate, Translation, WordAlignment
 from mtkit.recipe.flags import Flags
 
 find_by = lru_cache(maxsize=8)(FlagFinder)

@@ -5,7 +5,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mtkit.inference.translation import LineWarning, WordAlignment
+from mtkit.inference.request import LineWarning
+from mtkit.inference.translation import WordAlignment
 from mtkit.text.words import Span, find_owners, puts_spaces
 
 if TYPE_CHECKING:

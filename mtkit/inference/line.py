@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.learned_aligner import LearnedAligner
-from mtkit.inference.translation import Candidate, LineWarning, Request, Translation
+from mtkit.inference.request import LineWarning, Request
+from mtkit.inference.translation import Candidate, Translation
 from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.parsing import Linearization

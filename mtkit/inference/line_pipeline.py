@@ -18,11 +18,12 @@ from mtkit.inference.outputs import OutputDecoder, cut_warning
 from mtkit.inference.paragraphs import SentenceStep
 from mtkit.inference.parse import SentenceParser
 from mtkit.inference.protect import ProtectStep
+from mtkit.inference.request import Request
 from mtkit.inference.request_terms import TermStep
 from mtkit.inference.score_lines import LineScorer
 from mtkit.inference.search_parts import PartSearch, Reranker, keep_order
 from mtkit.inference.segment import join_parts
-from mtkit.inference.translation import BLANK, FinishTranslations, Request, Translation
+from mtkit.inference.translation import BLANK, FinishTranslations, Translation
 from mtkit.recipe.inference import Inference
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class LinePipeline:
         self._terms = TermStep(settings, model) if terms is None else terms
         self._constrains = constrains
         self._sentences = SentenceStep(model, self._terms)
-        self._encoder = LineEncoder(model, engine.max_tokens)
+        self._encoder = LineEncoder(model, engine)
         decoder = OutputDecoder(tokenizer)
         self._search = PartSearch(engine, decoder, rerank=rerank, model=model)
         self._protect = ProtectStep(model, self._translate, constrains=constrains)

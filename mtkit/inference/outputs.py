@@ -3,7 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from mtkit.inference.translation import Candidate, Hypothesis, LineError, LineWarning
+from mtkit.inference.request import LineError, LineWarning
+from mtkit.inference.translation import Candidate, Hypothesis
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
 

@@ -12,20 +12,18 @@ from typing import TypeVar
 from mtkit.errors import MtkitError
 from mtkit.inference.line import Line, TextModel
 from mtkit.inference.protect import open_finder
+from mtkit.inference.request import LineError
 from mtkit.inference.request_terms import TermStep
 from mtkit.inference.segment import choose_gaps, join_parts, place_texts
 from mtkit.inference.translation import (
     BLANK,
     Candidate,
-    LineError,
     Protection,
     TermUse,
     TranslatedSentence,
     Translation,
 )
 from mtkit.recipe.inference import Inference
-from mtkit.recipe.paragraphs import Paragraphs
-from mtkit.recipe.protection import Protect
 from mtkit.text.sentences import find_sentences
 from mtkit.text.words import Span
 
@@ -65,7 +63,7 @@ class SentenceStep:
         """
         for line in lines:
             if line.settings.paragraphs is not None and line.request.sentence is None:
-                self._split(line, line.settings.paragraphs)
+                self._split(line)
         return [each for line in lines for each in line.sentences or [line]]
 
     def join(self, lines: Sequence[Line]) -> None:
@@ -81,7 +79,7 @@ class SentenceStep:
                     num_before=len(self._split_tags(line)[0]),
                 )
 
-    def _split(self, line: Line, settings: Paragraphs) -> None:
+    def _split(self, line: Line) -> None:
         try:
             source, _ = self._model.resolve(line.request)
         except MtkitError:
@@ -89,9 +87,8 @@ class SentenceStep:
             return
         tags, rest = self._split_tags(line)
         terms = self._terms.find(line.request)
-        kept = [] if terms is None else terms.locate(rest)
-        kept += find_protected(rest, line.settings.protect)
-        spans = find_sentences(rest, settings.language or source, kept)
+        found = [] if terms is None else terms.locate(rest)
+        spans = split_sentences(rest, line.settings, source, found)
         if len(spans) < 2:
             return
         if line.request.prefix:
@@ -111,11 +108,22 @@ class SentenceStep:
         return self._model.tokenizer.split_tags(line.text)
 
 
-def find_protected(text: str, settings: Protect | None) -> list[Span]:
-    """Returns the stretches of a text that must stay, inside which no sentence ends."""
-    if settings is None:
-        return []
-    return [piece.span for piece in open_finder(settings).find(text).pieces]
+def split_sentences(
+    text: str, settings: Inference, language: str, terms: Sequence[Span] = ()
+) -> list[Span]:
+    """Returns where the sentences of a text are; none ends inside a term or what is protected.
+
+    Args:
+        text: The text.
+        settings: They say what is protected, and perhaps by which language's rules sentences end.
+        language: Code of the text's language.
+        terms: Where the text's terms stand.
+    """
+    chosen = settings.paragraphs.language if settings.paragraphs is not None else ""
+    kept = list(terms)
+    if settings.protect is not None:
+        kept += [piece.span for piece in open_finder(settings.protect).find(text).pieces]
+    return find_sentences(text, chosen or language, kept)
 
 
 def join_sentences(

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import AttendingEngine, EncodedSource, Engine
 from mtkit.inference.line import TextModel
-from mtkit.inference.translation import Candidate, LineError
+from mtkit.inference.request import LineError
+from mtkit.inference.translation import Candidate
 from mtkit.recipe.parsing import Linearization
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.trees.brackets import parse_tree, split_words, write_tree

@@ -6,8 +6,8 @@ from itertools import chain
 
 from mtkit.errors import MtkitError
 from mtkit.inference.line import Line, TextModel, list_parts
+from mtkit.inference.request import LineError, Request
 from mtkit.inference.terms import GlossaryTerms, Way, choose_way, replace_text
-from mtkit.inference.translation import LineError, Request
 from mtkit.recipe.inference import Glossary as GlossarySettings
 from mtkit.recipe.inference import Inference
 from mtkit.text.glossary import Glossary, Term

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.translation import RequiredPhrase
+from mtkit.inference.request import RequiredPhrase
 from mtkit.text.token_ids import EOS, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.words import Span

@@ -10,8 +10,8 @@ from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.line import Line, Part, TextModel
 from mtkit.inference.outputs import OutputDecoder, check_finite
 from mtkit.inference.parse import SentenceParser
+from mtkit.inference.request import LineError
 from mtkit.inference.search.penalties import end_output
-from mtkit.inference.translation import LineError
 from mtkit.recipe.inference import Inference
 from mtkit.text.languages import NO_MARKS
 
@@ -78,7 +78,7 @@ class LineScorer:
                 self._parser.write_symbols(text, line.number)
                 for text, line in zip(texts, lines, strict=True)
             ]
-        tokenizer, max_tokens = self._model.tokenizer, limit_given(self._engine.max_tokens)
+        tokenizer, max_tokens = self._model.tokenizer, limit_given(self._engine)
         given = []
         sources, targets = tokenizer.encode_source(sentences), tokenizer.encode_target(texts)
         for line, tokens, target in zip(lines, sources, targets, strict=True):

@@ -9,6 +9,7 @@ from mtkit.inference.engines.engine import Engine
 from mtkit.inference.line import TextModel
 from mtkit.inference.line_pipeline import LinePipeline
 from mtkit.inference.open_translator import AnswersLines, open_translator
+from mtkit.inference.request import Request
 from mtkit.inference.streams.windows import (
     WINDOW_LINES,
     WarningPrinter,
@@ -16,7 +17,7 @@ from mtkit.inference.streams.windows import (
     answer_windows,
     take_windows,
 )
-from mtkit.inference.translation import FinishTranslations, Request, Translation
+from mtkit.inference.translation import FinishTranslations, Translation
 from mtkit.recipe.inference import EngineChoice, Inference
 from mtkit.recipe.parsing import Linearization
 from mtkit.text.languages import TranslatorLanguages

@@ -1,68 +1,21 @@
-"""Requests to a translator, and its translations."""
+"""Translations, and their schema: what `--json` prints, the server sends and its client reads."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
+from typing_extensions import TypedDict
 
-from mtkit.errors import MtkitError
-from mtkit.recipe.inference import Inference
-from mtkit.text.glossary import Term
+from mtkit.checks.flag import Flag
+from mtkit.inference.request import LineWarning
 from mtkit.text.trees.restore import Repairs
 from mtkit.text.words import Span, find_between_spaces, find_owners
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    # Loaded where flags are asked for.
-    from mtkit.checks.flag import Flag
-
-
-@dataclass(frozen=True)
-class Request:
-    """A line to translate, or one to score.
-
-    Attributes:
-        text: The line, without its newline.
-        prefix: Target text that the translation begins with; when scoring, the whole translation.
-        settings: Search settings; the translator's if not given. `engine`, `precision`,
-            `processes`, `batch_tokens` and `fusion` are always the translator's.
-        line: Line number, used in messages and, with the seed, for sampling; by default the
-            position among the requests of one call.
-        source_language: A code of the line's language; the translator's default if not given.
-        target_language: A code of the language to translate into; the same.
-        extra: Other data that came with the line, such as other keys of a JSON object; passed on.
-        glossary: Its own terms, which take the place of those of `inference.glossary`.
-        required: What every output must contain; `inference.protect` sets it.
-        sentence: Number of this sentence in its line, the first being 0, where the line was split
-            before: it isn't split again (`inference.paragraphs`).
-    """
-
-    text: str
-    prefix: str = ""
-    settings: Inference | None = None
-    line: int | None = None
-    source_language: str = ""
-    target_language: str = ""
-    extra: Mapping[str, Any] | None = None
-    glossary: tuple[Term, ...] = ()
-    required: "tuple[RequiredPhrase, ...]" = ()
-    sentence: int | None = None
-
-
-@dataclass(frozen=True)
-class RequiredPhrase:
-    """Text of a line that an output must contain as it stands there.
-
-    Attributes:
-        span: Where it begins and ends in the line, in characters.
-        tokens: The target tokens that spell it.
-    """
-
-    span: Span
-    tokens: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -130,6 +83,15 @@ class WordAlignment:
         pairs = {(sources[source], targets[target]) for source, target in self.pairs}
         return " ".join(f"{source}-{target}" for source, target in sorted(pairs))
 
+    def as_json(self, line: str, text: str) -> "AlignmentSchema":
+        """Returns the alignment of a line and its translation for JSON."""
+        return {
+            "pharaoh": self.as_pharaoh(line, text),
+            "links": list(self.pairs),
+            "source_words": list(self.source_words),
+            "target_words": list(self.target_words),
+        }
+
 
 @dataclass(frozen=True)
 class Hypothesis:
@@ -193,21 +155,6 @@ class Candidate(Hypothesis):
     def tokens(self) -> tuple[ScoredPiece, ...]:
         """Its tokens with log-probabilities, `</s>` included; empty if the engine gives none."""
         return tuple(map(ScoredPiece, self.pieces, self.token_log_probabilities))
-
-
-@dataclass(frozen=True)
-class LineWarning:
-    """A warning about a line's translation.
-
-    Attributes:
-        kind: The kind that it is counted under, such as `too long for the model`.
-        text: The warning, which names the line.
-        line: The line's number, the first being 1.
-    """
-
-    kind: str
-    text: str
-    line: int
 
 
 @dataclass(frozen=True)
@@ -282,6 +229,47 @@ class TranslatedSentence:
     was_split: bool
 
 
+class AlignmentSchema(TypedDict):
+    """Which words of a line and of its translation stand for each other."""
+
+    pharaoh: Annotated[str, Field(description="Pairs of words between spaces: `0-0 1-2`.")]
+    links: list[tuple[int, int]]
+    source_words: list[Span]
+    target_words: list[Span]
+
+
+class CandidateSchema(TypedDict):
+    """A translation with its scores."""
+
+    text: str
+    score: float
+    log_probability: float
+    language_model_log_probability: NotRequired[float]
+    tokens: list[ScoredPiece]
+    reached_limit: bool
+    repairs: NotRequired[Repairs]
+    alignment: NotRequired[AlignmentSchema]
+
+
+class WarningSchema(TypedDict):
+    """A warning about a line's translation."""
+
+    kind: str
+    text: str
+
+
+class TranslationSchema(CandidateSchema):
+    """A line's translation: the best candidate, and all of the n-best list."""
+
+    was_split: bool
+    flags: NotRequired[list[Flag]]
+    terms: NotRequired[list[TermUse]]
+    n_best: list[CandidateSchema]
+    protection: NotRequired[Protection]
+    sentences: NotRequired[list[TranslatedSentence]]
+    warnings: NotRequired[list[WarningSchema]]
+
+
 @dataclass(frozen=True)
 class Translation:
     """A line's translation.
@@ -299,7 +287,7 @@ class Translation:
     candidates: tuple[Candidate, ...]
     was_split: bool = False
     warnings: tuple[LineWarning, ...] = ()
-    flags: "tuple[Flag, ...] | None" = None
+    flags: tuple[Flag, ...] | None = None
     terms: tuple[TermUse, ...] | None = None
     protection: Protection | None = None
     sentences: tuple[TranslatedSentence, ...] = ()
@@ -314,12 +302,33 @@ class Translation:
         """Whether the best candidate was cut at the length limit."""
         return self.candidates[0].reached_limit
 
-    def as_json(self, line: str) -> dict[str, Any]:
-        """Returns the translation of a line as the object of a JSON line (`TranslationSchema`)."""
-        # Imported here: the schema takes a while to build, and plain text needs none.
-        from mtkit.inference.schema import dump_translation  # noqa: PLC0415
+    def as_json(self, line: str, *, with_warnings: bool = False) -> dict[str, Any]:
+        """Returns the translation of a line as JSON's types (`TranslationSchema`).
 
-        return dump_translation(self, line)
+        Args:
+            line: The line.
+            with_warnings: Whether it has `warnings`.
+        """
+        candidates = [_describe_candidate(each, line) for each in self.candidates]
+        content: Any = {
+            **candidates[0],
+            "was_split": self.was_split,
+        }
+        if self.flags is not None:
+            content["flags"] = list(self.flags)
+        if self.terms is not None:
+            content["terms"] = list(self.terms)
+        content["n_best"] = candidates
+        if self.protection is not None:
+            content["protection"] = self.protection
+        if self.sentences:
+            content["sentences"] = list(self.sentences)
+        if with_warnings:
+            content["warnings"] = [{"kind": each.kind, "text": each.text} for each in self.warnings]
+        found: dict[str, Any] = _translation_adapter().dump_python(
+            content, mode="json", by_alias=True
+        )
+        return found
 
 
 FinishTranslations = Callable[[], list[Translation]]
@@ -352,18 +361,77 @@ BLANK = Translation((Candidate((), 0.0, 0.0, is_finished=True),))
 """The translation of a blank line."""
 
 
-class LineError(MtkitError):
-    """An error in one line of input; the lines before it can still be translated.
+def read_translation(content: Mapping[str, Any], line: int) -> Translation:
+    """Returns a translation that a server sent.
 
-    Attributes:
-        line: Its number, the first being 1.
+    Args:
+        content: JSON's types.
+        line: The line's number, for its warnings.
+
+    Raises:
+        ValidationError: The content doesn't have the schema.
     """
+    found = _translation_adapter().validate_python(content)
+    sentences = tuple(found.get("sentences", ()))
+    flags, terms = found.get("flags"), found.get("terms")
+    return Translation(
+        tuple(_read_candidate(each, is_of_one_line=not sentences) for each in found["n_best"]),
+        was_split=found["was_split"],
+        warnings=tuple(
+            # The server counts the request's own lines.
+            LineWarning(each["kind"], f"input line {line}: {each['kind']}", line)
+            for each in found.get("warnings", ())
+        ),
+        flags=None if flags is None else tuple(flags),
+        terms=None if terms is None else tuple(terms),
+        protection=found.get("protection"),
+        sentences=sentences,
+    )
 
-    def __init__(self, line: int, fault: str, hint: str = "") -> None:
-        super().__init__(f"input line {line}: {fault}", hint)
-        self.line = line
-        self._fault = fault
 
-    def __reduce__(self) -> tuple[type[Self], tuple[int, str, str]]:
-        # An exception is made again from its message alone, which isn't what this one takes.
-        return type(self), (self.line, self._fault, self.hint)
+@cache
+def _translation_adapter() -> TypeAdapter[TranslationSchema]:
+    # Plain text needs none, and it takes a while to build.
+    return TypeAdapter(TranslationSchema)
+
+
+def _describe_candidate(candidate: Candidate, line: str) -> dict[str, Any]:
+    content: dict[str, Any] = {
+        "text": candidate.text,
+        "score": candidate.score,
+        "log_probability": candidate.log_probability,
+    }
+    if candidate.fused_log_probability is not None:
+        content["language_model_log_probability"] = candidate.fused_log_probability
+    content["tokens"] = list(candidate.tokens)
+    content["reached_limit"] = candidate.reached_limit
+    if candidate.repairs is not None:
+        content["repairs"] = candidate.repairs
+    if candidate.alignment is not None:
+        content["alignment"] = candidate.alignment.as_json(line, candidate.text)
+    return content
+
+
+def _read_candidate(content: CandidateSchema, *, is_of_one_line: bool) -> Candidate:
+    text, alignment = content["text"], content.get("alignment")
+    if is_of_one_line:
+        text = text.replace("\n", " ").replace("\r", " ")
+    tokens = content["tokens"]
+    return Candidate(
+        token_ids=(),
+        log_probability=content["log_probability"],
+        score=content["score"],
+        is_finished=not content["reached_limit"],
+        token_log_probabilities=tuple(each.log_probability for each in tokens),
+        fused_log_probability=content.get("language_model_log_probability"),
+        text=text,
+        pieces=tuple(each.piece for each in tokens),
+        repairs=content.get("repairs"),
+        alignment=None
+        if alignment is None
+        else WordAlignment(
+            tuple(alignment["source_words"]),
+            tuple(alignment["target_words"]),
+            tuple(alignment["links"]),
+        ),
+    )

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from mtkit.errors import MtkitError
 from mtkit.inference.learned_aligner import LearnedAligner
-from mtkit.inference.translation import Request, WordAlignment
+from mtkit.inference.request import Request
+from mtkit.inference.translation import WordAlignment
 from mtkit.model.alignment_head import find_word_aligner
 from mtkit.model.config import open_model_folder
 from mtkit.text.words import find_words

@@ -16,7 +16,7 @@ from mtkit.inference.attention import (
     LineAttention,
     describe_heads,
 )
-from mtkit.inference.translation import Request
+from mtkit.inference.request import Request
 from mtkit.model.config import open_model_folder, read_settings
 from mtkit.paths import as_text
 from mtkit.recipe.inference import Inference

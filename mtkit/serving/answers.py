@@ -6,7 +6,7 @@ from pydantic import RootModel
 from typing_extensions import TypedDict
 
 from mtkit.checks.flag import Flag
-from mtkit.inference.schema import TranslationSchema
+from mtkit.inference.translation import TranslationSchema
 from mtkit.serving.detection import Detected
 
 

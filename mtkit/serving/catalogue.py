@@ -10,7 +10,7 @@ from babel.core import Locale
 
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError, suggest
-from mtkit.inference.translation import Request
+from mtkit.inference.request import Request
 from mtkit.serving.faults import RequestError, busy
 from mtkit.serving.metrics import Metrics
 from mtkit.serving.model_service import ModelService, ServedModel

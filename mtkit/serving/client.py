@@ -7,9 +7,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mtkit.errors import MtkitError
-from mtkit.inference.schema import read_translation
+from mtkit.inference.request import LineError, Request
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import FinishTranslations, LineError, Request, Translation
+from mtkit.inference.translation import FinishTranslations, Translation, read_translation
 from mtkit.recipe.inference import Inference
 from mtkit.text.glossary import Term
 from mtkit.text.languages import TranslatorLanguages

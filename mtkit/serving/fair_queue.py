@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from mtkit.inference.schema import dump_translation
-from mtkit.inference.translation import Request, Translation
+from mtkit.inference.request import Request
+from mtkit.inference.translation import Translation
 from mtkit.serving.faults import LineFault
 from mtkit.serving.rendering import to_json
 
@@ -50,7 +50,7 @@ class Rendered:
     @classmethod
     def of(cls, line: str, translation: Translation) -> "Rendered":
         """Returns a line's translation as our own API has it."""
-        content = to_json(dump_translation(translation, line, with_warnings=True))
+        content = to_json(translation.as_json(line, with_warnings=True))
         return cls(content, len(translation.candidates[0].token_ids))
 
 

@@ -16,14 +16,14 @@ from mtkit.documents.report import Report
 from mtkit.documents.sentences import SentenceTranslator
 from mtkit.documents.translate_file import translate_content
 from mtkit.errors import MtkitError
-from mtkit.inference.paragraphs import find_protected
-from mtkit.inference.translation import FinishTranslations, Request, Translation
+from mtkit.inference.paragraphs import split_sentences
+from mtkit.inference.request import Request
+from mtkit.inference.translation import FinishTranslations, Translation
 from mtkit.recipe.inference import Inference
 from mtkit.serving.bodies import parse_body
 from mtkit.serving.detection import SAMPLE_CHARACTERS, Detected, Detector
 from mtkit.serving.faults import RequestError
 from mtkit.serving.joined_texts import TranslatedTexts, join_texts
-from mtkit.text.sentences import find_sentences
 from mtkit.text.words import Span
 
 _WINDOW = 512
@@ -68,9 +68,7 @@ class Route:
 
     def find_sentences(self, text: str) -> list[Span]:
         """Returns where the sentences of a text are."""
-        paragraphs = self.settings.paragraphs
-        language = (paragraphs.language if paragraphs is not None else "") or self.source
-        return find_sentences(text, language, find_protected(text, self.settings.protect))
+        return split_sentences(text, self.settings, self.source)
 
 
 Ask = Callable[[Any], Any]

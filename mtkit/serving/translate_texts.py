@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mtkit.documents.translate_file import ENDINGS
-from mtkit.inference.translation import Candidate, Request, Translation
+from mtkit.inference.request import Request
+from mtkit.inference.translation import Candidate, Translation
 from mtkit.model.config import read_settings
 from mtkit.recipe.inference import Inference
 from mtkit.serving.catalogue import Catalogue, Way

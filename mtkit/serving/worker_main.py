@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.errors import MtkitError
+from mtkit.inference.request import LineError, Request
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import LineError, Request, Translation
+from mtkit.inference.translation import Translation
 from mtkit.recipe.inference import Inference
 from mtkit.serving.fair_queue import Answer, Ask, Given, Rendered, ToRender
 from mtkit.serving.faults import LineFault, log_bug

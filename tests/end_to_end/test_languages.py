@@ -13,7 +13,7 @@ from mtkit.data.prepare import prepare
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
 from mtkit.inference.attention import AttentionReader
-from mtkit.inference.translation import LineError
+from mtkit.inference.request import LineError
 from mtkit.model.folder import load_model_folder
 from mtkit.pipeline.export import export, take_folder
 from mtkit.pipeline.import_model import import_model

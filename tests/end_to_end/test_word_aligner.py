@@ -14,7 +14,7 @@ from mtkit.data import phrasebook
 from mtkit.data.prepare import prepare
 from mtkit.errors import MtkitError
 from mtkit.inference.export import export
-from mtkit.inference.translation import Request
+from mtkit.inference.request import Request
 from mtkit.model.alignment_head import WORD_ALIGNER_FILE
 from mtkit.model.digest import digest_model
 from mtkit.training.averaging.average import average

@@ -14,8 +14,8 @@ from types import FrameType
 from typing import BinaryIO
 
 from mtkit.errors import MtkitError
+from mtkit.inference.request import LineError
 from mtkit.inference.streams.windows import WINDOW_LINES
-from mtkit.inference.translation import LineError
 
 _READ_BYTES = 1 << 16
 _WINDOW_BYTES = 1 << 20

@@ -7,10 +7,10 @@ from itertools import takewhile
 from typing import BinaryIO
 
 from mtkit.inference.classify import LabelledLine, LineClassifier
+from mtkit.inference.request import LineError, Request
 from mtkit.inference.streams.byte_lines import write_lines
 from mtkit.inference.streams.input_format import InputFormat, read_requests, replace_surrogates
 from mtkit.inference.streams.windows import WarningPrinter
-from mtkit.inference.translation import LineError, Request
 
 _KEYS = ("label", "probabilities")
 _BLANK: dict[str, object] = {"label": None, "probabilities": {}}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import BinaryIO
 
+from mtkit.inference.request import Request
 from mtkit.inference.streams.byte_lines import write_lines
 from mtkit.inference.streams.input_format import (
     PLAIN_TEXT,
@@ -18,7 +19,7 @@ from mtkit.inference.streams.input_format import (
 )
 from mtkit.inference.streams.windows import Answer, WarningPrinter, answer_windows
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import BLANK, Request, Translation
+from mtkit.inference.translation import BLANK, Translation
 
 
 def translate_stream(

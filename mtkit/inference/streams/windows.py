@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Self, TypeVar
 
 from mtkit.console import warn
-from mtkit.inference.translation import LineError, LineWarning, Translation
+from mtkit.inference.request import LineError, LineWarning
+from mtkit.inference.translation import Translation
 
 WINDOW_LINES = 1_024
 """Max lines translated together: enough to batch sentences of similar length, few enough to stream.

@@ -9,13 +9,8 @@ from mtkit.documents.document import Languages
 from mtkit.documents.sentences import SentenceTranslator
 from mtkit.documents.translate_file import translate_markup
 from mtkit.errors import MtkitError
-from mtkit.inference.translation import (
-    Candidate,
-    FinishTranslations,
-    Request,
-    Translation,
-    WordAlignment,
-)
+from mtkit.inference.request import Request
+from mtkit.inference.translation import Candidate, FinishTranslations, Translation, WordAlignment
 from mtkit.recipe.inference import Inference
 
 

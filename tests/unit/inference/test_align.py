@@ -12,19 +12,12 @@ from mtkit.data.sources.pharaoh import parse_links, write_links
 from mtkit.errors import MtkitError
 from mtkit.inference.align import LocatedText, align_words
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.schema import dump_alignment
+from mtkit.inference.request import LineError, Request
 from mtkit.inference.segment import join_parts
 from mtkit.inference.streams.input_format import InputFormat
 from mtkit.inference.streams.translate_stream import score_stream
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import (
-    Candidate,
-    Hypothesis,
-    LineError,
-    Link,
-    Request,
-    WordAlignment,
-)
+from mtkit.inference.translation import Candidate, Hypothesis, Link, WordAlignment
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
@@ -62,7 +55,7 @@ def test_links_worked_out_by_hand() -> None:
         [np.zeros((0, 5), np.float32), weights, np.zeros((5, 5), np.float32)],
     )
     assert [each.pairs for each in three] == [(), found.pairs, ()]
-    assert dump_alignment(found, "<t>\t ab c", "x yz w") == {
+    assert json.loads(json.dumps(found.as_json("<t>\t ab c", "x yz w"))) == {
         "pharaoh": "1-0 1-1 2-1 2-2",
         "links": [[0, 0], [0, 1], [1, 1], [1, 2]],
         "source_words": [[5, 7], [8, 9]],
@@ -179,7 +172,7 @@ def test_given_targets_are_aligned(translator: Translator) -> None:
     first, blank, last = map(json.loads, written.getvalue().splitlines())
     assert first["alignment"]["source_words"] == [[0, 3], [4, 10]]
     assert first["alignment"]["target_words"] == [[0, 3], [4, 9], [11, 16]]
-    assert blank["alignment"] == dump_alignment(WordAlignment((), (), ()), "", "")
+    assert blank["alignment"] == WordAlignment((), (), ()).as_json("", "")
     assert last["alignment"]["target_words"] == [[0, 3], [4, 8]]
     clash = b'{"source": "a", "target": "b", "alignment": 1}\n'
     with pytest.raises(LineError, match='the key "alignment"'):

@@ -10,9 +10,9 @@ import torch
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.errors import MtkitError
 from mtkit.inference.classify import LineClassifier
+from mtkit.inference.request import LineError
 from mtkit.inference.streams.input_format import InputFormat
 from mtkit.inference.streams.label_stream import label_stream
-from mtkit.inference.translation import LineError
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
 from mtkit.model.folder import save_model_folder

@@ -3,8 +3,8 @@
 import pytest
 
 from mtkit.inference.copied_lines import copy_line, is_copied
+from mtkit.inference.request import Request
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import Request
 from mtkit.recipe.flags import Flags
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.paragraphs import Paragraphs

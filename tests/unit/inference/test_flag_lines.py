@@ -6,9 +6,9 @@ import json
 import pytest
 
 from mtkit.errors import MtkitError
+from mtkit.inference.request import Request
 from mtkit.inference.streams.translate_stream import translate_stream
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import Request
 from mtkit.recipe.flags import Flags
 from mtkit.recipe.inference import Inference
 

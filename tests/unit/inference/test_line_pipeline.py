@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.line import TextModel
 from mtkit.inference.line_pipeline import LinePipeline
+from mtkit.inference.request import Request
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import Request
 from mtkit.recipe.inference import Inference, Sampling
 from mtkit.text.languages import TranslatorLanguages
 

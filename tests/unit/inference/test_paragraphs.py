@@ -8,15 +8,14 @@ import pytest
 
 from mtkit.errors import MtkitError
 from mtkit.inference.paragraphs import join_sentences
+from mtkit.inference.request import LineError, Request
 from mtkit.inference.streams.input_format import InputFormat
 from mtkit.inference.streams.translate_stream import translate_stream
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import (
     Candidate,
     KeptPiece,
-    LineError,
     Protection,
-    Request,
     TermUse,
     Translation,
     WordAlignment,

@@ -9,8 +9,9 @@ from mtkit.documents.sentences import SentenceTranslator
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.masking import mask
+from mtkit.inference.request import Request
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import Candidate, Hypothesis, Request, WordAlignment
+from mtkit.inference.translation import Candidate, Hypothesis, WordAlignment
 from mtkit.recipe.inference import Inference, Sampling
 from mtkit.recipe.protection import Protect
 from mtkit.text.protected import PieceFinder

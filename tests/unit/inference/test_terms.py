@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.request import Request
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import Hypothesis, Request
+from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Glossary, Inference, Sampling
 from mtkit.text.glossary import Term
 from mtkit.text.term_annotation import TERM_SYMBOLS

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mtkit.errors import MtkitError
 from mtkit.inference.copied_lines import is_copied
 from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.request import Request
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import Request
 from mtkit.recipe.inference import Inference, Sampling
 from mtkit.text import tokenizer as tokenizer_module
 from mtkit.text.token_ids import EOS

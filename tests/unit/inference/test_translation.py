@@ -1,6 +1,6 @@
 import pickle
 
-from mtkit.inference.translation import LineError
+from mtkit.inference.request import LineError
 
 
 def test_a_line_s_fault_crosses_processes():

@@ -16,7 +16,8 @@ from starlette.testclient import TestClient
 
 from mtkit.errors import MtkitError
 from mtkit.evaluation.flags import Flag
-from mtkit.inference.translation import Candidate, Request, Translation
+from mtkit.inference.request import Request
+from mtkit.inference.translation import Candidate, Translation
 from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mtkit.inference.translation import Candidate, Request, Translation
+from mtkit.inference.request import Request
+from mtkit.inference.translation import Candidate, Translation
 from mtkit.serving import model_service
 from mtkit.serving.app import make_office
 from mtkit.serving.fair_queue import Rendered, ToRender

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from mtkit.inference.translation import Candidate, Request, Translation, WordAlignment
+from mtkit.inference.request import Request
+from mtkit.inference.translation import Candidate, Translation, WordAlignment
 from mtkit.recipe.inference import Inference
 from mtkit.serving.worker_main import answer_batch
 from mtkit.text.words import find_words

@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mtkit.inference.translation import Request
+from mtkit.inference.request import Request
 from mtkit.serving.fair_queue import FairQueue, Job, QueueFullError
 from mtkit.serving.faults import LineFault
 

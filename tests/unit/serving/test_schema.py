@@ -9,16 +9,16 @@ from pydantic import ValidationError
 from starlette.testclient import TestClient
 
 from mtkit.checks.flag import Flag
-from mtkit.inference.schema import dump_translation, read_translation
+from mtkit.inference.request import LineWarning
 from mtkit.inference.translation import (
     Candidate,
     KeptPiece,
-    LineWarning,
     Protection,
     TermUse,
     TranslatedSentence,
     Translation,
     WordAlignment,
+    read_translation,
 )
 from mtkit.text.trees.restore import Repairs
 
@@ -65,14 +65,14 @@ def _close(each: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_translation_with_everything_has_the_schema(serve: Serve) -> None:
-    answer = {"model": "m", "translations": [dump_translation(FULL, LINE, with_warnings=True)]}
+    answer = {"model": "m", "translations": [FULL.as_json(LINE, with_warnings=True)]}
     check(serve(), "Translations", json.loads(json.dumps(answer)))
     with pytest.raises(jsonschema.ValidationError, match="'alien' was unexpected"):
         check(serve(), "Translations", {**answer, "alien": 1})
 
 
 def test_the_client_reads_all_that_the_server_sends() -> None:
-    sent = json.loads(json.dumps(dump_translation(FULL, LINE, with_warnings=True)))
+    sent = json.loads(json.dumps(FULL.as_json(LINE, with_warnings=True)))
     read = read_translation(sent, 7)
     assert read == Translation(**{**vars(FULL), "warnings": read.warnings})
     assert read.warnings == (LineWarning("cut", "input line 7: cut", 7),)
@@ -80,7 +80,7 @@ def test_the_client_reads_all_that_the_server_sends() -> None:
 
 @pytest.mark.parametrize("key", ["text", "n_best", "was_split", "tokens"])
 def test_what_lacks_a_key_is_no_translation(key: str) -> None:
-    content = dump_translation(FULL, LINE)
+    content = FULL.as_json(LINE)
     del content[key]
     with pytest.raises(ValidationError, match=key):
         read_translation(content, 1)

@@ -17,7 +17,7 @@ import pytest
 
 from mtkit import RemoteTranslator, Request, Translator
 from mtkit.errors import MtkitError
-from mtkit.inference.translation import LineError
+from mtkit.inference.request import LineError
 from mtkit.pipeline.serve import serve
 from mtkit.recipe.paragraphs import Paragraphs
 
