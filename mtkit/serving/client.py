@@ -100,12 +100,12 @@ class _RemoteLines:
     def search_ahead(
         self, requests: Sequence[Request], *, first_line: int = 1
     ) -> FinishTranslations:
-        """Returns what gives each line's translation, as `LineTranslator.search_ahead` does."""
+        """Returns what gives each line's translation, as `LinePipeline.search_ahead` does."""
         found = self._ask_in_parts("/v1/translate", requests, first_line)
         return lambda: found
 
     def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
-        """Returns given translations with their scores, as `LineTranslator.score` does."""
+        """Returns given translations with their scores, as `LinePipeline.score` does."""
         return self._ask_in_parts("/v1/score", requests, first_line)
 
     def _ask_in_parts(

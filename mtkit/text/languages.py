@@ -6,7 +6,7 @@ output. One of OPUS-MT's has tags, `>>deu<<`, which stand before a source.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -116,11 +116,7 @@ class TranslatorLanguages:
         Raises:
             MtkitError: The translator hasn't one of them.
         """
-        found = (
-            self._find("source", source) if source else self.default[0],
-            self._find("target", target) if target else self.default[1],
-        )
-        return TranslatorLanguages(self.source, self.target, found, self.are_needed)
+        return replace(self, default=self._choose(source, target))
 
     def resolve(self, source: str = "", target: str = "") -> tuple[str, str]:
         """Returns the translator's codes of two languages.
@@ -132,7 +128,7 @@ class TranslatorLanguages:
         Raises:
             MtkitError: The translator hasn't one of them, or needs one and has no default.
         """
-        chosen = self.with_default(source, target).default
+        chosen = self._choose(source, target)
         for index, option in enumerate(("--from", "--to")):
             if self.are_needed and not chosen[index]:
                 side = ("source", "target")[index]
@@ -142,6 +138,12 @@ class TranslatorLanguages:
                     f"(source_language and target_language in Python and JSON lines)",
                 )
         return chosen
+
+    def _choose(self, source: str, target: str) -> tuple[str, str]:
+        return (
+            self._find("source", source) if source else self.default[0],
+            self._find("target", target) if target else self.default[1],
+        )
 
     def _find(self, side: Literal["source", "target"], code: str) -> str:
         codes = self.source if side == "source" else self.target

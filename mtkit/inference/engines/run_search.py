@@ -1,7 +1,6 @@
 """Which search settings ask for, and what outputs must be."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from jaxtyping import Int
 from torch import Tensor
@@ -14,24 +13,6 @@ from mtkit.inference.search.sampling import sample
 from mtkit.inference.search.step_model import StepModel
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference
-
-
-@dataclass(frozen=True)
-class Constraints:
-    """What each source's output begins with, must contain and may not contain."""
-
-    forced: list[tuple[int, ...]]
-    required: list[list[tuple[int, ...]]]
-    forbidden: list[list[tuple[int, ...]]]
-
-    @classmethod
-    def of(cls, sources: Sequence[EncodedSource]) -> "Constraints":
-        """Returns the constraints of a batch."""
-        return cls(
-            [source.forced for source in sources],
-            [list(source.required) for source in sources],
-            [list(source.forbidden) for source in sources],
-        )
 
 
 def split_by_search(sources: Sequence[EncodedSource], settings: Inference) -> list[list[int]]:
@@ -53,23 +34,22 @@ def run_search(
     sources: Sequence[EncodedSource],
     settings: Inference,
     limits: Int[Tensor, " batch"],
-    constraints: Constraints,
 ) -> list[list[Hypothesis]]:
-    """Returns each source's hypotheses, by the search that settings and constraints ask for.
+    """Returns each source's hypotheses, by the search that they and the settings ask for.
 
     Args:
         model: What has read the sources.
         sources: What is translated together.
         settings: How to search.
         limits: Maximum output length of each, `</s>` counted.
-        constraints: What their outputs must be.
     """
+    required = [source.required for source in sources]
     rules = OutputRules(
-        constraints.forced,
+        [source.forced for source in sources],
         num_certain=[len(source.begin) for source in sources],
         min_length=settings.min_length,
         no_repeat_ngram=settings.no_repeat_ngram,
-        forbidden=constraints.forbidden,
+        forbidden=[source.forbidden for source in sources],
     )
     if settings.sampling is not None:
         return sample(
@@ -81,7 +61,7 @@ def run_search(
             penalty=settings.length_penalty,
             rules=rules,
         )
-    if settings.beam_size == 1 and not any(constraints.required):
+    if settings.beam_size == 1 and not any(required):
         return greedy_search(model, limits, settings.length_penalty, rules)
     return beam_search(
         model,
@@ -92,5 +72,5 @@ def run_search(
         coverage=settings.coverage_penalty,
         stop_margin=settings.stop_margin,
         rules=rules,
-        required=constraints.required,
+        required=required,
     )

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource, find_limit, find_room
-from mtkit.inference.engines.run_search import Constraints, run_search, split_by_search
+from mtkit.inference.engines.run_search import run_search, split_by_search
 from mtkit.inference.engines.torch_aligner import GeneratingNetwork, TorchAligner
 from mtkit.inference.search.compiled_steps import CompiledSteps
 from mtkit.inference.search.penalties import leave_out_beginning
@@ -117,8 +117,7 @@ class TorchEngine:
             ],
             device=self._device,
         )
-        constraints = Constraints.of(sources)
-        if any(constraints.required) and settings.sampling is not None:
+        if settings.sampling is not None and any(source.required for source in sources):
             raise MtkitError(
                 "phrases that an output must contain need a beam, and inference.sampling has none",
                 "remove it: --set '~inference.sampling'",
@@ -126,7 +125,7 @@ class TorchEngine:
         with self._lock, _evaluating(self._networks):
             members = self._read(sources, settings)
             steps = self._join(members, sources, settings)
-            found = run_search(steps, sources, settings, limits, constraints)
+            found = run_search(steps, sources, settings, limits)
             if self._language_model is not None and settings.fusion is not None:
                 found = self._tell_apart(sources, found)
             if settings.alignments and self.aligns:
