@@ -2,19 +2,18 @@
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from mtkit.network.cache import DecoderCache
-from mtkit.network.cpu.prepacked import prepack_linear_maps
-from mtkit.network.cpu.quantized import Fill, keep_weights, quantize_linear_maps
 from mtkit.network.embeddings import InputEmbedding, TokenEmbedding
 from mtkit.network.initialization import initialize
 from mtkit.network.layouts import Layout, PaddedLayout
+from mtkit.network.projecting import ProjectingNetwork
 from mtkit.network.stack import TransformerStack
 from mtkit.recipe.model import Model
 
 
-class CausalLanguageModel(nn.Module):
+class CausalDecoder(ProjectingNetwork):
     """A decoder without a source; its parts have the names that a translator's decoder has.
 
     Args:
@@ -27,14 +26,10 @@ class CausalLanguageModel(nn.Module):
         self.model = config
         tokens = TokenEmbedding(config, vocab_size)
         self.target_embedding = InputEmbedding(config, tokens)
-        self.output_embedding = (
-            TokenEmbedding(config, vocab_size) if config.tied_embeddings == "none" else tokens
-        )
-        self.output_bias = nn.Parameter(torch.zeros(vocab_size)) if config.output_bias else None
+        self.build_projection(config, vocab_size, tokens, has_bias=config.output_bias)
         self.decoder = TransformerStack(
             config, config.num_decoder_layers, cross_attention=False, is_causal=True
         )
-        initialize(self, std=config.initial_std)
 
     def forward(
         self, tokens: Int[Tensor, "batch length"], layout: Layout
@@ -48,23 +43,18 @@ class CausalLanguageModel(nn.Module):
         states: Tensor = self.decoder(self.target_embedding(tokens, layout), layout)
         return states
 
-    def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:
-        """Returns the logits of the next token."""
-        return self.output_embedding.project(states, self.output_bias)
 
-    def prepack(self) -> None:
-        """Makes products on a processor faster; from now on it can neither learn nor be saved."""
-        prepack_linear_maps(self)
-        self.output_embedding.prepack(self.output_bias)
+class CausalLanguageModel(CausalDecoder):
+    """A causal language model.
 
-    def quantize(self, fill: Fill = keep_weights) -> None:
-        """Has all products multiply in 8 bits; from now on it can neither learn nor be saved.
+    Args:
+        config: The recipe's section; of its layers the decoder's count.
+        vocab_size: Number of pieces.
+    """
 
-        Args:
-            fill: Sets the weights of a part before it is quantised, where they aren't set yet.
-        """
-        quantize_linear_maps(self, fill)
-        self.output_embedding.quantize(self.output_bias)
+    def __init__(self, config: Model, vocab_size: int) -> None:
+        super().__init__(config, vocab_size)
+        initialize(self, std=config.initial_std)
 
     def start(self, num_sentences: int, device: torch.device) -> DecoderCache:
         """Returns an empty cache for so many texts, ready for the first `step`."""

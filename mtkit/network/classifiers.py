@@ -4,15 +4,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from mtkit.network.causal_model import CausalDecoder
 from mtkit.network.dropout import Dropout
-from mtkit.network.embeddings import InputEmbedding, TokenEmbedding
 from mtkit.network.initialization import initialize
 from mtkit.network.layouts import Layout
-from mtkit.network.stack import TransformerStack
+from mtkit.network.masked_model import MaskedEncoder
 from mtkit.recipe.model import Model
 
 
-class MaskedClassifier(nn.Module):
+class MaskedClassifier(MaskedEncoder):
     """A masked language model's encoder that labels a text by its first token's state.
 
     BERT (arXiv 1810.04805, section 4.1): a linear map and tanh, dropout, and a linear map to the
@@ -25,34 +25,11 @@ class MaskedClassifier(nn.Module):
     """
 
     def __init__(self, config: Model, vocab_size: int, num_labels: int) -> None:
-        super().__init__()
-        self.model = config
-        tokens = TokenEmbedding(config, vocab_size)
-        self.source_embedding = InputEmbedding(config, tokens, has_segments=True)
-        self.encoder = TransformerStack(
-            config, config.num_encoder_layers, cross_attention=False, is_causal=False
-        )
+        super().__init__(config, vocab_size, projects=False)
         self.pooler = nn.Linear(config.d_model, config.d_model)
         self.dropout = Dropout(config.dropout)
         self.classifier = nn.Linear(config.d_model, num_labels)
         initialize(self, std=config.initial_std)
-
-    def forward(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        segments: Int[Tensor, "batch length"],
-        layout: Layout,
-    ) -> Float[Tensor, "batch length d_model"]:
-        """Returns the encoded tokens; vectors of padding hold no meaning.
-
-        Args:
-            tokens: `<s>`, the text, `</s>`; and, if there is one, the second text, `</s>`.
-            segments: 0 at the tokens of the first text, its `<s>` and `</s>` included, 1 at those
-                of the second.
-            layout: Their layout.
-        """
-        states: Tensor = self.encoder(self.source_embedding(tokens, layout, segments), layout)
-        return states
 
     def classify(
         self, states: Float[Tensor, "batch length d_model"], layout: Layout
@@ -74,7 +51,7 @@ class MaskedClassifier(nn.Module):
         return self.classify(self(tokens, segments, layout), layout)
 
 
-class CausalClassifier(nn.Module):
+class CausalClassifier(CausalDecoder):
     """A causal language model that labels a text by its last token's state.
 
     GPT (Radford et al. 2018, section 3.3): a linear map of the state of an extract token at the
@@ -88,33 +65,10 @@ class CausalClassifier(nn.Module):
     """
 
     def __init__(self, config: Model, vocab_size: int, num_labels: int) -> None:
-        super().__init__()
-        self.model = config
-        tokens = TokenEmbedding(config, vocab_size)
-        self.target_embedding = InputEmbedding(config, tokens)
-        self.output_embedding = (
-            TokenEmbedding(config, vocab_size) if config.tied_embeddings == "none" else tokens
-        )
-        self.output_bias = nn.Parameter(torch.zeros(vocab_size)) if config.output_bias else None
-        self.decoder = TransformerStack(
-            config, config.num_decoder_layers, cross_attention=False, is_causal=True
-        )
+        super().__init__(config, vocab_size)
         self.dropout = Dropout(config.dropout)
         self.classifier = nn.Linear(config.d_model, num_labels)
         initialize(self, std=config.initial_std)
-
-    def forward(
-        self, tokens: Int[Tensor, "batch length"], layout: Layout
-    ) -> Float[Tensor, "batch length d_model"]:
-        """Returns, for each position, the vector that predicts the next token.
-
-        Args:
-            tokens: `<s>`, the text, and, if there is one, the delimiter and the second text; the
-                extract token.
-            layout: Their layout.
-        """
-        states: Tensor = self.decoder(self.target_embedding(tokens, layout), layout)
-        return states
 
     def classify(
         self,

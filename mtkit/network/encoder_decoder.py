@@ -1,26 +1,22 @@
 """The Transformer of "Attention Is All You Need" (arXiv 1706.03762)."""
 
-import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from mtkit.network.cache import DecoderCache
-from mtkit.network.cpu.compiled import compile_linear_maps
-from mtkit.network.cpu.prepacked import prepack_linear_maps
-from mtkit.network.cpu.quantized import Fill, keep_weights, quantize_linear_maps
 from mtkit.network.embeddings import InputEmbedding, TokenEmbedding
 from mtkit.network.initialization import initialize
 from mtkit.network.layouts import Layout, PaddedLayout, UnpaddedLayout
+from mtkit.network.projecting import ProjectingNetwork
 from mtkit.network.stack import TransformerStack
 from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.model import Model
-from mtkit.recipe.precision import Precision
 
 _MIN_PADDING = 0.1
 """Share of padding from which on it is left out; with less there is little to gain."""
 
 
-class EncoderDecoder(nn.Module):
+class EncoderDecoder(ProjectingNetwork):
     """An encoder, a decoder and an output projection that may share its matrix with them.
 
     Args:
@@ -40,14 +36,7 @@ class EncoderDecoder(nn.Module):
             source_tokens = TokenEmbedding(config, source_vocab_size)
         self.source_embedding = InputEmbedding(config, source_tokens)
         self.target_embedding = InputEmbedding(config, target_tokens)
-        self.output_embedding = (
-            TokenEmbedding(config, target_vocab_size)
-            if config.tied_embeddings == "none"
-            else target_tokens
-        )
-        self.output_bias = (
-            nn.Parameter(torch.zeros(target_vocab_size)) if config.output_bias else None
-        )
+        self.build_projection(config, target_vocab_size, target_tokens, has_bias=config.output_bias)
         self.encoder = TransformerStack(
             config, config.num_encoder_layers, cross_attention=False, is_causal=False
         )
@@ -106,33 +95,6 @@ class EncoderDecoder(nn.Module):
         embedded = self.target_embedding(target_tokens, target_layout)
         self.decoder.watch(embedded, target_layout, memory, source_layout, watched)
         return watched.find_weights(target_layout, source_layout)
-
-    def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:
-        """Returns the logits of the next token."""
-        return self.output_embedding.project(states, self.output_bias)
-
-    def prepack(self) -> None:
-        """Makes products on a processor faster; from now on it can neither learn nor be saved."""
-        prepack_linear_maps(self)
-        self.output_embedding.prepack(self.output_bias)
-
-    def compile_products(self, arithmetic: Precision) -> None:
-        """Has all products be compiled; from now on it can neither learn nor be saved.
-
-        Args:
-            arithmetic: What is multiplied is rounded to; all else is in fp32.
-        """
-        compile_linear_maps(self, arithmetic)
-        self.output_embedding.compile_products(self.output_bias, arithmetic)
-
-    def quantize(self, fill: Fill = keep_weights) -> None:
-        """Has all products multiply in 8 bits; from now on it can neither learn nor be saved.
-
-        Args:
-            fill: Sets the weights of a part before it is quantised, where they aren't set yet.
-        """
-        quantize_linear_maps(self, fill)
-        self.output_embedding.quantize(self.output_bias)
 
     def start(
         self, source_tokens: Int[Tensor, "batch src_len"], source_layout: PaddedLayout

@@ -9,6 +9,7 @@ from mtkit.network.feed_forward import activate
 from mtkit.network.initialization import initialize
 from mtkit.network.layer_norm import LayerNorm
 from mtkit.network.layouts import Layout
+from mtkit.network.projecting import ProjectingNetwork
 from mtkit.network.stack import TransformerStack
 from mtkit.recipe.model import Model
 
@@ -31,33 +32,25 @@ class MaskedHead(nn.Module):
         return normed
 
 
-class MaskedLanguageModel(nn.Module):
-    """An encoder that tells hidden tokens, and whether a text's second part follows its first.
-
-    Its parts have the names that a translator's encoder has.
+class MaskedEncoder(ProjectingNetwork):
+    """An encoder of one text or two; its parts have the names that a translator's encoder has.
 
     Args:
         config: The recipe's section; of its layers the encoder's count.
         vocab_size: Number of pieces.
-        next_sentence: Whether it tells whether the second part follows the first.
+        projects: Whether it has a projection to the vocabulary, with a bias.
     """
 
-    def __init__(self, config: Model, vocab_size: int, *, next_sentence: bool) -> None:
+    def __init__(self, config: Model, vocab_size: int, *, projects: bool) -> None:
         super().__init__()
         self.model = config
         tokens = TokenEmbedding(config, vocab_size)
         self.source_embedding = InputEmbedding(config, tokens, has_segments=True)
-        self.output_embedding = (
-            TokenEmbedding(config, vocab_size) if config.tied_embeddings == "none" else tokens
-        )
-        self.output_bias = nn.Parameter(torch.zeros(vocab_size))
+        if projects:
+            self.build_projection(config, vocab_size, tokens, has_bias=True)
         self.encoder = TransformerStack(
             config, config.num_encoder_layers, cross_attention=False, is_causal=False
         )
-        self.masked_head = MaskedHead(config)
-        self.pooler = nn.Linear(config.d_model, config.d_model) if next_sentence else None
-        self.next_sentence = nn.Linear(config.d_model, 2) if next_sentence else None
-        initialize(self, std=config.initial_std)
 
     def forward(
         self,
@@ -76,12 +69,29 @@ class MaskedLanguageModel(nn.Module):
         states: Tensor = self.encoder(self.source_embedding(tokens, layout, segments), layout)
         return states
 
+
+class MaskedLanguageModel(MaskedEncoder):
+    """An encoder that tells hidden tokens, and whether a text's second part follows its first.
+
+    Args:
+        config: The recipe's section; of its layers the encoder's count.
+        vocab_size: Number of pieces.
+        next_sentence: Whether it tells whether the second part follows the first.
+    """
+
+    def __init__(self, config: Model, vocab_size: int, *, next_sentence: bool) -> None:
+        super().__init__(config, vocab_size, projects=True)
+        self.masked_head = MaskedHead(config)
+        self.pooler = nn.Linear(config.d_model, config.d_model) if next_sentence else None
+        self.next_sentence = nn.Linear(config.d_model, 2) if next_sentence else None
+        initialize(self, std=config.initial_std)
+
     def predict(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:
         """Returns the logits of the tokens that were hidden, from the encoded tokens.
 
         `masked_head` alone returns what a loss multiplies with the token matrix.
         """
-        return self.output_embedding.project(self.masked_head(states), self.output_bias)
+        return self.project(self.masked_head(states))
 
     def classify_pair(
         self, states: Float[Tensor, "batch length d_model"], layout: Layout
