@@ -6,6 +6,7 @@ import pickle
 import resource
 import struct
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -48,24 +49,58 @@ def read_message(stream: BinaryIO) -> Any:
     return pickle.loads(content)  # nosec B301
 
 
-async def receive_message(stream: asyncio.StreamReader) -> Any:
-    """Returns the next message, in an event loop.
-
-    Raises:
-        IncompleteReadError: The other side has gone.
-    """
-    head = await stream.readexactly(_HEAD.size)
-    content = await stream.readexactly(_HEAD.unpack(head)[0])
-    # Of mtkit's own processes alone.
-    return pickle.loads(content)  # nosec B301
-
-
 def write_message(stream: SupportsWrite, content: Any) -> None:
     """Writes a message."""
     packed = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
     # Joined, a file of megabytes would be copied once more.
     stream.write(_HEAD.pack(len(packed)))
     stream.write(packed)
+
+
+class ChildProcess:
+    """The server's side of a child process; all its methods belong to one event loop.
+
+    Args:
+        process: It, with pipes to its stdin and stdout.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._process.pid
+
+    def send(self, content: Any) -> None:
+        """Sends a message."""
+        assert self._process.stdin is not None
+        # A pipe that is closed already: whoever receives hears of the death next.
+        with suppress(OSError, RuntimeError):
+            write_message(self._process.stdin, content)
+
+    async def receive(self) -> Any:
+        """Returns the next message.
+
+        Raises:
+            IncompleteReadError: The process has ended.
+        """
+        stream = self._process.stdout
+        assert stream is not None
+        head = await stream.readexactly(_HEAD.size)
+        content = await stream.readexactly(_HEAD.unpack(head)[0])
+        # Of mtkit's own processes alone.
+        return pickle.loads(content)  # nosec B301
+
+    def end(self) -> None:
+        """Kills it, whatever it was doing."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
+    def measure_bytes(self) -> int:
+        """Returns its resident memory; 0 on a system that doesn't tell."""
+        return _read_status(str(self.pid), 1)
 
 
 async def start_process(module: str) -> asyncio.subprocess.Process:
@@ -79,11 +114,6 @@ async def start_process(module: str) -> asyncio.subprocess.Process:
         # Out of reach of Ctrl-C: the parent decides what becomes of it.
         start_new_session=True,
     )
-
-
-def measure_memory(pid: int) -> int:
-    """Returns a process's resident memory in bytes; 0 on a system that doesn't tell."""
-    return _read_status(str(pid), 1)
 
 
 def measure_allocated() -> int:

@@ -3,18 +3,12 @@
 import asyncio
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from mtkit.console import warn
 from mtkit.serving.faults import RequestError, busy
-from mtkit.serving.messages import (
-    measure_memory,
-    receive_message,
-    start_process,
-    write_message,
-)
+from mtkit.serving.messages import ChildProcess, start_process
 from mtkit.serving.text_main import Cancel, Done, ProcessLimits, Question
 from mtkit.serving.text_tasks import Fault, Task
 
@@ -107,7 +101,7 @@ class RunningTask:
         self._process.end()
 
 
-class TextProcess:
+class TextProcess(ChildProcess):
     """A process, made by `start`; all its methods belong to one event loop.
 
     Attributes:
@@ -116,7 +110,7 @@ class TextProcess:
     """
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
+        super().__init__(process)
         self._running: dict[int, RunningTask] = {}
         self.num_tasks = 0
         self.is_alive = True
@@ -139,10 +133,6 @@ class TextProcess:
         """Whether it is gone."""
         return self._reading.done()
 
-    def measure_bytes(self) -> int:
-        """Returns its resident memory; 0 on a system that doesn't tell."""
-        return measure_memory(self._process.pid)
-
     def begin(self, task: Task, seconds: float) -> RunningTask:
         """Returns a task that has begun.
 
@@ -156,19 +146,10 @@ class TextProcess:
         running.send(task)
         return running
 
-    def send(self, content: Any) -> None:
-        """Sends a message."""
-        assert self._process.stdin is not None
-        # A pipe that is closed already: whoever reads the replies hears of the death next.
-        with suppress(OSError, RuntimeError):
-            write_message(self._process.stdin, content)
-
     def end(self) -> None:
         """Kills it, whatever it was doing."""
         self.is_alive = False
-        if self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                self._process.kill()
+        super().end()
 
     async def kill(self) -> None:
         """Kills it, and waits for its end."""
@@ -176,10 +157,9 @@ class TextProcess:
         await self._reading
 
     async def _read_replies(self) -> None:
-        assert self._process.stdout is not None
         try:
             while True:
-                number, reply = await receive_message(self._process.stdout)
+                number, reply = await self.receive()
                 running = self._running[number]
                 if isinstance(reply, Done):
                     del self._running[number]

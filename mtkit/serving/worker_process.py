@@ -4,12 +4,10 @@ import asyncio
 import itertools
 import signal
 from collections.abc import Sequence
-from contextlib import suppress
-from typing import Any
 
 from mtkit.errors import MtkitError
 from mtkit.serving.fair_queue import Answer, Ask
-from mtkit.serving.messages import measure_memory, receive_message, start_process, write_message
+from mtkit.serving.messages import ChildProcess, start_process
 from mtkit.serving.worker_main import Loaded, ModelSource
 
 _STOP_SECONDS = 10.0
@@ -20,7 +18,7 @@ class WorkerDiedError(Exception):
     """The process ended, or was killed; the message says how."""
 
 
-class WorkerProcess:
+class WorkerProcess(ChildProcess):
     """A child process with a model; made by `start`.
 
     Answers are matched with batches by number. All its methods belong to one event loop.
@@ -33,7 +31,7 @@ class WorkerProcess:
     loaded = Loaded()
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
+        super().__init__(process)
         self._numbers = itertools.count()
         self._running: dict[int, asyncio.Future[list[Answer]]] = {}
         self._found: dict[int, list[Answer]] = {}
@@ -50,8 +48,8 @@ class WorkerProcess:
         process = await start_process(_MODULE)
         worker = cls(process)
         try:
-            worker._send(source)
-            loaded = await worker._receive()
+            worker.send(source)
+            loaded = await worker.receive()
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             how = _describe_end(await process.wait())
             raise MtkitError(
@@ -73,11 +71,6 @@ class WorkerProcess:
         """Batches that it has."""
         return len(self._running)
 
-    @property
-    def pid(self) -> int:
-        """The process's number."""
-        return self._process.pid
-
     def work(self, asks: Sequence[Ask]) -> "asyncio.Future[list[Answer]]":
         """Returns what will be the answers to a batch, or `WorkerDiedError`."""
         number = next(self._numbers)
@@ -87,9 +80,7 @@ class WorkerProcess:
             return answers
         self._running[number] = answers
         answers.add_done_callback(lambda _: self._running.pop(number, None))
-        # A pipe that is closed already: whoever reads the answers hears of the death next.
-        with suppress(OSError, RuntimeError):
-            self._send((number, list(asks)))
+        self.send((number, list(asks)))
         return answers
 
     async def stop(self) -> None:
@@ -98,12 +89,6 @@ class WorkerProcess:
             await asyncio.wait([*self._running.values()], timeout=_STOP_SECONDS)
         await self.kill()
 
-    def end(self) -> None:
-        """Kills it, whatever it was doing."""
-        if self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                self._process.kill()
-
     async def kill(self) -> None:
         """Kills it, and waits for its end."""
         self.end()
@@ -111,22 +96,10 @@ class WorkerProcess:
         if self._reading is not None:
             await self._reading
 
-    def measure_bytes(self) -> int:
-        """Returns its resident memory; 0 on a system that doesn't tell."""
-        return measure_memory(self.pid)
-
-    def _send(self, content: Any) -> None:
-        assert self._process.stdin is not None
-        write_message(self._process.stdin, content)
-
-    async def _receive(self) -> Any:
-        assert self._process.stdout is not None
-        return await receive_message(self._process.stdout)
-
     async def _read_answers(self) -> None:
         try:
             while True:
-                number, answers, is_whole = await self._receive()
+                number, answers, is_whole = await self.receive()
                 found = self._found.setdefault(number, [])
                 found += answers
                 if not is_whole:
