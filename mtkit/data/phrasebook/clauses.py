@@ -27,15 +27,22 @@ class Mode:
 PRESENT = Mode()
 PAST = Mode(claims_past=True)
 WILL = Mode("will", german="werden")
-CAN = Mode("can", german="können")
-MUST = Mode("must", german="müssen")
-SHOULD = Mode("should", german="sollte")
-MAY = Mode("may", german="dürfen")
 WANT = Mode(semimodal=("want to", ""), german="wollen")
-WOULD_LIKE = Mode("would", german="möchte")
-COULD = Mode("could", german="konnte", claims_past=True)
 WANTED = Mode(semimodal=("want to", "wanted"), german="wollte", claims_past=True)
+MUST = Mode("must", german="müssen")
 HAD_TO = Mode(semimodal=("have to", "had"), german="musste", claims_past=True)
+MODALS = (
+    Mode("can", german="können"),
+    MUST,
+    Mode("should", german="sollte"),
+    Mode("may", german="dürfen"),
+    WANT,
+    Mode("would", german="möchte"),
+    Mode("could", german="konnte", claims_past=True),
+    WANTED,
+    HAD_TO,
+)
+CAN = MODALS[0]
 
 PRETERITES = {"sein": "war", "haben": "hatte"}
 # Words of phrasal verbs that stand behind a pronoun: picks him up, but looks for him.
