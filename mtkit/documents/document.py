@@ -67,6 +67,11 @@ class Spelled(NamedTuple):
     raw: str
 
 
+def as_written(text: str) -> tuple[Spelled, ...]:
+    """Returns a text that a document writes as it is."""
+    return (Spelled(text, text),)
+
+
 @dataclass(frozen=True)
 class Escapes:
     """How a format writes text.

@@ -9,7 +9,15 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from mtkit.documents.atoms import find_sign_kinds, is_symbol
-from mtkit.documents.document import Escapes, Node, Spelled, Unit, find_holders
+from mtkit.documents.document import (
+    Escapes,
+    Node,
+    Span,
+    Spelled,
+    Unit,
+    as_written,
+    find_holders,
+)
 from mtkit.errors import MtkitError
 
 MAX_DEPTH = 1_000
@@ -53,6 +61,11 @@ class Part(NamedTuple):
     name: str = ""
     spelled: tuple[Spelled, ...] = ()
     is_break: bool = False
+
+
+def protect(span: Span, visible: str) -> Part:
+    """Returns the part that stays as it is, of which a reader sees some text."""
+    return Part("protected", *span, spelled=as_written(visible))
 
 
 def make_units(

@@ -16,21 +16,26 @@ from mtkit.documents.document import (
     Escapes,
     Languages,
     Span,
-    Spelled,
     Unit,
+    as_written,
     fail_at,
 )
 from mtkit.documents.formats.string_markup import copy_units, make_string_units
-from mtkit.documents.units import Part
+from mtkit.documents.units import Part, protect
 from mtkit.documents.xml_tokens import (
+    CDATA,
     XML_TEXT,
     XmlToken,
     children,
     end_of,
     find_attribute,
+    find_cdata,
+    find_inside,
+    is_cdata_alone,
+    leave_cdata,
+    read_text,
     read_xml_spelled,
     read_xml_tokens,
-    unescape_xml,
 )
 
 _BEGINS = {"bpt": "id", "bx": "id", "sc": "id", "sm": "id"}
@@ -38,7 +43,6 @@ _BEGINS = {"bpt": "id", "bx": "id", "sc": "id", "sm": "id"}
 _ENDS = {"ept": "id", "ex": "id", "ec": "startRef", "em": "startRef"}
 _HOLDERS = frozenset(["g", "mrk", "pc", "hi"])
 """Elements whose text is the sentence's."""
-_CDATA = "<![CDATA["
 _XML_LANGUAGE = "xml:lang"
 
 _Kind = Literal["open", "close", "void"]
@@ -77,7 +81,9 @@ def read_xliff(text: str, languages: Languages) -> Document:
                 (each for each in children(tokens, index) if _name(tokens[each]) == "source"), None
             )
             if own is not None:
-                document.skip(token.start, _read_text(text, tokens, own), "marked translate=no")
+                document.skip(
+                    token.start, read_text(text, find_inside(tokens, own)), "marked translate=no"
+                )
     return document
 
 
@@ -151,7 +157,9 @@ def _translate_segment(
         _fill_segments(document, tokens, sources, targets, languages)
         return
     if target is not None and _has_text(text, tokens, target):
-        document.skip(tokens[source].start, _read_text(text, tokens, source), "already translated")
+        document.skip(
+            tokens[source].start, read_text(text, find_inside(tokens, source)), "already translated"
+        )
         return
     is_first_version = _name(tokens[parent]) == "trans-unit"
     state = ' state="needs-review-translation" state-qualifier="leveraged-mt"'
@@ -187,13 +195,13 @@ def _fill_segments(
     text = document.text
     for key, own in sources.items():
         if key not in targets or tokens[own].kind != "open":
-            words = _read_text(text, tokens, own)
+            words = read_text(text, find_inside(tokens, own))
             document.skip(tokens[own].start, words, "without a place in their target")
             continue
         index = targets[key]
         token = tokens[index]
         if _has_text(text, tokens, index):
-            words = _read_text(text, tokens, own)
+            words = read_text(text, find_inside(tokens, own))
             document.skip(tokens[own].start, words, "already translated")
         elif token.kind == "open":
             output = (token.end, tokens[token.partner].start)
@@ -251,7 +259,7 @@ def _translate_entry(
     text = document.text
     if target is not None:
         if _has_text(text, tokens, target):
-            own_text = _read_text(text, tokens, source[1])
+            own_text = read_text(text, find_inside(tokens, source[1]))
             document.skip(tokens[source[1]].start, own_text, "already translated")
             return
         output = (tokens[target].start, tokens[end_of(tokens, target)].end)
@@ -277,24 +285,7 @@ def _translate_entry(
 
 def _has_text(text: str, tokens: Sequence[XmlToken], index: int) -> bool:
     """Returns whether an element has any text; tags alone, and an empty CDATA section, are none."""
-    return bool(_read_text(text, tokens, index).strip())
-
-
-def _read_text(text: str, tokens: Sequence[XmlToken], index: int) -> str:
-    """Returns an element's text without its tags."""
-    inside = tokens[index + 1 : end_of(tokens, index)]
-    texts = [
-        unescape_xml(text[token.start : token.end])
-        if token.kind == "text"
-        else _read_cdata(text, token)
-        for token in inside
-        if token.kind in ("text", "cdata")
-    ]
-    return "".join(texts)
-
-
-def _read_cdata(text: str, token: XmlToken) -> str:
-    return text[token.start : token.end].removeprefix(_CDATA).removesuffix("]]>")
+    return bool(read_text(text, find_inside(tokens, index)).strip())
 
 
 def _find_indent(text: str, position: int) -> str:
@@ -319,17 +310,16 @@ def _copy_element(
 ) -> list[Unit]:
     """Returns the units of an element's text, to be written into another element."""
     text = document.text
-    inside = tokens[index + 1 : tokens[index].partner]
     span = (tokens[index].end, tokens[tokens[index].partner].start)
-    is_cdata = [each.kind for each in inside if text[each.start : each.end].strip()] == ["cdata"]
+    is_cdata = is_cdata_alone(text, find_inside(tokens, index))
     parts = _read_parts(document, tokens, index, is_cdata=is_cdata)
     units = make_string_units(document, parts, _CDATA_TEXT if is_cdata else XML_TEXT, languages)
     return copy_units(text, units, [span], output, edges)
 
 
 _CDATA_TEXT = Escapes(
-    lambda text: text.replace("]]>", f"]]]]>{_CDATA}>"),
-    lambda raw: raw.replace(f"]]]]>{_CDATA}>", "]]\0>").replace("]]>", "").replace("\0", ""),
+    lambda text: text.replace("]]>", f"]]]]>{CDATA}>"),
+    lambda raw: raw.replace(f"]]]]>{CDATA}>", "]]\0>").replace("]]>", "").replace("\0", ""),
 )
 
 
@@ -350,17 +340,13 @@ def _read_parts(
                 Part("text", token.start, end, spelled=read_xml_spelled(text[token.start : end]))
             )
         elif token.kind == "cdata" and not is_cdata:
-            # Its tags are none outside of it.
-            inner = _read_cdata(text, token)
-            parts.append(Part("protected", token.start, end, spelled=(Spelled(inner, inner),)))
-            document.skip(token.start, inner, "in CDATA")
+            parts.append(leave_cdata(document, token))
         elif token.kind == "cdata":
-            inner = _read_cdata(text, token)
-            start = token.start + len(_CDATA)
-            parts.append(Part("text", start, start + len(inner), spelled=(Spelled(inner, inner),)))
+            start, stop = find_cdata(text, token)
+            parts.append(Part("text", start, stop, spelled=as_written(text[start:stop])))
         elif name in _HOLDERS and token.kind == "open" and _is_left(token):
             inner = html.unescape(re.sub(r"<[^>]*>", "", text[token.start : end]))
-            parts.append(Part("protected", token.start, end, spelled=(Spelled(inner, inner),)))
+            parts.append(protect((token.start, end), inner))
             index = token.partner
         elif name in _HOLDERS and token.kind in ("open", "close"):
             kind: _Kind = "open" if token.kind == "open" else "close"

@@ -15,6 +15,7 @@ from mtkit.documents.document import (
     Token,
     Unit,
 )
+from mtkit.documents.escaped_text import read_escaped_text
 
 # fmt: off
 _INLINE = frozenset(
@@ -63,7 +64,11 @@ TEXT_ATTRIBUTES = (
 _META_NAMES = ("description", "keywords", "og:title", "og:description", "twitter:title")
 _TAG_START = re.compile(r"<[A-Za-z/!?]")
 """What isn't read as text though it may be meant so."""
-_ENTITY = re.compile(r"&(?:#[0-9]++;?|#[xX][0-9a-fA-F]++;?|[A-Za-z][A-Za-z0-9]*+;?)")
+_UNENDED = sorted((name for name in html.entities.html5 if name[-1] != ";"), key=len, reverse=True)
+"""Names of entities that need no semicolon: `&copyright` begins with one."""
+_ENTITY_PATTERN = r"&(?:#[0-9]++;?|#[xX][0-9a-fA-F]++;?|[A-Za-z][A-Za-z0-9]*+;|(?:{}){})"
+_ENTITY = re.compile(_ENTITY_PATTERN.format("|".join(_UNENDED), ""))
+_IN_ATTRIBUTE = re.compile(_ENTITY_PATTERN.format("|".join(_UNENDED), "(?![A-Za-z0-9=])"))
 _ATTRIBUTE = re.compile(
     r"""(?<![\s/])[\s/]++([^\s/>=]++)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>"'][^\s>]*+)))?""",
     re.DOTALL,
@@ -90,32 +95,12 @@ def read_spelled(text: str, *, in_attribute: bool = False) -> tuple[Spelled, ...
         text: As it is written.
         in_attribute: Whether it is an attribute's value, where `&copy=` is no entity.
     """
-    spelled = []
-    done = 0
-    for found in _ENTITY.finditer(text):
-        raw = _find_entity(found.group(), text[found.end() : found.end() + 1], in_attribute)
-        value = html.unescape(raw)
-        if value == raw:
-            continue
-        if found.start() > done:
-            run = text[done : found.start()]
-            spelled.append(Spelled(run, run))
-        spelled.append(Spelled(value, raw))
-        done = found.start() + len(raw)
-    if done < len(text):
-        spelled.append(Spelled(text[done:], text[done:]))
-    return tuple(spelled)
+    return read_escaped_text(text, _IN_ATTRIBUTE if in_attribute else _ENTITY, _read_entity)
 
 
-def _find_entity(raw: str, following: str, in_attribute: bool) -> str:
-    """Returns the entity that some characters begin with: `&copy` of `&copyright`, or nothing."""
-    if raw[1] == "#" or raw.endswith(";"):
-        return raw
-    lengths = range(len(raw) - 1, 1, -1)
-    length = next((each for each in lengths if raw[1 : each + 1] in html.entities.html5), 0)
-    if in_attribute and (length < len(raw) - 1 or following == "="):
-        return ""
-    return raw[: length + 1] if length else ""
+def _read_entity(found: re.Match[str]) -> str | None:
+    value = html.unescape(found.group())
+    return None if value == found.group() else value
 
 
 Attributes = dict[str, tuple[Span, str]]

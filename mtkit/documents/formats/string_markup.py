@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from mtkit.documents.document import Document, Escapes, Languages, Span, Spelled, Unit
+from mtkit.documents.document import Document, Escapes, Languages, Span, Spelled, Unit, as_written
 from mtkit.documents.formats.html_elements import (
     find_reason_to_leave,
     is_element,
@@ -21,7 +21,7 @@ from mtkit.documents.formats.html_elements import (
     is_void,
     read_attributes,
 )
-from mtkit.documents.units import Part, make_units
+from mtkit.documents.units import Part, make_units, protect
 
 _TAG = re.compile(
     r"""<(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9-]*+)(?:[\s/](?:[^<>"']++|"[^"]*+"|'[^']*+')*+)?+>"""
@@ -256,8 +256,7 @@ class _Reader:
                 done = tags[index].end
                 visible = html.unescape(_TAG.sub("", self._decoded[tag.start : done]))
                 kind: Literal["protected", "edge"] = "protected" if is_inline(tag.name) else "edge"
-                spelled = (Spelled(visible, visible),)
-                part = Part(kind, *self._locate(tag.start, done), spelled=spelled)
+                part = Part(kind, *self._locate(tag.start, done), spelled=as_written(visible))
                 if kind == "edge" or reason != "code":
                     self._document.skip(part.start, visible, reason, detail)
             else:
@@ -277,7 +276,7 @@ class _Reader:
         is_bare = tag.name and not is_void(tag.name) and raw.lower() == f"<{tag.name}>"
         if is_bare and not self._is_html:
             # It may be the name of something: `mv <s> <t>`.
-            return Part("protected", *span, spelled=(Spelled(raw, raw),))
+            return protect(span, raw)
         return Part("void", *span, tag.name, is_break=tag.name == "br")
 
     def _locate(self, start: int, end: int) -> Span:

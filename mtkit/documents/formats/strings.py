@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from mtkit.documents.document import Document, Escapes, Languages, Span, Spelled, fail_at
+from mtkit.documents.escaped_text import read_lines
 from mtkit.documents.formats.string_markup import copy_units, make_string_units
 from mtkit.documents.units import Part
 from mtkit.errors import MtkitError
@@ -55,28 +56,18 @@ def read_json_strings(text: str, languages: Languages) -> Document:
 
 def _read_string(text: str, spans: Sequence[Span]) -> list[Part]:
     r"""Returns the lines of a string that is written in some spans; `\n` ends a line."""
-    parts: list[Part] = []
-    for start, end in spans:
-        spelled: list[Spelled] = []
-        begin = done = start
-        for found in _ESCAPE.finditer(text, start, end):
-            if done < found.start():
-                spelled.append(Spelled(text[done : found.start()], text[done : found.start()]))
-            value, done = _read_escape(found.group()), found.end()
-            if value in ("\n", "\r"):
-                parts.append(Part("text", begin, found.start(), spelled=tuple(spelled)))
-                parts.append(Part("edge", found.start(), done))
-                spelled, begin = [], done
-            else:
-                spelled.append(Spelled(value, found.group()))
-        if done < end:
-            spelled.append(Spelled(text[done:end], text[done:end]))
-        parts.append(Part("text", begin, end, spelled=tuple(spelled)))
-    return parts
+    return [
+        part for span in spans for part in read_lines(text, span, _ESCAPE, _read_escape, _ends_line)
+    ]
 
 
-def _read_escape(raw: str) -> str:
+def _ends_line(spelled: Spelled) -> bool:
+    return spelled.text in ("\n", "\r") and spelled.raw != spelled.text
+
+
+def _read_escape(found: re.Match[str]) -> str:
     """Returns what an escape of JSON or C stands for."""
+    raw = found.group()
     first = raw[1]
     if first in _CONTROLS:
         return _CONTROLS[first]
@@ -167,7 +158,7 @@ def _escape_c(text: str) -> str:
 
 
 def _read_c(raw: str) -> str:
-    return _ESCAPE.sub(lambda found: _read_escape(found.group()), raw)
+    return _ESCAPE.sub(_read_escape, raw)
 
 
 # Escapes by number go on over the digits behind them, so what is written is read again.

@@ -23,6 +23,7 @@ from mtkit.documents.document import (
     Spelled,
     Token,
     Unit,
+    as_written,
     fail_at,
 )
 from mtkit.documents.formats.html_elements import read_spelled
@@ -217,7 +218,7 @@ def _read_parts(text: str, lines: Sequence[_Line], *, is_webvtt: bool) -> list[P
             stop = min(dash[0], last)
             if first < stop:
                 raw = text[first:stop]
-                spelled = read_spelled(raw) if is_webvtt else (Spelled(raw, raw),)
+                spelled = read_spelled(raw) if is_webvtt else as_written(raw)
                 parts.append(Part("text", first, stop, spelled=spelled))
             first = stop
             if stop == dash[0] < dash[1]:

@@ -24,7 +24,9 @@ from mtkit.documents.document import (
     Spelled,
     Token,
     UnwritableError,
+    as_written,
 )
+from mtkit.documents.escaped_text import read_lines
 from mtkit.documents.formats.plain import continues
 from mtkit.documents.formats.string_markup import make_string_units
 from mtkit.documents.units import MAX_DEPTH, Part
@@ -133,18 +135,23 @@ def _add_string(
 ) -> None:
     start, end = token.start_mark.index, token.end_mark.index
     text = document.text
+
+    def _read(pattern: re.Pattern[str], quote: int = 0) -> list[Part]:
+        span = (start + quote, end - quote)
+        return read_lines(text, span, pattern, _read_special, _ends_paragraph)
+
     match token.style:
         case "|" | ">" as style:
             parts = _read_block(text, start, end, is_folded=style == ">")
             document.units += make_string_units(document, parts, PLAIN, languages)
         case '"':
-            parts = _read_quoted(text, start + 1, end - 1)
+            parts = _read(_QUOTED, 1)
             document.units += make_string_units(document, parts, Escapes(_escape_double), languages)
         case "'":
-            parts = _read_folded(text, start + 1, end - 1)
+            parts = _read(_FOLD, 1)
             document.units += make_string_units(document, parts, _SINGLE, languages)
         case _:
-            units = make_string_units(document, _read_folded(text, start, end), PLAIN, languages)
+            units = make_string_units(document, _read(_FOLD), PLAIN, languages)
             for unit in units:
                 before, after = text[start : unit.start], text[unit.end : end]
                 write = functools.partial(_write_plain, (before, after), in_flow)
@@ -184,41 +191,17 @@ def _read_block(text: str, start: int, end: int, *, is_folded: bool) -> list[Par
             parts.append(Part("text", before, begin, spelled=(Spelled("\n", raw),)))
         else:
             parts.append(Part("edge", before, begin))
-        parts.append(Part("text", begin, stop, spelled=(Spelled(own, own),)))
+        parts.append(Part("text", begin, stop, spelled=as_written(own)))
         previous, before = own, stop
         if is_folded and own.startswith((" ", "\t")):
             previous = ""
     return parts
 
 
-def _read_folded(text: str, start: int, end: int) -> list[Part]:
-    """Returns the paragraphs of a plain string, or of one in single quotes."""
-    return _split(text, start, end, _FOLD)
-
-
-def _read_quoted(text: str, start: int, end: int) -> list[Part]:
-    """Returns the lines of a string in double quotes."""
-    return _split(text, start, end, _QUOTED)
-
-
-def _split(text: str, start: int, end: int, pattern: re.Pattern[str]) -> list[Part]:
-    parts: list[Part] = []
-    spelled: list[Spelled] = []
-    done = begin = start
-    for found in pattern.finditer(text, start, end):
-        if done < found.start():
-            spelled.append(Spelled(text[done : found.start()], text[done : found.start()]))
-        raw, done = found.group(), found.end()
-        value = _read_special(found)
-        if value == "\n" and (found.lastgroup == "escape" or raw.count("\n") > 1):
-            parts.append(Part("text", begin, found.start(), spelled=tuple(spelled)))
-            parts.append(Part("edge", found.start(), done))
-            spelled, begin = [], done
-        else:
-            spelled.append(Spelled(value, raw))
-    if done < end:
-        spelled.append(Spelled(text[done:end], text[done:end]))
-    return [*parts, Part("text", begin, end, spelled=tuple(spelled))]
+def _ends_paragraph(spelled: Spelled) -> bool:
+    """Returns whether a line's end is more than space: an escape, or a blank line."""
+    raw = spelled.raw
+    return spelled.text == "\n" and (raw.startswith("\\") or raw.count("\n") > 1)
 
 
 def _read_special(found: re.Match[str]) -> str:
