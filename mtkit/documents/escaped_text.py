@@ -40,6 +40,11 @@ def read_escaped_text(raw: str, escape: re.Pattern[str], read: ReadEscape) -> tu
     return tuple(spelled)
 
 
+def read_utf16(digits: str) -> str:
+    """Returns what hexadecimal digits of UTF-16 stand for; half a character is none."""
+    return bytes.fromhex(digits).decode("utf-16-be", errors="replace")
+
+
 def read_lines(
     text: str,
     span: Span,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mtkit.documents.document import Document, Escapes, Languages, Span, Token
-from mtkit.documents.escaped_text import read_lines
+from mtkit.documents.escaped_text import read_lines, read_utf16
 from mtkit.documents.formats.string_markup import make_string_units
 from mtkit.documents.units import Part, protect
 from mtkit.documents.xml_tokens import (
@@ -123,9 +123,7 @@ def _read_escape(raw: str) -> str:
     if raw[0] != "\\" or len(raw) == 1:
         return raw
     if raw[1] == "u" and len(raw) == 6:
-        code = int(raw[2:], 16)
-        # Half a character is none.
-        return "\ufffd" if 0xD800 <= code < 0xE000 else chr(code)
+        return read_utf16(raw[2:])
     return {"n": "\n", "t": "\t"}.get(raw[1], unescape_xml(raw[1:]))
 
 

@@ -154,11 +154,7 @@ class _Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         self._note("text")
 
-    def handle_entityref(self, name: str) -> None:
-        self._note("text")
-
-    def handle_charref(self, name: str) -> None:
-        self._note("text")
+    handle_entityref = handle_charref = handle_data  # type: ignore[assignment]
 
     def handle_comment(self, data: str) -> None:
         self._note("comment")
@@ -166,13 +162,12 @@ class _Reader(HTMLParser):
     def handle_decl(self, decl: str) -> None:
         self._note("edge")
 
+    unknown_decl = handle_decl  # type: ignore[assignment]
+
     def handle_pi(self, data: str) -> None:
         # What writes a word is part of the sentence.
         is_inline = _PRINTS.match(self._text, self._position()) is not None
         self._note("comment" if is_inline else "edge")
-
-    def unknown_decl(self, data: str) -> None:
-        self._note("edge")
 
     def _sort(self) -> None:
         """Makes parts and edits of the tokens."""

@@ -1,5 +1,6 @@
 """HTML's elements, attributes and entities: what is inline, what is left, how text is written."""
 
+import functools
 import html
 import html.entities
 import re
@@ -77,15 +78,16 @@ _ATTRIBUTE = re.compile(
 begins, so that long space is read once."""
 
 
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+def escape_tags(text: str) -> str:
+    """Returns a text without what HTML would read as a tag or an entity."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def _read(raw: str) -> str:
     return "" if _TAG_START.search(raw) else html.unescape(raw)
 
 
-HTML_TEXT = Escapes(_escape, _read)
+HTML_TEXT = Escapes(functools.partial(html.escape, quote=False), _read)
 
 
 def read_spelled(text: str, *, in_attribute: bool = False) -> tuple[Spelled, ...]:
@@ -140,18 +142,15 @@ def is_element(name: str) -> bool:
     return name in _BLOCKS or name in _INLINE or name in _CODE or name in _SKIPPED or name in _VOID
 
 
-def is_left(name: str, attributes: Attributes, languages: Languages) -> bool:
-    """Returns whether an element is left as it is."""
-    return bool(find_reason_to_leave(name, attributes, languages)[0])
+def _read_wishes(attributes: Attributes) -> dict[str, str]:
+    return {key: attributes[key][1] for key in ("translate", "class", "lang") if key in attributes}
 
 
 def find_reason_to_leave(
     name: str, attributes: Attributes, languages: Languages
 ) -> tuple[str, str]:
     """Returns why an element is left as it is, as `Document.skip` takes it; "" if it isn't."""
-    values = {
-        key: attributes[key][1] for key in ("translate", "class", "lang") if key in attributes
-    }
+    values = _read_wishes(attributes)
     wish, classes = values.get("translate", "").lower(), values.get("class", "").split()
     language = values.get("lang", "")
     if wish == "no" or ("notranslate" in classes and wish != "yes"):
@@ -168,9 +167,7 @@ def find_reason_to_leave(
 
 def is_wanted(name: str, attributes: Attributes, languages: Languages) -> bool:
     """Returns whether an element is translated though it is in one that is left."""
-    values = {
-        key: attributes[key][1] for key in ("translate", "class", "lang") if key in attributes
-    }
+    values = _read_wishes(attributes)
     says_so = (
         values.get("translate", "no").lower() in ("", "yes")
         or "translate" in values.get("class", "").split()
@@ -232,10 +229,7 @@ def make_attribute_escapes(quote: str) -> Escapes:
     """Returns how the value of an attribute is written between quotes."""
     written = "&quot;" if quote == '"' else "&#39;"
 
-    def escape(text: str) -> str:
-        return text.replace("&", "&amp;").replace("<", "&lt;").replace(quote, written)
-
-    def read(raw: str) -> str:
-        return "" if quote in raw else html.unescape(raw)
-
-    return Escapes(escape, read)
+    return Escapes(
+        lambda text: escape_tags(text).replace(quote, written),
+        lambda raw: "" if quote in raw else html.unescape(raw),
+    )

@@ -20,8 +20,8 @@ from mtkit.documents.document import (
 from mtkit.documents.escaped_text import read_escaped_text, split_at_matches
 from mtkit.documents.formats.html import read_html_part
 from mtkit.documents.formats.html_elements import (
+    find_reason_to_leave,
     is_inline,
-    is_left,
     is_void,
     read_attribute_units,
     read_attributes,
@@ -278,7 +278,7 @@ class _BlockReader:
         is_opening = mark.name[0] not in "/!"
         if is_opening:
             self._document.edits += rewrite_languages(attributes, self._languages)
-        if is_opening and is_left(mark.name, attributes, self._languages):
+        if is_opening and find_reason_to_leave(mark.name, attributes, self._languages)[0]:
             if end:
                 span = self._block.locate_span(mark.start, end)
                 visible = read_visible(self._text[slice(*span)])

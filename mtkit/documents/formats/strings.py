@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from mtkit.documents.document import Document, Escapes, Languages, Span, Spelled, fail_at
-from mtkit.documents.escaped_text import read_lines
+from mtkit.documents.escaped_text import read_lines, read_utf16
 from mtkit.documents.formats.string_markup import copy_units, make_string_units
 from mtkit.documents.units import Part
 from mtkit.errors import MtkitError
@@ -72,9 +72,7 @@ def _read_escape(found: re.Match[str]) -> str:
     if first in _CONTROLS:
         return _CONTROLS[first]
     if first == "u" and len(raw) > 2:
-        units = bytes.fromhex(raw[2:6] + raw[8:])
-        # Half a character is none.
-        return units.decode("utf-16-be", errors="replace")
+        return read_utf16(raw[2:6] + raw[8:])
     if first == "\n":
         return ""
     if first in "01234567" or (first == "x" and len(raw) > 2):

@@ -26,7 +26,7 @@ from mtkit.documents.document import (
     UnwritableError,
     as_written,
 )
-from mtkit.documents.escaped_text import read_lines
+from mtkit.documents.escaped_text import read_lines, read_utf16
 from mtkit.documents.formats.plain import continues
 from mtkit.documents.formats.string_markup import make_string_units
 from mtkit.documents.units import MAX_DEPTH, Part
@@ -66,6 +66,32 @@ def read_yaml(text: str, languages: Languages) -> Document:
     return document
 
 
+class Roles:
+    """What holds each node: `key` or `value` of a mapping, or `item`; `skip` within a key."""
+
+    def __init__(self) -> None:
+        self._opened: list[str] = []
+
+    @property
+    def depth(self) -> int:
+        """How many collections are open."""
+        return len(self._opened)
+
+    def add(self, event: yaml.events.NodeEvent) -> str:
+        """Returns the role of the next node, with which a collection may begin."""
+        role = self._opened[-1] if self._opened else "item"
+        if role in ("key", "value"):
+            self._opened[-1] = "value" if role == "key" else "key"
+        if isinstance(event, yaml.CollectionStartEvent):
+            inner = "key" if isinstance(event, MappingStartEvent) else "item"
+            self._opened.append("skip" if role in ("key", "skip") else inner)
+        return role
+
+    def end(self) -> None:
+        """Ends a collection."""
+        self._opened.pop()
+
+
 class _Parser(yaml.SafeLoader):  # type: ignore[misc]
     """Keeps the last scalar's token beside the event that is made of it."""
 
@@ -84,32 +110,26 @@ def _find_values(text: str) -> Iterator[tuple[ScalarEvent, ScalarToken | None, b
 
     Events come as the text is read, so that the depth is known before all of it is.
     """
-    opened: list[str] = []
-    """What holds the next node: `key` or `value` of a mapping, or `item`; `skip` within a key."""
+    roles = Roles()
     num_flow: list[bool] = [False]
     parser = _Parser(text)
     while parser.check_event():
         event = parser.get_event()
         is_start = isinstance(event, MappingStartEvent | SequenceStartEvent)
         if isinstance(event, yaml.CollectionEndEvent):
-            opened.pop()
+            roles.end()
             num_flow.pop()
             continue
         if not is_start and not isinstance(event, ScalarEvent | AliasEvent):
             continue
-        role = opened[-1] if opened else "item"
-        if role in ("key", "value"):
-            opened[-1] = "value" if role == "key" else "key"
+        role = roles.add(event)
         if isinstance(event, ScalarEvent) and role in ("value", "item"):
             token = parser.scalar
             is_its_own = token is not None and token.end_mark.index == event.end_mark.index
             yield event, token if is_its_own else None, num_flow[-1]
         if is_start:
-            if len(opened) >= MAX_DEPTH:
+            if roles.depth > MAX_DEPTH:
                 raise MtkitError(f"more than {MAX_DEPTH:,} values inside one another")
-            is_mapping = isinstance(event, MappingStartEvent)
-            inner = "key" if is_mapping else "item"
-            opened.append("skip" if role in ("key", "skip") else inner)
             num_flow.append(num_flow[-1] or bool(event.flow_style))
 
 
@@ -210,8 +230,8 @@ def _read_special(found: re.Match[str]) -> str:
         return {"fold": "\n", "quote": "'", "end": ""}.get(found.lastgroup or "", raw)
     if raw[1] not in "xuU" or len(raw) == 2:
         return str(Scanner.ESCAPE_REPLACEMENTS.get(raw[1], raw[1]))
-    if len(raw) > 10 and raw[1] == "u":
-        return bytes.fromhex(raw[2:6] + raw[8:]).decode("utf-16-be")
+    if raw[1] == "u":
+        return read_utf16(raw[2:6] + raw[8:])
     code = int(raw[2:], 16)
     # Half a character is none.
     return "\ufffd" if 0xD800 <= code < 0xE000 else chr(code)
