@@ -4,7 +4,7 @@ A format finds the units; all that isn't in one stays the same characters.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -114,6 +114,15 @@ class Node(NamedTuple):
     is_break: bool = False
 
 
+def walk(nodes: Sequence[Node]) -> Iterator[Node]:
+    """Yields nodes and all that they hold, in the order of the document."""
+    pending = list(reversed(nodes))
+    while pending:
+        node = pending.pop()
+        yield node
+        pending += reversed(node.children)
+
+
 def find_holders(nodes: Sequence[Node], is_text: Callable[[Node], bool]) -> set[int]:
     """Returns the ids of the nodes that are text or hold some, at whatever depth."""
     listed = [(node, -1) for node in nodes]
@@ -161,13 +170,7 @@ class Unit:
 
 def read_text(unit: Unit) -> str:
     """Returns a unit's text without its markup."""
-    pieces: list[str] = []
-    pending = list(unit.nodes[::-1])
-    while pending:
-        node = pending.pop()
-        pieces += [each.text for each in node.spelled]
-        pending += node.children[::-1]
-    return "".join(pieces)
+    return "".join(each.text for node in walk(unit.nodes) for each in node.spelled)
 
 
 class Token(NamedTuple):

@@ -17,6 +17,7 @@ from mtkit.documents.document import (
     Unit,
     as_written,
     find_holders,
+    walk,
 )
 from mtkit.errors import MtkitError
 
@@ -264,10 +265,9 @@ def _has_letters(nodes: Sequence[Node]) -> bool:
     """Returns whether there is a word to translate; options of a command are none."""
     if all(node.kind == "text" for node in nodes) and _OPTIONS.fullmatch(_read(nodes)):
         return False
-    pending = list(nodes)
-    while pending:
-        node = pending.pop()
-        if node.kind == "text" and any(any(map(str.isalpha, each.text)) for each in node.spelled):
-            return True
-        pending += node.children
-    return False
+    return any(
+        any(map(str.isalpha, each.text))
+        for node in walk(nodes)
+        if node.kind == "text"
+        for each in node.spelled
+    )

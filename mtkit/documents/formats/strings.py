@@ -2,8 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from mtkit.documents.document import Document, Escapes, Languages, Span, Spelled, fail_at
 from mtkit.documents.escaped_text import read_lines, read_utf16
@@ -82,13 +81,6 @@ def _read_escape(found: re.Match[str]) -> str:
     return first
 
 
-class _Entry(NamedTuple):
-    """A keyword of a message, with its number in brackets, and where its strings are written."""
-
-    keyword: str
-    strings: list[Span]
-
-
 def read_po(text: str, languages: Languages) -> Document:
     """Returns a PO file with the messages that have no translation yet.
 
@@ -100,7 +92,7 @@ def read_po(text: str, languages: Languages) -> Document:
     """
     document = Document(text)
     message: dict[str, list[Span]] = {}
-    for keyword, strings in [*_read_entries(text), _Entry("end", [])]:
+    for keyword, strings in [*_read_entries(text), ("end", [])]:
         if keyword in ("msgid", "msgctxt", "domain", "end") and "msgid" in message:
             _translate_message(document, message, languages)
             message = {}
@@ -108,23 +100,21 @@ def read_po(text: str, languages: Languages) -> Document:
     return document
 
 
-def _read_entries(text: str) -> Iterator[_Entry]:
-    entry: _Entry | None = None
+def _read_entries(text: str) -> list[tuple[str, list[Span]]]:
+    """Returns the keywords of messages with their forms, and where their strings are written."""
+    entries: list[tuple[str, list[Span]]] = []
     position = 0
     while position < len(text):
         found = _PO_TOKEN.match(text, position)
-        if found is None or (found["string"] is not None and entry is None):
+        if found is None or (found["string"] is not None and not entries):
             raise fail_at(text, position, "expected a comment, a keyword or a string in quotes")
         position = found.end()
         if found["keyword"] is not None:
-            if entry is not None:
-                yield entry
             form = re.sub(r"\s", "", found["form"] or "")
-            entry = _Entry(found["keyword"] + form, [])
-        elif found["string"] is not None and entry is not None:
-            entry.strings.append(found.span("string"))
-    if entry is not None:
-        yield entry
+            entries.append((found["keyword"] + form, []))
+        elif found["string"] is not None:
+            entries[-1][1].append(found.span("string"))
+    return entries
 
 
 def _translate_message(

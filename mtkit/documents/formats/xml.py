@@ -11,6 +11,7 @@ from mtkit.documents.units import Part, make_units, protect
 from mtkit.documents.xml_tokens import (
     XML_TEXT,
     XmlToken,
+    end_of,
     find_attribute,
     read_text,
     read_xml_spelled,
@@ -99,29 +100,23 @@ def _is_wanted(token: XmlToken) -> bool:
 
 def _find_inline(text: str, tokens: Sequence[XmlToken]) -> set[int]:
     """Returns the indices of the tags that stand among text, or inside of such an element."""
-    has_text: set[int] = set()
+    parents: list[int] = []
     opened = [-1]
     for index, token in enumerate(tokens):
+        if token.kind == "close":
+            opened.pop()
+        parents.append(opened[-1])
         if token.kind == "open":
             opened.append(index)
-        elif token.kind == "close":
-            opened.pop()
-        elif token.kind == "text" and text[token.start : token.end].strip():
-            has_text.add(opened[-1])
+    has_text = {
+        parent
+        for parent, token in zip(parents, tokens, strict=True)
+        if token.kind == "text" and text[token.start : token.end].strip()
+    }
     inline: set[int] = set()
-    opened = [-1]
-    for index, token in enumerate(tokens):
-        match token.kind:
-            case "open":
-                if opened[-1] in has_text or opened[-1] in inline:
-                    inline |= {index, token.partner}
-                opened.append(index)
-            case "close":
-                opened.pop()
-            case _ if opened[-1] in has_text or opened[-1] in inline:
-                inline.add(index)
-            case _:
-                pass
+    for index, parent in enumerate(parents):
+        if tokens[index].kind != "close" and (parent in has_text or parent in inline):
+            inline |= {index, end_of(tokens, index)}
     return inline
 
 
