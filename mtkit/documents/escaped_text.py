@@ -1,7 +1,7 @@
 """Text that a document escapes: what its characters stand for, each with how it is written."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from mtkit.documents.document import Span, Spelled
 from mtkit.documents.units import Part
@@ -22,6 +22,16 @@ def split_at_matches(
         yield *found.span(), found
     if done < end:
         yield done, end, None
+
+
+def replace_spans(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
+    """Returns a text with some spans of it replaced, which are in order."""
+    pieces = []
+    done = 0
+    for start, end, replacement in edits:
+        pieces += [text[done:start], replacement]
+        done = end
+    return "".join([*pieces, text[done:]])
 
 
 def read_escaped_text(raw: str, escape: re.Pattern[str], read: ReadEscape) -> tuple[Spelled, ...]:

@@ -27,7 +27,7 @@ from mtkit.documents.document import Languages
 from mtkit.documents.formats.markdown import FRONT_MATTER
 from mtkit.documents.formats.markdown_inline import AS_MARKUP, read_reference
 from mtkit.documents.formats.markdown_masks import MASK, mask_page, mask_templates
-from mtkit.documents.formats.yaml_strings import Roles
+from mtkit.documents.formats.yaml_strings import RESOLVER, Roles
 from mtkit.documents.html_skeletons import (
     ReadSkeleton,
     Skeleton,
@@ -100,13 +100,10 @@ def _describe_node(event: Any, *, is_key: bool) -> Hashable:
     if isinstance(event, CollectionStartEvent):
         return (type(event).__name__, event.anchor, event.tag)
     assert isinstance(event, ScalarEvent)
-    tag = event.tag or _RESOLVER.resolve(yaml.ScalarNode, event.value, event.implicit)
+    tag = event.tag or RESOLVER.resolve(yaml.ScalarNode, event.value, event.implicit)
     is_text = not is_key and tag in ("!", "tag:yaml.org,2002:str")
     value = count_tags(event.value) if is_text else event.value
     return ("scalar", event.anchor, event.tag, "str" if is_text else tag, value)
-
-
-_RESOLVER = yaml.resolver.Resolver()
 
 
 def _read_po(text: str) -> Skeleton:

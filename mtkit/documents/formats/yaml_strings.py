@@ -33,6 +33,7 @@ from mtkit.documents.units import MAX_DEPTH, Part
 from mtkit.errors import MtkitError
 
 _STRING = "tag:yaml.org,2002:str"
+RESOLVER = yaml.resolver.Resolver()
 _FOLDED = r"(?P<fold>(?:[ \t]++(?=\r?\n))?+(?:\r?\n[ \t]*+)++)|(?P<space>[ \t]++)"
 _QUOTED = re.compile(
     r"(?P<end>\\\r?\n[ \t]*+)|(?P<escape>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -138,16 +139,7 @@ def _is_string(event: ScalarEvent) -> bool:
         return False
     if event.style is not None or event.tag is not None:
         return True
-    return _resolve(event.value) == _STRING
-
-
-@functools.cache
-def _find_resolver() -> yaml.resolver.Resolver:
-    return yaml.resolver.Resolver()
-
-
-def _resolve(value: str) -> str:
-    return str(_find_resolver().resolve(yaml.ScalarNode, value, (True, False)))
+    return bool(RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False)) == _STRING)
 
 
 def _add_string(
