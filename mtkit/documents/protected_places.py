@@ -2,15 +2,21 @@
 
 import bisect
 import itertools
-from collections.abc import Sequence
-
-import ahocorasick
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 from mtkit.documents.document import Link, Node, Span, walk
 from mtkit.documents.plain_text import PlainText
 
 _MAX_PLACES = 100
 """Places in a translation that are considered for a protected text."""
+_MANY = 64
+"""Texts of one length from which on the translation is read once for all of them."""
+_MAX_SHORT = 64
+"""Characters of a text up to which that is done; a unit can hold few texts that are longer."""
+_MAX_TRIES = 1_000
+"""Places that a longer text is looked for at, parts of words among them."""
+
 _Text = tuple[str, bool]
 """A text, and whether it may be a part of a word."""
 
@@ -93,20 +99,42 @@ class _LinkedWords:
 
 def _find_all(texts: set[_Text], target: str) -> dict[_Text, list[Span]]:
     """Returns where texts are in a translation: the first 100 places of each."""
+    of_length: defaultdict[int, list[_Text]] = defaultdict(list)
+    for text in texts:
+        of_length[len(text[0])].append(text)
     found: dict[_Text, list[Span]] = {text: [] for text in texts}
-    automaton = ahocorasick.Automaton()
-    for characters in {characters for characters, _ in texts if characters}:
-        both = [(characters, is_part) for is_part in (False, True)]
-        automaton.add_word(characters, [text for text in both if text in found])
-    if not automaton:
-        return found
-    automaton.make_automaton()
-    for last, matching in automaton.iter(target):
-        start = last + 1 - len(matching[0][0])
-        for text in matching:
-            if len(found[text]) < _MAX_PLACES and _fits(text, start, target):
-                found[text].append((start, last + 1))
+    for length, group in of_length.items():
+        if len(group) > _MANY and length <= _MAX_SHORT:
+            _find_together(group, length, target, found)
+            continue
+        for text in group:
+            starts = _find_starts(text[0], target)
+            tried = itertools.islice(starts, None if length <= _MAX_SHORT else _MAX_TRIES)
+            fitting = (start for start in tried if _fits(text, start, target))
+            found[text] = [
+                (start, start + length) for start in itertools.islice(fitting, _MAX_PLACES)
+            ]
     return found
+
+
+def _find_together(
+    texts: Sequence[_Text], length: int, target: str, found: dict[_Text, list[Span]]
+) -> None:
+    """Notes where texts of one length are in a translation, which is read once."""
+    wanted: defaultdict[str, list[_Text]] = defaultdict(list)
+    for text in texts:
+        wanted[text[0]].append(text)
+    for start in range(len(target) - length + 1 if length else 0):
+        for text in wanted.get(target[start : start + length], ()):
+            if len(found[text]) < _MAX_PLACES and _fits(text, start, target):
+                found[text].append((start, start + length))
+
+
+def _find_starts(text: str, target: str) -> Iterator[int]:
+    start = target.find(text) if text else -1
+    while start >= 0:
+        yield start
+        start = target.find(text, start + 1)
 
 
 def _fits(text: _Text, start: int, target: str) -> bool:
