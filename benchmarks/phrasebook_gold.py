@@ -34,10 +34,10 @@ def list_forms() -> dict[str, set[str]]:
             endings = ("", "e", "en", "er", "em", "es")
             found[form] |= {lexicon.drop_unstressed_e(stem) + ending for ending in endings}
             found[form].add(stem)
-    for phrases in (lexicon.CITIES, lexicon.COUNTRIES, lexicon.NUMBERS, lexicon.WEEKDAYS):
-        for phrase in phrases:
+    for name in ("cities", "countries", "numbers", "weekdays"):
+        for phrase in lexicon.PHRASES[name]:
             found[phrase.english].add(phrase.german)
-    for name in (*lexicon.MALE_NAMES, *lexicon.FEMALE_NAMES):
+    for name in (*lexicon.WORDS["male_names"], *lexicon.WORDS["female_names"]):
         found[name] |= {name, f"{name}s"}
         found[f"{name}'s"].add(f"{name}s")
     return {

@@ -23,8 +23,7 @@ from pathlib import Path
 import sacrebleu
 
 from mtkit.data.phrasebook import generate_pairs
-from mtkit.data.phrasebook.lexicon import Noun, read_noun, split_table
-from mtkit.data.phrasebook.tables import NOUNS
+from mtkit.data.phrasebook.lexicon import NOUNS, Noun
 from mtkit.text.glossary import Glossary, read_glossary
 from mtkit.text.term_forms import find_uses
 
@@ -67,12 +66,9 @@ def write_terms(path: Path, nouns: list[Noun]) -> None:
 
 def write_corpora(folder: Path) -> None:
     """Writes training pairs without some nouns, a development set, and pairs to test with them."""
-    all_nouns = [
-        read_noun(fields, group) for group, table in NOUNS.items() for fields in split_table(table)
-    ]
-    nouns = [noun for noun in all_nouns if "mass" not in noun.flags][::9]
+    nouns = [noun for noun in NOUNS if noun.flag != "mass"][::9]
     write_terms(folder / "terms.tsv", nouns)
-    write_terms(folder / "dictionary.tsv", [noun for noun in all_nouns if noun not in nouns])
+    write_terms(folder / "dictionary.tsv", [noun for noun in NOUNS if noun not in nouns])
     words = {word for noun in nouns for word in (noun.english, noun.english_plural)}
     german = {noun.german.lower()[:5] for noun in nouns}
 

@@ -4,7 +4,7 @@ A format finds the units; all that isn't in one stays the same characters.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -67,6 +67,11 @@ class Spelled(NamedTuple):
     raw: str
 
 
+def as_written(text: str) -> tuple[Spelled, ...]:
+    """Returns a text that a document writes as it is."""
+    return (Spelled(text, text),)
+
+
 @dataclass(frozen=True)
 class Escapes:
     """How a format writes text.
@@ -107,6 +112,15 @@ class Node(NamedTuple):
     children: tuple["Node", ...] = ()
     spelled: tuple[Spelled, ...] = ()
     is_break: bool = False
+
+
+def walk(nodes: Sequence[Node]) -> Iterator[Node]:
+    """Yields nodes and all that they hold, in the order of the document."""
+    pending = list(reversed(nodes))
+    while pending:
+        node = pending.pop()
+        yield node
+        pending += reversed(node.children)
 
 
 def find_holders(nodes: Sequence[Node], is_text: Callable[[Node], bool]) -> set[int]:
@@ -156,13 +170,7 @@ class Unit:
 
 def read_text(unit: Unit) -> str:
     """Returns a unit's text without its markup."""
-    pieces: list[str] = []
-    pending = list(unit.nodes[::-1])
-    while pending:
-        node = pending.pop()
-        pieces += [each.text for each in node.spelled]
-        pending += node.children[::-1]
-    return "".join(pieces)
+    return "".join(each.text for node in walk(unit.nodes) for each in node.spelled)
 
 
 class Token(NamedTuple):

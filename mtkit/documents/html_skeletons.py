@@ -75,8 +75,7 @@ class _HtmlSkeleton(HTMLParser):
     def handle_pi(self, data: str) -> None:
         self._inline[("?", data)] += 1
 
-    def unknown_decl(self, data: str) -> None:
-        self._add(data)
+    unknown_decl = handle_decl  # type: ignore[assignment]
 
 
 def read_html(text: str) -> Skeleton:

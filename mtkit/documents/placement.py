@@ -99,8 +99,8 @@ class Placer:
         signs: tuple[Sequence[SignKind], Sequence[SignKind]] | None = None,
     ) -> None:
         self._num_source, self._num_target = num_source, num_target
-        self._edges = None if signs is None else SignEdges(*signs)
-        self._target_signs = [] if signs is None else signs[1]
+        of_source, self._target_signs = signs or ([""] * num_source, [""] * num_target)
+        self._edges = SignEdges(of_source, self._target_signs)
         self._of_source: list[list[int]] = [[] for _ in range(num_source)]
         self._num_links = [0] * num_target
         for source, target in links:
@@ -152,7 +152,7 @@ class Placer:
                 mark.target = mark.fixed
             else:
                 run = self._choose_run(mark, found[mark.first, mark.last], free)
-                if self._edges is not None and not _is_empty(run):
+                if not _is_empty(run):
                     run = self._edges.settle((mark.first, mark.last), run, free.is_free)
                 mark.target = run
             free.take(mark.target)
@@ -196,7 +196,7 @@ class Placer:
         """Returns which atoms an element without links may get, the best kind first."""
         if mark.replaces:
             return ("word",)
-        if self._edges is not None and self._edges.is_of_signs((mark.first, mark.last)):
+        if self._edges.is_of_signs((mark.first, mark.last)):
             return ("sign", "word", "linked")
         return ("word", "sign", "linked")
 
@@ -247,7 +247,7 @@ class _FreeAtoms:
     Args:
         region: The region.
         num_links: Links of each target atom.
-        signs: What kind of sign each is; empty where that isn't known.
+        signs: What kind of sign each is.
     """
 
     def __init__(self, region: Span, num_links: Sequence[int], signs: Sequence[SignKind]) -> None:
@@ -295,7 +295,7 @@ class _FreeAtoms:
     def _find_kind(self, index: int) -> _AtomKind:
         if self._num_links[index]:
             return "linked"
-        return "sign" if self._signs and self._signs[index] else "word"
+        return "sign" if self._signs[index] else "word"
 
 
 class _NearestAtom:

@@ -5,7 +5,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from mtkit.documents.document import Link, Node, Span
+from mtkit.documents.document import Link, Node, Span, walk
 from mtkit.documents.plain_text import PlainText
 
 _MAX_PLACES = 100
@@ -37,7 +37,9 @@ def find_protected(
     """
     source = plain.text
     wanted: list[tuple[int, Span, _Text]] = []
-    for node in _list_protected(nodes):
+    for node in walk(nodes):
+        if node.kind != "protected":
+            continue
         start, end = plain.spans[node.start]
         is_part = source[max(0, start - 1) : start].isalnum() or source[end : end + 1].isalnum()
         wanted.append((node.start, (start, end), (source[start:end], is_part)))
@@ -54,15 +56,6 @@ def find_protected(
             start, end = found[key]
             is_taken[start:end] = b"\1" * (end - start)
     return found
-
-
-def _list_protected(nodes: Sequence[Node]) -> Iterator[Node]:
-    pending = list(nodes)[::-1]
-    while pending:
-        node = pending.pop()
-        pending += reversed(node.children)
-        if node.kind == "protected":
-            yield node
 
 
 def _choose(places: Sequence[Span], words: "_Words", share: float) -> Span:

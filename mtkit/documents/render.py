@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms, find_sign_kinds, link_atoms
-from mtkit.documents.document import Node, Span, Token, TranslatedText, Unit, find_holders
+from mtkit.documents.document import Node, Token, TranslatedText, Unit, find_holders
 from mtkit.documents.placement import Mark, Placer
 from mtkit.documents.plain_text import Event, PlainText, find_cut_places, split_atoms
 from mtkit.documents.protected_places import find_protected
@@ -56,12 +56,9 @@ class _Renderer:
             self._links = tuple(
                 (source, (start - shift, end - shift)) for source, (start, end) in self._links
             )
-        has_protected = any(node and node.kind == "protected" for *_, node in plain.events)
-        self._holders = find_holders(unit.nodes, _is_text) if has_protected else None
-        """Nodes that hold more than protected text; None where there is no such text."""
-        self._fixed: dict[int, Span] = {}
-        if has_protected:
-            self._fixed = find_protected(unit.nodes, plain, self._target, self._links or ())
+        self._holders = find_holders(unit.nodes, _is_text)
+        """Nodes that hold more than protected text."""
+        self._fixed = find_protected(unit.nodes, plain, self._target, self._links or ())
         edges = {edge for span in self._fixed.values() for edge in span}
         atoms = find_atoms(self._target)
         edges |= find_cut_places(self._target, atoms, plain.cuts)
@@ -110,27 +107,25 @@ class _Renderer:
             if follows and first < len(self._plain.atoms):
                 first += self._plain.atoms[first][0] < start
             return Mark(first, first, follows=follows)
-        mark = Mark(first, max(first, last), replaces=self._is_replacing(node))
-        if node.kind == "protected" and node.start in self._fixed:
-            mark.fixed = self._cover(self._fixed[node.start])
+        # Protected text alone takes the place of what it is placed at.
+        mark = Mark(first, max(first, last), replaces=id(node) not in self._holders)
+        if node.start in self._fixed:
+            begin, finish = self._fixed[node.start]
+            first, last = (
+                self._index.find_ending_behind(begin),
+                self._index.find_beginning_at(finish),
+            )
+            mark.fixed = (first, last)
         return mark
-
-    def _is_replacing(self, node: Node) -> bool:
-        """Returns whether a node has protected text alone, in place of what it is placed at."""
-        return self._holders is not None and id(node) not in self._holders
-
-    def _cover(self, span: Span) -> Span:
-        return self._index.find_ending_behind(span[0]), self._index.find_beginning_at(span[1])
 
     def _find_swallowed(self, marks: dict[int, Mark]) -> set[int]:
         """Returns the target atoms whose place protected text takes."""
-        swallowed: set[int] = set()
-        if self._holders is None:
-            return swallowed
-        for event in self._plain.events:
-            if event.node is not None and event.kind == "open" and event.node.kind == "protected":
-                swallowed.update(range(*marks[event.node.start].target))
-        return swallowed
+        return {
+            index
+            for kind, node in ((event.kind, event.node) for event in self._plain.events)
+            if node is not None and kind == "open" and node.kind == "protected"
+            for index in range(*marks[node.start].target)
+        }
 
     def _collect(self, marks: dict[int, Mark]) -> list[Placed]:
         """Returns tags in the order of the translation, each inside its parent's."""

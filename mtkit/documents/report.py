@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from mtkit.documents.document import Document, Skipped
+from mtkit.documents.document import Document
 
 BROKEN_MARKUP = "kept because their translation breaks the markup"
 """The reason of texts whose translation would have made another document."""
@@ -54,11 +54,11 @@ class Report:
             part: The name of the part.
         """
         self.num_translated += num_translated
-        lines = _LineCounter(document.text)
-        self.skipped += [
-            SkippedText(each.text, each.reason, each.detail, part, lines.count(each))
-            for each in sorted(document.skipped)
-        ]
+        line, done = 1, 0
+        for start, text, reason, detail in sorted(document.skipped):
+            line += document.text.count("\n", done, start)
+            done = max(done, start)
+            self.skipped.append(SkippedText(text, reason, detail, part, line))
 
     def describe(self) -> str:
         """Returns a line: `214 texts translated, 6 skipped: 4 marked translate=no, 2 code`."""
@@ -110,19 +110,6 @@ class Report:
 
 
 BROKEN_MARKUP_OF_ONE = "kept as it was, because its translation breaks the markup"
-
-
-class _LineCounter:
-    """Counts lines up to positions that rise."""
-
-    def __init__(self, text: str) -> None:
-        self._text, self._position, self._line = text, 0, 1
-
-    def count(self, skipped: Skipped) -> int:
-        start = min(max(skipped.start, self._position), len(self._text))
-        self._line += self._text.count("\n", self._position, start)
-        self._position = start
-        return self._line
 
 
 def _count(number: int, noun: str) -> str:

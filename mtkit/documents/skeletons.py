@@ -15,19 +15,19 @@ from typing import Any
 import yaml
 from babel.messages.pofile import PoFileError, read_po
 from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock, reference
 from yaml.events import (
     AliasEvent,
     CollectionEndEvent,
     CollectionStartEvent,
-    MappingStartEvent,
     NodeEvent,
     ScalarEvent,
 )
 
 from mtkit.documents.document import Languages
 from mtkit.documents.formats.markdown import FRONT_MATTER
+from mtkit.documents.formats.markdown_inline import AS_MARKUP, read_reference
 from mtkit.documents.formats.markdown_masks import MASK, mask_page, mask_templates
+from mtkit.documents.formats.yaml_strings import RESOLVER, Roles
 from mtkit.documents.html_skeletons import (
     ReadSkeleton,
     Skeleton,
@@ -78,20 +78,15 @@ class _Members(list[tuple[str, Any]]):
 
 def _read_yaml(text: str) -> Skeleton:
     items: list[Hashable] = []
-    opened: list[str] = []
+    roles = Roles()
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if isinstance(event, CollectionEndEvent):
-                opened.pop()
+                roles.end()
                 items.append("end")
             elif isinstance(event, NodeEvent):
-                role = opened[-1] if opened else "item"
-                if role in ("key", "value"):
-                    opened[-1] = "value" if role == "key" else "key"
-                items.append(_describe_node(event, is_key=role in ("key", "skip")))
-                if isinstance(event, CollectionStartEvent):
-                    inner = "key" if isinstance(event, MappingStartEvent) else "item"
-                    opened.append("skip" if role in ("key", "skip") else inner)
+                is_key = roles.add(event) in ("key", "skip")
+                items.append(_describe_node(event, is_key=is_key))
             else:
                 items.append(type(event).__name__)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -105,13 +100,10 @@ def _describe_node(event: Any, *, is_key: bool) -> Hashable:
     if isinstance(event, CollectionStartEvent):
         return (type(event).__name__, event.anchor, event.tag)
     assert isinstance(event, ScalarEvent)
-    tag = event.tag or _RESOLVER.resolve(yaml.ScalarNode, event.value, event.implicit)
+    tag = event.tag or RESOLVER.resolve(yaml.ScalarNode, event.value, event.implicit)
     is_text = not is_key and tag in ("!", "tag:yaml.org,2002:str")
     value = count_tags(event.value) if is_text else event.value
     return ("scalar", event.anchor, event.tag, "str" if is_text else tag, value)
-
-
-_RESOLVER = yaml.resolver.Resolver()
 
 
 def _read_po(text: str) -> Skeleton:
@@ -153,7 +145,7 @@ def _read_subtitles(text: str) -> Skeleton:
 
 def _read_markdown(text: str) -> Skeleton:
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    parser.block.ruler.at("reference", _read_reference)
+    parser.block.ruler.at("reference", read_reference)
     front = FRONT_MATTER.match(text)
     start = front.end() if front else 0
     items: list[Hashable] = [text[:start]]
@@ -175,14 +167,8 @@ def _read_markdown(text: str) -> Skeleton:
     return items
 
 
-def _read_reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Reads a link's target, but not the text of a footnote."""
-    position = state.bMarks[start] + state.tShift[start]
-    return not state.src.startswith("[^", position) and reference(state, start, end, silent)
-
-
-_AS_MARKUP = {"<em>": "em_open", "<strong>": "strong_open", "<del>": "s_open", "<br>": "hardbreak"}
-"""Tags that say the same as markup does."""
+_TYPES = {"em": "em_open", "strong": "strong_open", "s": "s_open", "break": "hardbreak"}
+"""Of markup the types of markdown-it's tokens."""
 
 
 def _count_inline(tokens: Iterable[Any]) -> Hashable:
@@ -199,9 +185,9 @@ def _count_inline(tokens: Iterable[Any]) -> Hashable:
                 counts[("code", token.content)] += 1
             case "html_inline":
                 name = re.match(r"</?[A-Za-z][^\s/>]*", token.content)
-                tag = f"{name.group().lower()}>" if name else "<!>"
-                if not tag.startswith("</"):
-                    counts[_AS_MARKUP.get(tag, tag)] += 1
+                tag = name.group()[1:].lower() if name else "!"
+                if not tag.startswith("/"):
+                    counts[_TYPES.get(AS_MARKUP.get(tag, ""), f"<{tag}>")] += 1
             case _ if token.nesting >= 0:
                 counts[token.type] += 1
             case _:

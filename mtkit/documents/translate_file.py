@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mtkit.documents.archives import ARCHIVES, translate_archive
-from mtkit.documents.document import Document, Languages, TextTranslator, read_text
+from mtkit.documents.document import Document, Languages, TextTranslator, fail_at, read_text
 from mtkit.documents.encodings import decode
 from mtkit.documents.formats.bilingual import read_tmx, read_xliff
 from mtkit.documents.formats.html import read_html
@@ -124,38 +124,27 @@ def choose_format(source: Path, form: str | None) -> str:
     return found
 
 
-def translate_bytes(
-    content: bytes, form: str, translate: TextTranslator, languages: Languages
-) -> bytes:
-    """Returns a document's translation in the encoding that it is in: UTF-8 or UTF-16.
-
-    Raises:
-        MtkitError: As `translate_content`.
-    """
-    return translate_content(content, form, translate, languages)[0]
-
-
 def translate_content(
     content: bytes, form: str, translate: TextTranslator, languages: Languages
 ) -> tuple[bytes, Report]:
-    """Returns a document's translation, and what became of its texts.
+    """Returns a document's translation in its encoding, and what became of its texts.
 
     Raises:
         MtkitError: It is broken; its translation can't be read again; no such format.
     """
     choose_format(Path(), form)
-    translation = _Translation(form, translate, languages)
+    report = Report()
 
     def translate_part(part: bytes, name: str = "") -> bytes:
         text, encoding = decode(part, form)
-        return encoding.encode(translation.translate(text, name))
+        return encoding.encode(_translate(text, form, translate, languages, report, part=name))
 
     def skip(part: str, text: str, reason: str) -> None:
-        translation.report.skipped.append(SkippedText(text, reason, part=part))
+        report.skipped.append(SkippedText(text, reason, part=part))
 
     if form in ARCHIVES:
-        return translate_archive(content, form, translate_part, skip), translation.report
-    return translate_part(content), translation.report
+        return translate_archive(content, form, translate_part, skip), report
+    return translate_part(content), report
 
 
 def translate_markup(text: str, form: str, translate: TextTranslator, languages: Languages) -> str:
@@ -164,41 +153,32 @@ def translate_markup(text: str, form: str, translate: TextTranslator, languages:
     Raises:
         MtkitError: As `translate_content`.
     """
-    choose_format(Path(), form)
-    return _Translation(form, translate, languages).translate(text)
+    return _translate(text, choose_format(Path(), form), translate, languages, Report())
 
 
-class _Translation:
-    """Translates a document, or the parts of one.
-
-    Attributes:
-        report: What became of its texts.
-    """
-
-    def __init__(self, form: str, translate: TextTranslator, languages: Languages) -> None:
-        self._form, self._translate, self._languages = form, translate, languages
-        self.report = Report()
-
-    def translate(self, text: str, part: str = "") -> str:
-        """Returns a text of the document's format translated."""
-        if "\0" in text:
-            line = text.count("\n", 0, text.index("\0")) + 1
-            raise MtkitError(
-                f"line {line}: a null character: this isn't text",
-                "text in UTF-32 has to be converted first: iconv -f utf-32 -t utf-8",
-            )
-        # Python reads no number of thousands of digits.
-        if found := _LONG_NUMBER.search(text):
-            line = text.count("\n", 0, found.start()) + 1
-            raise MtkitError(f"line {line}: a character's number of a thousand digits")
-        document = _READERS[self._form](text, self._languages)
-        read_skeleton = choose_skeleton(self._form, self._languages)
-        translated, kept = translate_document(document, self._translate, read_skeleton)
-        for unit in kept:
-            document.skip(unit.start, read_text(unit), BROKEN_MARKUP)
-        num_translated = len(document.units) - len(kept)
-        self.report.add(document, num_translated=num_translated, part=part)
-        return translated
+def _translate(
+    text: str,
+    form: str,
+    translate: TextTranslator,
+    languages: Languages,
+    report: Report,
+    *,
+    part: str = "",
+) -> str:
+    """Returns a document translated, or a part of one; adds to the report."""
+    if "\0" in text:
+        fault = "a null character: this isn't text"
+        hint = "text in UTF-32 has to be converted first: iconv -f utf-32 -t utf-8"
+        raise fail_at(text, text.index("\0"), fault, hint)
+    # Python reads no number of thousands of digits.
+    if found := _LONG_NUMBER.search(text):
+        raise fail_at(text, found.start(), "a character's number of a thousand digits")
+    document = _READERS[form](text, languages)
+    translated, kept = translate_document(document, translate, choose_skeleton(form, languages))
+    for unit in kept:
+        document.skip(unit.start, read_text(unit), BROKEN_MARKUP)
+    report.add(document, num_translated=len(document.units) - len(kept), part=part)
+    return translated
 
 
 _READERS: dict[str, Callable[[str, Languages], Document]] = {

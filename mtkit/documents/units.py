@@ -9,7 +9,16 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from mtkit.documents.atoms import find_sign_kinds, is_symbol
-from mtkit.documents.document import Escapes, Node, Spelled, Unit, find_holders
+from mtkit.documents.document import (
+    Escapes,
+    Node,
+    Span,
+    Spelled,
+    Unit,
+    as_written,
+    find_holders,
+    walk,
+)
 from mtkit.errors import MtkitError
 
 MAX_DEPTH = 1_000
@@ -53,6 +62,11 @@ class Part(NamedTuple):
     name: str = ""
     spelled: tuple[Spelled, ...] = ()
     is_break: bool = False
+
+
+def protect(span: Span, visible: str) -> Part:
+    """Returns the part that stays as it is, of which a reader sees some text."""
+    return Part("protected", *span, spelled=as_written(visible))
 
 
 def make_units(
@@ -251,10 +265,9 @@ def _has_letters(nodes: Sequence[Node]) -> bool:
     """Returns whether there is a word to translate; options of a command are none."""
     if all(node.kind == "text" for node in nodes) and _OPTIONS.fullmatch(_read(nodes)):
         return False
-    pending = list(nodes)
-    while pending:
-        node = pending.pop()
-        if node.kind == "text" and any(any(map(str.isalpha, each.text)) for each in node.spelled):
-            return True
-        pending += node.children
-    return False
+    return any(
+        any(map(str.isalpha, each.text))
+        for node in walk(nodes)
+        if node.kind == "text"
+        for each in node.spelled
+    )

@@ -227,15 +227,11 @@ class UnitWriter:
 
     def _find_source_gap(self, gap: int) -> Span:
         """Returns where a gap of the source begins and ends in its text."""
-        atoms = self._plain.atoms
-        start = atoms[gap - 1][1] if gap else 0
-        return start, atoms[gap][0] if gap < len(atoms) else len(self._source)
+        return _find_gap(self._plain.atoms, gap, len(self._source))
 
     def _read_gap(self, index: int) -> str:
         """Returns the text of a gap of the translation."""
-        start = self._atoms[index - 1][1] if index else 0
-        end = self._atoms[index][0] if index < len(self._atoms) else len(self._target)
-        return self._target[start:end]
+        return self._target[slice(*_find_gap(self._atoms, index, len(self._target)))]
 
     def _gap_of(self, event: Event) -> int:
         return self._plain.index.find_beginning_at(event.position)
@@ -261,6 +257,12 @@ class UnitWriter:
             if 0 < gap < len(atoms) and is_free and is_wide:
                 found.append((atoms[gap - 1][1] / atoms[-1][1], raw))
         return found
+
+
+def _find_gap(atoms: Sequence[Span], index: int, length: int) -> Span:
+    """Returns where the gap in front of an atom of a text is, or the one behind the last."""
+    start = atoms[index - 1][1] if index else 0
+    return start, atoms[index][0] if index < len(atoms) else length
 
 
 def _as_token(event: Event) -> Token:

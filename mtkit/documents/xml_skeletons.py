@@ -1,7 +1,7 @@
 """The skeletons of XML, office documents, XLIFF and TMX, as expat reads them."""
 
-from collections import Counter
-from collections.abc import Hashable
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 from xml.parsers import expat
 
@@ -100,86 +100,54 @@ def _shorten(name: str) -> str:
 
 
 def read_office(text: str) -> Skeleton:
-    """Returns the skeleton of a part of an office document."""
-    return _OfficeSkeleton().read(text)
+    """Reads a part of an office document: paragraphs, and what is in each but looks of runs."""
+    items: list[Hashable] = []
+    paragraphs: list[Counter[Hashable]] = []
+    """What is in each open paragraph."""
+    opened: list[str] = []
+    depth = 0
+    """Open elements in the formatting of a run."""
 
-
-class _OfficeSkeleton:
-    """A part of an office document: paragraphs, and what is in each but the looks of its runs."""
-
-    def __init__(self) -> None:
-        self._items: list[Hashable] = []
-        self._paragraphs: list[Counter[Hashable]] = []
-        """What is in each open paragraph."""
-        self._opened: list[str] = []
-        self._depth = 0
-        """Open elements in the formatting of a run."""
-
-    def read(self, text: str) -> Skeleton:
-        """Returns the skeleton."""
-        for event in _list_events(text, namespaces=True):
-            match event.kind:
-                case "open":
-                    self._open(_shorten(event.name), event)
-                case "close":
-                    self._close()
-                case "other":
-                    self._add(event)
-                case _:
-                    pass
-        return self._items
-
-    def _add(self, item: Hashable) -> None:
-        if self._paragraphs:
-            self._paragraphs[-1][item] += 1
+    def add(item: Hashable) -> None:
+        if paragraphs:
+            paragraphs[-1][item] += 1
         else:
-            self._items.append(item)
+            items.append(item)
 
-    def _open(self, name: str, event: _Event) -> None:
-        parent = self._opened[-1] if self._opened else ""
-        self._opened.append(name)
-        if self._depth or name in ("w rPr", "a rPr"):
-            self._depth += 1
-            return
-        key = (name, event.attributes, parent)
-        if name in _PARAGRAPHS:
-            self._paragraphs.append(Counter({key: 1}))
-        elif name not in _FORMATTING:
-            self._add(key)
-        elif parent not in _FORMATTING[name]:
-            self._add((name, parent))
-
-    def _close(self) -> None:
-        name = self._opened.pop()
-        if self._depth:
-            self._depth -= 1
-        elif name in _PARAGRAPHS:
-            self._add(freeze(self._paragraphs.pop()))
-        elif not self._paragraphs:
-            self._items.append(name)
-
-
-class _Content:
-    """The text of an element and the inline tags in it."""
-
-    def __init__(self) -> None:
-        self._texts: list[str] = []
-        self._tags: Counter[Hashable] = Counter()
-
-    def add(self, event: _Event) -> None:
-        """Adds what is found in the element."""
-        if event.kind == "text":
-            self._texts.append(event.name)
+    for event in _list_events(text, namespaces=True):
+        if event.kind == "other":
+            add(event)
         elif event.kind == "open":
-            self._tags[event] += 1
+            name, parent = _shorten(event.name), opened[-1] if opened else ""
+            opened.append(name)
+            key = (name, event.attributes, parent)
+            if depth or name in ("w rPr", "a rPr"):
+                depth += 1
+            elif name in _PARAGRAPHS:
+                paragraphs.append(Counter({key: 1}))
+            elif name not in _FORMATTING:
+                add(key)
+            elif parent not in _FORMATTING[name]:
+                add((name, parent))
+        elif event.kind == "close":
+            name = opened.pop()
+            if depth:
+                depth -= 1
+            elif name in _PARAGRAPHS:
+                add(freeze(paragraphs.pop()))
+            elif not paragraphs:
+                items.append(name)
+    return items
 
-    def read_text(self) -> str:
-        """Returns the text."""
-        return "".join(self._texts)
 
-    def freeze(self) -> Hashable:
-        """Returns the tags, those of HTML in the text among them."""
-        return (freeze(self._tags), count_tags(self.read_text()))
+def _read_text(events: Iterable[_Event]) -> str:
+    return "".join(event.name for event in events if event.kind == "text")
+
+
+def _freeze(events: Sequence[_Event]) -> Hashable:
+    """Returns the tags of an element, those of HTML in the text among them."""
+    tags = Counter(event for event in events if event.kind == "open")
+    return freeze(tags), count_tags(_read_text(events))
 
 
 class BilingualSkeleton:
@@ -191,8 +159,8 @@ class BilingualSkeleton:
     def __init__(self, languages: Languages) -> None:
         self._source, self._target = Languages(languages.source), Languages(languages.target)
         self._items: list[Hashable] = []
-        self._contents: dict[tuple[str, str], _Content] = {}
-        """Of a unit: `source`, `seg-source` and `target`, and their segments by number."""
+        self._contents: defaultdict[tuple[str, str], list[_Event]] = defaultdict(list)
+        """What is in the `source`, `seg-source` and `target` of a unit, and their segments."""
         self._variant = ""
 
     def read(self, text: str) -> Skeleton:
@@ -209,21 +177,18 @@ class BilingualSkeleton:
                 side = ""
             elif event.kind == "open" and name == "mrk" and ("mtype", "seg") in event.attributes:
                 segment = dict(event.attributes).get("mid", "")
-                self._find(side, segment)
+                self._contents[side, segment] += []
             else:
-                self._find(side, segment).add(event)
+                self._contents[side, segment].append(event)
         return self._items
-
-    def _find(self, side: str, segment: str) -> _Content:
-        return self._contents.setdefault((side, segment), _Content())
 
     def _enter(self, name: str, event: _Event) -> str:
         """Returns the side whose text an element begins; notes anything else."""
         if event.kind == "open" and name in ("source", "seg-source", "target"):
-            self._find(name, "")
+            self._contents[name, ""] += []
             return name
         if event.kind == "open" and name == "seg" and self._variant:
-            self._find(self._variant, "")
+            self._contents[self._variant, ""] += []
             return self._variant
         if name == "tuv" and event.kind == "open":
             attributes = dict(event.attributes)
@@ -240,17 +205,14 @@ class BilingualSkeleton:
         return ""
 
     def _end_unit(self) -> None:
-        contents, self._contents = self._contents, {}
-        source = contents.get(("source", ""), _Content())
-        target = contents.get(("target", ""), _Content())
-        segments = [key for side, key in contents if side == "target" and key]
-        if not segments:
-            segments = [""]
+        contents, self._contents = self._contents, defaultdict(list)
+        source = contents[("source", "")]
+        segments = [key for side, key in contents if side == "target" and key] or [""]
         for segment in segments:
-            own = contents.get(("target", segment), target)
+            own = contents[("target", segment)]
             other = contents.get(("seg-source", segment)) if segment else source
             if other is None and len(segments) == 1:
                 other = source
-            is_there = own.read_text().strip() or other is None
-            self._items.append(own.freeze() if is_there or other is None else other.freeze())
-        self._items.append(source.read_text())
+            is_there = other is None or _read_text(own).strip()
+            self._items.append(_freeze(own if is_there or other is None else other))
+        self._items.append(_read_text(source))

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from xml.parsers import expat
 
-from mtkit.documents.document import Escapes, Span, Spelled
-from mtkit.documents.units import MAX_DEPTH
+from mtkit.documents.document import Document, Escapes, Span, Spelled
+from mtkit.documents.escaped_text import read_escaped_text
+from mtkit.documents.units import MAX_DEPTH, Part, protect
 from mtkit.errors import MtkitError
 
+CDATA = "<![CDATA["
 _ATTRIBUTE = re.compile(r"""(?<!\s)\s++([^\s=]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
 _ENTITY = re.compile(r"&(?:#[0-9]++|#x[0-9a-fA-F]++|[^\s;&]++);")
 
@@ -180,16 +182,7 @@ def children(tokens: Sequence[XmlToken], parent: int) -> Iterator[int]:
 
 def read_xml_spelled(text: str) -> tuple[Spelled, ...]:
     """Returns a text of XML, with what its entities stand for."""
-    spelled = []
-    done = 0
-    for found in _ENTITY.finditer(text):
-        if found.start() > done:
-            spelled.append(Spelled(text[done : found.start()], text[done : found.start()]))
-        spelled.append(Spelled(_read_entity(found), found.group()))
-        done = found.end()
-    if done < len(text):
-        spelled.append(Spelled(text[done:], text[done:]))
-    return tuple(spelled)
+    return read_escaped_text(text, _ENTITY, _read_entity)
 
 
 def _read_entity(found: re.Match[str]) -> str:
@@ -217,6 +210,41 @@ XML_TEXT = Escapes(escape_xml, unescape_xml)
 def end_of(tokens: Sequence[XmlToken], index: int) -> int:
     """Returns the index of a token's last: of an element's closing tag, or its own."""
     return tokens[index].partner if tokens[index].kind == "open" else index
+
+
+def find_inside(tokens: Sequence[XmlToken], index: int) -> Sequence[XmlToken]:
+    """Returns all tokens in an element."""
+    return tokens[index + 1 : end_of(tokens, index)]
+
+
+def find_cdata(text: str, token: XmlToken) -> Span:
+    """Returns where the characters of a CDATA section stand."""
+    raw = text[token.start : token.end]
+    end = token.end - len("]]>") * raw.endswith("]]>")
+    return token.start + len(CDATA) * raw.startswith(CDATA), end
+
+
+def is_cdata_alone(text: str, tokens: Sequence[XmlToken]) -> bool:
+    """Checks that tokens are one CDATA section with nothing but space around it."""
+    return [each.kind for each in tokens if text[each.start : each.end].strip()] == ["cdata"]
+
+
+def read_text(text: str, tokens: Sequence[XmlToken]) -> str:
+    """Returns the text of some tokens, without their tags."""
+    return "".join(
+        unescape_xml(text[token.start : token.end])
+        if token.kind == "text"
+        else text[slice(*find_cdata(text, token))]
+        for token in tokens
+        if token.kind in ("text", "cdata")
+    )
+
+
+def leave_cdata(document: Document, token: XmlToken) -> Part:
+    """Returns the part of a CDATA section among other text: its tags are none outside of it."""
+    inner = document.text[slice(*find_cdata(document.text, token))]
+    document.skip(token.start, inner, "in CDATA")
+    return protect((token.start, token.end), inner)
 
 
 def find_attribute(text: str, token: XmlToken, name: str) -> Span | None:

@@ -1,4 +1,4 @@
-"""What an installed wheel holds: shipped recipes load by name without a checkout."""
+"""What an installed wheel holds: recipes and the phrasebook load without a checkout."""
 
 import os
 import subprocess
@@ -12,8 +12,10 @@ ROOT = Path(__file__).parents[2]
 
 SCRIPT = """\
 import mtkit, sys
+from mtkit.data.phrasebook import generate_pairs
 from mtkit.recipe import load_recipe, shipped_recipes
 assert mtkit.__file__.startswith(sys.argv[1]), mtkit.__file__
+assert len(list(generate_pairs("dev", 2))) == 2
 for name in shipped_recipes():
     print(load_recipe(name).name)
 """

@@ -13,30 +13,16 @@ from mtkit.data.phrasebook.phrases import Determiner, NounPhrase
 Item = TypeVar("Item")
 
 PRESENT_OR_PAST = (clauses.PRESENT,) * 3 + (clauses.PAST,) * 2
-MODALS = (
-    clauses.CAN,
-    clauses.MUST,
-    clauses.SHOULD,
-    clauses.MAY,
-    clauses.WANT,
-    clauses.WOULD_LIKE,
-    clauses.COULD,
-    clauses.WANTED,
-    clauses.HAD_TO,
-)
-MODES = (*PRESENT_OR_PAST, *PRESENT_OR_PAST, clauses.WILL, clauses.WILL, *MODALS)
-PEOPLE = lexicon.find_nouns("person adult")
+MODES = (*PRESENT_OR_PAST, *PRESENT_OR_PAST, clauses.WILL, clauses.WILL, *clauses.MODALS)
+PEOPLE = lexicon.find_nouns(["people"])
 PERSON_GROUPS = frozenset(noun.group for noun in PEOPLE)
 RELATIVES = frozenset({"kinsman", "kinswoman"})
-STRANGERS = lexicon.find_nouns("acquaintance male female young")
-RELATED = lexicon.find_nouns("kinsman kinswoman acquaintance")
-OWNED_GROUPS = frozenset(noun.group for noun in lexicon.find_nouns("goods"))
-SMALL_THINGS = tuple(noun for noun in lexicon.NOUNS if noun.flags & {"lie", "stand"})
-COLOURS = frozenset({"red", "blue", "green", "yellow", "black", "white", "brown", "grey"})
-INCOMPARABLE = COLOURS | {"broken", "empty", "full", "ill", "good", "tired", "round"}
+STRANGERS = lexicon.find_nouns(["stranger"])
+RELATED = lexicon.find_nouns(["relation"])
+OWNED_GROUPS = frozenset(noun.group for noun in lexicon.find_nouns(["goods"]))
+SMALL_THINGS = tuple(noun for noun in lexicon.NOUNS if noun.flag in ("lie", "stand"))
 OWNERS = ("my", "your", "our")
-ACCUSATIVE_OR_DATIVE = {"acc": "accusative", "dat": "dative"}
-TOWNS_AND_COUNTRIES = (*lexicon.CITIES, *lexicon.COUNTRIES)
+TOWNS_AND_COUNTRIES = (*lexicon.PHRASES["cities"], *lexicon.PHRASES["countries"])
 
 
 class Chooser:
@@ -63,7 +49,8 @@ class Chooser:
         if not self.happens(probability):
             return ()
         first, second = (self.choose(lexicon.ADJECTIVES_OF[noun.group]) for _ in range(2))
-        if first.english in COLOURS or second.english not in COLOURS or self.happens(0.5):
+        colours = lexicon.WORDS["colours"]
+        if first.english in colours or second.english not in colours or self.happens(0.5):
             return (phrases.inflect(first),)
         return phrases.inflect(first), phrases.inflect(second)
 
@@ -74,8 +61,8 @@ class Chooser:
     def choose_name(self) -> NounPhrase:
         """Returns a personal name."""
         if self.happens(0.5):
-            return phrases.build_name(self.choose(lexicon.MALE_NAMES), "he")
-        return phrases.build_name(self.choose(lexicon.FEMALE_NAMES), "she")
+            return phrases.build_name(self.choose(lexicon.WORDS["male_names"]), "he")
+        return phrases.build_name(self.choose(lexicon.WORDS["female_names"]), "she")
 
     def choose_related(self, nouns: Sequence[Noun] = RELATED) -> NounPhrase:
         """Returns somebody's relative, friend or teacher: my brother."""
@@ -85,11 +72,11 @@ class Chooser:
     def choose_person(self, *, may_be_plural: bool = True) -> NounPhrase:
         """Returns people as a noun phrase: the old man, my brothers, these three students."""
         noun = self.choose(PEOPLE)
-        plural = may_be_plural and "one" not in noun.flags and self.happens(0.25)
+        plural = may_be_plural and noun.flag != "one" and self.happens(0.25)
         if noun.group in RELATIVES or (noun.group == "acquaintance" and self.happens(0.5)):
             determiner = phrases.POSSESSIVES[self.choose(OWNERS)]
         elif plural and self.happens(0.25):
-            determiner = phrases.count(self.choose(lexicon.NUMBERS))
+            determiner = phrases.count(self.choose(lexicon.PHRASES["numbers"]))
         elif plural:
             determiner = self.choose(
                 (phrases.THE, phrases.THE, phrases.THIS, phrases.ALL, *phrases.QUANTIFIERS)
@@ -133,7 +120,7 @@ class Chooser:
     def choose_object(self, noun: Noun, subject: NounPhrase, *, single: bool) -> NounPhrase:
         """Returns a thing as a noun phrase: the red car, three old books, cold water, her key."""
         adjectives = self.choose_adjectives(noun)
-        if "mass" in noun.flags:
+        if noun.flag == "mass":
             determiner = phrases.THE if self.happens(0.3) else phrases.NONE
             return phrases.build_noun_phrase(noun, determiner, adjectives)
         plural = not single and self.happens(0.4)
@@ -157,7 +144,7 @@ class Chooser:
     def _choose_plural_determiner(self) -> Determiner:
         share = self._draw()
         if share < 0.5:
-            return phrases.count(self.choose(lexicon.NUMBERS))
+            return phrases.count(self.choose(lexicon.PHRASES["numbers"]))
         if share < 0.65:
             return self.choose(phrases.QUANTIFIERS)
         return self.choose((phrases.THE, phrases.THIS, phrases.NONE, phrases.ALL))
@@ -202,20 +189,26 @@ class Chooser:
         if share < 0.15:
             return self.choose_hour()
         if share < 0.19:
-            return self.choose(lexicon.CIRCUMSTANCES)
+            return self.choose(lexicon.PHRASES["circumstances"])
         if share < 0.34:
             return self._choose_weekday(mode)
         if share < 0.42 and mode is not clauses.PRESENT:
-            span = self.choose(lexicon.NUMBERS) + self.choose(lexicon.TIME_UNITS)
+            span = self.choose(lexicon.PHRASES["numbers"]) + self.choose(
+                lexicon.PHRASES["time_units"]
+            )
             if mode.claims_past:
                 return Phrase(f"{span.english} ago", f"vor {span.german}")
             return Phrase("in", "in") + span
-        past_or_future = lexicon.PAST_TIMES if mode.claims_past else lexicon.FUTURE_TIMES
-        return self.choose(lexicon.PRESENT_TIMES if mode is clauses.PRESENT else past_or_future)
+        past_or_future = (
+            lexicon.PHRASES["past_times"] if mode.claims_past else lexicon.PHRASES["future_times"]
+        )
+        return self.choose(
+            lexicon.PHRASES["present_times"] if mode is clauses.PRESENT else past_or_future
+        )
 
     def _choose_weekday(self, mode: Mode) -> Phrase:
         """Returns on Mondays in the present, else on Monday, perhaps with the hour."""
-        weekday = self.choose(lexicon.WEEKDAYS)
+        weekday = self.choose(lexicon.PHRASES["weekdays"])
         if mode is clauses.PRESENT:
             return Phrase(f"on {weekday.english}s", f"{weekday.german.lower()}s")
         day = Phrase("on", "am") + weekday
@@ -231,12 +224,12 @@ class Chooser:
         """Returns where one goes to: to the station, zum Bahnhof."""
         share = self._draw()
         if share < 0.2:
-            goals = lexicon.FIXED_GOALS
+            goals = lexicon.PHRASES["fixed_goals"]
             return self.choose(goals if verb.english == "go" else goals[:1])
         if share < 0.35:
             return self.choose_related().follow(Phrase("to", "zu"), "dative")
         place = self.choose(tuple(lexicon.PLACES.values()))
-        case = ACCUSATIVE_OR_DATIVE[place.to_case]
+        case = place.to_case
         return self.build_definite(place.noun).follow(place.to, case)
 
     def choose_support(self, noun: Noun, case: str) -> Phrase:
@@ -268,26 +261,26 @@ class Chooser:
 
     def _choose_dative(self, subject: NounPhrase, mode: Mode) -> Clause:
         person = self.choose_person_object(subject)
-        return Clause(subject, self.choose(lexicon.DATIVE), mode, dative=person)
+        return Clause(subject, self.choose(lexicon.VERBS["dative"]), mode, dative=person)
 
     def _choose_ditransitive(self, subject: NounPhrase, mode: Mode) -> Clause:
-        verb = self.choose(lexicon.DITRANSITIVE)
+        verb = self.choose(lexicon.VERBS["ditransitive"])
         thing = self.choose_object(self.choose(verb.objects), subject, single=False)
         person = self.choose_person_object(subject)
         return Clause(subject, verb, mode, dative=person, accusative=thing)
 
     def _choose_prepositional(self, subject: NounPhrase, mode: Mode) -> Clause:
-        verb = self.choose(lexicon.PREPOSITIONAL)
+        verb = self.choose(lexicon.VERBS["prepositional"])
         preposition = Phrase("", verb.german_preposition)
         about = self._choose_object_of(verb, subject)
-        complement = about.follow(preposition, ACCUSATIVE_OR_DATIVE[verb.case])
+        complement = about.follow(preposition, verb.case)
         return Clause(subject, verb, mode, complement=complement)
 
     def _choose_intransitive(self, subject: NounPhrase, mode: Mode) -> Clause:
-        return Clause(subject, self.choose(lexicon.INTRANSITIVE), mode)
+        return Clause(subject, self.choose(lexicon.VERBS["intransitive"]), mode)
 
     def _choose_located(self, subject: NounPhrase, mode: Mode) -> Clause:
-        verb = self.choose(lexicon.LOCATED)
+        verb = self.choose(lexicon.VERBS["located"])
         place = self.describe_where(self.choose(lexicon.PLACES_OF[verb.english]))
         if verb.english == "live" and self.happens(0.6):
             place = Phrase("in", "in") + self.choose(TOWNS_AND_COUNTRIES)
@@ -295,14 +288,18 @@ class Chooser:
 
     def _choose_motion(self, subject: NounPhrase, mode: Mode) -> Clause:
         if self.happens(0.6):
-            verb = self.choose(lexicon.MOTION)
+            verb = self.choose(lexicon.VERBS["motion"])
             return Clause(subject, verb, mode, complement=self.choose_goal(verb))
         goal = Phrase("to", "nach") + self.choose(TOWNS_AND_COUNTRIES)
-        return Clause(subject, self.choose(lexicon.TRAVEL), mode, complement=goal)
+        return Clause(subject, self.choose(lexicon.VERBS["travel"]), mode, complement=goal)
 
     def _choose_putting(self, subject: NounPhrase, mode: Mode) -> Clause:
         noun = self.choose(SMALL_THINGS)
-        verb = lexicon.PUT_LYING if "lie" in noun.flags else lexicon.PUT_STANDING
+        verb = (
+            lexicon.VERB_NAMED["put_lying"]
+            if noun.flag == "lie"
+            else lexicon.VERB_NAMED["put_standing"]
+        )
         thing = self.choose_object(noun, subject, single=True)
         goal = self.choose_support(noun, "accusative")
         return Clause(subject, verb, mode, accusative=thing, complement=goal)
@@ -311,12 +308,12 @@ class Chooser:
         noun = self.choose(verb.objects)
         if noun.group in PERSON_GROUPS and verb.english != "have":
             return self.choose_person_object(subject)
-        single = verb.english in lexicon.SINGLE_OBJECT
+        single = verb.english in lexicon.WORDS["single_object"]
         return self.choose_object(noun, subject, single=single)
 
     def choose_transitive(self, subject: NounPhrase, mode: Mode) -> Clause:
         """Returns a clause with an accusative object, and perhaps a place."""
-        verb = self.choose(lexicon.TRANSITIVE)
+        verb = self.choose(lexicon.VERBS["transitive"])
         thing = self._choose_object_of(verb, subject)
         place = None
         if verb.english in lexicon.PLACES_OF and self.happens(0.25):
@@ -325,13 +322,15 @@ class Chooser:
 
     def choose_kein_clause(self) -> Clause:
         """Returns a clause on what somebody does not do with anything: kauft keine roten Äpfel."""
-        subject, verb = self.choose_subject(), self.choose(lexicon.TRANSITIVE)
+        subject, verb = self.choose_subject(), self.choose(lexicon.VERBS["transitive"])
         noun = self.choose(verb.objects)
         if noun.group in PERSON_GROUPS or subject.claims_all:
             return self.choose_kein_clause()
         adjectives = self.choose_adjectives(noun)
-        is_mass = "mass" in noun.flags
-        plural = verb.english not in lexicon.SINGLE_OBJECT and not is_mass and self.happens(0.5)
+        is_mass = noun.flag == "mass"
+        plural = (
+            verb.english not in lexicon.WORDS["single_object"] and not is_mass and self.happens(0.5)
+        )
         determiner = phrases.NO_MASS if is_mass else phrases.NO
         thing = phrases.build_noun_phrase(noun, determiner, adjectives, plural=plural)
         mode = self.choose(PRESENT_OR_PAST)
@@ -340,13 +339,13 @@ class Chooser:
     def choose_action(self, subject: NounPhrase) -> Clause:
         """Returns a clause in the present that one can ask for, try or forget."""
         clause = self.choose_clause(subject, (clauses.PRESENT,))
-        if clause.verb.english in lexicon.STATIVE | lexicon.UNWILLED:
+        if clause.verb.english in (*lexicon.WORDS["stative"], *lexicon.WORDS["unwilled"]):
             return self.choose_action(subject)
         return clause
 
     def add_time(self, clause: Clause, probability: float) -> Clause:
         """Returns the clause with a time, as likely as said; a state takes none."""
-        if clause.verb.english in lexicon.STATIVE or not self.happens(probability):
+        if clause.verb.english in lexicon.WORDS["stative"] or not self.happens(probability):
             return clause
         return replace(clause, time=self.choose_time(clause.mode))
 
@@ -355,9 +354,11 @@ class Chooser:
         share = self._draw()
         if share < 0.15:
             return self.negate(clause)
-        is_habit = clause.mode is clauses.PRESENT and clause.verb.english not in lexicon.STATIVE
+        is_habit = (
+            clause.mode is clauses.PRESENT and clause.verb.english not in lexicon.WORDS["stative"]
+        )
         if share < 0.25 and is_habit:
-            return replace(clause, frequency=self.choose(lexicon.FREQUENCIES))
+            return replace(clause, frequency=self.choose(lexicon.PHRASES["frequencies"]))
         return self.add_time(clause, 0.35)
 
     def negate(self, clause: Clause) -> Clause:
@@ -373,8 +374,9 @@ class Chooser:
 
 def find_comparable(noun: Noun) -> tuple[Adjective, ...]:
     """Returns what the noun can be more or less of."""
+    excluded = (*lexicon.WORDS["colours"], *lexicon.WORDS["incomparable"])
     adjectives = lexicon.ADJECTIVES_OF[noun.group]
-    return tuple(item for item in adjectives if item.english not in INCOMPARABLE)
+    return tuple(item for item in adjectives if item.english not in excluded)
 
 
 def limit_mode(clause: Clause) -> Clause:
@@ -383,8 +385,8 @@ def limit_mode(clause: Clause) -> Clause:
     `They read a book` is past or present, liest or hat gelesen: only the present is used.
     """
     verb, mode = clause.verb, clause.mode
-    is_state = verb.english in lexicon.STATIVE
-    happens_to_people = verb.english in lexicon.UNWILLED and mode is not clauses.WILL
+    is_state = verb.english in lexicon.WORDS["stative"]
+    happens_to_people = verb.english in lexicon.WORDS["unwilled"] and mode is not clauses.WILL
     if (is_state or happens_to_people) and mode not in PRESENT_OR_PAST:
         return replace(clause, mode=clauses.PRESENT)
     looks_present = verb.english_past == verb.english.split()[0] and clause.subject.person != "3s"

@@ -27,15 +27,22 @@ class Mode:
 PRESENT = Mode()
 PAST = Mode(claims_past=True)
 WILL = Mode("will", german="werden")
-CAN = Mode("can", german="können")
-MUST = Mode("must", german="müssen")
-SHOULD = Mode("should", german="sollte")
-MAY = Mode("may", german="dürfen")
 WANT = Mode(semimodal=("want to", ""), german="wollen")
-WOULD_LIKE = Mode("would", german="möchte")
-COULD = Mode("could", german="konnte", claims_past=True)
 WANTED = Mode(semimodal=("want to", "wanted"), german="wollte", claims_past=True)
+MUST = Mode("must", german="müssen")
 HAD_TO = Mode(semimodal=("have to", "had"), german="musste", claims_past=True)
+MODALS = (
+    Mode("can", german="können"),
+    MUST,
+    Mode("should", german="sollte"),
+    Mode("may", german="dürfen"),
+    WANT,
+    Mode("would", german="möchte"),
+    Mode("could", german="konnte", claims_past=True),
+    WANTED,
+    HAD_TO,
+)
+CAN = MODALS[0]
 
 PRETERITES = {"sein": "war", "haben": "hatte"}
 # Words of phrasal verbs that stand behind a pronoun: picks him up, but looks for him.
@@ -193,34 +200,27 @@ def subordinate(clause: Clause) -> Phrase:
     return Phrase(state(clause).english, german_clause)
 
 
+def _build_nonfinite(clause: Clause, opening: Phrase, closing: str) -> Phrase:
+    """Returns the clause without its subject, between what opens it and a German verb form."""
+    middle = _fill_german_middle(clause, subject=False)
+    return Phrase(
+        f"{opening.english} {_end_in_english(clause, clause.verb.english)}",
+        _join(opening.german, middle, closing),
+    )
+
+
 def build_infinitive(clause: Clause) -> Phrase:
     """Returns the clause with to and zu."""
-    return Phrase(
-        f"to {_end_in_english(clause, clause.verb.english)}",
-        _join(_fill_german_middle(clause, subject=False), german.build_zu_infinitive(clause.verb)),
-    )
+    return _build_nonfinite(clause, Phrase("to", ""), german.build_zu_infinitive(clause.verb))
 
 
 def request(clause: Clause) -> Phrase:
     """Returns the clause as a polite command: bitte öffne das Fenster."""
-    return Phrase(
-        f"please {_end_in_english(clause, clause.verb.english)}",
-        _join(
-            "bitte",
-            german.command(clause.verb),
-            _fill_german_middle(clause, subject=False),
-            clause.verb.prefix,
-        ),
-    )
+    opening = Phrase("please", f"bitte {german.command(clause.verb)}")
+    return _build_nonfinite(clause, opening, clause.verb.prefix)
 
 
 def propose(clause: Clause) -> Phrase:
     """Returns the clause as a proposal: lass uns ins Kino gehen."""
-    return Phrase(
-        f"let us {_end_in_english(clause, clause.verb.english)}",
-        _join(
-            "lass uns",
-            _fill_german_middle(clause, subject=False),
-            clause.verb.prefix + clause.verb.german,
-        ),
-    )
+    infinitive = clause.verb.prefix + clause.verb.german
+    return _build_nonfinite(clause, Phrase("let us", "lass uns"), infinitive)

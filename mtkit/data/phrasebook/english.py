@@ -1,5 +1,7 @@
 """English forms: the third person, past tenses, articles, comparison."""
 
+import re
+
 VOWELS = "aeiou"
 BE_PRESENT = {"1s": "am", "2s": "are", "3s": "is", "1p": "are", "3p": "are"}
 BE_PAST = {"1s": "was", "2s": "were", "3s": "was", "1p": "were", "3p": "were"}
@@ -48,10 +50,7 @@ def takes_ending(adjective: str) -> bool:
     """Says whether an adjective is compared with -er and not with `more`."""
     if adjective in COMPARED_WITH_MORE:
         return False
-    num_vowel_groups = sum(
-        letter in VOWELS and (position == 0 or adjective[position - 1] not in VOWELS)
-        for position, letter in enumerate(adjective.removesuffix("e"))
-    )
+    num_vowel_groups = len(re.findall(f"[{VOWELS}]+", adjective.removesuffix("e")))
     is_short = num_vowel_groups == 1 and not adjective.endswith("ous")
     return is_short or adjective.endswith("y") or adjective in COMPARED_WITH_ENDING
 

@@ -4,80 +4,21 @@ Cases are `nominative`, `accusative`, `dative` and `genitive`; a column is 0 mas
 2 neuter and 3 plural; persons are `1s 2s 3s 1p 3p` (the phrasebook's `you` is always du).
 """
 
-from mtkit.data.phrasebook.lexicon import Noun, Verb, drop_unstressed_e
+import re
+
+from mtkit.data.phrasebook.lexicon import (
+    CONTRACTIONS,
+    ENDINGS,
+    IRREGULAR_VERBS,
+    Noun,
+    Verb,
+    drop_unstressed_e,
+)
 
 CASES = ("nominative", "accusative", "dative", "genitive")
 PLURAL = 3
 
-DEFINITE_ARTICLE = {
-    "nominative": ("der", "die", "das", "die"),
-    "accusative": ("den", "die", "das", "die"),
-    "dative": ("dem", "der", "dem", "den"),
-    "genitive": ("des", "der", "des", "der"),
-}
-# dieser, jeder, welcher, alle
-DER_WORD_ENDINGS = {
-    "nominative": ("er", "e", "es", "e"),
-    "accusative": ("en", "e", "es", "e"),
-    "dative": ("em", "er", "em", "en"),
-    "genitive": ("es", "er", "es", "er"),
-}
-# ein, kein, mein
-EIN_WORD_ENDINGS = {
-    "nominative": ("", "e", "", "e"),
-    "accusative": ("en", "e", "", "e"),
-    "dative": ("em", "er", "em", "en"),
-    "genitive": ("es", "er", "es", "er"),
-}
-ADJECTIVE_ENDINGS = {
-    "strong": {
-        "nominative": ("er", "e", "es", "e"),
-        "accusative": ("en", "e", "es", "e"),
-        "dative": ("em", "er", "em", "en"),
-        "genitive": ("en", "er", "en", "er"),
-    },
-    "weak": {
-        "nominative": ("e", "e", "e", "en"),
-        "accusative": ("en", "e", "e", "en"),
-        "dative": ("en", "en", "en", "en"),
-        "genitive": ("en", "en", "en", "en"),
-    },
-    "mixed": {
-        "nominative": ("er", "e", "es", "en"),
-        "accusative": ("en", "e", "es", "en"),
-        "dative": ("en", "en", "en", "en"),
-        "genitive": ("en", "en", "en", "en"),
-    },
-}
-CONTRACTIONS = {
-    "in dem": "im",
-    "in das": "ins",
-    "an dem": "am",
-    "an das": "ans",
-    "zu dem": "zum",
-    "zu der": "zur",
-    "von dem": "vom",
-}
-# The verbs that no rule gives, by person.
 PERSONS = ("1s", "2s", "3s", "1p", "3p")
-IRREGULAR_VERBS = {
-    "sein": ("bin", "bist", "ist", "sind", "sind"),
-    "haben": ("habe", "hast", "hat", "haben", "haben"),
-    "werden": ("werde", "wirst", "wird", "werden", "werden"),
-    "war": ("war", "warst", "war", "waren", "waren"),
-    "hatte": ("hatte", "hattest", "hatte", "hatten", "hatten"),
-    "können": ("kann", "kannst", "kann", "können", "können"),
-    "müssen": ("muss", "musst", "muss", "müssen", "müssen"),
-    "wollen": ("will", "willst", "will", "wollen", "wollen"),
-    "dürfen": ("darf", "darfst", "darf", "dürfen", "dürfen"),
-    "sollte": ("sollte", "solltest", "sollte", "sollten", "sollten"),
-    "möchte": ("möchte", "möchtest", "möchte", "möchten", "möchten"),
-    "konnte": ("konnte", "konntest", "konnte", "konnten", "konnten"),
-    "wollte": ("wollte", "wolltest", "wollte", "wollten", "wollten"),
-    "musste": ("musste", "musstest", "musste", "mussten", "mussten"),
-    "wissen": ("weiß", "weißt", "weiß", "wissen", "wissen"),
-    "mögen": ("mag", "magst", "mag", "mögen", "mögen"),
-}
 
 
 def decline_noun(noun: Noun, case: str, *, plural: bool) -> str:
@@ -87,7 +28,7 @@ def decline_noun(noun: Noun, case: str, *, plural: bool) -> str:
         return noun.german_plural + ("n" if takes_n else "")
     if case == "nominative" or noun.gender == 1:
         return noun.german
-    if "weak" in noun.flags:
+    if noun.flag == "weak":
         return noun.german_plural
     if case != "genitive":
         return noun.german
@@ -98,16 +39,13 @@ def decline_noun(noun: Noun, case: str, *, plural: bool) -> str:
 
 def takes_long_genitive(noun: str) -> bool:
     """Says whether the genitive is in -es: after s and its like, and in words of one syllable."""
-    num_syllables = sum(
-        letter in "aeiouyäöü" and (position == 0 or noun[position - 1].lower() not in "aeiouyäöü")
-        for position, letter in enumerate(noun.lower())
-    )
+    num_syllables = len(re.findall("[aeiouyäöü]+", noun.lower()))
     return noun.endswith(("s", "ß", "z", "x")) or (num_syllables == 1 and noun[-1] not in "aeiou")
 
 
 def decline_adjective(stem: str, declension: str, case: str, column: int) -> str:
     """Returns an adjective (or a comparative or superlative stem) with its ending."""
-    return drop_unstressed_e(stem) + ADJECTIVE_ENDINGS[declension][case][column]
+    return drop_unstressed_e(stem) + ENDINGS[declension][case][column]
 
 
 def contract(preposition: str, phrase: str) -> str:

@@ -1,66 +1,46 @@
 """Noun phrases in both languages: determiner, adjectives and noun, pronouns, names."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mtkit.data.phrasebook import english, german
-from mtkit.data.phrasebook.lexicon import Adjective, Noun, Phrase
-
-Endings = Mapping[str, tuple[str, str, str, str]]
+from mtkit.data.phrasebook.lexicon import ENDINGS, Adjective, Noun, Phrase
 
 
 @dataclass(frozen=True)
 class Determiner:
-    """What opens a noun phrase: `german` takes `endings`, or stands as it is without them."""
+    """What opens a noun phrase: `german` takes the `endings` named, or stands as it is."""
 
     english: str
     english_plural: str
     german: str
-    endings: Endings | None
+    endings: str
     declension: str
     claims_definite: bool = False
 
     def decline(self, case: str, column: int) -> str:
         """Returns the German form in a case and a column of the tables."""
-        if self.german == "der":
-            return german.DEFINITE_ARTICLE[case][column]
-        return self.german + (self.endings[case][column] if self.endings else "")
+        return self.german + (ENDINGS[self.endings][case][column] if self.endings else "")
 
 
-_DER, _EIN = german.DER_WORD_ENDINGS, german.EIN_WORD_ENDINGS
-THE = Determiner("the", "the", "der", None, "weak", claims_definite=True)
-THIS = Determiner("this", "these", "dies", _DER, "weak", claims_definite=True)
-EVERY = Determiner("every", "", "jed", _DER, "weak", claims_definite=True)
-ALL = Determiner("", "all", "all", _DER, "weak", claims_definite=True)
-WHICH = Determiner("which", "which", "welch", _DER, "weak")
-A = Determiner("a", "", "ein", _EIN, "mixed")
-NO = Determiner("a", "any", "kein", _EIN, "mixed")
-NO_MASS = Determiner("any", "any", "kein", _EIN, "mixed")
-NONE = Determiner("", "", "", None, "strong")
-HOW_MANY = Determiner("", "how many", "wie viele", None, "strong")
-QUANTIFIERS = (
-    Determiner("", "many", "viel", _DER, "strong"),
-    Determiner("", "some", "einig", _DER, "strong"),
-    Determiner("", "several", "mehrer", _DER, "strong"),
+THE = Determiner("the", "the", "", "article", "weak", claims_definite=True)
+THIS = Determiner("this", "these", "dies", "der", "weak", claims_definite=True)
+EVERY = Determiner("every", "", "jed", "der", "weak", claims_definite=True)
+ALL = Determiner("", "all", "all", "der", "weak", claims_definite=True)
+WHICH = Determiner("which", "which", "welch", "der", "weak")
+A = Determiner("a", "", "ein", "ein", "mixed")
+NO = Determiner("a", "any", "kein", "ein", "mixed")
+NO_MASS = Determiner("any", "any", "kein", "ein", "mixed")
+NONE = Determiner("", "", "", "", "strong")
+HOW_MANY = Determiner("", "how many", "wie viele", "", "strong")
+QUANTIFIERS = tuple(
+    Determiner("", word, stem, "der", "strong")
+    for word, stem in (("many", "viel"), ("some", "einig"), ("several", "mehrer"))
 )
-POSSESSIVES = {
-    english_form: Determiner(
-        english_form, english_form, german_form, _EIN, "mixed", claims_definite=True
-    )
-    for english_form, german_form in {
-        "my": "mein",
-        "your": "dein",
-        "his": "sein",
-        "her": "ihr",
-        "our": "unser",
-        "their": "ihr",
-    }.items()
-}
 
 
 def count(number: Phrase) -> Determiner:
     """Returns the determiner of a number from two to twelve: drei rote Äpfel."""
-    return Determiner("", number.english, number.german, None, "strong")
+    return Determiner("", number.english, number.german, "", "strong")
 
 
 @dataclass(frozen=True)
@@ -95,34 +75,30 @@ class NounPhrase:
         return Phrase(f"{preposition.english} {self.english_object}".lstrip(), german_phrase)
 
 
-def _make_pronoun(english_object: str, forms: str, person: str, name: str) -> NounPhrase:
-    german_forms = (*forms.split(), "")
-    return NounPhrase(name, english_object, german_forms, person, name, is_pronoun=True)
-
-
+# Subject: object, nominative, accusative and dative, person, possessives.
+_PERSONS = {
+    "I": ("me", ("ich", "mich", "mir"), "1s", "my", "mein"),
+    "you": ("you", ("du", "dich", "dir"), "2s", "your", "dein"),
+    "he": ("him", ("er", "ihn", "ihm"), "3s", "his", "sein"),
+    "she": ("her", ("sie", "sie", "ihr"), "3s", "her", "ihr"),
+    "we": ("us", ("wir", "uns", "uns"), "1p", "our", "unser"),
+    "they": ("them", ("sie", "sie", "ihnen"), "3p", "their", "ihr"),
+}
 PRONOUNS = {
-    "I": _make_pronoun("me", "ich mich mir", "1s", "I"),
-    "you": _make_pronoun("you", "du dich dir", "2s", "you"),
-    "he": _make_pronoun("him", "er ihn ihm", "3s", "he"),
-    "she": _make_pronoun("her", "sie sie ihr", "3s", "she"),
-    "we": _make_pronoun("us", "wir uns uns", "1p", "we"),
-    "they": _make_pronoun("them", "sie sie ihnen", "3p", "they"),
+    name: NounPhrase(name, english_object, (*forms, ""), person, name, is_pronoun=True)
+    for name, (english_object, forms, person, _, _) in _PERSONS.items()
 }
 POSSESSIVE_OF = {
-    "I": POSSESSIVES["my"],
-    "you": POSSESSIVES["your"],
-    "he": POSSESSIVES["his"],
-    "she": POSSESSIVES["her"],
-    "we": POSSESSIVES["our"],
-    "they": POSSESSIVES["their"],
+    name: Determiner(word, word, stem, "ein", "mixed", claims_definite=True)
+    for name, (*_, word, stem) in _PERSONS.items()
 }
+POSSESSIVES = {determiner.english: determiner for determiner in POSSESSIVE_OF.values()}
 WHO = NounPhrase("who", "who", ("wer", "wen", "wem", "wessen"), "3s", is_pronoun=True)
 # `it` for a thing follows the German gender: der Tisch ... er, die Lampe ... sie.
 IT = tuple(
     NounPhrase("it", "it", (form, form, "", ""), "3s", is_pronoun=True)
     for form in ("er", "sie", "es")
 )
-THEY = PRONOUNS["they"]
 MALE_GROUPS = frozenset({"kinsman", "acquaintance", "male"})
 FEMALE_GROUPS = frozenset({"kinswoman", "female"})
 
@@ -147,13 +123,13 @@ def build_noun_phrase(
     column = german.PLURAL if plural else noun.gender
     forms = []
     for case in german.CASES:
-        parts = [determiner.decline(case, column)] if determiner.german else []
+        parts = [determiner.decline(case, column)]
         parts.extend(
             german.decline_adjective(stem, determiner.declension, case, column)
             for _, stem in adjectives
         )
         parts.append(german.decline_noun(noun, case, plural=plural))
-        forms.append(" ".join(parts))
+        forms.append(" ".join(filter(None, parts)))
     pronoun = ""
     if plural:
         pronoun = "they"
@@ -189,7 +165,7 @@ def join_with_and(first: NounPhrase, second: NounPhrase) -> NounPhrase:
 
 def build_relative_pronoun(column: int) -> NounPhrase:
     """Returns who as the subject of a relative clause: der, die, das or die of the plural."""
-    form = german.DEFINITE_ARTICLE["nominative"][column]
+    form = ENDINGS["article"]["nominative"][column]
     person = "3p" if column == german.PLURAL else "3s"
     return NounPhrase("who", "who", (form, "", "", ""), person, is_pronoun=True)
 

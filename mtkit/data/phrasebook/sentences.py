@@ -18,25 +18,11 @@ from mtkit.data.phrasebook.clauses import Clause, ask, state, subordinate
 from mtkit.data.phrasebook.lexicon import Noun, Phrase
 from mtkit.data.phrasebook.phrases import NounPhrase
 
-THINGS = lexicon.find_nouns(
-    "goods building place nature fixture ground opening chamber red_fruit other_fruit dish show"
-)
-COMPARED_GROUPS = ("motor_vehicle", "vehicle", "building", "furniture", "luggage", "pet")
-STATES = ("tired", "ill", "hungry", "sad", "happy", "poor", "rich", "old", "young")
-OPPOSITES = (
-    {"old", "new"},
-    {"big", "small"},
-    {"long", "short"},
-    {"thick", "thin"},
-    {"dark", "bright"},
-    {"clean", "dirty"},
-    {"fast", "slow"},
-    {"cheap", "expensive"},
-    {"cold", "warm"},
-    {"empty", "full"},
-    {"interesting", "boring"},
-    {"exciting", "boring"},
-)
+THINGS = lexicon.find_nouns(["described_thing"])
+MALE_PROFESSIONS = lexicon.find_nouns(["male_profession"])
+FEMALE_PROFESSIONS = lexicon.find_nouns(["female_profession"])
+PROFESSIONAL = [lexicon.ADJECTIVES[name] for name in lexicon.WORDS["professional"]]
+HOUSE_ANIMALS = lexicon.find_nouns(["house_animal"])
 STOP, QUESTION_MARK = Phrase(".", "."), Phrase("?", "?")
 AND, BUT = Phrase(", and", "und"), Phrase(", but", ", aber")
 
@@ -89,7 +75,7 @@ class SentenceMaker(Chooser):
             return state(self.add_circumstances(clause)) + QUESTION_MARK
         if share < 0.7:
             clause = self.choose_clause()
-            is_state = clause.verb.english in lexicon.STATIVE
+            is_state = clause.verb.english in lexicon.WORDS["stative"]
             words = (Phrase("why", "warum"), Phrase("when", "wann"))
             return ask(clause, words[0] if is_state else self.choose(words)) + QUESTION_MARK
         if share < 0.8:
@@ -105,13 +91,13 @@ class SentenceMaker(Chooser):
             return ask(Clause(thing, lexicon.BE), where)
         subject, mode = self.choose_subject(), self.choose(PRESENT_OR_PAST)
         if share < 0.65:
-            return ask(Clause(subject, self.choose(lexicon.LOCATED), mode), where)
-        verbs = tuple(verb for verb in lexicon.MOTION if verb.english != "come")
+            return ask(Clause(subject, self.choose(lexicon.VERBS["located"]), mode), where)
+        verbs = tuple(verb for verb in lexicon.VERBS["motion"] if verb.english != "come")
         return ask(Clause(subject, self.choose(verbs), mode), Phrase("where", "wohin"))
 
     def _ask_for_object(self) -> Phrase:
         """Returns a question for the object: who (wen), what, which, how many."""
-        verb = self.choose(lexicon.TRANSITIVE)
+        verb = self.choose(lexicon.VERBS["transitive"])
         clause = Clause(self.choose_subject(), verb, self.choose(PRESENT_OR_PAST))
         noun = self.choose(verb.objects)
         if noun in PEOPLE:
@@ -119,7 +105,7 @@ class SentenceMaker(Chooser):
         share = self._draw()
         if share < 0.35:
             return ask(clause, Phrase("what", "was"))
-        is_single = "mass" in noun.flags or verb.english in lexicon.SINGLE_OBJECT
+        is_single = noun.flag == "mass" or verb.english in lexicon.WORDS["single_object"]
         if share < 0.7 or is_single:
             asked = phrases.build_noun_phrase(noun, phrases.WHICH)
         else:
@@ -139,7 +125,7 @@ class SentenceMaker(Chooser):
         quality = self.choose_quality(group)
         said = subject.english.split()
         if quality.english in said or any(
-            quality.english in pair and pair.intersection(said) for pair in OPPOSITES
+            quality.english in pair and pair.intersection(said) for pair in lexicon.OPPOSITES
         ):
             return self.make_description()
         share = self._draw()
@@ -164,42 +150,45 @@ class SentenceMaker(Chooser):
         is_man = self.happens(0.5)
         share = self._draw()
         if share < 0.4:
-            names = lexicon.MALE_NAMES if is_man else lexicon.FEMALE_NAMES
+            names = lexicon.WORDS["male_names"] if is_man else lexicon.WORDS["female_names"]
             subject = phrases.build_name(self.choose(names), "")
         elif share < 0.6:
             subject = phrases.PRONOUNS["he" if is_man else "she"]
         else:
             relatives = lexicon.NOUNS_OF["kinsman" if is_man else "kinswoman"]
             subject = self.choose_related(relatives)
-        noun = self.choose(lexicon.MALE_PROFESSIONS if is_man else lexicon.FEMALE_PROFESSIONS)
+        noun = self.choose(MALE_PROFESSIONS if is_man else FEMALE_PROFESSIONS)
         is_qualified = self.happens(0.4)
-        adjectives = (phrases.inflect(self.choose(lexicon.PROFESSIONAL)),) if is_qualified else ()
+        adjectives = (phrases.inflect(self.choose(PROFESSIONAL)),) if is_qualified else ()
         title = phrases.build_noun_phrase(noun, phrases.A, adjectives)
         german_title = title.decline("nominative") if is_qualified else noun.german
         complement = Phrase(title.english, german_title)
         verb, modes = lexicon.BE, (clauses.PRESENT, clauses.PAST)
         if self.happens(0.3):
-            verb, modes = lexicon.BECOME, (clauses.WANT, clauses.WANTED)
+            verb, modes = lexicon.VERB_NAMED["become"], (clauses.WANT, clauses.WANTED)
         return state(Clause(subject, verb, self.choose(modes), complement=complement)) + STOP
 
     def make_position(self) -> Phrase:
         """Returns where a thing lies or stands."""
         noun = self.choose(SMALL_THINGS)
-        verb = lexicon.LIE if "lie" in noun.flags else lexicon.STAND
+        verb = lexicon.VERB_NAMED["lie"] if noun.flag == "lie" else lexicon.VERB_NAMED["stand"]
         where = self.choose_support(noun, "dative")
         clause = Clause(self._choose_small_thing(noun), verb, complement=where)
         return ask(clause) + QUESTION_MARK if self.happens(0.2) else state(clause) + STOP
 
     def make_animal(self) -> Phrase:
         """Returns where an animal sits or sleeps."""
-        noun = self.choose(lexicon.HOUSE_ANIMALS)
+        noun = self.choose(HOUSE_ANIMALS)
         plural = self.happens(0.3)
         determiner = self.choose((phrases.THE, phrases.THE, phrases.THIS))
         if plural and self.happens(0.5):
-            determiner = phrases.count(self.choose(lexicon.NUMBERS[:3]))
+            determiner = phrases.count(self.choose(lexicon.PHRASES["numbers"][:3]))
         adjectives = self.choose_adjectives(noun)
         subject = phrases.build_noun_phrase(noun, determiner, adjectives, plural=plural)
-        verb, mode = self.choose((lexicon.SIT, lexicon.SLEEP)), self.choose(PRESENT_OR_PAST)
+        verb, mode = (
+            self.choose((lexicon.VERB_NAMED["sit"], lexicon.VERB_NAMED["sleep"])),
+            self.choose(PRESENT_OR_PAST),
+        )
         where = self.choose_support(noun, "dative")
         clause = self.add_time(Clause(subject, verb, mode, complement=where), 0.2)
         return ask(clause) + QUESTION_MARK if self.happens(0.2) else state(clause) + STOP
@@ -210,7 +199,7 @@ class SentenceMaker(Chooser):
             noun = lexicon.NOUN_NAMED["man"]
             first, second = self.choose_person(may_be_plural=False), self.choose_name()
         else:
-            nouns = lexicon.NOUNS_OF[self.choose(COMPARED_GROUPS)]
+            nouns = lexicon.NOUNS_OF[self.choose(lexicon.WORDS["compared_groups"])]
             noun, other = self.choose(nouns), self.choose(nouns)
             if noun is other:
                 return self.make_comparison()
@@ -235,7 +224,7 @@ class SentenceMaker(Chooser):
         plural = self.happens(0.5)
         determiner = phrases.A
         if plural:
-            number = phrases.count(self.choose(lexicon.NUMBERS))
+            number = phrases.count(self.choose(lexicon.PHRASES["numbers"]))
             determiner = self.choose((number, number, *phrases.QUANTIFIERS[:1]))
         thing = phrases.build_noun_phrase(noun, determiner, adjectives, plural=plural)
         verb = Phrase("are" if plural else "is", "gibt")
@@ -267,13 +256,13 @@ class SentenceMaker(Chooser):
         conjunction = self.choose((Phrase("because", ", weil"), Phrase("although", ", obwohl")))
         share = self._draw()
         if share < 0.3 and not is_past:
-            weather = self.choose(lexicon.WEATHER)
+            weather = self.choose(lexicon.PHRASES["weather"])
             if self.happens(0.5):
                 front = Phrase("if", "wenn") + weather + Phrase(",", ",")
                 return state(clause, front) + STOP
             return state(clause) + conjunction + weather + STOP
         if share < 0.6:
-            adjective = lexicon.ADJECTIVES[self.choose(STATES)]
+            adjective = lexicon.ADJECTIVES[self.choose(lexicon.WORDS["states"])]
             quality = Phrase(adjective.english, adjective.german)
             background = Clause(pronoun, lexicon.BE, clause.mode, complement=quality)
         else:
@@ -292,10 +281,15 @@ class SentenceMaker(Chooser):
         # Nobody reports on themselves here: `we hope that I sang` would sound odd.
         if clause.subject.pronoun in ("I", "we") or clause.subject.english == speaker.english:
             return self.make_report()
-        verbs = (lexicon.KNOW, lexicon.BELIEVE, lexicon.SAY, lexicon.HOPE)
+        verbs = (
+            lexicon.VERB_NAMED["know"],
+            lexicon.VERB_NAMED["believe"],
+            lexicon.VERB_NAMED["say"],
+            lexicon.VERB_NAMED["hope"],
+        )
         reporting, conjunction = Clause(speaker, self.choose(verbs)), Phrase("that", ", dass")
         if self.happens(0.3):
-            reporting = Clause(speaker, lexicon.KNOW, claims_not=True)
+            reporting = Clause(speaker, lexicon.VERB_NAMED["know"], claims_not=True)
             conjunction = Phrase("whether", ", ob")
         return state(reporting) + conjunction + subordinate(clause) + STOP
 
@@ -319,7 +313,11 @@ class SentenceMaker(Chooser):
         """Returns what somebody tries, forgets or begins to do, with zu and the infinitive."""
         subject = self.choose_subject()
         action = self.choose_action(subject)
-        verbs = (lexicon.TRY, lexicon.FORGET, lexicon.BEGIN)
+        verbs = (
+            lexicon.VERB_NAMED["try"],
+            lexicon.VERB_NAMED["forget"],
+            lexicon.VERB_NAMED["begin"],
+        )
         # One does not begin to stay.
         verb = self.choose(verbs[:2] if action.verb.english == "stay" else verbs)
         outer = state(Clause(subject, verb, self.choose(PRESENT_OR_PAST)))
@@ -336,7 +334,7 @@ class SentenceMaker(Chooser):
         """Returns two qualities of a thing, where `it` has the German gender: er, sie, es."""
         noun = self.choose(THINGS)
         first, second = self.choose_quality(noun.group), self.choose_quality(noun.group)
-        if first == second or {first.english, second.english} in OPPOSITES:
+        if first == second or {first.english, second.english} in lexicon.OPPOSITES:
             return self.make_contrast()
         plural = self.happens(0.3)
         subject = phrases.build_noun_phrase(noun, phrases.THE, plural=plural)

@@ -8,12 +8,22 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mtkit.documents.document import Document, Escapes, Languages, Spelled, Token
+from mtkit.documents.document import Document, Escapes, Languages, Span, Token
+from mtkit.documents.escaped_text import read_lines, read_utf16
 from mtkit.documents.formats.string_markup import make_string_units
-from mtkit.documents.units import Part
-from mtkit.documents.xml_tokens import XmlToken, end_of, escape_xml, unescape_xml
+from mtkit.documents.units import Part, protect
+from mtkit.documents.xml_tokens import (
+    CDATA,
+    XmlToken,
+    end_of,
+    escape_xml,
+    find_cdata,
+    find_inside,
+    is_cdata_alone,
+    leave_cdata,
+    unescape_xml,
+)
 
-_CDATA = "<![CDATA["
 _ESCAPE = re.compile(
     r"\\(?:u[0-9a-fA-F]{4}|&(?:apos|quot|#39|#34);|.)|&[^\s;&]++;|['\"]|[^\\&'\"]++|.", re.DOTALL
 )
@@ -56,31 +66,26 @@ def _add_string(
 ) -> None:
     text = document.text
     first, last = tokens[index].end, tokens[tokens[index].partner].start
-    inside = tokens[index + 1 : tokens[index].partner]
     if _REFERENCE.fullmatch(text[first:last]):
         return
     if is_left:
         visible = re.sub(r"<[^<>]*+>", "", text[first:last])
         document.skip(first, visible, "marked translatable=false")
         return
-    is_cdata = [each.kind for each in inside if text[each.start : each.end].strip()] == ["cdata"]
+    is_cdata = is_cdata_alone(text, find_inside(tokens, index))
     parts: list[Part] = []
     position = index + 1
     while position < tokens[index].partner:
         token, end = tokens[position], tokens[end_of(tokens, position)].end
         if token.kind == "text":
-            parts += _read_text(text, token.start, end)
+            parts += _read_text(text, (token.start, end))
         elif token.kind == "cdata" and not is_cdata:
-            # Its tags are none outside of it.
-            inner = text[token.start + len(_CDATA) : end - len("]]>")]
-            parts.append(Part("protected", token.start, end, spelled=(Spelled(inner, inner),)))
-            document.skip(token.start, inner, "in CDATA")
+            parts.append(leave_cdata(document, token))
         elif token.kind == "cdata":
-            parts += _read_text(text, token.start + len(_CDATA), end - len("]]>"))
+            parts += _read_text(text, find_cdata(text, token))
         elif token.name.endswith(":g") and token.kind == "open":
             raw = re.sub(r"<[^<>]*+>", "", text[token.start : end])
-            visible = unescape_xml(raw)
-            parts.append(Part("protected", token.start, end, spelled=(Spelled(visible, visible),)))
+            parts.append(protect((token.start, end), unescape_xml(raw)))
             position = token.partner
         elif token.kind in ("open", "close"):
             parts.append(Part(token.kind, token.start, token.end, token.name))
@@ -100,21 +105,13 @@ def _write_first(tokens: Sequence[Token]) -> str:
     return f"\\{raw}" if raw[:1] in ("@", "?") else raw
 
 
-def _read_text(text: str, start: int, end: int) -> list[Part]:
+def _read_text(text: str, span: Span) -> list[Part]:
     r"""Returns the lines of some text; `\n` ends a line."""
-    parts: list[Part] = []
-    spelled: list[Spelled] = []
-    begin = start
-    for found in _ESCAPE.finditer(text, start, end):
-        raw = found.group()
-        value = raw if raw == "'" else _read_escape(raw)
-        if value == "\n" and raw == r"\n":
-            parts.append(Part("text", begin, found.start(), spelled=tuple(spelled)))
-            parts.append(Part("edge", *found.span()))
-            spelled, begin = [], found.end()
-        else:
-            spelled.append(Spelled(value, raw))
-    return [*parts, Part("text", begin, end, spelled=tuple(spelled))]
+    return read_lines(text, span, _ESCAPE, _read_character, lambda each: each == ("\n", r"\n"))
+
+
+def _read_character(found: re.Match[str]) -> str:
+    return "'" if found.group() == "'" else _read_escape(found.group())
 
 
 def _read_escape(raw: str) -> str:
@@ -126,9 +123,7 @@ def _read_escape(raw: str) -> str:
     if raw[0] != "\\" or len(raw) == 1:
         return raw
     if raw[1] == "u" and len(raw) == 6:
-        code = int(raw[2:], 16)
-        # Half a character is none.
-        return "\ufffd" if 0xD800 <= code < 0xE000 else chr(code)
+        return read_utf16(raw[2:])
     return {"n": "\n", "t": "\t"}.get(raw[1], unescape_xml(raw[1:]))
 
 
@@ -137,21 +132,17 @@ def _escape(text: str) -> str:
     return written.replace("\n", "\\n").replace("\t", "\\t")
 
 
-def _read(raw: str) -> str:
-    return "".join(_read_escape(found.group()) for found in _ESCAPE.finditer(raw))
+def _read(raw: str, *, keeps_entities: bool = False) -> str:
+    escapes = (found.group() for found in _ESCAPE.finditer(raw))
+    return "".join(
+        each if keeps_entities and each[0] == "&" else _read_escape(each) for each in escapes
+    )
 
 
 _TEXT = Escapes(
     lambda text: escape_xml(_escape(text)), lambda raw: _read(raw) if unescape_xml(raw) else ""
 )
 _CDATA_TEXT = Escapes(
-    lambda text: _escape(text).replace("]]>", f"]]]]>{_CDATA}>"),
-    lambda raw: (
-        ""
-        if "]]>" in raw
-        else "".join(
-            raw_escape if raw_escape[0] == "&" else _read_escape(raw_escape)
-            for raw_escape in (found.group() for found in _ESCAPE.finditer(raw))
-        )
-    ),
+    lambda text: _escape(text).replace("]]>", f"]]]]>{CDATA}>"),
+    lambda raw: "" if "]]>" in raw else _read(raw, keeps_entities=True),
 )

@@ -16,21 +16,25 @@ from mtkit.documents.document import (
     Escapes,
     Languages,
     Span,
-    Spelled,
-    Unit,
+    as_written,
     fail_at,
 )
 from mtkit.documents.formats.string_markup import copy_units, make_string_units
-from mtkit.documents.units import Part
+from mtkit.documents.units import Part, protect
 from mtkit.documents.xml_tokens import (
+    CDATA,
     XML_TEXT,
     XmlToken,
     children,
     end_of,
     find_attribute,
+    find_cdata,
+    find_inside,
+    is_cdata_alone,
+    leave_cdata,
+    read_text,
     read_xml_spelled,
     read_xml_tokens,
-    unescape_xml,
 )
 
 _BEGINS = {"bpt": "id", "bx": "id", "sc": "id", "sm": "id"}
@@ -38,8 +42,7 @@ _BEGINS = {"bpt": "id", "bx": "id", "sc": "id", "sm": "id"}
 _ENDS = {"ept": "id", "ex": "id", "ec": "startRef", "em": "startRef"}
 _HOLDERS = frozenset(["g", "mrk", "pc", "hi"])
 """Elements whose text is the sentence's."""
-_CDATA = "<![CDATA["
-_XML_LANGUAGE = "xml:lang"
+_STATE = re.compile(r"\sstate(?:-qualifier)?\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+')")
 
 _Kind = Literal["open", "close", "void"]
 
@@ -51,34 +54,9 @@ def read_xliff(text: str, languages: Languages) -> Document:
         MtkitError: As `read_xml_tokens`; it is none, or is to be translated between other
             languages.
     """
-    tokens = read_xml_tokens(text)
-    document = Document(text)
-    if not any(_name(token) == "xliff" for token in tokens):
-        raise fail_at(text, 0, "no XLIFF: it has no element <xliff>")
-    translates = [True]
-    for index, token in enumerate(tokens):
-        name = _name(token)
-        if token.kind == "close":
-            translates.pop()
-        if token.kind not in ("open", "empty"):
-            continue
-        wish = token.attributes.get("translate") if name != "mrk" else None
-        is_translated = wish == "yes" if wish in ("yes", "no") else translates[-1]
-        if token.kind == "open":
-            translates.append(is_translated)
-        if name == "xliff" and "srcLang" in token.attributes:
-            _check_languages(document, token, ("srcLang", "trgLang"), languages)
-        elif name == "file" and "source-language" in token.attributes:
-            _check_languages(document, token, ("source-language", "target-language"), languages)
-        elif name in ("trans-unit", "segment") and token.kind == "open" and is_translated:
-            _translate_segment(document, tokens, index, languages)
-        elif name in ("trans-unit", "segment") and token.kind == "open":
-            own = next(
-                (each for each in children(tokens, index) if _name(tokens[each]) == "source"), None
-            )
-            if own is not None:
-                document.skip(token.start, _read_text(text, tokens, own), "marked translate=no")
-    return document
+    reader = _Reader(text, languages, "XLIFF", "xliff")
+    reader.read_xliff()
+    return reader.document
 
 
 def read_tmx(text: str, languages: Languages) -> Document:
@@ -87,214 +65,220 @@ def read_tmx(text: str, languages: Languages) -> Document:
     Raises:
         MtkitError: As `read_xml_tokens`; it is none; it isn't known which language is added.
     """
-    tokens = read_xml_tokens(text)
-    if not any(_name(token) == "tmx" for token in tokens):
-        raise fail_at(text, 0, "no TMX: it has no element <tmx>")
+    reader = _Reader(text, languages, "TMX", "tmx")
     if not languages.target:
         raise fail_at(text, 0, "a language is added to TMX, but the model names none", "give --to")
-    header = next((token for token in tokens if _name(token) == "header"), None)
+    header = next((token for token in reader.tokens if _name(token) == "header"), None)
     source = languages.source or (header.attributes.get("srclang", "") if header else "")
     if source in ("", "*all*"):
         raise fail_at(text, 0, "it isn't known which language to translate", "give --from")
-    document = Document(text)
-    for index, token in enumerate(tokens):
+    reader.languages = Languages(source, languages.target)
+    for index, token in enumerate(reader.tokens):
         if _name(token) == "tu" and token.kind == "open":
-            _translate_entry(document, tokens, index, Languages(source, languages.target))
-    return document
+            reader.translate_entry(index)
+    return reader.document
 
 
 def _name(token: XmlToken) -> str:
     return token.name.rpartition(":")[2]
 
 
-def _check_languages(
-    document: Document, token: XmlToken, keys: tuple[str, str], languages: Languages
-) -> None:
-    """Checks that a file is in the model's language, and names that of its translation in it."""
-    source, target = (token.attributes.get(key, "") for key in keys)
-    wanted = Languages(languages.target)
-    if not languages.is_source(source) or not wanted.is_source(target):
-        raise fail_at(
-            document.text,
-            token.start,
-            f"it is to be translated from '{source}' into '{target}', the model translates from "
-            f"'{languages.source}' into '{languages.target}'",
-        )
-    if not target and languages.target:
-        code = html.escape(languages.target)
-        span = find_attribute(document.text, token, keys[1])
-        end = _find_tag_end(document.text, token)
-        added = Edit(end, end, f' {keys[1]}="{code}"')
-        document.edits.append(added if span is None else Edit(*span, code))
+class _Reader:
+    """Adds the units and edits of a file.
 
+    Args:
+        text: The file.
+        languages: Of the translation.
+        title: The format's name.
+        root: Its root element.
+    """
 
-def _find_tag_end(text: str, token: XmlToken) -> int:
-    """Returns where an attribute may be added to a tag."""
-    raw = text[token.start : token.end]
-    return token.start + len(raw.removesuffix(">").removesuffix("/").rstrip())
+    def __init__(self, text: str, languages: Languages, title: str, root: str) -> None:
+        self.tokens = read_xml_tokens(text)
+        self.document, self.languages = Document(text), languages
+        self._text = text
+        if not any(_name(token) == root for token in self.tokens):
+            raise fail_at(text, 0, f"no {title}: it has no element <{root}>")
 
+    def read_xliff(self) -> None:
+        """Adds what is in XLIFF."""
+        translates = [True]
+        for index, token in enumerate(self.tokens):
+            name = _name(token)
+            if token.kind == "close":
+                translates.pop()
+            if token.kind not in ("open", "empty"):
+                continue
+            wish = token.attributes.get("translate") if name != "mrk" else None
+            is_translated = wish == "yes" if wish in ("yes", "no") else translates[-1]
+            if token.kind == "open":
+                translates.append(is_translated)
+            if name == "xliff" and "srcLang" in token.attributes:
+                self._check_languages(token, "srcLang", "trgLang")
+            elif name == "file" and "source-language" in token.attributes:
+                self._check_languages(token, "source-language", "target-language")
+            elif name in ("trans-unit", "segment") and token.kind == "open":
+                own = self._find_child(index, "source")
+                if is_translated:
+                    self._translate_segment(index)
+                elif own is not None:
+                    self._skip(own, "marked translate=no", token.start)
 
-def _translate_segment(
-    document: Document, tokens: Sequence[XmlToken], parent: int, languages: Languages
-) -> None:
-    """Adds the units of a segment, unless it has a translation."""
-    text = document.text
-    inside = {_name(tokens[index]): index for index in children(tokens, parent)}
-    source, target = inside.get("source"), inside.get("target")
-    if source is None or tokens[source].kind != "open":
-        return
-    sources = _find_segments(tokens, inside["seg-source"]) if "seg-source" in inside else {}
-    targets = _find_segments(tokens, target) if target is not None else {}
-    if targets:
-        # The only segment of a target is all of its source.
-        sources = sources or (dict.fromkeys(targets, source) if len(targets) == 1 else {})
-        _fill_segments(document, tokens, sources, targets, languages)
-        return
-    if target is not None and _has_text(text, tokens, target):
-        document.skip(tokens[source].start, _read_text(text, tokens, source), "already translated")
-        return
-    is_first_version = _name(tokens[parent]) == "trans-unit"
-    state = ' state="needs-review-translation" state-qualifier="leveraged-mt"'
-    prefix = tokens[source].name[: -len("source")]
-    if target is not None:
-        token = tokens[target]
-        written = text[token.start : _find_tag_end(text, token)]
-        if is_first_version:
-            written = re.sub(
-                r"\sstate(?:-qualifier)?\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+')", "", written
+    def _check_languages(self, token: XmlToken, *keys: str) -> None:
+        """Checks a file's languages, and names that of its translation in it."""
+        source, target = (token.attributes.get(key, "") for key in keys)
+        languages = self.languages
+        wanted = Languages(languages.target)
+        if not languages.is_source(source) or not wanted.is_source(target):
+            raise fail_at(
+                self._text,
+                token.start,
+                f"it is to be translated from '{source}' into '{target}', the model translates "
+                f"from '{languages.source}' into '{languages.target}'",
             )
-        output, before = (token.start, tokens[end_of(tokens, target)].end), written
-    else:
-        end = tokens[end_of(tokens, inside.get("seg-source", source))].end
-        output = (end, end)
-        before = f"{_find_indent(text, tokens[source].start)}<{prefix}target"
-    before += f"{state if is_first_version else ''}>"
-    edges = (before, f"</{prefix}target>")
-    units = _copy_element(document, tokens, source, output, languages=languages, edges=edges)
-    document.units += units
-    if units and not is_first_version:
-        _set_state(document, tokens[parent])
+        if not target and languages.target:
+            self._set_attribute(token, keys[1], html.escape(languages.target))
 
+    def _set_attribute(self, token: XmlToken, name: str, value: str) -> None:
+        span = find_attribute(self._text, token, name)
+        end = self._find_tag_end(token)
+        added = Edit(end, end, f' {name}="{value}"')
+        self.document.edits.append(added if span is None else Edit(*span, value))
 
-def _fill_segments(
-    document: Document,
-    tokens: Sequence[XmlToken],
-    sources: Mapping[str, int],
-    targets: Mapping[str, int],
-    languages: Languages,
-) -> None:
-    """Adds the units of a target's segments (`<mrk mtype="seg">`) that are empty."""
-    text = document.text
-    for key, own in sources.items():
-        if key not in targets or tokens[own].kind != "open":
-            words = _read_text(text, tokens, own)
-            document.skip(tokens[own].start, words, "without a place in their target")
-            continue
-        index = targets[key]
-        token = tokens[index]
-        if _has_text(text, tokens, index):
-            words = _read_text(text, tokens, own)
-            document.skip(tokens[own].start, words, "already translated")
-        elif token.kind == "open":
-            output = (token.end, tokens[token.partner].start)
-            document.units += _copy_element(document, tokens, own, output, languages=languages)
-        else:
-            tag = text[token.start : _find_tag_end(text, token)]
-            output, edges = (token.start, token.end), (f"{tag}>", f"</{token.name}>")
-            document.units += _copy_element(
-                document, tokens, own, output, languages=languages, edges=edges
-            )
+    def _find_tag_end(self, token: XmlToken) -> int:
+        """Returns where an attribute may be added to a tag."""
+        raw = self._text[token.start : token.end]
+        return token.start + len(raw.removesuffix(">").removesuffix("/").rstrip())
 
-
-def _find_segments(tokens: Sequence[XmlToken], parent: int) -> dict[str, int]:
-    """Returns the segments in an element by their numbers."""
-    return {
-        token.attributes.get("mid", ""): index
-        for index, token in enumerate(tokens[parent + 1 : end_of(tokens, parent)], parent + 1)
-        if token.kind in ("open", "empty")
-        and _name(token) == "mrk"
-        and token.attributes.get("mtype") == "seg"
-    }
-
-
-def _set_state(document: Document, segment: XmlToken) -> None:
-    """Notes that a segment of XLIFF 2 is translated."""
-    span = find_attribute(document.text, segment, "state")
-    if span is not None:
-        document.edits.append(Edit(*span, "translated"))
-    else:
-        end = _find_tag_end(document.text, segment)
-        document.edits.append(Edit(end, end, ' state="translated"'))
-
-
-def _translate_entry(
-    document: Document, tokens: Sequence[XmlToken], entry: int, languages: Languages
-) -> None:
-    """Adds the unit of an entry of a translation memory, unless it has a translation."""
-    source = target = None
-    variants = [each for each in children(tokens, entry) if _name(tokens[each]) == "tuv"]
-    wanted = Languages(languages.target)
-    for variant in variants:
-        attributes = tokens[variant].attributes
-        code = attributes.get(_XML_LANGUAGE, attributes.get("lang", ""))
-        segment = next(
-            (each for each in children(tokens, variant) if _name(tokens[each]) == "seg"), None
+    def _find_child(self, parent: int, name: str) -> int | None:
+        return next(
+            (each for each in children(self.tokens, parent) if _name(self.tokens[each]) == name),
+            None,
         )
-        if segment is None or not code:
-            continue
-        if source is None and languages.is_source(code):
-            source = (variant, segment)
-        elif target is None and wanted.is_source(code):
-            target = segment
-    if source is None or tokens[source[1]].kind != "open":
-        return
-    text = document.text
-    if target is not None:
-        if _has_text(text, tokens, target):
-            own_text = _read_text(text, tokens, source[1])
-            document.skip(tokens[source[1]].start, own_text, "already translated")
+
+    def _translate_segment(self, parent: int) -> None:
+        """Adds the units of a segment, unless it has a translation."""
+        text, tokens = self._text, self.tokens
+        inside = {_name(tokens[index]): index for index in children(tokens, parent)}
+        source, target = inside.get("source"), inside.get("target")
+        if source is None or tokens[source].kind != "open":
             return
-        output = (tokens[target].start, tokens[end_of(tokens, target)].end)
-        edges = ("<seg>", "</seg>")
-        document.units += _copy_element(
-            document, tokens, source[1], output, languages=languages, edges=edges
+        sources = self._find_segments(inside["seg-source"]) if "seg-source" in inside else {}
+        targets = self._find_segments(target) if target is not None else {}
+        if targets:
+            # The only segment of a target is all of its source.
+            sources = sources or (dict.fromkeys(targets, source) if len(targets) == 1 else {})
+            self._fill_segments(sources, targets)
+            return
+        if target is not None and self._has_text(target):
+            self._skip(source, "already translated")
+            return
+        is_first_version = _name(tokens[parent]) == "trans-unit"
+        state = ' state="needs-review-translation" state-qualifier="leveraged-mt"'
+        prefix = tokens[source].name[: -len("source")]
+        if target is not None:
+            token = tokens[target]
+            before = text[token.start : self._find_tag_end(token)]
+            if is_first_version:
+                before = _STATE.sub("", before)
+            output = (token.start, tokens[end_of(tokens, target)].end)
+        else:
+            end = tokens[end_of(tokens, inside.get("seg-source", source))].end
+            output = (end, end)
+            before = f"{_find_indent(text, tokens[source].start)}<{prefix}target"
+        before += f"{state if is_first_version else ''}>"
+        is_translated = self._copy(source, output, before, f"</{prefix}target>")
+        if is_translated and not is_first_version:
+            self._set_attribute(tokens[parent], "state", "translated")
+
+    def _fill_segments(self, sources: Mapping[str, int], targets: Mapping[str, int]) -> None:
+        """Adds the units of a target's segments (`<mrk mtype="seg">`) that are empty."""
+        for key, own in sources.items():
+            if key not in targets or self.tokens[own].kind != "open":
+                self._skip(own, "without a place in their target")
+                continue
+            token = self.tokens[targets[key]]
+            if self._has_text(targets[key]):
+                self._skip(own, "already translated")
+            elif token.kind == "open":
+                self._copy(own, (token.end, self.tokens[token.partner].start))
+            else:
+                tag = self._text[token.start : self._find_tag_end(token)]
+                self._copy(own, (token.start, token.end), f"{tag}>", f"</{token.name}>")
+
+    def _find_segments(self, parent: int) -> dict[str, int]:
+        """Returns the segments in an element by their numbers."""
+        return {
+            token.attributes.get("mid", ""): index
+            for index, token in enumerate(find_inside(self.tokens, parent), parent + 1)
+            if token.kind in ("open", "empty")
+            and _name(token) == "mrk"
+            and token.attributes.get("mtype") == "seg"
+        }
+
+    def translate_entry(self, entry: int) -> None:
+        """Adds the unit of an entry of a translation memory, unless it has a translation."""
+        text, tokens = self._text, self.tokens
+        source = target = None
+        variants = [each for each in children(tokens, entry) if _name(tokens[each]) == "tuv"]
+        wanted = Languages(self.languages.target)
+        for variant in variants:
+            attributes = tokens[variant].attributes
+            code = attributes.get("xml:lang", attributes.get("lang", ""))
+            segment = self._find_child(variant, "seg")
+            if segment is None or not code:
+                continue
+            if source is None and self.languages.is_source(code):
+                source = (variant, segment)
+            elif target is None and wanted.is_source(code):
+                target = segment
+        if source is None or tokens[source[1]].kind != "open":
+            return
+        variant, segment = source
+        if target is not None:
+            if self._has_text(target):
+                self._skip(segment, "already translated")
+            else:
+                output = (tokens[target].start, tokens[end_of(tokens, target)].end)
+                self._copy(segment, output, "<seg>", "</seg>")
+            return
+        end = max(
+            tokens[tokens[each].partner].end for each in variants if tokens[each].kind == "open"
         )
-        return
-    variant, segment = source
-    end = max(tokens[tokens[each].partner].end for each in variants if tokens[each].kind == "open")
-    between = text[tokens[variant].end : tokens[segment].start]
-    between = between if not between.strip() else ""
-    last = tokens[tokens[segment].partner].end
-    behind = text[last : tokens[tokens[variant].partner].start]
-    behind = behind if not behind.strip() else ""
-    code = html.escape(languages.target)
-    before = f'{_find_indent(text, tokens[variant].start)}<tuv xml:lang="{code}">'
-    edges = (f"{before}{between}<seg>", f"</seg>{behind}</tuv>")
-    document.units += _copy_element(
-        document, tokens, segment, (end, end), languages=languages, edges=edges
-    )
+        between = text[tokens[variant].end : tokens[segment].start]
+        last = tokens[tokens[segment].partner].end
+        behind = text[last : tokens[tokens[variant].partner].start]
+        between, behind = (each if not each.strip() else "" for each in (between, behind))
+        code = html.escape(self.languages.target)
+        before = f'{_find_indent(text, tokens[variant].start)}<tuv xml:lang="{code}">{between}<seg>'
+        self._copy(segment, (end, end), before, f"</seg>{behind}</tuv>")
 
+    def _has_text(self, index: int) -> bool:
+        """Returns whether an element has text; tags alone, and an empty CDATA section, are none."""
+        return bool(read_text(self._text, find_inside(self.tokens, index)).strip())
 
-def _has_text(text: str, tokens: Sequence[XmlToken], index: int) -> bool:
-    """Returns whether an element has any text; tags alone, and an empty CDATA section, are none."""
-    return bool(_read_text(text, tokens, index).strip())
+    def _skip(self, index: int, reason: str, start: int | None = None) -> None:
+        """Notes an element that isn't translated."""
+        start = self.tokens[index].start if start is None else start
+        self.document.skip(start, read_text(self._text, find_inside(self.tokens, index)), reason)
 
+    def _copy(self, index: int, output: Span, before: str = "", behind: str = "") -> bool:
+        """Adds the units of an element's text, to be written into another; returns if it has any.
 
-def _read_text(text: str, tokens: Sequence[XmlToken], index: int) -> str:
-    """Returns an element's text without its tags."""
-    inside = tokens[index + 1 : end_of(tokens, index)]
-    texts = [
-        unescape_xml(text[token.start : token.end])
-        if token.kind == "text"
-        else _read_cdata(text, token)
-        for token in inside
-        if token.kind in ("text", "cdata")
-    ]
-    return "".join(texts)
-
-
-def _read_cdata(text: str, token: XmlToken) -> str:
-    return text[token.start : token.end].removeprefix(_CDATA).removesuffix("]]>")
+        Args:
+            index: Of the element.
+            output: Where its translation goes.
+            before: What is written in front of it there.
+            behind: What is written behind it.
+        """
+        tokens = self.tokens
+        span = (tokens[index].end, tokens[tokens[index].partner].start)
+        is_cdata = is_cdata_alone(self._text, find_inside(tokens, index))
+        parts = _read_parts(self.document, tokens, index, is_cdata=is_cdata)
+        escapes = _CDATA_TEXT if is_cdata else XML_TEXT
+        units = make_string_units(self.document, parts, escapes, self.languages)
+        self.document.units += copy_units(self._text, units, [span], output, (before, behind))
+        return bool(units)
 
 
 def _find_indent(text: str, position: int) -> str:
@@ -308,28 +292,9 @@ def _find_indent(text: str, position: int) -> str:
     return text[start:position]
 
 
-def _copy_element(
-    document: Document,
-    tokens: Sequence[XmlToken],
-    index: int,
-    output: Span,
-    *,
-    languages: Languages,
-    edges: tuple[str, str] = ("", ""),
-) -> list[Unit]:
-    """Returns the units of an element's text, to be written into another element."""
-    text = document.text
-    inside = tokens[index + 1 : tokens[index].partner]
-    span = (tokens[index].end, tokens[tokens[index].partner].start)
-    is_cdata = [each.kind for each in inside if text[each.start : each.end].strip()] == ["cdata"]
-    parts = _read_parts(document, tokens, index, is_cdata=is_cdata)
-    units = make_string_units(document, parts, _CDATA_TEXT if is_cdata else XML_TEXT, languages)
-    return copy_units(text, units, [span], output, edges)
-
-
 _CDATA_TEXT = Escapes(
-    lambda text: text.replace("]]>", f"]]]]>{_CDATA}>"),
-    lambda raw: raw.replace(f"]]]]>{_CDATA}>", "]]\0>").replace("]]>", "").replace("\0", ""),
+    lambda text: text.replace("]]>", f"]]]]>{CDATA}>"),
+    lambda raw: raw.replace(f"]]]]>{CDATA}>", "]]\0>").replace("]]>", "").replace("\0", ""),
 )
 
 
@@ -350,17 +315,13 @@ def _read_parts(
                 Part("text", token.start, end, spelled=read_xml_spelled(text[token.start : end]))
             )
         elif token.kind == "cdata" and not is_cdata:
-            # Its tags are none outside of it.
-            inner = _read_cdata(text, token)
-            parts.append(Part("protected", token.start, end, spelled=(Spelled(inner, inner),)))
-            document.skip(token.start, inner, "in CDATA")
+            parts.append(leave_cdata(document, token))
         elif token.kind == "cdata":
-            inner = _read_cdata(text, token)
-            start = token.start + len(_CDATA)
-            parts.append(Part("text", start, start + len(inner), spelled=(Spelled(inner, inner),)))
+            start, stop = find_cdata(text, token)
+            parts.append(Part("text", start, stop, spelled=as_written(text[start:stop])))
         elif name in _HOLDERS and token.kind == "open" and _is_left(token):
             inner = html.unescape(re.sub(r"<[^>]*>", "", text[token.start : end]))
-            parts.append(Part("protected", token.start, end, spelled=(Spelled(inner, inner),)))
+            parts.append(protect((token.start, end), inner))
             index = token.partner
         elif name in _HOLDERS and token.kind in ("open", "close"):
             kind: _Kind = "open" if token.kind == "open" else "close"

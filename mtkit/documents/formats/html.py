@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 from mtkit.documents.document import Document, Edit, Languages, Span, Unit, fail_at
+from mtkit.documents.escaped_text import replace_spans
 from mtkit.documents.formats.html_elements import (
     HTML_TEXT,
     TEXT_ATTRIBUTES,
@@ -154,11 +155,7 @@ class _Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         self._note("text")
 
-    def handle_entityref(self, name: str) -> None:
-        self._note("text")
-
-    def handle_charref(self, name: str) -> None:
-        self._note("text")
+    handle_entityref = handle_charref = handle_data  # type: ignore[assignment]
 
     def handle_comment(self, data: str) -> None:
         self._note("comment")
@@ -166,13 +163,12 @@ class _Reader(HTMLParser):
     def handle_decl(self, decl: str) -> None:
         self._note("edge")
 
+    unknown_decl = handle_decl  # type: ignore[assignment]
+
     def handle_pi(self, data: str) -> None:
         # What writes a word is part of the sentence.
         is_inline = _PRINTS.match(self._text, self._position()) is not None
         self._note("comment" if is_inline else "edge")
-
-    def unknown_decl(self, data: str) -> None:
-        self._note("edge")
 
     def _sort(self) -> None:
         """Makes parts and edits of the tokens."""
@@ -302,7 +298,7 @@ def mask_code(text: str) -> str:
     """
     text = _ODD_COMMENT.sub(lambda found: f"<!{'x' * (len(found.group()) - 3)}>", text)
     text = _UNKNOWN_SECTION.sub("<!x", text)
-    pieces: list[str] = []
+    edits: list[tuple[int, int, str]] = []
     done = 0
     in_tag = False
     for found in _CODE_ISLAND.finditer(text):
@@ -310,7 +306,6 @@ def mask_code(text: str) -> str:
         opened = max((each.start() for each in _TAG_OPENING.finditer(before)), default=-1)
         closed = before.rfind(">")
         in_tag = opened > closed if max(opened, closed) >= 0 else in_tag
-        length = found.end() - found.start()
-        pieces += [before, "x" * length if in_tag else f"<?{'x' * (length - 3)}>"]
-        done = found.end()
-    return "".join([*pieces, text[done:]])
+        length, done = found.end() - found.start(), found.end()
+        edits.append((*found.span(), "x" * length if in_tag else f"<?{'x' * (length - 3)}>"))
+    return replace_spans(text, edits)

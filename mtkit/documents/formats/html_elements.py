@@ -1,5 +1,6 @@
 """HTML's elements, attributes and entities: what is inline, what is left, how text is written."""
 
+import functools
 import html
 import html.entities
 import re
@@ -15,6 +16,7 @@ from mtkit.documents.document import (
     Token,
     Unit,
 )
+from mtkit.documents.escaped_text import read_escaped_text
 
 # fmt: off
 _INLINE = frozenset(
@@ -63,7 +65,11 @@ TEXT_ATTRIBUTES = (
 _META_NAMES = ("description", "keywords", "og:title", "og:description", "twitter:title")
 _TAG_START = re.compile(r"<[A-Za-z/!?]")
 """What isn't read as text though it may be meant so."""
-_ENTITY = re.compile(r"&(?:#[0-9]++;?|#[xX][0-9a-fA-F]++;?|[A-Za-z][A-Za-z0-9]*+;?)")
+_UNENDED = sorted((name for name in html.entities.html5 if name[-1] != ";"), key=len, reverse=True)
+"""Names of entities that need no semicolon: `&copyright` begins with one."""
+_ENTITY_PATTERN = r"&(?:#[0-9]++;?|#[xX][0-9a-fA-F]++;?|[A-Za-z][A-Za-z0-9]*+;|(?:{}){})"
+_ENTITY = re.compile(_ENTITY_PATTERN.format("|".join(_UNENDED), ""))
+_IN_ATTRIBUTE = re.compile(_ENTITY_PATTERN.format("|".join(_UNENDED), "(?![A-Za-z0-9=])"))
 _ATTRIBUTE = re.compile(
     r"""(?<![\s/])[\s/]++([^\s/>=]++)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>"'][^\s>]*+)))?""",
     re.DOTALL,
@@ -72,15 +78,16 @@ _ATTRIBUTE = re.compile(
 begins, so that long space is read once."""
 
 
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+def escape_tags(text: str) -> str:
+    """Returns a text without what HTML would read as a tag or an entity."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def _read(raw: str) -> str:
     return "" if _TAG_START.search(raw) else html.unescape(raw)
 
 
-HTML_TEXT = Escapes(_escape, _read)
+HTML_TEXT = Escapes(functools.partial(html.escape, quote=False), _read)
 
 
 def read_spelled(text: str, *, in_attribute: bool = False) -> tuple[Spelled, ...]:
@@ -90,32 +97,12 @@ def read_spelled(text: str, *, in_attribute: bool = False) -> tuple[Spelled, ...
         text: As it is written.
         in_attribute: Whether it is an attribute's value, where `&copy=` is no entity.
     """
-    spelled = []
-    done = 0
-    for found in _ENTITY.finditer(text):
-        raw = _find_entity(found.group(), text[found.end() : found.end() + 1], in_attribute)
-        value = html.unescape(raw)
-        if value == raw:
-            continue
-        if found.start() > done:
-            run = text[done : found.start()]
-            spelled.append(Spelled(run, run))
-        spelled.append(Spelled(value, raw))
-        done = found.start() + len(raw)
-    if done < len(text):
-        spelled.append(Spelled(text[done:], text[done:]))
-    return tuple(spelled)
+    return read_escaped_text(text, _IN_ATTRIBUTE if in_attribute else _ENTITY, _read_entity)
 
 
-def _find_entity(raw: str, following: str, in_attribute: bool) -> str:
-    """Returns the entity that some characters begin with: `&copy` of `&copyright`, or nothing."""
-    if raw[1] == "#" or raw.endswith(";"):
-        return raw
-    lengths = range(len(raw) - 1, 1, -1)
-    length = next((each for each in lengths if raw[1 : each + 1] in html.entities.html5), 0)
-    if in_attribute and (length < len(raw) - 1 or following == "="):
-        return ""
-    return raw[: length + 1] if length else ""
+def _read_entity(found: re.Match[str]) -> str | None:
+    value = html.unescape(found.group())
+    return None if value == found.group() else value
 
 
 Attributes = dict[str, tuple[Span, str]]
@@ -155,18 +142,15 @@ def is_element(name: str) -> bool:
     return name in _BLOCKS or name in _INLINE or name in _CODE or name in _SKIPPED or name in _VOID
 
 
-def is_left(name: str, attributes: Attributes, languages: Languages) -> bool:
-    """Returns whether an element is left as it is."""
-    return bool(find_reason_to_leave(name, attributes, languages)[0])
+def _read_wishes(attributes: Attributes) -> dict[str, str]:
+    return {key: attributes[key][1] for key in ("translate", "class", "lang") if key in attributes}
 
 
 def find_reason_to_leave(
     name: str, attributes: Attributes, languages: Languages
 ) -> tuple[str, str]:
     """Returns why an element is left as it is, as `Document.skip` takes it; "" if it isn't."""
-    values = {
-        key: attributes[key][1] for key in ("translate", "class", "lang") if key in attributes
-    }
+    values = _read_wishes(attributes)
     wish, classes = values.get("translate", "").lower(), values.get("class", "").split()
     language = values.get("lang", "")
     if wish == "no" or ("notranslate" in classes and wish != "yes"):
@@ -183,9 +167,7 @@ def find_reason_to_leave(
 
 def is_wanted(name: str, attributes: Attributes, languages: Languages) -> bool:
     """Returns whether an element is translated though it is in one that is left."""
-    values = {
-        key: attributes[key][1] for key in ("translate", "class", "lang") if key in attributes
-    }
+    values = _read_wishes(attributes)
     says_so = (
         values.get("translate", "no").lower() in ("", "yes")
         or "translate" in values.get("class", "").split()
@@ -247,10 +229,7 @@ def make_attribute_escapes(quote: str) -> Escapes:
     """Returns how the value of an attribute is written between quotes."""
     written = "&quot;" if quote == '"' else "&#39;"
 
-    def escape(text: str) -> str:
-        return text.replace("&", "&amp;").replace("<", "&lt;").replace(quote, written)
-
-    def read(raw: str) -> str:
-        return "" if quote in raw else html.unescape(raw)
-
-    return Escapes(escape, read)
+    return Escapes(
+        lambda text: escape_tags(text).replace(quote, written),
+        lambda raw: "" if quote in raw else html.unescape(raw),
+    )

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from mtkit.documents.document import (
     Document,
@@ -15,11 +15,13 @@ from mtkit.documents.document import (
     Spelled,
     Token,
     Unit,
+    as_written,
 )
+from mtkit.documents.escaped_text import read_escaped_text, split_at_matches
 from mtkit.documents.formats.html import read_html_part
 from mtkit.documents.formats.html_elements import (
+    find_reason_to_leave,
     is_inline,
-    is_left,
     is_void,
     read_attribute_units,
     read_attributes,
@@ -35,7 +37,7 @@ from mtkit.documents.formats.markdown_writing import (
     make_title_escapes,
     read_escaped,
 )
-from mtkit.documents.units import Part, make_units
+from mtkit.documents.units import Part, make_units, protect
 from mtkit.errors import MtkitError
 
 FRONT_MATTER = re.compile(
@@ -47,6 +49,7 @@ _TITLE = re.compile(
     r"""\s(?:"((?:[^"\\]|\\.)*+)"|'((?:[^'\\]|\\.)*+)'|\(((?:[^()\\]|\\.)*+)\))\s*+\)\Z""",
     re.DOTALL,
 )
+_ESCAPED = re.compile(r"\\[!-/:-@\[-`{-~]|&[#\w]+;")
 _TITLE_ESCAPES = Escapes(lambda text: text.replace('"', "'"))
 """Of a directive's title, which has no way to write a quotation mark."""
 _QUOTE_SIGNS = re.compile(r"[ \t>]*+")
@@ -66,7 +69,7 @@ def read_markdown(text: str, languages: Languages) -> Document:
     masked = mask_page(text[start:])
     for first, last in masked.titles:
         raw = text[start + first : start + last]
-        node = Node("text", start + first, start + last, spelled=(Spelled(raw, raw),))
+        node = Node("text", start + first, start + last, spelled=as_written(raw))
         document.units.append(Unit((node,), node.start, node.end, _TITLE_ESCAPES))
     for first, last in masked.left:
         document.skip(start + first, text[start + first : start + last], "in a directive")
@@ -235,12 +238,13 @@ class _BlockReader:
 
     def _read_text(self, start: int, end: int, writer: MarkdownWriter) -> None:
         """Notes characters without markup; an address among them is protected."""
-        for first, last, is_address in _split_addresses(self._block.content, start, end):
-            if is_address:
+        pieces = split_at_matches(_ADDRESS, self._block.content, start, end)
+        for first, last, address in pieces:
+            if address is not None:
                 self._end_text(first, last)
                 span = self._block.locate_span(first, last)
                 raw = self._text[slice(*span)]
-                self._parts.append(Part("protected", *span, spelled=(Spelled(raw, raw),)))
+                self._parts.append(protect(span, raw))
                 writer.note(span[0], "", raw)
                 continue
             piece = self._block.content[first:last]
@@ -274,7 +278,7 @@ class _BlockReader:
         is_opening = mark.name[0] not in "/!"
         if is_opening:
             self._document.edits += rewrite_languages(attributes, self._languages)
-        if is_opening and is_left(mark.name, attributes, self._languages):
+        if is_opening and find_reason_to_leave(mark.name, attributes, self._languages)[0]:
             if end:
                 span = self._block.locate_span(mark.start, end)
                 visible = read_visible(self._text[slice(*span)])
@@ -332,10 +336,10 @@ class _BlockReader:
                 return Part(kind, *span, mark.name)
             case "code":
                 visible = _read_code(self._block.content[mark.start : mark.end])
-                return Part("protected", *span, spelled=(Spelled(visible, visible),))
+                return protect(span, visible)
             case "address":
                 visible = self._block.content[mark.start + 1 : mark.end - 1]
-                return Part("protected", *span, spelled=(Spelled(visible, visible),))
+                return protect(span, visible)
             case "html" if is_inline(name) and not is_void(name):
                 return Part("close" if mark.name != name else "open", *span, f"<{name}>")
             case "html" if name != "!" and not is_inline(name):
@@ -376,18 +380,5 @@ def _read_name(content: str, mark: Mark) -> str:
     return " ".join(content[slice(*mark.label)].split())
 
 
-def _split_addresses(content: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
-    """Yields where the text and the addresses of some text are, and which is one."""
-    done = start
-    for found in _ADDRESS.finditer(content, start, end):
-        if done < found.start():
-            yield done, found.start(), False
-        yield found.start(), found.end(), True
-        done = found.end()
-    if done < end:
-        yield done, end, False
-
-
 def _spell_escaped(raw: str) -> tuple[Spelled, ...]:
-    pieces = re.split(r"(\\[!-/:-@\[-`{-~]|&[#\w]+;)", raw)
-    return tuple(Spelled(read_escaped(piece), piece) for piece in pieces if piece)
+    return read_escaped_text(raw, _ESCAPED, lambda found: read_escaped(found.group()))

@@ -82,7 +82,7 @@ class MarkdownParser:
         for name, rule in _RULES.items():
             self._parser.inline.ruler.at(name, self._note(name, rule))
         self._parser.inline.ruler.before("escape", "extra", self._note("extra", _read_extra))
-        self._parser.block.ruler.at("reference", _read_reference)
+        self._parser.block.ruler.at("reference", read_reference)
         self._env: dict[str, Any] = {}
         self._marks: dict[int, list[Mark]] = {}
 
@@ -197,7 +197,7 @@ def describe_mark(mark: Mark) -> str:
         case "open":
             return mark.name
         case "html":
-            return "" if mark.name.startswith("/") else _AS_MARKUP.get(mark.name, f"<{mark.name}>")
+            return "" if mark.name.startswith("/") else AS_MARKUP.get(mark.name, f"<{mark.name}>")
         case "code" | "image":
             return f"{mark.kind} {mark.name}"
         case "void" | "address" | "break":
@@ -206,7 +206,7 @@ def describe_mark(mark: Mark) -> str:
             return ""
 
 
-_AS_MARKUP = {"em": "em", "strong": "strong", "del": "s", "br": "break"}
+AS_MARKUP = {"em": "em", "strong": "strong", "del": "s", "br": "break"}
 """Tags that say the same as markup does."""
 
 
@@ -224,7 +224,7 @@ def _read_extra(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _read_reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+def read_reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """Reads a link's target, but none of a footnote, which is text."""
     position = state.bMarks[start] + state.tShift[start]
     return not state.src.startswith("[^", position) and reference(state, start, end, silent)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from mtkit.documents.document import Span
+from mtkit.documents.escaped_text import replace_spans
 
 _FILL = "\u2e35"
 """A sign of punctuation that texts don't have."""
@@ -70,12 +71,10 @@ def mask_templates(text: str) -> str:
     """Returns a text with its templates and comments masked."""
     if "{" not in text:
         return text
-    pieces = []
-    done = 0
-    for start, end in _find_templates(text):
-        pieces += [text[done:start], _LINE.sub(_fill, text[start:end])]
-        done = end
-    return "".join([*pieces, text[done:]])
+    templates = _find_templates(text)
+    return replace_spans(
+        text, ((start, end, _LINE.sub(_fill, text[start:end])) for start, end in templates)
+    )
 
 
 def mask_page(text: str) -> Masked:
@@ -151,12 +150,7 @@ class _LineMasker:
                 self._read_fence(start, line, fence)
             else:
                 self._read_line(number, start, line)
-        pieces = []
-        done = 0
-        for first, last, raw in self._edits:
-            pieces += [self._text[done:first], raw]
-            done = last
-        return self._masked._replace(text="".join([*pieces, self._text[done:]]))
+        return self._masked._replace(text=replace_spans(self._text, self._edits))
 
     def _cover(self, start: int, end: int, before: str = "") -> None:
         self._edits.append((start, end, before + _cover(end - start - len(before))))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from markdown_it.common.utils import isValidEntityCode
 
-from mtkit.documents.document import Escapes, Node, Token, Unit, UnwritableError
+from mtkit.documents.document import Escapes, Token, Unit, UnwritableError, walk
 from mtkit.documents.formats.markdown_inline import Content, MarkdownParser
 
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])|(&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|\w+);)")
@@ -164,19 +164,16 @@ class MarkdownWriter:
         texts: list[str] = []
         marks: Counter[str] = Counter()
 
-        def note(node: Node) -> None:
-            for mark, visible in self._notes[node.start]:
-                texts.append(visible)
-                if mark:
-                    marks[mark] += 1
-            for child in node.children:
-                note(child)
-
         for token in tokens:
             if token.kind == "text":
                 texts.append(read_escaped(_PREFIX.sub("", token.raw)))
             elif token.kind != "close" and token.node is not None:
-                note(token.node if token.kind == "void" else _without_children(token.node))
+                noted = walk([token.node]) if token.kind == "void" else [token.node]
+                for mark, visible in itertools.chain.from_iterable(
+                    self._notes[each.start] for each in noted
+                ):
+                    texts.append(visible)
+                    marks.update([mark] if mark else [])
         return Content("".join("".join(texts).split()), marks)
 
 
@@ -188,10 +185,6 @@ def _ends_in_backtick(token: Token) -> bool:
 
 def _ends_in_escape(raw: str) -> bool:
     return (len(raw) - len(raw.rstrip("\\"))) % 2 == 1
-
-
-def _without_children(node: Node) -> Node:
-    return Node(node.kind, node.start, node.end)
 
 
 def _escape_line_start(found: re.Match[str]) -> str:

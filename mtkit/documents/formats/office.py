@@ -24,6 +24,7 @@ from mtkit.documents.xml_tokens import (
     XML_TEXT,
     XmlToken,
     children,
+    read_text,
     read_xml_spelled,
     read_xml_tokens,
 )
@@ -207,7 +208,7 @@ class _Reader:
             elif each.kind == "close":
                 opened.pop()
             elif each.kind in ("text", "cdata") and opened[-1]:
-                pieces += [spelled.text for spelled in self._read_characters(each)]
+                pieces.append(read_text(self.text, [each]))
             index += 1
         detail = self.find_tag_name(token) if token.kind == "open" else ""
         self.document.skip(token.start, "".join(pieces), _REASON, detail)
@@ -216,13 +217,6 @@ class _Reader:
         """Returns the name of an element as it is written."""
         found = _TAG_NAME.match(self.text, token.start)
         return found.group(1) if found else ""
-
-    def _read_characters(self, token: XmlToken) -> Sequence[Spelled]:
-        raw = self.text[token.start : token.end]
-        if token.kind == "text":
-            return read_xml_spelled(raw)
-        inner = raw.removeprefix("<![CDATA[").removesuffix("]]>")
-        return (Spelled(inner, raw),)
 
     def _find_content(self, index: int) -> int | None:
         """Returns which element holds the text of one that does; None if none does."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mtkit.documents.atoms import SPACE
-from mtkit.documents.document import Escapes, Node, Token, Unit
+from mtkit.documents.document import Escapes, Node, Token, Unit, walk
 from mtkit.documents.units import RUN, Part
 from mtkit.documents.xml_tokens import escape_xml, unescape_xml
 
@@ -206,18 +206,9 @@ def _find_frame(unit: Unit, paragraph: Paragraph) -> _Frame:
 
 def _find_plain(nodes: Sequence[Node]) -> Node:
     """Returns the first text that isn't in a run of its own formatting, or else the first."""
-    in_run: Node | None = None
-    pending = list(reversed(nodes))
-    while pending:
-        node = pending.pop()
-        if node.kind == "text":
-            return node
-        if node.kind == "run":
-            in_run = in_run or node.children[0]
-        else:
-            pending += reversed(node.children)
-    assert in_run is not None, "a unit has text"
-    return in_run
+    texts = [node for node in walk(nodes) if node.kind == "text"]
+    in_runs = {id(each) for node in walk(nodes) if node.kind == "run" for each in node.children}
+    return next((node for node in texts if id(node) not in in_runs), texts[0])
 
 
 class _Writer:

@@ -2,7 +2,7 @@
 
 import re
 
-from mtkit.documents.document import PLAIN, Document, Languages, Spelled
+from mtkit.documents.document import PLAIN, Document, Languages, as_written
 from mtkit.documents.units import Part, make_units
 
 _LINE_END = re.compile(r"\r?\n")
@@ -17,14 +17,14 @@ def read_plain(text: str, _: Languages) -> Document:
     start = 0
     for found in [*_LINE_END.finditer(text), None]:
         end = len(text) if found is None else found.start()
-        parts.append(Part("text", start, end, spelled=(Spelled(text[start:end], text[start:end]),)))
+        parts.append(Part("text", start, end, spelled=as_written(text[start:end])))
         if found is not None:
             start = found.end()
             following = _LINE_END.search(text, start)
             line = text[start : following.start() if following else len(text)]
             raw = found.group()
             if continues(parts[-1].spelled[0].text, line):
-                parts.append(Part("text", end, start, spelled=(Spelled(raw, raw),)))
+                parts.append(Part("text", end, start, spelled=as_written(raw)))
             else:
                 parts.append(Part("edge", end, start))
     document.units = make_units(parts, PLAIN)

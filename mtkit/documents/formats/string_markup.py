@@ -13,15 +13,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from mtkit.documents.document import Document, Escapes, Languages, Span, Spelled, Unit
+from mtkit.documents.document import Document, Escapes, Languages, Span, Spelled, Unit, as_written
 from mtkit.documents.formats.html_elements import (
+    escape_tags,
     find_reason_to_leave,
     is_element,
     is_inline,
     is_void,
     read_attributes,
 )
-from mtkit.documents.units import Part, make_units
+from mtkit.documents.units import Part, make_units, protect
 
 _TAG = re.compile(
     r"""<(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9-]*+)(?:[\s/](?:[^<>"']++|"[^"]*+"|'[^']*+')*+)?+>"""
@@ -36,7 +37,7 @@ _MAX_SEARCHED = 100
 
 
 class _Tag(NamedTuple):
-    """A tag in the decoded text; its partner's index is -1 where it has none."""
+    """A tag in the decoded text, and where its partner begins: -1 where it has none."""
 
     start: int
     end: int
@@ -90,16 +91,11 @@ def make_string_units(
 
 def _write_as_html(escapes: Escapes) -> Escapes:
     """Returns how HTML's text is written in a string of a format."""
-    escape, read = escapes.escape, escapes.read
-
-    def escape_both(text: str) -> str:
-        return escape(text.replace("&", "&amp;").replace("<", "&lt;"))
-
-    def read_both(raw: str) -> str:
-        assert read is not None
-        return html.unescape(read(raw))
-
-    return Escapes(escape_both, None if read is None else read_both)
+    read = escapes.read
+    return Escapes(
+        lambda text: escapes.escape(escape_tags(text)),
+        None if read is None else lambda raw: html.unescape(read(raw)),
+    )
 
 
 def copy_units(
@@ -192,27 +188,16 @@ def _find_tags(decoded: str) -> list[_Tag]:
             if tags[opened[depth]].name == name:
                 partner = opened[depth]
                 del opened[depth:]
-                tags[index] = tags[index]._replace(partner=partner)
-                tags[partner] = tags[partner]._replace(partner=index)
+                tags[index] = tags[index]._replace(partner=tags[partner].start)
+                tags[partner] = tags[partner]._replace(partner=found.start())
                 break
-    if not any("-" in tag.name for tag in tags):
-        return tags
     # `<file-name>` alone is the name of something.
-    return _renumber([tag for tag in tags if not _is_name(tag)], tags)
+    return [tag for tag in tags if not _is_name(tag)]
 
 
 def _is_name(tag: _Tag) -> bool:
     is_bare = tag.end - tag.start == len(tag.name) + 2
     return "-" in tag.name and is_bare and tag.partner < 0
-
-
-def _renumber(kept: Sequence[_Tag], tags: Sequence[_Tag]) -> list[_Tag]:
-    """Returns tags with their partners' new indices."""
-    numbers = {tag.start: index for index, tag in enumerate(kept)}
-    return [
-        tag._replace(partner=numbers[tags[tag.partner].start]) if tag.partner >= 0 else tag
-        for tag in kept
-    ]
 
 
 class _Reader:
@@ -245,25 +230,25 @@ class _Reader:
 
     def read(self, tags: Sequence[_Tag]) -> list[Part]:
         """Returns the parts, given the tags."""
-        done = index = 0
-        while index < len(tags):
-            tag = tags[index]
+        done = 0
+        ends = {tag.start: tag.end for tag in tags}
+        for tag in tags:
+            if tag.start < done:
+                # In an element that is left as it is.
+                continue
             self._read_text(done, tag.start)
             attributes = read_attributes(self._decoded, tag.start, tag.end)
             reason, detail = find_reason_to_leave(tag.name, attributes, self._languages)
-            if tag.partner > index and reason:
-                index = tag.partner
-                done = tags[index].end
+            if tag.partner > tag.start and reason:
+                done = ends[tag.partner]
                 visible = html.unescape(_TAG.sub("", self._decoded[tag.start : done]))
                 kind: Literal["protected", "edge"] = "protected" if is_inline(tag.name) else "edge"
-                spelled = (Spelled(visible, visible),)
-                part = Part(kind, *self._locate(tag.start, done), spelled=spelled)
+                part = Part(kind, *self._locate(tag.start, done), spelled=as_written(visible))
                 if kind == "edge" or reason != "code":
                     self._document.skip(part.start, visible, reason, detail)
             else:
                 part, done = self._make_part(tag), tag.end
             self._parts.append(part)
-            index += 1
         self._read_text(done, len(self._characters))
         return self._parts
 
@@ -277,7 +262,7 @@ class _Reader:
         is_bare = tag.name and not is_void(tag.name) and raw.lower() == f"<{tag.name}>"
         if is_bare and not self._is_html:
             # It may be the name of something: `mv <s> <t>`.
-            return Part("protected", *span, spelled=(Spelled(raw, raw),))
+            return protect(span, raw)
         return Part("void", *span, tag.name, is_break=tag.name == "br")
 
     def _locate(self, start: int, end: int) -> Span:

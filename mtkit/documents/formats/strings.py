@@ -2,10 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from mtkit.documents.document import Document, Escapes, Languages, Span, Spelled, fail_at
+from mtkit.documents.escaped_text import read_lines, read_utf16
 from mtkit.documents.formats.string_markup import copy_units, make_string_units
 from mtkit.documents.units import Part
 from mtkit.errors import MtkitError
@@ -55,35 +55,23 @@ def read_json_strings(text: str, languages: Languages) -> Document:
 
 def _read_string(text: str, spans: Sequence[Span]) -> list[Part]:
     r"""Returns the lines of a string that is written in some spans; `\n` ends a line."""
-    parts: list[Part] = []
-    for start, end in spans:
-        spelled: list[Spelled] = []
-        begin = done = start
-        for found in _ESCAPE.finditer(text, start, end):
-            if done < found.start():
-                spelled.append(Spelled(text[done : found.start()], text[done : found.start()]))
-            value, done = _read_escape(found.group()), found.end()
-            if value in ("\n", "\r"):
-                parts.append(Part("text", begin, found.start(), spelled=tuple(spelled)))
-                parts.append(Part("edge", found.start(), done))
-                spelled, begin = [], done
-            else:
-                spelled.append(Spelled(value, found.group()))
-        if done < end:
-            spelled.append(Spelled(text[done:end], text[done:end]))
-        parts.append(Part("text", begin, end, spelled=tuple(spelled)))
-    return parts
+    return [
+        part for span in spans for part in read_lines(text, span, _ESCAPE, _read_escape, _ends_line)
+    ]
 
 
-def _read_escape(raw: str) -> str:
+def _ends_line(spelled: Spelled) -> bool:
+    return spelled.text in ("\n", "\r") and spelled.raw != spelled.text
+
+
+def _read_escape(found: re.Match[str]) -> str:
     """Returns what an escape of JSON or C stands for."""
+    raw = found.group()
     first = raw[1]
     if first in _CONTROLS:
         return _CONTROLS[first]
     if first == "u" and len(raw) > 2:
-        units = bytes.fromhex(raw[2:6] + raw[8:])
-        # Half a character is none.
-        return units.decode("utf-16-be", errors="replace")
+        return read_utf16(raw[2:6] + raw[8:])
     if first == "\n":
         return ""
     if first in "01234567" or (first == "x" and len(raw) > 2):
@@ -91,13 +79,6 @@ def _read_escape(raw: str) -> str:
         octets = (int(each[1:], 16) if each[0] == "x" else int(each, 8) for each in numbers)
         return bytes(octet & 0xFF for octet in octets).decode("utf-8", errors="replace")
     return first
-
-
-class _Entry(NamedTuple):
-    """A keyword of a message, with its number in brackets, and where its strings are written."""
-
-    keyword: str
-    strings: list[Span]
 
 
 def read_po(text: str, languages: Languages) -> Document:
@@ -111,7 +92,7 @@ def read_po(text: str, languages: Languages) -> Document:
     """
     document = Document(text)
     message: dict[str, list[Span]] = {}
-    for keyword, strings in [*_read_entries(text), _Entry("end", [])]:
+    for keyword, strings in [*_read_entries(text), ("end", [])]:
         if keyword in ("msgid", "msgctxt", "domain", "end") and "msgid" in message:
             _translate_message(document, message, languages)
             message = {}
@@ -119,23 +100,21 @@ def read_po(text: str, languages: Languages) -> Document:
     return document
 
 
-def _read_entries(text: str) -> Iterator[_Entry]:
-    entry: _Entry | None = None
+def _read_entries(text: str) -> list[tuple[str, list[Span]]]:
+    """Returns the keywords of messages with their forms, and where their strings are written."""
+    entries: list[tuple[str, list[Span]]] = []
     position = 0
     while position < len(text):
         found = _PO_TOKEN.match(text, position)
-        if found is None or (found["string"] is not None and entry is None):
+        if found is None or (found["string"] is not None and not entries):
             raise fail_at(text, position, "expected a comment, a keyword or a string in quotes")
         position = found.end()
         if found["keyword"] is not None:
-            if entry is not None:
-                yield entry
             form = re.sub(r"\s", "", found["form"] or "")
-            entry = _Entry(found["keyword"] + form, [])
-        elif found["string"] is not None and entry is not None:
-            entry.strings.append(found.span("string"))
-    if entry is not None:
-        yield entry
+            entries.append((found["keyword"] + form, []))
+        elif found["string"] is not None:
+            entries[-1][1].append(found.span("string"))
+    return entries
 
 
 def _translate_message(
@@ -167,7 +146,7 @@ def _escape_c(text: str) -> str:
 
 
 def _read_c(raw: str) -> str:
-    return _ESCAPE.sub(lambda found: _read_escape(found.group()), raw)
+    return _ESCAPE.sub(_read_escape, raw)
 
 
 # Escapes by number go on over the digits behind them, so what is written is read again.

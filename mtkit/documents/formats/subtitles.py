@@ -23,9 +23,10 @@ from mtkit.documents.document import (
     Spelled,
     Token,
     Unit,
+    as_written,
     fail_at,
 )
-from mtkit.documents.formats.html_elements import read_spelled
+from mtkit.documents.formats.html_elements import escape_tags, read_spelled
 from mtkit.documents.units import Part, make_units
 from mtkit.documents.xml_tokens import unescape_xml
 
@@ -50,12 +51,7 @@ _LINE_END = r"(?>\r\n|\n|\r)"
 _EMPTY_LINES = re.compile(rf"({_LINE_END})(?:[ \t]*+{_LINE_END})++")
 
 
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")
-
-
-_WEBVTT = Escapes(_escape, unescape_xml)
-_SUBRIP = PLAIN
+_WEBVTT = Escapes(escape_tags, unescape_xml)
 
 
 class _Line(NamedTuple):
@@ -169,7 +165,7 @@ def _skip_lines(document: Document, lines: Sequence[_Line]) -> None:
 
 def _read_cue(document: Document, lines: Sequence[_Line], *, is_webvtt: bool) -> None:
     """Adds the units of a cue's lines."""
-    escapes = _WEBVTT if is_webvtt else _SUBRIP
+    escapes = _WEBVTT if is_webvtt else PLAIN
     for is_blank, group in itertools.groupby(lines, lambda line: line.is_blank):
         if is_blank:
             continue
@@ -205,46 +201,30 @@ def _read_parts(text: str, lines: Sequence[_Line], *, is_webvtt: bool) -> list[P
     """Returns the parts of lines that stand together."""
     parts: list[Part] = []
     done, end = lines[0].start, lines[-1].end
-    dashes = [
-        found.span(1) for line in lines if (found := _SPEAKER.match(text, line.start, line.end))
+    speakers = (_SPEAKER.match(text, line.start, line.end) for line in lines)
+    marks = [Part("edge", *found.span(1)) for found in speakers if found]
+    marks = marks or [
+        Part("text", *seam, spelled=(Spelled(" ", text[slice(*seam)]),))
+        for seam in _find_seams(text, lines)
     ]
-    pending = iter([*dashes, (end, end)])
-    dash = next(pending)
-
-    def add_text(first: int, last: int) -> None:
-        nonlocal dash
-        while first < last:
-            stop = min(dash[0], last)
-            if first < stop:
-                raw = text[first:stop]
-                spelled = read_spelled(raw) if is_webvtt else (Spelled(raw, raw),)
-                parts.append(Part("text", first, stop, spelled=spelled))
-            first = stop
-            if stop == dash[0] < dash[1]:
-                parts.append(Part("edge", *dash))
-                first = dash[1]
-                dash = next(pending)
-
-    seams = {} if dashes else dict(_find_seams(text, lines))
-    for found in _TAG.finditer(text, done, end):
-        if found.start() < done:
-            # The second tag of a seam.
+    marks += map(_read_tag, _TAG.finditer(text, done, end))
+    for mark in [*sorted(marks, key=lambda each: each.start), Part("edge", end, end)]:
+        if mark.start < done:
+            # A tag of a seam.
             continue
-        add_text(done, found.start())
-        if found.start() in seams:
-            done = seams[found.start()]
-            space = Spelled(" ", text[found.start() : done])
-            parts.append(Part("text", found.start(), done, spelled=(space,)))
-            continue
-        done = found.end()
-        name = (found.group(2) or "").lower()
-        if not name:
-            parts.append(Part("void", found.start(), done))
-        else:
-            kind: Literal["open", "close"] = "close" if found.group(1) else "open"
-            parts.append(Part(kind, found.start(), done, name))
-    add_text(done, end)
-    return parts
+        if done < mark.start:
+            raw = text[done : mark.start]
+            spelled = read_spelled(raw) if is_webvtt else as_written(raw)
+            parts.append(Part("text", done, mark.start, spelled=spelled))
+        parts.append(mark)
+        done = mark.end
+    return parts[:-1]
+
+
+def _read_tag(found: re.Match[str]) -> Part:
+    name = (found.group(2) or "").lower()
+    kind: Literal["open", "close"] = "close" if found.group(1) else "open"
+    return Part(kind, *found.span(), name) if name else Part("void", *found.span())
 
 
 def _find_seams(text: str, lines: Sequence[_Line]) -> list[Span]:

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from mtkit.documents.document import Document, Edit, Languages, Spelled
 from mtkit.documents.formats.android import read_android
 from mtkit.documents.formats.html_elements import is_element, is_inline
-from mtkit.documents.units import Part, make_units
+from mtkit.documents.units import Part, make_units, protect
 from mtkit.documents.xml_tokens import (
     XML_TEXT,
     XmlToken,
+    end_of,
     find_attribute,
+    read_text,
     read_xml_spelled,
     read_xml_tokens,
-    unescape_xml,
 )
 
 # fmt: off
@@ -28,7 +29,6 @@ _SKIPPED = frozenset(
 # fmt: on
 """Local names of elements whose text is left as it is: those of HTML, DocBook and DITA."""
 _LANGUAGE = "xml:lang"
-_CDATA = "<![CDATA["
 
 
 def read_xml(text: str, languages: Languages) -> Document:
@@ -71,18 +71,18 @@ def read_xml(text: str, languages: Languages) -> Document:
                 inside = tokens[index : token.partner + 1]
                 parts.append(_leave(text, inside, is_inline, inside[-1].end))
                 if not (is_inline and reason == "code"):
-                    document.skip(token.start, _read_visible(text, inside), reason, detail)
+                    document.skip(token.start, read_text(text, inside), reason, detail)
                 index = token.partner + 1
                 continue
         index += 1
         if modes and modes[-1][1]:
             parts.append(Part("edge", token.start, token.end))
-            document.skip(token.start, _read_visible(text, [token]), modes[-1][1])
+            document.skip(token.start, read_text(text, [token]), modes[-1][1])
             continue
         if token.kind in ("open", "empty"):
             _rewrite_language(document, token, languages)
         elif token.kind == "cdata" and not is_inline:
-            document.skip(token.start, _read_visible(text, [token]), "in CDATA")
+            document.skip(token.start, read_text(text, [token]), "in CDATA")
         parts.append(_make_part(text, token, is_inline=is_inline))
     document.units = make_units(parts, XML_TEXT)
     return document
@@ -98,41 +98,25 @@ def _is_wanted(token: XmlToken) -> bool:
     return "yes" in (token.attributes.get("translate"), token.attributes.get("its:translate"))
 
 
-def _read_visible(text: str, tokens: Sequence[XmlToken]) -> str:
-    """Returns the text of some tokens."""
-    raws = ((token.kind, text[token.start : token.end]) for token in tokens)
-    return "".join(
-        unescape_xml(raw) if kind == "text" else raw.removeprefix(_CDATA).removesuffix("]]>")
-        for kind, raw in raws
-        if kind in ("text", "cdata")
-    )
-
-
 def _find_inline(text: str, tokens: Sequence[XmlToken]) -> set[int]:
     """Returns the indices of the tags that stand among text, or inside of such an element."""
-    has_text: set[int] = set()
+    parents: list[int] = []
     opened = [-1]
     for index, token in enumerate(tokens):
+        if token.kind == "close":
+            opened.pop()
+        parents.append(opened[-1])
         if token.kind == "open":
             opened.append(index)
-        elif token.kind == "close":
-            opened.pop()
-        elif token.kind == "text" and text[token.start : token.end].strip():
-            has_text.add(opened[-1])
+    has_text = {
+        parent
+        for parent, token in zip(parents, tokens, strict=True)
+        if token.kind == "text" and text[token.start : token.end].strip()
+    }
     inline: set[int] = set()
-    opened = [-1]
-    for index, token in enumerate(tokens):
-        match token.kind:
-            case "open":
-                if opened[-1] in has_text or opened[-1] in inline:
-                    inline |= {index, token.partner}
-                opened.append(index)
-            case "close":
-                opened.pop()
-            case _ if opened[-1] in has_text or opened[-1] in inline:
-                inline.add(index)
-            case _:
-                pass
+    for index, parent in enumerate(parents):
+        if tokens[index].kind != "close" and (parent in has_text or parent in inline):
+            inline |= {index, end_of(tokens, index)}
     return inline
 
 
@@ -181,7 +165,6 @@ def _make_part(text: str, token: XmlToken, *, is_inline: bool) -> Part:
         case "empty" | "other" if is_inline:
             return Part("void", start, end)
         case "cdata" if is_inline:
-            inner = text[start:end].removeprefix("<![CDATA[").removesuffix("]]>")
-            return Part("protected", start, end, spelled=(Spelled(inner, inner),))
+            return protect((start, end), read_text(text, [token]))
         case _:
             return Part("edge", start, end)

@@ -24,13 +24,16 @@ from mtkit.documents.document import (
     Spelled,
     Token,
     UnwritableError,
+    as_written,
 )
+from mtkit.documents.escaped_text import read_lines, read_utf16
 from mtkit.documents.formats.plain import continues
 from mtkit.documents.formats.string_markup import make_string_units
 from mtkit.documents.units import MAX_DEPTH, Part
 from mtkit.errors import MtkitError
 
 _STRING = "tag:yaml.org,2002:str"
+RESOLVER = yaml.resolver.Resolver()
 _FOLDED = r"(?P<fold>(?:[ \t]++(?=\r?\n))?+(?:\r?\n[ \t]*+)++)|(?P<space>[ \t]++)"
 _QUOTED = re.compile(
     r"(?P<end>\\\r?\n[ \t]*+)|(?P<escape>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -64,6 +67,32 @@ def read_yaml(text: str, languages: Languages) -> Document:
     return document
 
 
+class Roles:
+    """What holds each node: `key` or `value` of a mapping, or `item`; `skip` within a key."""
+
+    def __init__(self) -> None:
+        self._opened: list[str] = []
+
+    @property
+    def depth(self) -> int:
+        """How many collections are open."""
+        return len(self._opened)
+
+    def add(self, event: yaml.events.NodeEvent) -> str:
+        """Returns the role of the next node, with which a collection may begin."""
+        role = self._opened[-1] if self._opened else "item"
+        if role in ("key", "value"):
+            self._opened[-1] = "value" if role == "key" else "key"
+        if isinstance(event, yaml.CollectionStartEvent):
+            inner = "key" if isinstance(event, MappingStartEvent) else "item"
+            self._opened.append("skip" if role in ("key", "skip") else inner)
+        return role
+
+    def end(self) -> None:
+        """Ends a collection."""
+        self._opened.pop()
+
+
 class _Parser(yaml.SafeLoader):  # type: ignore[misc]
     """Keeps the last scalar's token beside the event that is made of it."""
 
@@ -82,32 +111,26 @@ def _find_values(text: str) -> Iterator[tuple[ScalarEvent, ScalarToken | None, b
 
     Events come as the text is read, so that the depth is known before all of it is.
     """
-    opened: list[str] = []
-    """What holds the next node: `key` or `value` of a mapping, or `item`; `skip` within a key."""
+    roles = Roles()
     num_flow: list[bool] = [False]
     parser = _Parser(text)
     while parser.check_event():
         event = parser.get_event()
         is_start = isinstance(event, MappingStartEvent | SequenceStartEvent)
         if isinstance(event, yaml.CollectionEndEvent):
-            opened.pop()
+            roles.end()
             num_flow.pop()
             continue
         if not is_start and not isinstance(event, ScalarEvent | AliasEvent):
             continue
-        role = opened[-1] if opened else "item"
-        if role in ("key", "value"):
-            opened[-1] = "value" if role == "key" else "key"
+        role = roles.add(event)
         if isinstance(event, ScalarEvent) and role in ("value", "item"):
             token = parser.scalar
             is_its_own = token is not None and token.end_mark.index == event.end_mark.index
             yield event, token if is_its_own else None, num_flow[-1]
         if is_start:
-            if len(opened) >= MAX_DEPTH:
+            if roles.depth > MAX_DEPTH:
                 raise MtkitError(f"more than {MAX_DEPTH:,} values inside one another")
-            is_mapping = isinstance(event, MappingStartEvent)
-            inner = "key" if is_mapping else "item"
-            opened.append("skip" if role in ("key", "skip") else inner)
             num_flow.append(num_flow[-1] or bool(event.flow_style))
 
 
@@ -116,16 +139,7 @@ def _is_string(event: ScalarEvent) -> bool:
         return False
     if event.style is not None or event.tag is not None:
         return True
-    return _resolve(event.value) == _STRING
-
-
-@functools.cache
-def _find_resolver() -> yaml.resolver.Resolver:
-    return yaml.resolver.Resolver()
-
-
-def _resolve(value: str) -> str:
-    return str(_find_resolver().resolve(yaml.ScalarNode, value, (True, False)))
+    return bool(RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False)) == _STRING)
 
 
 def _add_string(
@@ -133,18 +147,23 @@ def _add_string(
 ) -> None:
     start, end = token.start_mark.index, token.end_mark.index
     text = document.text
+
+    def _read(pattern: re.Pattern[str], quote: int = 0) -> list[Part]:
+        span = (start + quote, end - quote)
+        return read_lines(text, span, pattern, _read_special, _ends_paragraph)
+
     match token.style:
         case "|" | ">" as style:
             parts = _read_block(text, start, end, is_folded=style == ">")
             document.units += make_string_units(document, parts, PLAIN, languages)
         case '"':
-            parts = _read_quoted(text, start + 1, end - 1)
+            parts = _read(_QUOTED, 1)
             document.units += make_string_units(document, parts, Escapes(_escape_double), languages)
         case "'":
-            parts = _read_folded(text, start + 1, end - 1)
+            parts = _read(_FOLD, 1)
             document.units += make_string_units(document, parts, _SINGLE, languages)
         case _:
-            units = make_string_units(document, _read_folded(text, start, end), PLAIN, languages)
+            units = make_string_units(document, _read(_FOLD), PLAIN, languages)
             for unit in units:
                 before, after = text[start : unit.start], text[unit.end : end]
                 write = functools.partial(_write_plain, (before, after), in_flow)
@@ -184,41 +203,17 @@ def _read_block(text: str, start: int, end: int, *, is_folded: bool) -> list[Par
             parts.append(Part("text", before, begin, spelled=(Spelled("\n", raw),)))
         else:
             parts.append(Part("edge", before, begin))
-        parts.append(Part("text", begin, stop, spelled=(Spelled(own, own),)))
+        parts.append(Part("text", begin, stop, spelled=as_written(own)))
         previous, before = own, stop
         if is_folded and own.startswith((" ", "\t")):
             previous = ""
     return parts
 
 
-def _read_folded(text: str, start: int, end: int) -> list[Part]:
-    """Returns the paragraphs of a plain string, or of one in single quotes."""
-    return _split(text, start, end, _FOLD)
-
-
-def _read_quoted(text: str, start: int, end: int) -> list[Part]:
-    """Returns the lines of a string in double quotes."""
-    return _split(text, start, end, _QUOTED)
-
-
-def _split(text: str, start: int, end: int, pattern: re.Pattern[str]) -> list[Part]:
-    parts: list[Part] = []
-    spelled: list[Spelled] = []
-    done = begin = start
-    for found in pattern.finditer(text, start, end):
-        if done < found.start():
-            spelled.append(Spelled(text[done : found.start()], text[done : found.start()]))
-        raw, done = found.group(), found.end()
-        value = _read_special(found)
-        if value == "\n" and (found.lastgroup == "escape" or raw.count("\n") > 1):
-            parts.append(Part("text", begin, found.start(), spelled=tuple(spelled)))
-            parts.append(Part("edge", found.start(), done))
-            spelled, begin = [], done
-        else:
-            spelled.append(Spelled(value, raw))
-    if done < end:
-        spelled.append(Spelled(text[done:end], text[done:end]))
-    return [*parts, Part("text", begin, end, spelled=tuple(spelled))]
+def _ends_paragraph(spelled: Spelled) -> bool:
+    """Returns whether a line's end is more than space: an escape, or a blank line."""
+    raw = spelled.raw
+    return spelled.text == "\n" and (raw.startswith("\\") or raw.count("\n") > 1)
 
 
 def _read_special(found: re.Match[str]) -> str:
@@ -227,8 +222,8 @@ def _read_special(found: re.Match[str]) -> str:
         return {"fold": "\n", "quote": "'", "end": ""}.get(found.lastgroup or "", raw)
     if raw[1] not in "xuU" or len(raw) == 2:
         return str(Scanner.ESCAPE_REPLACEMENTS.get(raw[1], raw[1]))
-    if len(raw) > 10 and raw[1] == "u":
-        return bytes.fromhex(raw[2:6] + raw[8:]).decode("utf-16-be")
+    if raw[1] == "u":
+        return read_utf16(raw[2:6] + raw[8:])
     code = int(raw[2:], 16)
     # Half a character is none.
     return "\ufffd" if 0xD800 <= code < 0xE000 else chr(code)

@@ -10,8 +10,7 @@ import pytest
 
 from mtkit.data import phrasebook
 from mtkit.data.augmentation.term_lexicon import TermLexicon
-from mtkit.data.phrasebook.lexicon import read_noun, split_table
-from mtkit.data.phrasebook.tables import NOUNS
+from mtkit.data.phrasebook.lexicon import NOUNS
 from mtkit.data.preparation.collect_terms import LEXICON_FILE, add_up
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import PreparedData, open_prepared
@@ -81,12 +80,9 @@ def test_nouns_are_annotated_by_a_form_of_their_translation(project: Path) -> No
     assert facts["augmented"]["terms"] > 0.7 * facts["kept"]
     assert data.train.columns == ("source", "target")
 
-    nouns = [
-        read_noun(fields, group) for group, table in NOUNS.items() for fields in split_table(table)
-    ]
     counts = Counter[str]()
     for source, target in read_annotated(data):
-        for noun in nouns:
+        for noun in NOUNS:
             if source in (noun.english, noun.english_plural) and noun.german != "-":
                 counts["all"] += 1
                 counts["base"] += target == noun.german

@@ -7,7 +7,7 @@ import pytest
 from lxml import etree
 
 from mtkit.documents.document import Languages
-from mtkit.documents.translate_file import translate_bytes, translate_content, translate_file
+from mtkit.documents.translate_file import translate_content, translate_file
 from mtkit.errors import MtkitError
 
 from .translators import keep_text, reverse_words, take_all
@@ -52,7 +52,7 @@ FILES = {"xliff 1.2": ("xliff", _XLIFF_1), "xliff 2": ("xliff", _XLIFF_2), "tmx"
 
 def translate(name: str, translator: object = reverse_words) -> str:
     form, text = FILES[name]
-    return translate_bytes(text.encode(), form, translator, LANGUAGES).decode()  # type: ignore[arg-type]
+    return translate_content(text.encode(), form, translator, LANGUAGES)[0].decode()  # type: ignore[arg-type]
 
 
 def read_targets(text: str) -> dict[str, tuple[str, dict[str, str]]]:
@@ -111,9 +111,9 @@ def test_all_else_stays_and_a_second_time_nothing_is_done(name: str) -> None:
     form, text = FILES[name]
     seen: list[str] = []
     translated = translate(name)
-    again = translate_bytes(
+    again = translate_content(
         translated.encode(), form, lambda texts: take_all(texts, seen), LANGUAGES
-    )
+    )[0]
     assert (again.decode(), seen) == (translated, [])
     rest = iter(translated)
     # All of the source is in it, in order; only attributes of state and empty targets change.
@@ -147,7 +147,7 @@ def test_broken_files_are_refused_and_nothing_is_written(name: str, tmp_path: Pa
 )
 def test_faults_are_told(form: str, text: str, fault: str) -> None:
     with pytest.raises(MtkitError, match=fault):
-        translate_bytes(text.encode(), form, keep_text, LANGUAGES)
+        translate_content(text.encode(), form, keep_text, LANGUAGES)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from babel.messages.pofile import read_po
 from lxml import etree
 
 from mtkit.documents.document import Languages, TranslatedText
-from mtkit.documents.translate_file import translate_bytes
+from mtkit.documents.translate_file import translate_content
 from mtkit.errors import MtkitError
 
 from .translators import keep_text
@@ -83,7 +83,7 @@ def answer(texts: list[str]) -> list[TranslatedText]:
     ],
 )
 def test_what_is_declared_is_true(form: str, page: str, wanted: str) -> None:
-    translated = translate_bytes(page.encode("ascii"), form, answer, LANGUAGES)  # type: ignore[arg-type]
+    translated = translate_content(page.encode("ascii"), form, answer, LANGUAGES)[0]  # type: ignore[arg-type]
     assert wanted in translated.decode("utf-8")
     if form in ("xml", "tmx"):
         assert "Äpfel – 苹果" in "".join(etree.fromstring(translated).itertext())
@@ -95,10 +95,10 @@ def test_what_is_declared_is_true(form: str, page: str, wanted: str) -> None:
 def test_other_encodings_are_read_as_they_are_declared(encoding: str) -> None:
     word = {"koi8-r": "слово", "Shift_JIS": "言葉"}.get(encoding, "café")
     page = f'<?xml version="1.0" encoding="{encoding}"?><a><code>{word}</code><b>a</b></a>'
-    translated = translate_bytes(page.encode(encoding), "xml", answer, LANGUAGES)  # type: ignore[arg-type]
+    translated = translate_content(page.encode(encoding), "xml", answer, LANGUAGES)[0]  # type: ignore[arg-type]
     assert "".join(etree.fromstring(translated).itertext()) == f"{word}Äpfel – 苹果"
     page = f'<meta charset="{encoding}"><p>{word}</p>'
-    kept = translate_bytes(page.encode(encoding), "html", keep_text, LANGUAGES).decode()
+    kept = translate_content(page.encode(encoding), "html", keep_text, LANGUAGES)[0].decode()
     assert kept == f'<meta charset="{"UTF-8" if encoding.isupper() else "utf-8"}"><p>{word}</p>'
 
 
@@ -117,23 +117,23 @@ def test_names_of_encodings_mean_what_they_mean_to_browsers(
     page = f"<meta charset={label}><p>x ".encode() + raw
     read = html5lib.parse(page, namespaceHTMLElements=False, transport_encoding=None)
     assert text in "".join(read.itertext())
-    assert translate_bytes(page, "html", keep_text, LANGUAGES).decode().endswith(f"x {text}")
+    assert translate_content(page, "html", keep_text, LANGUAGES)[0].decode().endswith(f"x {text}")
 
 
 def test_a_page_in_ascii_that_stays_so_keeps_its_declaration() -> None:
     page = b'<meta charset="us-ascii"><p>a dog</p>'
-    assert translate_bytes(page, "html", keep_text, LANGUAGES) == page
+    assert translate_content(page, "html", keep_text, LANGUAGES)[0] == page
 
 
 def test_a_catalogue_in_another_charset_says_how_to_convert_it() -> None:
     page = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=ISO-8859-1\\n"\n# é\n'
     with pytest.raises(MtkitError) as caught:
-        translate_bytes(page.encode("latin-1"), "po", keep_text, LANGUAGES)
+        translate_content(page.encode("latin-1"), "po", keep_text, LANGUAGES)
     assert "line 3: invalid UTF-8" in caught.value.message
     assert "msgconv -t UTF-8" in caught.value.hint
 
 
 def test_without_a_declaration_the_hint_names_a_converter() -> None:
     with pytest.raises(MtkitError, match="line 2: invalid UTF-8") as caught:
-        translate_bytes("<p>a</p>\n<p>é</p>".encode("latin-1"), "html", keep_text, LANGUAGES)
+        translate_content("<p>a</p>\n<p>é</p>".encode("latin-1"), "html", keep_text, LANGUAGES)
     assert "iconv -f windows-1252 -t utf-8" in caught.value.hint

@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 
 from mtkit.documents.document import Languages, TranslatedText
 from mtkit.documents.formats.markdown import read_markdown
-from mtkit.documents.translate_file import translate_bytes, translate_markup
+from mtkit.documents.translate_file import translate_content, translate_markup
 
 from .translators import keep_text, keep_text_without_links, reverse_words, take_all
 
@@ -159,7 +159,7 @@ def test_deep_pages_are_read(page: str) -> None:
 
 def test_a_page_keeps_its_byte_order_mark_and_line_ends() -> None:
     page = b"\xef\xbb\xbf# Hi\r\n\r\nthere  \r\ndog \t"
-    assert translate_bytes(page, "markdown", keep_text, LANGUAGES) == page
+    assert translate_content(page, "markdown", keep_text, LANGUAGES)[0] == page
 
 
 @pytest.mark.parametrize(

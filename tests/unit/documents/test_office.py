@@ -16,7 +16,7 @@ from mtkit.documents.archives import translate_archive
 from mtkit.documents.atoms import find_atoms
 from mtkit.documents.document import Languages, Skipped, TextTranslator, TranslatedText
 from mtkit.documents.formats.office import read_office
-from mtkit.documents.translate_file import translate_bytes
+from mtkit.documents.translate_file import translate_content
 from mtkit.errors import MtkitError
 
 from .translators import keep_text, reverse_words, take_all
@@ -66,7 +66,7 @@ def translate(form: str, body: str, translator: TextTranslator) -> str:
     parts = {_MAIN[form]: make_page(form, body)}
     if form == "pptx":
         parts["ppt/presentation.xml"] = f'<p:presentation xmlns:p="{_P}"/>'
-    part = unpack(translate_bytes(pack(parts), form, translator, _LANGUAGES))[_MAIN[form]]
+    part = unpack(translate_content(pack(parts), form, translator, _LANGUAGES)[0])[_MAIN[form]]
     expat.ParserCreate().Parse(part.encode(), True)
     before, behind = make_page(form, "|").split("|")
     return part.removeprefix(before).removesuffix(behind)
@@ -323,7 +323,7 @@ def relate(target: str, kind: str = _RELATED) -> str:
 def test_the_main_part_is_the_one_that_the_relationships_name(target: str) -> None:
     page = make_page("docx", f"<w:p>{run('a dog')}</w:p>")
     parts = {"_rels/.rels": relate(target), "word/document2.xml": page, "word/header1.xml": page}
-    translated = unpack(translate_bytes(pack(parts), "docx", capitals, _LANGUAGES))
+    translated = unpack(translate_content(pack(parts), "docx", capitals, _LANGUAGES)[0])
     assert [translated[name] for name in parts] == [
         parts["_rels/.rels"],
         *[page.replace("a dog", "A DOG")] * 2,
@@ -339,7 +339,7 @@ def test_a_main_part_elsewhere_takes_its_other_parts_along() -> None:
         "x/main.xml": show,
         "x/slides/slide3.xml": slide,
     }
-    translated = unpack(translate_bytes(pack(parts), "pptx", capitals, _LANGUAGES))
+    translated = unpack(translate_content(pack(parts), "pptx", capitals, _LANGUAGES)[0])
     assert "A DOG" in translated["x/slides/slide3.xml"]
 
 
@@ -352,7 +352,7 @@ def test_a_main_part_elsewhere_takes_its_other_parts_along() -> None:
 )
 def test_a_document_without_its_main_part_is_refused(parts: dict[str, str], fault: str) -> None:
     with pytest.raises(MtkitError, match=fault):
-        translate_bytes(pack(parts), "docx", keep_text, _LANGUAGES)
+        translate_content(pack(parts), "docx", keep_text, _LANGUAGES)
 
 
 def test_parts_that_are_not_translated_are_mentioned() -> None:

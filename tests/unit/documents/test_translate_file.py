@@ -12,7 +12,7 @@ import pytest
 from babel.messages.pofile import read_po
 
 from mtkit.documents.document import Languages, TextTranslator, TranslatedText
-from mtkit.documents.translate_file import translate_bytes, translate_file
+from mtkit.documents.translate_file import translate_content, translate_file
 from mtkit.documents.xml_tokens import read_xml_tokens
 from mtkit.errors import MtkitError
 
@@ -95,7 +95,7 @@ msgstr[1] ""
 @pytest.mark.parametrize("form", DOCUMENTS)
 def test_the_same_text_gives_the_same_file(form: str) -> None:
     content = DOCUMENTS[form]
-    translated = translate_bytes(content, form, keep_text, LANGUAGES)
+    translated = translate_content(content, form, keep_text, LANGUAGES)[0]
     if form in ("docx", "pptx", "odt"):
         assert unpack(translated) == unpack(content)
     else:
@@ -104,7 +104,7 @@ def test_the_same_text_gives_the_same_file(form: str) -> None:
 
 @pytest.mark.parametrize("form", ["docx", "pptx", "odt", "xml"])
 def test_a_translation_is_well_formed_and_keeps_its_words(form: str) -> None:
-    translated = translate_bytes(DOCUMENTS[form], form, reverse_words, LANGUAGES)
+    translated = translate_content(DOCUMENTS[form], form, reverse_words, LANGUAGES)[0]
     if form == "xml":
         assert b"<em>B</em>" in translated
         return
@@ -114,11 +114,11 @@ def test_a_translation_is_well_formed_and_keeps_its_words(form: str) -> None:
             source = "".join(ET.fromstring(unpack(DOCUMENTS[form])[name]).itertext()).split()
             letters = [sorted("".join(each).lower()) for each in (words, source)]
             assert letters[0] == letters[1]
-    assert translate_bytes(translated, form, keep_text, LANGUAGES)
+    assert translate_content(translated, form, keep_text, LANGUAGES)[0]
 
 
 def test_bold_stays_with_its_words_in_word() -> None:
-    translated = translate_bytes(DOCUMENTS["docx"], "docx", reverse_words, LANGUAGES)
+    translated = translate_content(DOCUMENTS["docx"], "docx", reverse_words, LANGUAGES)[0]
     root = ET.fromstring(unpack(translated)["word/document.xml"])
     bold = [
         "".join(run.itertext()).strip()
@@ -132,7 +132,9 @@ def test_bold_stays_with_its_words_in_word() -> None:
 def read_runs(paragraph: str, translate: TextTranslator) -> list[tuple[str, str | None]]:
     """Returns the texts of a translated paragraph of Word, and whether each keeps its space."""
     page = f'<w:document xmlns:w="{_W}"><w:body><w:p>{paragraph}</w:p></w:body></w:document>'
-    translated = translate_bytes(pack(**{"word/document.xml": page}), "docx", translate, LANGUAGES)
+    translated = translate_content(
+        pack(**{"word/document.xml": page}), "docx", translate, LANGUAGES
+    )[0]
     root = ET.fromstring(unpack(translated)["word/document.xml"])
     space = "{http://www.w3.org/XML/1998/namespace}space"
     return [(each.text or "", each.get(space)) for each in root.iter(f"{{{_W}}}t")]
@@ -179,7 +181,9 @@ def test_a_footnotes_mark_stays_with_the_word_that_it_stood_behind() -> None:
     def translate(texts: Sequence[str]) -> list[TranslatedText]:
         return [TranslatedText("Eins und zwei. Drei vier", None) for _ in texts]
 
-    written = unpack(translate_bytes(content, "odt", translate, LANGUAGES))["content.xml"].decode()
+    written = unpack(translate_content(content, "odt", translate, LANGUAGES)[0])[
+        "content.xml"
+    ].decode()
     assert "zwei.<text:note/> Drei <text:note/>vier" in written
 
 
@@ -201,7 +205,7 @@ def test_each_speaker_of_a_cue_keeps_the_dash() -> None:
         ("It is\n-5 degrees - cold", "(It is\n-5 degrees - cold)", ["It is -5 degrees - cold"]),
     ):
         seen.clear()
-        written = translate_bytes(cue.format(lines).encode(), "srt", translate, LANGUAGES)
+        written = translate_content(cue.format(lines).encode(), "srt", translate, LANGUAGES)[0]
         assert (written.decode(), seen) == (cue.format(wanted), texts)
 
 
@@ -209,7 +213,7 @@ def test_a_cues_lines_break_where_they_did_behind_signs() -> None:
     cue = (
         "1\r\n00:00:01,000 --> 00:00:02,000\r\nHide: {\\a}\r\nhide {Y:long_name}\r\nshow {this}\r\n"
     )
-    assert translate_bytes(cue.encode(), "srt", keep_text, LANGUAGES) == cue.encode()
+    assert translate_content(cue.encode(), "srt", keep_text, LANGUAGES)[0] == cue.encode()
 
 
 @pytest.mark.parametrize(
@@ -235,7 +239,7 @@ def test_cues_stay_whole_where_tags_move(
         return [TranslatedText(target, tuple(pairs))]
 
     cue = "1\n00:00:01,000 --> 00:00:02,000\n{}\n"
-    written = translate_bytes(cue.format(lines).encode(), "srt", translate, LANGUAGES).decode()
+    written = translate_content(cue.format(lines).encode(), "srt", translate, LANGUAGES)[0].decode()
     assert written.startswith(cue.format("")[:-1])
     text = written.removeprefix(cue.format("")[:-1]).removesuffix("\n")
     assert wanted in (None, text)
@@ -253,19 +257,19 @@ def test_lines_in_the_same_tag_are_one_text_in_it() -> None:
 
     cue = "1\r\n00:00:01,000 --> 00:00:02,000\r\n{}\r\n"
     page = cue.format("<i>One two three</i>\r\n<i>four five</i>")
-    written = translate_bytes(page.encode(), "srt", translate, LANGUAGES).decode()
+    written = translate_content(page.encode(), "srt", translate, LANGUAGES)[0].decode()
     assert (written, seen) == (
         cue.format("<i>Eins zwei drei</i>\r\n<i>vier fünf</i>"),
         ["One two three four five"],
     )
-    assert translate_bytes(page.encode(), "srt", keep_text, LANGUAGES) == page.encode()
+    assert translate_content(page.encode(), "srt", keep_text, LANGUAGES)[0] == page.encode()
     for lines in (
         "<i>one</i>\r\n<b>two</b>",
         "<i>one</i> two\r\n<i>three</i>",
         "<i>one</i>\r\ntwo",
     ):
         page = cue.format(lines)
-        assert translate_bytes(page.encode(), "srt", keep_text, LANGUAGES) == page.encode()
+        assert translate_content(page.encode(), "srt", keep_text, LANGUAGES)[0] == page.encode()
 
 
 @pytest.mark.parametrize(
@@ -283,12 +287,12 @@ def test_lines_in_the_same_tag_are_one_text_in_it() -> None:
 def test_no_line_of_a_cue_begins_with_a_comma(target: str, wanted: str) -> None:
     cue = "1\n00:00:01,000 --> 00:00:02,000\n{}\n"
     page = cue.format("one two three\nfour").encode()
-    written = translate_bytes(page, "srt", lambda _: [TranslatedText(target)], LANGUAGES)
+    written = translate_content(page, "srt", lambda _: [TranslatedText(target)], LANGUAGES)[0]
     assert written.decode() == cue.format(wanted)
 
 
 def test_a_po_file_gets_the_translations_that_it_lacks() -> None:
-    translated = translate_bytes(_PO, "po", reverse_words, LANGUAGES)
+    translated = translate_content(_PO, "po", reverse_words, LANGUAGES)[0]
     # Babel's own reader says what is in the file.
     catalogue = read_po(io.BytesIO(translated))
     assert catalogue.get("a cat").string == "ein Kater"
@@ -333,7 +337,7 @@ def test_broken_files_are_refused_and_nothing_is_written(form: str, tmp_path: Pa
 )
 def test_faults_are_told(form: str, content: bytes, fault: str) -> None:
     with pytest.raises(MtkitError, match=fault):
-        translate_bytes(content, form, keep_text, LANGUAGES)
+        translate_content(content, form, keep_text, LANGUAGES)
 
 
 def test_a_bomb_is_refused() -> None:
@@ -342,7 +346,7 @@ def test_a_bomb_is_refused() -> None:
         archive.writestr("word/document.xml", b" " * (65 << 20))
     assert len(packed.getvalue()) < 1 << 20
     with pytest.raises(MtkitError, match="when unpacked"):
-        translate_bytes(packed.getvalue(), "docx", keep_text, LANGUAGES)
+        translate_content(packed.getvalue(), "docx", keep_text, LANGUAGES)
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
@@ -351,7 +355,7 @@ def test_only_what_unpacks_in_steps_is_unpacked(compression: int) -> None:
     with zipfile.ZipFile(packed, "w", compression) as archive:
         archive.writestr("word/document.xml", _WORD)
     with pytest.raises(MtkitError, match="no office program"):
-        translate_bytes(packed.getvalue(), "docx", keep_text, LANGUAGES)
+        translate_content(packed.getvalue(), "docx", keep_text, LANGUAGES)
 
 
 def test_attributes_of_a_document_type_are_not_multiplied() -> None:
@@ -374,6 +378,6 @@ def test_an_existing_output_stays_where_the_translator_fails(tmp_path: Path) -> 
 
 def test_utf_16_stays_utf_16() -> None:
     content = "\ufeffa dog".encode("utf-16-le")
-    assert translate_bytes(content, "text", reverse_words, LANGUAGES) == "\ufeffDOG A".encode(
+    assert translate_content(content, "text", reverse_words, LANGUAGES)[0] == "\ufeffDOG A".encode(
         "utf-16-le"
     )

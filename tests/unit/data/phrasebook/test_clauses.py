@@ -4,17 +4,13 @@ import pytest
 
 from mtkit.data.phrasebook import clauses, lexicon, phrases
 from mtkit.data.phrasebook.clauses import (
-    CAN,
-    COULD,
     HAD_TO,
-    MAY,
+    MODALS,
     MUST,
     NEVER,
     PAST,
-    SHOULD,
     WANT,
     WILL,
-    WOULD_LIKE,
     Clause,
     Mode,
     ask,
@@ -24,7 +20,7 @@ from mtkit.data.phrasebook.clauses import (
     state,
     subordinate,
 )
-from mtkit.data.phrasebook.lexicon import BE, PUT_LYING, PUT_STANDING, Phrase, Verb
+from mtkit.data.phrasebook.lexicon import BE, VERB_NAMED, Phrase, Verb
 from mtkit.data.phrasebook.phrases import (
     ALL,
     NO,
@@ -47,20 +43,11 @@ from mtkit.data.phrasebook.phrases import (
     join_with_and,
 )
 
-VERBS = {
-    verb.english: verb
-    for table in (
-        lexicon.TRAVEL,
-        lexicon.MOTION,
-        lexicon.LOCATED,
-        lexicon.INTRANSITIVE,
-        lexicon.PREPOSITIONAL,
-        lexicon.DITRANSITIVE,
-        lexicon.DATIVE,
-        lexicon.TRANSITIVE,
-    )
-    for verb in table
-}
+VERBS = {verb.english: verb for verbs in reversed(list(lexicon.VERBS.values())) for verb in verbs}
+CAN, SHOULD, MAY, WOULD_LIKE, COULD = (
+    next(mode for mode in MODALS if mode.auxiliary == word)
+    for word in ("can", "should", "may", "would", "could")
+)
 ME, YOU, HE, SHE, WE, THEY = (PRONOUNS[word] for word in ("I", "you", "he", "she", "we", "they"))
 ANNA, PETER = build_name("Anna", "she"), build_name("Peter", "he")
 TOMORROW, YESTERDAY = Phrase("tomorrow", "morgen"), Phrase("yesterday", "gestern")
@@ -225,13 +212,17 @@ STATEMENTS = [
         "er ist nach Wien zurückgekehrt",
     ),
     (
-        put(PUT_LYING, np(THE, "book"), behind("on", "auf", "accusative", np(THE, "table"))),
+        put(
+            VERB_NAMED["put_lying"],
+            np(THE, "book"),
+            behind("on", "auf", "accusative", np(THE, "table")),
+        ),
         "she puts the book on the table",
         "sie legt das Buch auf den Tisch",
     ),
     (
         put(
-            PUT_STANDING,
+            VERB_NAMED["put_standing"],
             np(A, "bottle"),
             behind("in", "in", "accusative", np(THE, "cupboard")),
             PAST,

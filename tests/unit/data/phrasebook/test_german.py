@@ -18,16 +18,7 @@ from mtkit.data.phrasebook.phrases import (
 )
 
 GOOD = ("good", "gut")
-ALL_VERBS = (
-    *lexicon.TRANSITIVE,
-    *lexicon.DATIVE,
-    *lexicon.DITRANSITIVE,
-    *lexicon.PREPOSITIONAL,
-    *lexicon.INTRANSITIVE,
-    *lexicon.LOCATED,
-    *lexicon.MOTION,
-    *lexicon.TRAVEL,
-)
+ALL_VERBS = [verb for verbs in lexicon.VERBS.values() for verb in verbs]
 
 # Duden, Adjektiv: nominative, accusative, dative, genitive of each phrase.
 PARADIGMS = [

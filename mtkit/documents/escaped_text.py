@@ -1,0 +1,86 @@
+"""Text that a document escapes: what its characters stand for, each with how it is written."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from mtkit.documents.document import Span, Spelled
+from mtkit.documents.units import Part
+
+ReadEscape = Callable[[re.Match[str]], str | None]
+"""Returns what an escape stands for; None of characters that are none."""
+
+
+def split_at_matches(
+    pattern: re.Pattern[str], text: str, start: int, end: int
+) -> Iterator[tuple[int, int, re.Match[str] | None]]:
+    """Yields where matches are in some of a text, and where what is between them is."""
+    done = start
+    for found in pattern.finditer(text, start, end):
+        if done < found.start():
+            yield done, found.start(), None
+        done = found.end()
+        yield *found.span(), found
+    if done < end:
+        yield done, end, None
+
+
+def replace_spans(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
+    """Returns a text with some spans of it replaced, which are in order."""
+    pieces = []
+    done = 0
+    for start, end, replacement in edits:
+        pieces += [text[done:start], replacement]
+        done = end
+    return "".join([*pieces, text[done:]])
+
+
+def read_escaped_text(raw: str, escape: re.Pattern[str], read: ReadEscape) -> tuple[Spelled, ...]:
+    """Returns a text with its escapes read, and runs of other characters as they are written."""
+    spelled: list[Spelled] = []
+    begin = 0
+    for start, end, found in split_at_matches(escape, raw, 0, len(raw)):
+        value = None if found is None else read(found)
+        if value is not None:
+            if begin < start:
+                spelled.append(Spelled(raw[begin:start], raw[begin:start]))
+            spelled.append(Spelled(value, raw[start:end]))
+            begin = end
+    if begin < len(raw):
+        spelled.append(Spelled(raw[begin:], raw[begin:]))
+    return tuple(spelled)
+
+
+def read_utf16(digits: str) -> str:
+    """Returns what hexadecimal digits of UTF-16 stand for; half a character is none."""
+    return bytes.fromhex(digits).decode("utf-16-be", errors="replace")
+
+
+def read_lines(
+    text: str,
+    span: Span,
+    escape: re.Pattern[str],
+    read: ReadEscape,
+    ends_line: Callable[[Spelled], bool],
+) -> list[Part]:
+    """Returns the lines of a string that a format escapes.
+
+    Args:
+        text: The document's.
+        span: Where the string is written.
+        escape: Finds escapes.
+        read: Reads one.
+        ends_line: Checks that an escape is the end of a line.
+    """
+    parts: list[Part] = []
+    spelled: list[Spelled] = []
+    begin = position = span[0]
+    for each in read_escaped_text(text[slice(*span)], escape, read):
+        end = position + len(each.raw)
+        if ends_line(each):
+            parts.append(Part("text", begin, position, spelled=tuple(spelled)))
+            parts.append(Part("edge", position, end))
+            spelled, begin = [], end
+        else:
+            spelled.append(each)
+        position = end
+    return [*parts, Part("text", begin, position, spelled=tuple(spelled))]
