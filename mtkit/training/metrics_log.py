@@ -33,6 +33,7 @@ class MetricsLog:
         warm_up_steps: Steps in which the learning rate rises.
         score: The score that ranks checkpoints, by its name in a `dev` line.
         trackers: Where each line goes as well.
+        seconds_before_picture: A training that takes less is drawn once, at its end.
     """
 
     path: Path
@@ -43,10 +44,11 @@ class MetricsLog:
     warm_up_steps: int = 0
     score: str = "bleu"
     trackers: Sequence[Tracker] = ()
+    seconds_before_picture: float = 10.0
 
     def __post_init__(self) -> None:
         self._warned_of: set[Path] = set()
-        self._next_picture_at = 0.0
+        self._next_picture_at = time.monotonic() + self.seconds_before_picture
         self._is_picture_behind = False
         lines = [line for line in read_metrics(self.path) if line["step"] <= self.resumed_at]
         _rewrite(self.path, lines)

@@ -31,10 +31,14 @@ class Recorder:
         self.calls.append(("close",))
 
 
-def open_log(path: Path, *, resumed_at: int, trackers=()) -> MetricsLog:
-    picture = path.with_name("curves.png")
+def open_log(path: Path, *, resumed_at: int, trackers=(), seconds: float = 0.0) -> MetricsLog:
     return MetricsLog(
-        path, picture=picture, title="a run", resumed_at=resumed_at, trackers=trackers
+        path,
+        picture=path.with_name("curves.png"),
+        title="a run",
+        resumed_at=resumed_at,
+        trackers=trackers,
+        seconds_before_picture=seconds,
     )
 
 
@@ -156,6 +160,15 @@ def test_trackers_get_what_the_file_gets(tmp_path: Path) -> None:
     log.append("dev", {"step": 1, "loss": 2.0, "perplexity": math.inf})
     log.close()
     assert tracker.calls == [("dev", {"step": 1, "loss": 2.0, "perplexity": None}), ("close",)]
+
+
+def test_a_short_training_is_drawn_once_at_its_end(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "metrics.jsonl", resumed_at=0, seconds=3600.0)
+    log.append("train", {"step": 1, "nll": 3.0})
+    log.draw()
+    assert not (tmp_path / "curves.png").exists()
+    log.close()
+    assert (tmp_path / "curves.png").read_bytes().startswith(PNG)
 
 
 def test_the_picture_is_drawn_where_it_belongs(tmp_path: Path) -> None:
