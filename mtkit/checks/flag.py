@@ -17,6 +17,6 @@ class Flag:
     """
 
     name: FlagName
-    found: float
-    threshold: float
+    found: int | float
+    threshold: int | float
     text: str
