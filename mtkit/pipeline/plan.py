@@ -14,7 +14,7 @@ from mtkit.data.batches.epoch import find_epoch, plan_epoch
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.micro_batches import SHARE_SLACK
 from mtkit.data.prepared import PreparedData, fingerprint, open_prepared, read_facts
-from mtkit.data.tokenizer_choice import extends_vocabulary, find_tokenizer
+from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.errors import MtkitError
 from mtkit.model.costs import (
     PER_WEIGHT,
@@ -278,8 +278,9 @@ def _take_bounds(recipe: Recipe) -> _Update:
     tokens = recipe.training.batch_tokens
     longest = min(tokens, recipe.data.max_tokens)
     vocab_sizes = recipe.tokenizer.vocab_size, recipe.tokenizer.vocab_size
-    if (tokenizer := find_tokenizer(recipe)) is not None:
-        added = recipe.tokenizer.vocab_size if extends_vocabulary(recipe) else 0
+    choice = TokenizerChoice.of(recipe)
+    if (tokenizer := choice.find()) is not None:
+        added = recipe.tokenizer.vocab_size if choice.extends_vocabulary else 0
         vocab_sizes = tokenizer.source_vocab_size + added, tokenizer.target_vocab_size + added
     has_source = recipe.objective in ENCODER_DECODERS
     return _Update(vocab_sizes, tokens if has_source else 0, tokens, longest)

@@ -14,6 +14,7 @@ from mtkit.recipe.corpora import Corpus, HeldOutCorpus
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.parsing import Linearization, Parsing, TreeCorpus
 from mtkit.recipe.section import Section
+from mtkit.recipe.text_corpora import ClassifierCorpus
 
 _LANGUAGE = r"^[A-Za-z]{2,3}([_-][A-Za-z0-9]{1,8})*$"
 """A language's ISO 639 code, with script or region: `zh-Hant`."""
@@ -155,6 +156,17 @@ class Data(Section):
         """Whether examples with terms are made from word alignments, rather than a dictionary."""
         terms = None if self.augment is None else self.augment.terms
         return terms is not None and terms.dictionary is None
+
+    @property
+    def dictionary(self) -> Path | None:
+        """The dictionary that examples with terms are made from; None where none is."""
+        terms = None if self.augment is None else self.augment.terms
+        return None if terms is None else terms.dictionary
+
+    @property
+    def has_pairs_of_texts(self) -> bool:
+        """Whether labels are of pairs of texts."""
+        return isinstance(self.dev, ClassifierCorpus) and bool(self.dev.second_column)
 
     @property
     def is_text(self) -> bool:

@@ -44,20 +44,9 @@ class Recipe(Section):
     """Test sets and metrics."""
 
     @property
-    def needs_alignments(self) -> bool:
-        """Whether the words of training pairs are aligned."""
-        return self.training.guided_alignment is not None or self.data.aligns_terms
-
-    @property
     def classification(self) -> Classification:
         """How a classifier is made; of BERT's kind where the recipe doesn't say."""
         return self.training.classification or Classification()
-
-    @property
-    def has_pairs_of_texts(self) -> bool:
-        """Whether labels are of pairs of texts."""
-        dev = self.data.dev
-        return isinstance(dev, ClassifierCorpus) and bool(dev.second_column)
 
     @model_validator(mode="after")
     def _labels_suit_the_objective(self) -> "Recipe":

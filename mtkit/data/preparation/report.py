@@ -20,9 +20,9 @@ from mtkit.data.preparation.facts import (
     ShownRow,
     TokenizedCorpus,
 )
-from mtkit.data.tokenizer_choice import reused_folder
+from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.recipe import Recipe
-from mtkit.recipe.corpora import corpus_names
+from mtkit.recipe.corpora import Corpus, corpus_names
 from mtkit.units import plural
 
 _NOTABLE_UNKNOWN = 1e-3
@@ -107,6 +107,7 @@ class Report:
     def of(
         cls,
         recipe: Recipe,
+        choice: TokenizerChoice,
         facts: PreparedFacts,
         epoch: EpochSize | TextEpochSize,
         dev_lines: Sequence[str],
@@ -115,6 +116,7 @@ class Report:
 
         Args:
             recipe: What was prepared.
+            choice: Which tokenizer it got.
             facts: The facts of each stage.
             epoch: One pass over the data.
             dev_lines: Targets of the development set, or its text.
@@ -151,9 +153,9 @@ class Report:
             notes=[
                 *text["notes"],
                 *note_corpora(corpora, length_ratio),
-                *note_tokens(tokens, is_reused=reused_folder(recipe) is not None),
-                *note_changed_targets(recipe, dev_lines),
-                *note_epoch(recipe, epoch),
+                *note_tokens(tokens, is_reused=choice.reused_folder is not None),
+                *note_changed_targets(choice, dev_lines),
+                *note_epoch(recipe.data.train, recipe.training.batch_tokens, epoch),
             ],
             selection=describe_selection(
                 facts["selection"], corpus_names(recipe.data.train), is_estimate=False
@@ -288,13 +290,19 @@ def note_corpora(corpora: Sequence[CorpusFacts], length_ratio: float | None) -> 
     return notes
 
 
-def note_epoch(recipe: Recipe, epoch: EpochSize | TextEpochSize | None) -> list[str]:
+def note_epoch(
+    train: Sequence[Corpus], wanted: int, epoch: EpochSize | TextEpochSize | None
+) -> list[str]:
     """Returns what a reader should look at where low weights leave less than an update of an epoch.
 
     An update ends with its epoch, so that each would be as small.
+
+    Args:
+        train: The training corpora.
+        wanted: Tokens of each side in an update.
+        epoch: One pass over them.
     """
-    wanted = recipe.training.batch_tokens
-    is_low = any(corpus.weight < 1.0 for corpus in recipe.data.train)
+    is_low = any(corpus.weight < 1.0 for corpus in train)
     if epoch is None or not is_low:
         return []
     if isinstance(epoch, TextEpochSize):
