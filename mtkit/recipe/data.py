@@ -3,10 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import (
-    Field,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from mtkit.recipe.augment import Augment
 from mtkit.recipe.cleaning import Cleaning

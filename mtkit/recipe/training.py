@@ -17,6 +17,7 @@ from mtkit.recipe.section import (
     Count,
     CountFromZero,
     NumProcesses,
+    RecipePath,
     Section,
     Strength,
     StrengthFromZero,
@@ -211,13 +212,13 @@ class StartFrom(Section):
     unless `vocabulary` says otherwise.
     """
 
-    model: Path | None = None
+    model: RecipePath | None = None
     """A model folder, such as another run's `model/`; relative to `data.data_root`, or to the
     current folder if given by `--set`."""
-    encoder: Path | None = None
+    encoder: RecipePath | None = None
     """The folder of a masked language model, a denoising model or a translator: the encoder, the
     source embeddings and positions start from its weights, all else from random ones."""
-    decoder: Path | None = None
+    decoder: RecipePath | None = None
     """The folder of a causal language model, a denoising model or a translator: the decoder, the
     target embeddings and positions and the output start from its weights. A language model has no
     attention to a source: that part starts from random weights."""
