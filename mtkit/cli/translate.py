@@ -197,7 +197,7 @@ def translate(
 
         translator = (
             load_run(
-                run[0],
+                run[0].inference,
                 run[1],
                 device=device,
                 input_bytes=measure_stdin() if file is None else None,

@@ -3,7 +3,6 @@
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.features import list_missing, list_uses
@@ -29,10 +28,6 @@ from mtkit.recipe.precision import MIN_WIDTH_IN_BFLOAT16
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
-if TYPE_CHECKING:
-    from mtkit.recipe import Recipe
-
-
 _MANY_BYTES = 500_000
 """Of text: some 8,000 captions. With half of that, both engines take as long (docs/log.md)."""
 
@@ -53,7 +48,7 @@ class ChosenEngine:
 
 
 def choose_engine(
-    recipe: "Recipe",
+    settings: Inference,
     workspace: Workspace,
     device: str = "auto",
     *,
@@ -68,7 +63,7 @@ def choose_engine(
     make up for PyTorch's later start. An export of another model is never taken by `auto`.
 
     Args:
-        recipe: Whose decoding settings apply.
+        settings: The recipe's section.
         workspace: The run.
         device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
         input_bytes: How much text there is to translate, where that is known.
@@ -77,7 +72,6 @@ def choose_engine(
     Raises:
         MtkitError: Nothing was exported, and CTranslate2 is asked for by name.
     """
-    settings = recipe.inference
     if settings.engine == "ctranslate2":
         if not (workspace.export / CONFIG_FILE).is_file():
             raise MtkitError(

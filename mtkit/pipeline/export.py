@@ -199,25 +199,25 @@ def update_export(recipe: Recipe, workspace: Workspace, *, device: str) -> None:
     if settings.engine == "torch":
         return
     if settings.engine == "ctranslate2":
-        _export_unless_up_to_date(recipe, workspace, read_quantization(workspace) or "float32")
-        return
-    quantization = "int8" if settings.allow_int8 else "float32"
-    try:
-        check_gains(workspace.model, settings, quantization, device)
-    except MtkitError:
-        return
-    try:
-        if read_quantization(workspace) in ("", quantization):
-            _export_unless_up_to_date(recipe, workspace, quantization)
-    except MtkitError as error:
-        warn(f"not exported for CTranslate2: {error.message}")
-
-
-def _export_unless_up_to_date(recipe: Recipe, workspace: Workspace, quantization: str) -> None:
-    if read_quantization(workspace) and find_export_fault(workspace) is None:
-        say("export: up to date")
+        wanted = read_quantization(workspace) or "float32"
     else:
-        export(take_run(recipe, workspace), quantization=quantization)
+        wanted = "int8" if settings.allow_int8 else "float32"
+        try:
+            check_gains(workspace.model, settings, wanted, device)
+        except MtkitError:
+            return
+    try:
+        found = read_quantization(workspace)
+        if found and settings.engine == "auto" and found != wanted:
+            return
+        if found and find_export_fault(workspace) is None:
+            say("export: up to date")
+        else:
+            export(take_run(recipe, workspace), quantization=wanted)
+    except MtkitError as error:
+        if settings.engine != "auto":
+            raise
+        warn(f"not exported for CTranslate2: {error.message}")
 
 
 def _read_text(
