@@ -21,16 +21,12 @@ dev/        the development set, as tokens and text  depends on it and on the to
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mtkit.console import open_console, say, warn
-from mtkit.data.batches.epoch import plan_epoch
-from mtkit.data.batches.length_order import LengthOrder
-from mtkit.data.batches.text_blocks import TEXT_COLUMNS
-from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.preparation.align_text import align_text, learn_aligner
 from mtkit.data.preparation.clean_corpora import clean_corpora
 from mtkit.data.preparation.collect_terms import LEXICON_FILE, CollectingJob, collect_terms
@@ -42,7 +38,7 @@ from mtkit.data.preparation.facts import (
 from mtkit.data.preparation.held_out import prepare_dev
 from mtkit.data.preparation.labelled_text import label_corpora
 from mtkit.data.preparation.make_tokenizer import make_tokenizer
-from mtkit.data.preparation.report import EpochSize, Report, TextEpochSize
+from mtkit.data.preparation.report import Report, measure_epoch
 from mtkit.data.preparation.report_page import write_report
 from mtkit.data.preparation.report_table import show_report
 from mtkit.data.preparation.stage_keys import compute_stage_key
@@ -77,6 +73,7 @@ from mtkit.files import write_atomically
 from mtkit.folders import at_work_alone, put_in_place, remove_folder, restore_retired
 from mtkit.processors import count_processors
 from mtkit.recipe import Recipe, dump_recipe
+from mtkit.recipe.test_sets import TestSet
 from mtkit.text.glossary import read_glossary
 from mtkit.workspace import Workspace
 
@@ -113,14 +110,16 @@ def prepare(
     """
     if not is_prepared(recipe, workspace):
         # Reported before anything is done, rather than after hours of cleaning, or of training.
-        check_inputs(recipe, models)
+        check_inputs(TokenizerChoice.of(recipe), recipe.evaluation.test_sets, models)
     workspace.root.mkdir(parents=True, exist_ok=True)
     with at_work_alone(workspace.root, "`mtkit prepare`"):
         num_workers = num_workers or count_processors()
         _Preparation(recipe, workspace, num_workers, models).run(check)
 
 
-def check_inputs(recipe: Recipe, models: LanguageModels | None = None) -> None:
+def check_inputs(
+    choice: TokenizerChoice, test_sets: Sequence[TestSet], models: LanguageModels | None = None
+) -> None:
     """Checks that the files of all corpora, and a reused vocabulary are there and look readable.
 
     And the language models by which text is selected.
@@ -128,16 +127,16 @@ def check_inputs(recipe: Recipe, models: LanguageModels | None = None) -> None:
     Raises:
         MtkitError: One isn't, or doesn't.
     """
+    data = choice.data
     if models is not None:
-        check_models(recipe.data, models)
-    choice = TokenizerChoice.of(recipe)
+        check_models(data, models)
     if choice.reused_folder is not None:
         choice.read_reused()
-    if recipe.data.dictionary is not None:
-        for note in read_glossary(recipe.data.dictionary).notes[:_MAX_NOTES]:
+    if data.dictionary is not None:
+        for note in read_glossary(data.dictionary).notes[:_MAX_NOTES]:
             warn(note)
-    for corpus in (*recipe.data.train, recipe.data.dev, *recipe.evaluation.test_sets):
-        check_corpus(corpus, languages=recipe.data.languages)
+    for corpus in (*data.train, data.dev, *test_sets):
+        check_corpus(corpus, languages=data.languages)
 
 
 def is_prepared(recipe: Recipe, workspace: Workspace) -> bool:
@@ -204,7 +203,14 @@ class _Preparation:
                 remove_folder(draft)
                 raise
         dev_lines = read_dev_side(draft, "text" if self._data.is_text else "target")
-        report = Report.of(recipe, self._choice, self._found, self._measure_epoch(), dev_lines)
+        report = Report.of(
+            recipe.name,
+            recipe.training,
+            self._choice,
+            self._found,
+            epoch=measure_epoch(draft / "train", self._data, recipe.training, seed=recipe.seed),
+            dev_lines=dev_lines,
+        )
         write_report(report, draft)
         write_atomically(draft / FACTS_FILE, json.dumps(noted, indent=2) + "\n")
         write_atomically(workspace.recipe_file, dump_recipe(recipe))
@@ -364,26 +370,6 @@ class _Preparation:
             names_alignments=data.names_alignments,
             augment=data.augment,
             lexicon=self._draft / "terms" / LEXICON_FILE if data.aligns_terms else None,
-        )
-
-    def _measure_epoch(self) -> EpochSize | TextEpochSize:
-        """Returns what one pass over the prepared data is."""
-        is_text, training = self._data.is_text, self._recipe.training
-        epoch = plan_epoch(
-            LengthOrder(self._draft / "train", TEXT_COLUMNS if is_text else PAIR_COLUMNS),
-            weights=[corpus.weight for corpus in self._data.train],
-            batch_tokens=training.batch_tokens,
-            length_groups=training.length_groups,
-            seed=self._recipe.seed,
-            epoch=0,
-        )
-        if is_text:
-            return TextEpochSize(epoch.num_pairs, epoch.num_target_tokens, len(epoch))
-        return EpochSize(
-            pairs=epoch.num_pairs,
-            source_tokens=epoch.num_source_tokens,
-            target_tokens=epoch.num_target_tokens,
-            updates=len(epoch),
         )
 
     def _list_noted(self) -> dict[str, Any]:

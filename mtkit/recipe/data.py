@@ -75,15 +75,12 @@ class Data(Section):
         return self
 
     @model_validator(mode="after")
-    def _augment_suits_pairs(self) -> "Data":
-        if self.augment is not None and (self.is_text or self.is_trees):
-            raise ValueError("augment makes pairs of pairs of sentences: remove it")
-        return self
-
-    @model_validator(mode="after")
-    def _word_aligner_suits_pairs(self) -> "Data":
-        if self.word_aligner and (self.is_text or self.is_trees):
-            raise ValueError("word_aligner learns from pairs of sentences: remove it")
+    def _is_of_pairs(self) -> "Data":
+        if self.is_text or self.is_trees:
+            if self.augment is not None:
+                raise ValueError("augment makes pairs of pairs of sentences: remove it")
+            if self.word_aligner:
+                raise ValueError("word_aligner learns from pairs of sentences: remove it")
         return self
 
     @model_validator(mode="after")

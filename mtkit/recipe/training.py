@@ -334,6 +334,42 @@ class Training(Section):
     """With several processes: one that makes no progress for this long counts as stuck, and all are
     stopped."""
 
+    @model_validator(mode="after")
+    def _lora_has_a_base(self) -> "Training":
+        lora, start_from = self.lora, self.start_from
+        if lora is None:
+            return self
+        if start_from is None or start_from.model is None:
+            raise ValueError(
+                "training.lora updates a model that is trained already: name it as "
+                "training.start_from.model"
+            )
+        if self.freeze:
+            raise ValueError(
+                "training.lora freezes all of the model's own weights, and training.freeze names "
+                "parts of them: remove one of the two; training.lora.maps says what is updated"
+            )
+        holds_pieces = start_from.vocabulary == "keep" or lora.train_embeddings
+        if lora.release == "adapter" and not holds_pieces:
+            raise ValueError(
+                f'training.start_from.vocabulary = "{start_from.vocabulary}" changes the '
+                "embeddings, which an adapter holds only with training.lora.train_embeddings = true"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _numbers_fit(self) -> "Training":
+        if self.length_groups > self.batch_tokens:
+            raise ValueError("training.length_groups is greater than training.batch_tokens")
+        choose, count = self.averaging.choose, self.averaging.num_checkpoints
+        kept = {"last": self.keep_last, "best": self.keep_best}.get(choose)
+        if kept is not None and count > kept:
+            raise ValueError(
+                f"training.averaging uses the {choose} {count} checkpoints, but "
+                f"training.keep_{choose} = {kept}: raise the latter"
+            )
+        return self
+
     @property
     def masked(self) -> Masking:
         """How text is hidden from a masked language model."""
