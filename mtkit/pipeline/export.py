@@ -18,7 +18,7 @@ from mtkit.model.card import find_licence
 from mtkit.model.config import ModelConfig, open_model_folder
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
 from mtkit.model.importers.licence import Licence
-from mtkit.pipeline.engine_choice import check_gains, find_export_fault, read_quantization
+from mtkit.pipeline.engine_choice import find_export_fault, gains, read_quantization
 from mtkit.pipeline.import_model import tell_licence
 from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import HubTrainingCorpus
@@ -202,9 +202,7 @@ def update_export(recipe: Recipe, workspace: Workspace, *, device: str) -> None:
         wanted = read_quantization(workspace) or "float32"
     else:
         wanted = "int8" if settings.allow_int8 else "float32"
-        try:
-            check_gains(workspace.model, settings, wanted, device)
-        except MtkitError:
+        if not gains(workspace, settings, wanted, device):
             return
     try:
         found = read_quantization(workspace)
