@@ -212,7 +212,7 @@ def _open_translator(
         return load_models(folders, changes, device=device, **languages)
     recipe, workspace = run
     num_bytes = measure_stdin() if file is None else None
-    return load_run(recipe, workspace, device=device, input_bytes=num_bytes, **languages)
+    return load_run(recipe.inference, workspace, device=device, input_bytes=num_bytes, **languages)
 
 
 def _describe_input(form: InputForm, errors: Errors) -> "InputFormat":

@@ -3,13 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from mtkit.data.tokenizer_choice import (
-    choose_punctuation,
-    find_source_model,
-    find_tokenizer,
-    reused_folder,
-)
-from mtkit.recipe import Recipe
+from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.text.normalization import Normalization, UnicodeNormalizer, read_normalization
 from mtkit.text.punctuation import punctuation_normalizer
 
@@ -19,44 +13,44 @@ French and German, and from 0.1 to 0.9 in Chinese and Japanese."""
 _MAX_EXAMPLES = 5
 
 
-def choose_normalization(recipe: Recipe) -> tuple[Normalization, Normalization]:
+def choose_normalization(choice: TokenizerChoice) -> tuple[Normalization, Normalization]:
     """Returns how the tokenizer that a recipe gets normalises sources and targets.
 
     Raises:
         MtkitError: A tokenizer that the recipe names can't be read.
     """
-    source_model = find_source_model(recipe)
+    source_model = choice.find_source_model()
     if source_model is not None:
         return read_normalization(source_model), "identity"
-    tokenizer = find_tokenizer(recipe)
+    tokenizer = choice.find()
     if tokenizer is None:
-        rule = recipe.tokenizer.normalization
-        return rule, "identity" if recipe.data.is_trees else rule
+        rule = choice.settings.normalization
+        return rule, "identity" if choice.data.is_trees else rule
     source, target = tokenizer.models
     return read_normalization(source), read_normalization(target)
 
 
-def note_changed_targets(recipe: Recipe, targets: Sequence[str]) -> list[str]:
+def note_changed_targets(choice: TokenizerChoice, targets: Sequence[str]) -> list[str]:
     """Returns a warning where nothing that is written can be as the targets are.
 
     Encoding normalises, and decoding doesn't undo it: a model trained on `，` as `,` writes `,`.
     Spaces don't count.
 
     Args:
-        recipe: Whose tokenizer is looked at.
+        choice: Which tokenizer encodes.
         targets: Targets of the development set, or its lines of text in one language.
 
     Raises:
         MtkitError: A tokenizer that the recipe names can't be read.
     """
-    if choose_punctuation(recipe) == "moses":
-        targets = punctuation_normalizer(recipe.data.target_language)(targets)
-    normalization = choose_normalization(recipe)[1]
+    if choice.punctuation == "moses":
+        targets = punctuation_normalizer(choice.data.target_language)(targets)
+    normalization = choose_normalization(choice)[1]
     changed = _list_changed(targets, normalization)
     if len(changed) <= _NOTABLE_CHANGES * len(targets):
         return []
-    settings = recipe.tokenizer
-    if reused_folder(recipe) is not None:
+    settings = choice.settings
+    if choice.reused_folder is not None:
         remedy = (
             "start from a model with another rule, or set training.start_from.vocabulary = "
             '"new" and tokenizer.normalization = "identity"'
@@ -69,7 +63,7 @@ def note_changed_targets(recipe: Recipe, targets: Sequence[str]) -> list[str]:
         remedy = f'set tokenizer.normalization = "{plain if is_enough else "identity"}"'
     rule = normalization if isinstance(normalization, str) else "a custom rule"
     side, rows, written = (
-        ("text", "lines", "text") if recipe.data.is_text else ("target", "targets", "translations")
+        ("text", "lines", "text") if choice.data.is_text else ("target", "targets", "translations")
     )
     return [
         f"{side}: the tokenizer's normalisation ({rule}) changes {len(changed):,} of "

@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,13 +15,14 @@ from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.text_blocks import TextBlocks
 from mtkit.data.batches.token_store import ALIGNMENT_COLUMN, TokenStore
 from mtkit.data.sources.corpora import input_files
-from mtkit.data.tokenizer_choice import reused_folder
+from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.data.word_alignment.aligner import ALIGNER_FILE
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.files import check_format, read_json
 from mtkit.foreign_files import read_file
 from mtkit.recipe import Recipe
+from mtkit.recipe.data import Data
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import list_differences, relative_to_root, select
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -102,7 +104,7 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
     facts = read_json(path)
     check_format(facts, path, FORMAT_VERSION, "run `mtkit prepare` again")
     if facts.get("fingerprint") != fingerprint(recipe):
-        changes = _list_changes(recipe, workspace)
+        changes = _list_changes(recipe.model_dump(mode="json", exclude_none=True), workspace)
         told = f": {'; '.join(changes[:_MAX_CHANGES_TOLD])}" if changes else ""
         raise MtkitError(
             f"{workspace.data} was prepared from another recipe: data, tokenizer or seed differ "
@@ -111,83 +113,69 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
             "prepare` again; --workspace keeps two runs apart",
         )
     tokenizer = SubwordTokenizer.load(workspace.tokenizer)
-    weights = tuple(corpus.weight for corpus in recipe.data.train)
-    data_digest = str(facts.get("digest", ""))
     train_folder, dev_folder = workspace.data / "train", workspace.data / "dev"
+    num_pieces = tokenizer.source_vocab_size
+    opened = partial(
+        PreparedData,
+        tokenizer,
+        dev_text=read_dev_text(workspace),
+        weights=tuple(corpus.weight for corpus in recipe.data.train),
+        digest=str(facts.get("digest", "")),
+    )
     if recipe.objective == "classification":
-        num_pieces = tokenizer.source_vocab_size
         texts = LabelledTexts.open(train_folder, num_pieces)
         held_out = LabelledTexts.open(dev_folder, num_pieces)
-        return PreparedData(
-            tokenizer,
-            texts.store,
-            texts.order,
-            held_out.store,
-            read_dev_text(workspace),
-            weights,
-            data_digest,
+        return opened(
+            train=texts.store,
+            train_order=texts.order,
+            dev=held_out.store,
             labels=texts.names,
             train_labels=texts.numbers,
             dev_labels=held_out.numbers,
         )
     if recipe.data.is_text:
-        num_pieces = tokenizer.source_vocab_size
         train = TextBlocks.open(train_folder, num_pieces)
         dev = TextBlocks.open(dev_folder, num_pieces)
-        short = train_folder / SHORT_BLOCKS
-        return PreparedData(
-            tokenizer,
-            train.store,
-            train.order,
-            dev.store,
-            read_dev_text(workspace),
-            weights,
-            data_digest,
+        has_short = recipe.training.masked.short_tokens is not None
+        short = TextBlocks.open(train_folder / SHORT_BLOCKS, num_pieces) if has_short else None
+        return opened(
+            train=train.store,
+            train_order=train.order,
+            dev=dev.store,
             documents=train.documents,
             dev_documents=dev.documents,
-            train_short=TextBlocks.open(short, num_pieces)
-            if choose_short_tokens(recipe) is not None
-            else None,
+            train_short=short,
         )
-    vocab_sizes = tokenizer.vocab_sizes
-    columns = dict(vocab_sizes)
+    columns = dict(tokenizer.vocab_sizes)
     if recipe.training.guided_alignment is not None:
         columns[ALIGNMENT_COLUMN] = recipe.data.max_tokens
-    return PreparedData(
-        tokenizer,
-        TokenStore(train_folder, columns),
-        LengthOrder(train_folder),
-        TokenStore(dev_folder, vocab_sizes),
-        read_dev_text(workspace),
-        weights,
-        data_digest,
-        word_aligner=workspace.data / "aligner" / ALIGNER_FILE
-        if recipe.data.word_aligner
-        else None,
+    aligner = workspace.data / "aligner" / ALIGNER_FILE
+    return opened(
+        train=TokenStore(train_folder, columns),
+        train_order=LengthOrder(train_folder),
+        dev=TokenStore(dev_folder, tokenizer.vocab_sizes),
+        word_aligner=aligner if recipe.data.word_aligner else None,
     )
 
 
-def list_stages(recipe: Recipe) -> tuple[Stage, ...]:
-    """Returns the stages of a recipe, in order."""
-    stages: list[Stage] = [STAGES[0]]
-    if recipe.data.cleaning.selection is not None:
-        stages += ["differences", "selection"]
-    if recipe.data.word_aligner:
-        stages.append("aligner")
-    if recipe.needs_alignments:
-        stages.append("alignment")
-    if recipe.data.aligns_terms:
-        stages.append("terms")
-    return *stages, *STAGES[1:]
+def list_stages(data: Data, *, is_guided: bool) -> tuple[Stage, ...]:
+    """Returns the stages that prepare a recipe's data, in order.
+
+    Args:
+        data: The recipe's section.
+        is_guided: Whether a head learns word alignments (`training.guided_alignment`).
+    """
+    optional: dict[Stage, bool] = {
+        "differences": data.cleaning.selection is not None,
+        "selection": data.cleaning.selection is not None,
+        "aligner": data.word_aligner,
+        "alignment": is_guided or data.aligns_terms,
+        "terms": data.aligns_terms,
+    }
+    return STAGES[0], *(stage for stage, runs in optional.items() if runs), *STAGES[1:]
 
 
-def choose_short_tokens(recipe: Recipe) -> int | None:
-    """Returns the length of the blocks of a recipe's first updates; None where all are alike."""
-    masking = recipe.training.masking
-    return masking.short_tokens if masking is not None else None
-
-
-def _list_changes(recipe: Recipe, workspace: Workspace) -> list[str]:
+def _list_changes(wanted: dict[str, Any], workspace: Workspace) -> list[str]:
     """Returns a phrase for each key of data, tokenizer and seed that isn't as it was prepared."""
     if not workspace.recipe_file.is_file():
         return []
@@ -196,7 +184,6 @@ def _list_changes(recipe: Recipe, workspace: Workspace) -> list[str]:
     except (RecursionError, ValueError):
         # Changed by hand, or it names a path that is invalid UTF-8, which TOML can't.
         return []
-    wanted = recipe.model_dump(mode="json", exclude_none=True)
     try:
         return list_differences(_select_data(wanted), _select_data(tables))
     except TypeError:
@@ -222,11 +209,11 @@ def fingerprint(recipe: Recipe) -> str:
     Where the corpora lie doesn't count: a project's folder may move.
     """
     chosen = _select_data(recipe.model_dump(mode="json"))
-    kept = reused_folder(recipe)
+    kept = TokenizerChoice.of(recipe).reused_folder
     if kept is not None:
         root = str(recipe.data.data_root)
         chosen["kept_vocabulary"] = relative_to_root(str(kept), root)
-    short_tokens = choose_short_tokens(recipe)
+    short_tokens = recipe.training.masked.short_tokens
     if recipe.objective == "classification":
         chosen["classification"] = recipe.classification.kind
     if short_tokens is not None:

@@ -1,5 +1,7 @@
 """Which tokenizer a recipe gets: another model's, one that it names, or one of its own text."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -8,33 +10,209 @@ from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.files import read_json
 from mtkit.recipe import Recipe
+from mtkit.recipe.data import Data
+from mtkit.recipe.tokenizer import Tokenizer
+from mtkit.recipe.training import StartFrom
 from mtkit.text.extend_vocabulary import extend_vocabulary
+from mtkit.text.learn_pieces import learn_pieces
 from mtkit.text.sentencepiece_segmenter import read_model, read_pretrained
 from mtkit.text.token_ids import CLOSING_PIECES, MASK_PIECE
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.tokenizer_files import SETTINGS_FILE, TOKENIZER_FILES
+from mtkit.text.train_tokenizer import train_tokenizer
 
 _NEW = "--set training.start_from.vocabulary=new"
 
 
-def reused_folder(recipe: Recipe) -> Path | None:
-    """Returns the model folder whose vocabulary a recipe reuses; None where it doesn't."""
-    _, folder = _find_reused(recipe)
-    return folder
+@dataclass(frozen=True)
+class TokenizerChoice:
+    """Which tokenizer a recipe gets, by the sections that decide it.
 
+    Attributes:
+        settings: The recipe's section `tokenizer`.
+        start_from: The model that training starts from, if any.
+        data: The recipe's section.
+        tags: The tags that stand before sources, each once.
+        own_symbols: The symbols that the objective or made examples need in a vocabulary.
+        seed: The recipe's.
+    """
 
-def extends_vocabulary(recipe: Recipe) -> bool:
-    """Checks whether pieces of a recipe's text are added to the vocabulary that it reuses."""
-    start_from = recipe.training.start_from
-    return start_from is not None and start_from.vocabulary == "extend"
+    settings: Tokenizer
+    start_from: StartFrom | None
+    data: Data
+    tags: list[str]
+    own_symbols: list[str]
+    seed: int
 
+    @classmethod
+    def of(cls, recipe: Recipe) -> "TokenizerChoice":
+        """Returns the choice of a recipe."""
+        data = recipe.data
+        symbols = list_augment_symbols(data.augment)
+        if recipe.objective == "classification" and recipe.classification.kind == "causal-lm":
+            symbols = list(CLOSING_PIECES)
+        elif recipe.objective in ("masked-lm", "denoising"):
+            symbols = [MASK_PIECE]
+        corpora = (*data.train, data.dev, *recipe.evaluation.test_sets)
+        tags = list(dict.fromkeys(corpus.tag for corpus in corpora if corpus.tag))
+        start_from = recipe.training.start_from
+        return cls(recipe.tokenizer, start_from, data, tags, symbols, recipe.seed)
 
-def _find_reused(recipe: Recipe) -> tuple[str, Path | None]:
-    """Returns the key that names the model folder whose vocabulary a recipe reuses, and it."""
-    start_from = recipe.training.start_from
-    if start_from is None or start_from.vocabulary == "new":
-        return "", None
-    return next(iter(start_from.folders.items()))
+    @property
+    def reused_folder(self) -> Path | None:
+        """The model folder whose vocabulary is reused; None where none is."""
+        return self._reused[1]
+
+    @property
+    def extends_vocabulary(self) -> bool:
+        """Whether pieces of the recipe's text are added to the vocabulary that is reused."""
+        return self.start_from is not None and self.start_from.vocabulary == "extend"
+
+    @property
+    def symbols(self) -> list[str]:
+        """The strings that are always one piece of the vocabulary, tags left out."""
+        return list(dict.fromkeys((*self.settings.user_symbols, *self.own_symbols)))
+
+    @property
+    def punctuation(self) -> Literal["as-is", "moses"]:
+        """How punctuation is treated: as the recipe says, or the reused vocabulary's model."""
+        folder = self.reused_folder
+        if folder is None:
+            return self.settings.punctuation
+        path = folder / SETTINGS_FILE
+        return "moses" if path.is_file() and read_json(path).get("punctuation") else "as-is"
+
+    @property
+    def punctuation_languages(self) -> tuple[str, str] | None:
+        """The languages whose punctuation is normalised; None where it stays as it is."""
+        return self.data.languages if self.punctuation == "moses" else None
+
+    @property
+    def _reused(self) -> tuple[str, Path | None]:
+        """The key that names the model folder whose vocabulary is reused, and the folder."""
+        if self.start_from is None or self.start_from.vocabulary == "new":
+            return "", None
+        return next(iter(self.start_from.folders.items()))
+
+    def read_reused(self) -> SubwordTokenizer:
+        """Returns the tokenizer of the model that training starts from.
+
+        Raises:
+            MtkitError: There is none, it is damaged, or the recipe wants one vocabulary where it
+                has two, or the reverse; or encoder and decoder start from models of different
+                vocabularies.
+        """
+        key, folder = self._reused
+        assert folder is not None, "callers look at reused_folder"
+        tokenizer = _load(folder, key)
+        if tokenizer.is_joint != self.settings.joint:
+            found, wanted, remedy = (
+                ("one vocabulary for both languages", "false", "--set tokenizer.joint=true")
+                if tokenizer.is_joint
+                else (
+                    "a separate vocabulary for each language",
+                    "true",
+                    "--set tokenizer.joint=false, and model.tied_embeddings as in its config.json",
+                )
+            )
+            raise MtkitError(
+                f"{folder}: this model has {found}, but tokenizer.joint = {wanted}",
+                f"{remedy}; or train a new vocabulary: {_NEW}",
+            )
+        decoder = None if self.start_from is None else self.start_from.decoder
+        if decoder is not None and decoder != folder:
+            pieces = _load(decoder, "decoder").target_vocabulary.pieces
+            if tokenizer.target_vocabulary.pieces[: len(pieces)] != pieces:
+                raise MtkitError(
+                    f"{decoder}: this model's vocabulary isn't that of {folder}, but "
+                    'training.start_from.vocabulary = "keep" needs both to be the same',
+                    "train both models with the same tokenizer (tokenizer.pretrained); or train a "
+                    f"new vocabulary: {_NEW}",
+                )
+        return tokenizer
+
+    def find(self, punctuation: tuple[str, str] | None = None) -> SubwordTokenizer | None:
+        """Returns the tokenizer that is there already; None where `prepare` trains one.
+
+        Where pieces of the recipe's text are to be added, it is the one without them.
+
+        Args:
+            punctuation: `punctuation_languages`, for a tokenizer that is to encode text.
+
+        Raises:
+            MtkitError: It can't be read, or lacks one of the recipe's tags.
+        """
+        if self.find_source_model() is not None:
+            return None
+        if self.reused_folder is not None:
+            return extend_vocabulary(
+                self.read_reused(),
+                tags=self.tags,
+                symbols=self.symbols,
+                languages=self.data.languages if self.extends_vocabulary else (),
+                punctuation=punctuation,
+            )
+        if self.settings.pretrained is None:
+            return None
+        models = read_pretrained(self.settings)
+        tokenizer = SubwordTokenizer(*models, tags=self.tags, punctuation=punctuation)
+        if self.own_symbols:
+            return extend_vocabulary(tokenizer, symbols=self.own_symbols, punctuation=punctuation)
+        return tokenizer
+
+    def find_source_model(self) -> bytes | None:
+        """Returns the SentencePiece model of a parser's sentences that is there already.
+
+        It is that which the recipe names, or that of a model without trees that training starts
+        from. The trees' vocabulary is made of the text in either case.
+
+        Raises:
+            MtkitError: It can't be read.
+        """
+        if not self.data.is_trees:
+            return None
+        key, folder = self._reused
+        if folder is not None:
+            tokenizer = _load(folder, key)
+            return tokenizer.models[0] if tokenizer.is_joint else None
+        if self.settings.pretrained is not None:
+            return read_pretrained(self.settings)[0]
+        return None
+
+    def learn(
+        self, sources: Iterable[str], targets: Iterable[str], *, settings: Tokenizer | None = None
+    ) -> SubwordTokenizer:
+        """Returns a tokenizer of some text, or the reused one with pieces of the text added.
+
+        Args:
+            sources: Sentences of the source, or of text in one language.
+            targets: Sentences of the target; none of text in one language.
+            settings: In place of the recipe's.
+
+        Raises:
+            MtkitError: The text is too small, or a model that is needed can't be read.
+        """
+        settings = settings or self.settings
+        punctuation = self.punctuation_languages
+        if not self.extends_vocabulary:
+            return train_tokenizer(
+                settings,
+                sources,
+                targets,
+                seed=self.seed,
+                tags=self.tags,
+                symbols=self.own_symbols,
+                punctuation=punctuation,
+                is_trees=self.data.is_trees,
+                source_model=self.find_source_model(),
+            )
+        return extend_vocabulary(
+            learn_pieces(self.read_reused(), settings, sources, targets, seed=self.seed),
+            tags=self.tags,
+            symbols=self.symbols,
+            languages=self.data.languages,
+            punctuation=punctuation,
+        )
 
 
 def digest_reused(folder: Path) -> dict[str, str]:
@@ -49,41 +227,10 @@ def digest_reused(folder: Path) -> dict[str, str]:
     return {name: digest_file(folder / name) for name in names}
 
 
-def read_reused(folder: Path, recipe: Recipe) -> SubwordTokenizer:
-    """Returns the tokenizer of the model that a recipe starts from.
-
-    Raises:
-        MtkitError: There is none, it is damaged, or the recipe wants one vocabulary where it has
-            two, or the reverse; or encoder and decoder start from models of different vocabularies.
-    """
-    key, _ = _find_reused(recipe)
-    tokenizer = _load(folder, key)
-    if tokenizer.is_joint != recipe.tokenizer.joint:
-        found, wanted, remedy = (
-            ("one vocabulary for both languages", "false", "--set tokenizer.joint=true")
-            if tokenizer.is_joint
-            else (
-                "a separate vocabulary for each language",
-                "true",
-                "--set tokenizer.joint=false, and model.tied_embeddings as in its config.json",
-            )
-        )
-        raise MtkitError(
-            f"{folder}: this model has {found}, but tokenizer.joint = {wanted}",
-            f"{remedy}; or train a new vocabulary: {_NEW}",
-        )
-    start_from = recipe.training.start_from
-    decoder = None if start_from is None else start_from.decoder
-    if decoder is not None and decoder != folder:
-        pieces = _load(decoder, "decoder").target_vocabulary.pieces
-        if tokenizer.target_vocabulary.pieces[: len(pieces)] != pieces:
-            raise MtkitError(
-                f"{decoder}: this model's vocabulary isn't that of {folder}, but "
-                'training.start_from.vocabulary = "keep" needs both to be the same',
-                "train both models with the same tokenizer (tokenizer.pretrained); or train a new "
-                f"vocabulary: {_NEW}",
-            )
-    return tokenizer
+def has_language_pieces(folder: Path) -> bool:
+    """Returns whether the vocabulary of a model folder has a piece for each language."""
+    path = folder / SETTINGS_FILE
+    return path.is_file() and bool(read_json(path).get("languages"))
 
 
 def _load(folder: Path, key: str) -> SubwordTokenizer:
@@ -95,97 +242,3 @@ def _load(folder: Path, key: str) -> SubwordTokenizer:
             "relative to data.data_root",
         )
     return SubwordTokenizer.load(folder)
-
-
-def find_tokenizer(
-    recipe: Recipe, punctuation: tuple[str, str] | None = None
-) -> SubwordTokenizer | None:
-    """Returns the tokenizer that a recipe reuses; None where `prepare` trains one.
-
-    Where pieces of the recipe's text are to be added, it is the one without them.
-
-    Args:
-        recipe: The recipe.
-        punctuation: What `punctuation_languages` returns, for a tokenizer that is to encode text.
-
-    Raises:
-        MtkitError: It can't be read, or lacks one of the recipe's tags.
-    """
-    tags, folder = list_tags(recipe), reused_folder(recipe)
-    if find_source_model(recipe) is not None:
-        return None
-    if folder is not None:
-        return extend_vocabulary(
-            read_reused(folder, recipe),
-            tags=tags,
-            symbols=list_symbols(recipe),
-            languages=recipe.data.languages if extends_vocabulary(recipe) else (),
-            punctuation=punctuation,
-        )
-    if recipe.tokenizer.pretrained is None:
-        return None
-    models = read_pretrained(recipe.tokenizer)
-    tokenizer = SubwordTokenizer(*models, tags=tags, punctuation=punctuation)
-    if symbols := list_own_symbols(recipe):
-        return extend_vocabulary(tokenizer, symbols=symbols, punctuation=punctuation)
-    return tokenizer
-
-
-def find_source_model(recipe: Recipe) -> bytes | None:
-    """Returns the SentencePiece model of a parser's sentences that is there already.
-
-    It is that which the recipe names, or that of a model without trees that training starts from.
-    The trees' vocabulary is made of the text in either case.
-
-    Raises:
-        MtkitError: It can't be read.
-    """
-    if not recipe.data.is_trees:
-        return None
-    key, folder = _find_reused(recipe)
-    if folder is not None:
-        tokenizer = _load(folder, key)
-        return tokenizer.models[0] if tokenizer.is_joint else None
-    if recipe.tokenizer.pretrained is not None:
-        return read_pretrained(recipe.tokenizer)[0]
-    return None
-
-
-def list_own_symbols(recipe: Recipe) -> list[str]:
-    """Returns the symbols that a vocabulary needs for a recipe's objective or examples."""
-    if recipe.objective == "classification" and recipe.classification.kind == "causal-lm":
-        return list(CLOSING_PIECES)
-    if recipe.objective in ("masked-lm", "denoising"):
-        return [MASK_PIECE]
-    return list_augment_symbols(recipe.data.augment)
-
-
-def list_symbols(recipe: Recipe) -> list[str]:
-    """Returns the strings that are always one piece of a recipe's vocabulary, tags left out."""
-    return list(dict.fromkeys((*recipe.tokenizer.user_symbols, *list_own_symbols(recipe))))
-
-
-def list_tags(recipe: Recipe) -> list[str]:
-    """Returns the tags that a recipe puts before sources, each once."""
-    corpora = (*recipe.data.train, recipe.data.dev, *recipe.evaluation.test_sets)
-    return list(dict.fromkeys(corpus.tag for corpus in corpora if corpus.tag))
-
-
-def choose_punctuation(recipe: Recipe) -> Literal["as-is", "moses"]:
-    """Returns how punctuation is treated: as the recipe says, or the reused vocabulary's model."""
-    folder = reused_folder(recipe)
-    if folder is None:
-        return recipe.tokenizer.punctuation
-    path = folder / SETTINGS_FILE
-    return "moses" if path.is_file() and read_json(path).get("punctuation") else "as-is"
-
-
-def has_language_pieces(folder: Path) -> bool:
-    """Returns whether the vocabulary of a model folder has a piece for each language."""
-    path = folder / SETTINGS_FILE
-    return path.is_file() and bool(read_json(path).get("languages"))
-
-
-def punctuation_languages(recipe: Recipe) -> tuple[str, str] | None:
-    """Returns the languages whose punctuation is normalised; None where it stays as it is."""
-    return recipe.data.languages if choose_punctuation(recipe) == "moses" else None

@@ -117,7 +117,7 @@ class ModelConfig(Section):
             classifier = ClassifierConfig(
                 kind=recipe.classification.kind,
                 labels=tuple(labels),
-                has_pairs=recipe.has_pairs_of_texts,
+                has_pairs=recipe.data.has_pairs_of_texts,
                 max_tokens=recipe.data.block_tokens,
             )
         return cls(

@@ -112,9 +112,10 @@ def save_model_folder(
         card = language_model_card(config, num_parameters=num_parameters, facts=facts)
     else:
         card = model_card(
-            recipe,
+            config,
+            recipe.tokenizer,
             num_parameters=num_parameters,
-            vocab_sizes=config.vocab_sizes,
+            settings=recipe.inference,
             training_facts=facts,
             licence=licence,
         )

@@ -1,9 +1,10 @@
 """Which engine translates with a run's model: `inference.engine = "auto"` decided."""
 
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.features import list_missing, list_uses
@@ -29,10 +30,6 @@ from mtkit.recipe.precision import MIN_WIDTH_IN_BFLOAT16
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
-if TYPE_CHECKING:
-    from mtkit.recipe import Recipe
-
-
 _MANY_BYTES = 500_000
 """Of text: some 8,000 captions. With half of that, both engines take as long (docs/log.md)."""
 
@@ -53,7 +50,7 @@ class ChosenEngine:
 
 
 def choose_engine(
-    recipe: "Recipe",
+    settings: Inference,
     workspace: Workspace,
     device: str = "auto",
     *,
@@ -68,7 +65,7 @@ def choose_engine(
     make up for PyTorch's later start. An export of another model is never taken by `auto`.
 
     Args:
-        recipe: Whose decoding settings apply.
+        settings: The recipe's section.
         workspace: The run.
         device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
         input_bytes: How much text there is to translate, where that is known.
@@ -77,7 +74,6 @@ def choose_engine(
     Raises:
         MtkitError: Nothing was exported, and CTranslate2 is asked for by name.
     """
-    settings = recipe.inference
     if settings.engine == "ctranslate2":
         if not (workspace.export / CONFIG_FILE).is_file():
             raise MtkitError(
@@ -87,19 +83,15 @@ def choose_engine(
     ours = settings.model_copy(update={"engine": "torch"})
     if settings.engine == "torch" or not (workspace.export / ENGINE_FOLDER).is_dir():
         return ChosenEngine(workspace.model, ours)
-    try:
-        check_gains(
-            workspace.model,
-            settings,
-            read_quantization(workspace),
-            device,
-            answers_requests=answers_requests,
+    obstacle = _find_first(
+        chain(
+            _list_losses(workspace, settings, device=device, answers_requests=answers_requests),
+            _list_stale(workspace, settings),
+            _list_slow(workspace, input_bytes),
         )
-        _check_up_to_date(workspace, settings)
-        _check_short(read_config(workspace.model), input_bytes)
-    except MtkitError as error:
-        reason = "; ".join(filter(None, (f"engine: torch, since {error.message}", error.hint)))
-        return ChosenEngine(workspace.model, ours, reason)
+    )
+    if obstacle:
+        return ChosenEngine(workspace.model, ours, f"engine: torch, since {obstacle}")
     exported = settings.model_copy(update={"engine": "ctranslate2"})
     return ChosenEngine(workspace.export, exported, f"engine: ctranslate2 ({workspace.export})")
 
@@ -120,27 +112,42 @@ def with_length_ratio(settings: Inference, folder: Path) -> Inference:
     return settings.model_copy(update={"flags": flags})
 
 
-def check_gains(
-    folder: Path,
-    settings: Inference,
-    quantization: str,
-    device: str,
-    *,
-    answers_requests: bool = False,
-) -> None:
-    """Checks that `auto` takes CTranslate2 for a model with these settings, on this machine.
+def gains(workspace: Workspace, settings: Inference, quantization: str, device: str) -> bool:
+    """Checks whether `auto` takes CTranslate2 for a run's model with these settings, here.
 
     Args:
-        folder: The model's.
+        workspace: The run.
         settings: Decoding settings.
         quantization: The number type of the export.
         device: `cpu`, `cuda`, or `auto`.
-        answers_requests: Whether requests may bring terms of their own, as a server's do.
-
-    Raises:
-        MtkitError: It doesn't: CTranslate2 isn't installed, can't run the model, lacks what the
-            settings ask for, or is slower.
     """
+    return not _find_first(_list_losses(workspace, settings, quantization, device=device))
+
+
+def _find_first(obstacles: Iterator[str]) -> str:
+    """Returns the first of some reasons against an export; empty where there is none."""
+    try:
+        return next(obstacles, "")
+    except MtkitError as error:
+        # CTranslate2 isn't there or can't run the model, or the export is damaged.
+        return _describe(error)
+
+
+def _describe(error: MtkitError) -> str:
+    return "; ".join(filter(None, (error.message, error.hint)))
+
+
+def _list_losses(
+    workspace: Workspace,
+    settings: Inference,
+    quantization: str | None = None,
+    *,
+    device: str,
+    answers_requests: bool = False,
+) -> Iterator[str]:
+    """Yields what CTranslate2 lacks for a run's model, or where it is slower; see `gains`."""
+    quantization = read_quantization(workspace) if quantization is None else quantization
+    folder = workspace.model
     config = read_config(folder)
     check_translates(config, "CTranslate2")
     check_convertible(config.model)
@@ -150,19 +157,19 @@ def check_gains(
         is_parser=config.linearization is not None,
     )
     for use in list_missing("ctranslate2", uses):
-        raise MtkitError(use.describe())
+        yield use.describe()
     if settings.precision != "auto":
-        raise MtkitError(f'inference.precision = "{settings.precision}" is an arithmetic of torch')
+        yield f'inference.precision = "{settings.precision}" is an arithmetic of torch'
     if settings.coverage_penalty:
-        raise MtkitError("CTranslate2 is slow with inference.coverage_penalty")
+        yield "CTranslate2 is slow with inference.coverage_penalty"
     kind, _ = find_device(device, load_library())
     if kind != "cpu":
-        raise MtkitError("on a GPU the export is taken only if it is asked for")
+        yield "on a GPU the export is taken only if it is asked for"
     has_integers = quantization.startswith("int")
     if has_integers and not settings.allow_int8:
-        raise MtkitError(f"the export is in {quantization}, and inference.allow_int8 is false")
+        yield f"the export is in {quantization}, and inference.allow_int8 is false"
     if not has_integers and _computes_in_bfloat16(config, settings):
-        raise MtkitError("it computes in bf16 here, faster than CTranslate2 in float32")
+        yield "it computes in bf16 here, faster than CTranslate2 in float32"
 
 
 def read_quantization(workspace: Workspace) -> str:
@@ -205,39 +212,30 @@ def _constrains_terms(folder: Path, settings: Inference, *, answers_requests: bo
     return way != "annotation"
 
 
-def _check_up_to_date(workspace: Workspace, settings: Inference) -> None:
-    """Checks that a run's export is of its model, and takes lines as long as the settings allow.
-
-    Raises:
-        MtkitError: It isn't, or it is damaged.
-    """
+def _list_stale(workspace: Workspace, settings: Inference) -> Iterator[str]:
+    """Yields why a run's export isn't of its model, or takes shorter lines than the settings."""
     fault = find_export_fault(workspace)
     if fault is not None:
-        raise fault
+        yield _describe(fault)
     if not read_quantization(workspace):
-        raise MtkitError(f"{workspace.export} doesn't say of which model it is", EXPORT_AGAIN)
+        yield f"{workspace.export} doesn't say of which model it is; {EXPORT_AGAIN}"
     max_tokens, *_ = read_names(workspace.export / ENGINE_FOLDER)
     if settings.max_source_tokens + settings.max_extra_tokens > max_tokens:
-        raise MtkitError(
+        yield (
             f"{workspace.export} takes {max_tokens} tokens, and inference.max_source_tokens and "
-            "inference.max_extra_tokens allow more",
-            EXPORT_AGAIN,
+            f"inference.max_extra_tokens allow more; {EXPORT_AGAIN}"
         )
 
 
-def _check_short(config: ModelConfig, input_bytes: int | None) -> None:
-    """Checks that our engine's compiled passes don't gain more than PyTorch's later start costs.
-
-    Raises:
-        MtkitError: They do.
-    """
+def _list_slow(workspace: Workspace, input_bytes: int | None) -> Iterator[str]:
+    """Yields where our engine's compiled passes gain more than PyTorch's later start costs."""
     if input_bytes is None or input_bytes < _MANY_BYTES:
         return
     from mtkit.network.cpu.compiled_translator import can_compile  # noqa: PLC0415
     from mtkit.network.cpu.quantized import is_compiled_fastest  # noqa: PLC0415
 
-    if is_compiled_fastest() and can_compile(config.model):
-        raise MtkitError(f"its compiled passes are faster for {input_bytes / 1e6:,.1f} MB of text")
+    if is_compiled_fastest() and can_compile(read_config(workspace.model).model):
+        yield f"its compiled passes are faster for {input_bytes / 1e6:,.1f} MB of text"
 
 
 def _computes_in_bfloat16(config: ModelConfig, settings: Inference) -> bool:

@@ -18,7 +18,7 @@ from mtkit.model.card import find_licence
 from mtkit.model.config import ModelConfig, open_model_folder
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
 from mtkit.model.importers.licence import Licence
-from mtkit.pipeline.engine_choice import check_gains, find_export_fault, read_quantization
+from mtkit.pipeline.engine_choice import find_export_fault, gains, read_quantization
 from mtkit.pipeline.import_model import tell_licence
 from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import HubTrainingCorpus
@@ -199,25 +199,23 @@ def update_export(recipe: Recipe, workspace: Workspace, *, device: str) -> None:
     if settings.engine == "torch":
         return
     if settings.engine == "ctranslate2":
-        _export_unless_up_to_date(recipe, workspace, read_quantization(workspace) or "float32")
-        return
-    quantization = "int8" if settings.allow_int8 else "float32"
-    try:
-        check_gains(workspace.model, settings, quantization, device)
-    except MtkitError:
-        return
-    try:
-        if read_quantization(workspace) in ("", quantization):
-            _export_unless_up_to_date(recipe, workspace, quantization)
-    except MtkitError as error:
-        warn(f"not exported for CTranslate2: {error.message}")
-
-
-def _export_unless_up_to_date(recipe: Recipe, workspace: Workspace, quantization: str) -> None:
-    if read_quantization(workspace) and find_export_fault(workspace) is None:
-        say("export: up to date")
+        wanted = read_quantization(workspace) or "float32"
     else:
-        export(take_run(recipe, workspace), quantization=quantization)
+        wanted = "int8" if settings.allow_int8 else "float32"
+        if not gains(workspace, settings, wanted, device):
+            return
+    try:
+        found = read_quantization(workspace)
+        if found and settings.engine == "auto" and found != wanted:
+            return
+        if found and find_export_fault(workspace) is None:
+            say("export: up to date")
+        else:
+            export(take_run(recipe, workspace), quantization=wanted)
+    except MtkitError as error:
+        if settings.engine != "auto":
+            raise
+        warn(f"not exported for CTranslate2: {error.message}")
 
 
 def _read_text(

@@ -8,6 +8,7 @@ lose no more than the core's share (docs/performance.md).
 import os
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -20,6 +21,8 @@ from mtkit.network.device import count_threads, suit_precision
 from mtkit.pipeline.hardware import Hardware
 from mtkit.processors import count_processors, measure_load
 from mtkit.recipe import Recipe
+from mtkit.recipe.model import Model
+from mtkit.recipe.training import Training
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.train import is_trained
 from mtkit.units import format_memory, plural
@@ -67,7 +70,13 @@ def choose_processes(recipe: Recipe, workspace: Workspace, hardware: Hardware) -
             _warn_of_load(num_cores)
             return hardware
     else:
-        count, why = _suit(recipe, workspace, num_cores)
+        count, why = _suit(
+            recipe.training,
+            num_cores,
+            lambda: _estimate_memory(
+                recipe.model, recipe.training, open_prepared(recipe, workspace)
+            ),
+        )
     if count > 1 or why:
         threads = max(1, num_cores // count)
         say(f"training in {plural(count, 'process')} of {plural(threads, 'thread')}: {why}")
@@ -82,18 +91,25 @@ def _read_last(workspace: Workspace) -> int | None:
     return max(1, int(record["processes"]) // int(record.get("machines", 1)))
 
 
-def _suit(recipe: Recipe, workspace: Workspace, num_cores: int) -> tuple[int, str]:
-    """Returns the number of processes of a new training, and why; no reason where none is due."""
+def _suit(
+    training: Training, num_cores: int, estimate_memory: Callable[[], int]
+) -> tuple[int, str]:
+    """Returns the number of processes of a new training, and why; no reason where none is due.
+
+    Args:
+        training: The recipe's section.
+        num_cores: Of this machine.
+        estimate_memory: Returns the bytes that one process takes.
+    """
     # Who sets the number of threads has decided on the cores. Elsewhere it was not tried.
     if num_cores == 1 or "OMP_NUM_THREADS" in os.environ or sys.platform != "linux":
         return 1, ""
     if not _has_loopback():
         return 1, "processes can't connect to each other on localhost"
-    max_processes = min(num_cores, recipe.training.batch_tokens // _MIN_TOKENS)
+    max_processes = min(num_cores, training.batch_tokens // _MIN_TOKENS)
     if max_processes < 2:
         return 1, ""
-    each = _estimate_memory(recipe, open_prepared(recipe, workspace))
-    free = free_memory_bytes()
+    each, free = estimate_memory(), free_memory_bytes()
     if free is not None and max_processes * each > _FREE_SHARE * free:
         fitting = max(1, int(_FREE_SHARE * free) // each)
         return _fill(num_cores, fitting), (
@@ -123,17 +139,14 @@ def _fill(num_cores: int, max_processes: int) -> int:
     return next(count for count in range(max_processes, 0, -1) if num_cores % count <= 1)
 
 
-def _estimate_memory(recipe: Recipe, data: PreparedData) -> int:
+def _estimate_memory(model: Model, training: Training, data: PreparedData) -> int:
     """Returns the bytes that one process of a training takes, a little more rather than less."""
-    training, model = recipe.training, recipe.model
     precision = training.precision
     is_half = (suit_precision(torch.device("cpu")) if precision == "auto" else precision) == "bf16"
-    weights = count_weights(
-        model, data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
-    )
+    sizes = data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
+    weights = count_weights(model, *sizes)
     num_learning, num_added = weights.count_learning(training.freeze), 0
     if training.lora is not None:
-        sizes = data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
         num_learning, num_added = count_learned(model, *sizes, training.lora)
     of_weights = bytes_of_weights(
         weights.total + num_added,

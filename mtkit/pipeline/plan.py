@@ -5,16 +5,16 @@ the place of the recipe's bounds. `mtkit train --dry-run` measures the same on t
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from mtkit.data.batches.epoch import find_epoch, plan_epoch
-from mtkit.data.batches.length_order import LengthOrder
+from mtkit.data.batches.epoch import EpochPlan, find_epoch, plan_epoch
 from mtkit.data.batches.micro_batches import SHARE_SLACK
-from mtkit.data.prepared import PreparedData, fingerprint, open_prepared, read_facts
-from mtkit.data.tokenizer_choice import extends_vocabulary, find_tokenizer
+from mtkit.data.prepared import fingerprint, open_prepared, read_facts
+from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.errors import MtkitError
 from mtkit.model.costs import (
     PER_WEIGHT,
@@ -28,7 +28,7 @@ from mtkit.model.costs import (
 )
 from mtkit.pipeline.accelerators import Accelerator, find_accelerator
 from mtkit.recipe import Recipe
-from mtkit.recipe.objective import ENCODER_DECODERS
+from mtkit.recipe.objective import ENCODER_DECODERS, Objective
 from mtkit.recipe.precision import Precision
 from mtkit.workspace import Workspace
 
@@ -210,7 +210,12 @@ def plan(
     if not _MIN_SHARE <= share <= 1.0:
         raise MtkitError(f"--share {share}: expected a number from {_MIN_SHARE} to 1")
     is_prepared = read_facts(workspace).get("fingerprint") == fingerprint(recipe)
-    update = _look_at_data(recipe, workspace) if is_prepared else _take_bounds(recipe)
+    has_source = recipe.objective in ENCODER_DECODERS
+    if is_prepared:
+        update = _look_at_data(recipe, workspace)
+    else:
+        choice = TokenizerChoice.of(recipe)
+        update = _take_bounds(choice, recipe.training.batch_tokens, has_source=has_source)
     weights = count_weights(
         recipe.model,
         *update.vocab_sizes,
@@ -273,25 +278,32 @@ def plan(
     )
 
 
-def _take_bounds(recipe: Recipe) -> _Update:
+def _take_bounds(choice: TokenizerChoice, tokens: int, *, has_source: bool) -> _Update:
     """Returns an update as large as the recipe lets it be, with vocabularies as it asks for."""
-    tokens = recipe.training.batch_tokens
-    longest = min(tokens, recipe.data.max_tokens)
-    vocab_sizes = recipe.tokenizer.vocab_size, recipe.tokenizer.vocab_size
-    if (tokenizer := find_tokenizer(recipe)) is not None:
-        added = recipe.tokenizer.vocab_size if extends_vocabulary(recipe) else 0
+    longest = min(tokens, choice.data.max_tokens)
+    vocab_sizes = choice.settings.vocab_size, choice.settings.vocab_size
+    if (tokenizer := choice.find()) is not None:
+        added = choice.settings.vocab_size if choice.extends_vocabulary else 0
         vocab_sizes = tokenizer.source_vocab_size + added, tokenizer.target_vocab_size + added
-    has_source = recipe.objective in ENCODER_DECODERS
     return _Update(vocab_sizes, tokens if has_source else 0, tokens, longest)
 
 
 def _look_at_data(recipe: Recipe, workspace: Workspace) -> _Update:
     """Returns the mean update of the first epoch; of short blocks and others, as many as come."""
     data = open_prepared(recipe, workspace)
-    update = _look_at_epoch(recipe, data, data.train_order)
+    plan = partial(
+        plan_epoch,
+        weights=data.weights,
+        batch_tokens=recipe.training.batch_tokens,
+        length_groups=recipe.training.length_groups,
+        seed=recipe.seed,
+    )
+    sizes = data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
+    look = partial(_look_at_epoch, sizes, recipe.objective, recipe.model.attention_window)
+    update = look(partial(plan, data.train_order))
     if data.train_short is None:
         return update
-    short = _look_at_epoch(recipe, data, data.train_short.order)
+    short = look(partial(plan, data.train_short.order))
     share = recipe.training.masked.short_updates
     pairs = zip(short.attended_pairs, update.attended_pairs, strict=True)
     of_short, of_long = (share * few + (1 - share) * many for few, many in pairs)
@@ -302,34 +314,37 @@ def _look_at_data(recipe: Recipe, workspace: Workspace) -> _Update:
     )
 
 
-def _look_at_epoch(recipe: Recipe, data: PreparedData, order: LengthOrder) -> _Update:
-    """Returns the mean update of the first epoch over data in order of length."""
-    plan = partial(
-        plan_epoch,
-        order,
-        weights=data.weights,
-        batch_tokens=recipe.training.batch_tokens,
-        length_groups=recipe.training.length_groups,
-        seed=recipe.seed,
-    )
+def _look_at_epoch(
+    vocab_sizes: tuple[int, int],
+    objective: Objective,
+    window: int | None,
+    plan: Callable[..., EpochPlan],
+) -> _Update:
+    """Returns the mean update of the first epoch of some data.
+
+    Args:
+        vocab_sizes: Source and target pieces.
+        objective: What is learned.
+        window: Neighbours on either side that a position attends to; None for all.
+        plan: Returns an epoch, given its number as `epoch`.
+    """
     epoch = plan(epoch=find_epoch(lambda number: plan(epoch=number)))
     counts, sources, targets = (each.astype(float) for each in epoch.length_classes)
     num_updates = len(epoch)
-    window = recipe.model.attention_window
     reach = math.inf if window is None else window
     in_encoder = sources * np.minimum(sources, 2 * reach + 1)
     # The causal half: a kernel may compute the other one too, but none needs it.
     in_decoder = targets * np.minimum((targets + 1) / 2, reach + 1)
-    has_both = recipe.objective in ENCODER_DECODERS
+    has_both = objective in ENCODER_DECODERS
     if has_both:
         in_decoder += targets * sources
     # A language model has one of the two alone.
     in_encoder, in_decoder = (
-        in_encoder * (recipe.objective != "causal-lm"),
-        in_decoder * (recipe.objective != "masked-lm"),
+        in_encoder * (objective != "causal-lm"),
+        in_decoder * (objective != "masked-lm"),
     )
     return _Update(
-        (data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size),
+        vocab_sizes,
         # Those of a denoising model, whose sources are shorter than its targets, are a bound.
         epoch.num_source_tokens / num_updates if has_both else 0,
         epoch.num_target_tokens / num_updates,

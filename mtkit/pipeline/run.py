@@ -15,6 +15,7 @@ from mtkit.pipeline.score import score
 from mtkit.pipeline.train import train
 from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import Recipe
+from mtkit.recipe.objective import Objective
 from mtkit.training.averaging.average import is_averaged, update_model, warn_if_worse
 from mtkit.training.averaging.record import ModelRecord
 from mtkit.training.launch import check_gpus, is_worker
@@ -65,7 +66,7 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
         show_table(rows, open_console())
         for test_set in () if recipe.data.is_text else recipe.evaluation.test_sets:
             _show_samples(TranslationFiles(workspace, test_set.name).read())
-    _show_use(recipe, workspace, options)
+    _show_use(recipe.objective, workspace, options)
     return 0
 
 
@@ -87,15 +88,15 @@ def _make_model(
     return 0
 
 
-def _show_use(recipe: Recipe, workspace: Workspace, options: Sequence[str]) -> None:
+def _show_use(objective: Objective, workspace: Workspace, options: Sequence[str]) -> None:
     """Prints where the model is, and what to do with it."""
     record = ModelRecord.read(workspace)
     if record.steps:
         say(f"released: {record.describe_release()}")
-    if recipe.objective == "masked-lm":
+    if objective == "masked-lm":
         say(f"the model is in {workspace.model}")
         return
-    use = "continue lines" if recipe.objective == "causal-lm" else "translate"
+    use = "continue lines" if objective == "causal-lm" else "translate"
     say(f"the model is in {workspace.model}; to {use} with it:")
     say('  echo "..." | ' + shlex.join(["mtkit", "translate", *options]))
 

@@ -41,6 +41,7 @@ from mtkit.recipe import Recipe
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.invalidation import Invalidates
+from mtkit.recipe.masking import Masking
 from mtkit.recipe.tables import select
 from mtkit.recipe.test_sets import (
     LabelledTestSet,
@@ -58,7 +59,7 @@ class RunModel:
     """The model that translates a run's test sets; fails if another command replaces it.
 
     Args:
-        recipe: Whose decoding settings apply.
+        settings: The recipe's section.
         workspace: The run.
         device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
 
@@ -70,17 +71,16 @@ class RunModel:
         MtkitError: There is no model or no such device; it was exported from another model.
     """
 
-    def __init__(self, recipe: Recipe, workspace: Workspace, *, device: str) -> None:
-        if recipe.inference.engine == "auto":
+    def __init__(self, settings: Inference, workspace: Workspace, *, device: str) -> None:
+        if settings.engine == "auto":
             # Scores don't depend on what else is installed.
-            inference = recipe.inference.model_copy(update={"engine": "torch"})
-            recipe = recipe.model_copy(update={"inference": inference})
-        self.folder = choose_engine(recipe, workspace).folder
+            settings = settings.model_copy(update={"engine": "torch"})
+        self.folder = choose_engine(settings, workspace).folder
         if self.folder == workspace.export:
             _check_export(workspace)
         with reading(self.folder):
-            self.identity = identify(self.folder, recipe.inference, device)
-        self._load = partial(load_run, recipe, workspace, device=device)
+            self.identity = identify(self.folder, settings, device)
+        self._load = partial(load_run, settings, workspace, device=device)
         self._translator: Translator | None = None
 
     def translate(self, lines: Sequence[str]) -> list[str]:
@@ -136,7 +136,7 @@ def score(
         )
     if recipe.evaluation.comet is not None:
         check_comet(recipe.evaluation.comet, sources=())
-    model = RunModel(recipe, workspace, device=device)
+    model = RunModel(recipe.inference, workspace, device=device)
     # What a translation depends on beside its source, as JSON can express it.
     settings = select(recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
     origin: dict[str, object] = {**asdict(model.identity), **settings}
@@ -147,7 +147,9 @@ def score(
     elif recipe.data.is_text:
         scored = _score_text(recipe, model, device=device)
     else:
-        scored = _score_translations(recipe, workspace, model, origin)
+        scored = _score_translations(
+            recipe.name, recipe.evaluation, recipe.data.languages, workspace, model, origin=origin
+        )
     # The run's own model needs no name among its scores.
     rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]
     _file_scores(workspace, model, rows, origin, keeps_others=keeps_others)
@@ -182,10 +184,15 @@ def score_published(
 
 
 def _score_translations(
-    recipe: Recipe, workspace: Workspace, model: RunModel, origin: dict[str, object]
+    name: str,
+    settings: Evaluation,
+    languages: tuple[str, str],
+    workspace: Workspace,
+    model: RunModel,
+    *,
+    origin: dict[str, object],
 ) -> list[ScoredText]:
     """Returns the scores of each test set's translation, made where it isn't up to date."""
-    settings, data = recipe.evaluation, recipe.data
     if settings.origins is not None and len(settings.test_sets) != 1:
         raise MtkitError(
             "evaluation.origins names the origins of one test set's sentences, but there are "
@@ -194,7 +201,7 @@ def _score_translations(
         )
     origins = read_origins(settings)
     # Each is read before the first is translated: a missing file is reported at once.
-    texts = [_read_test_set(test_set, data.languages) for test_set in settings.test_sets]
+    texts = [_read_test_set(test_set, languages) for test_set in settings.test_sets]
     scored = []
     for test_set, (sources, references) in zip(settings.test_sets, texts, strict=True):
         files = TranslationFiles(workspace, test_set.name)
@@ -207,8 +214,8 @@ def _score_translations(
             say(f"{test_set.name}: translating {len(sources):,} sentences")
             translation = files.write(tagged, references, model.translate(tagged), made_from)
         text = ReferenceText(test_set.name, translation.references, sources, origins)
-        systems = {recipe.name: translation.hypotheses}
-        scored.append(score_systems(systems, text, settings, data.target_language))
+        systems = {name: translation.hypotheses}
+        scored.append(score_systems(systems, text, settings, languages[1]))
     return scored
 
 
@@ -225,7 +232,9 @@ def _score_text(recipe: Recipe, model: RunModel, *, device: str) -> list[ScoredT
         for test_set in recipe.evaluation.test_sets
         if isinstance(test_set, TextCorpus | TextTableCorpus)
     }
-    predict = _open_predictor(recipe, model, device=device)
+    masking = recipe.training.masked if recipe.objective == "masked-lm" else None
+    block_tokens = recipe.data.block_tokens
+    predict = _open_predictor(recipe.inference, masking, block_tokens, model, device=device)
     scored = []
     for name, (lines, documents) in texts.items():
         if not lines:
@@ -239,28 +248,35 @@ def _score_text(recipe: Recipe, model: RunModel, *, device: str) -> list[ScoredT
 
 
 def _open_predictor(
-    recipe: Recipe, model: RunModel, *, device: str
+    settings: Inference, masking: Masking | None, block_tokens: int, model: RunModel, *, device: str
 ) -> Callable[[Sequence[str], NDArray[np.int64]], PredictedText | HiddenText]:
-    """Returns what a language model makes of lines, given them and their documents' numbers."""
+    """Returns what a language model makes of lines, given them and their documents' numbers.
+
+    Args:
+        settings: The recipe's section.
+        masking: How a masked language model's text is hidden; None for a causal one.
+        block_tokens: Tokens that the model reads at once, at most.
+        model: The model.
+        device: `cpu`, `cuda`, or `auto`.
+    """
     # Imported here: CTranslate2 translates without torch.
     from mtkit.inference.engines.open_torch_engine import open_torch_engine  # noqa: PLC0415
     from mtkit.inference.predict_hidden import HiddenTokenPredictor  # noqa: PLC0415
 
-    block_tokens = recipe.data.block_tokens
-    if recipe.objective == "masked-lm":
-        predictor = HiddenTokenPredictor(model.folder, recipe.inference, device)
+    if masking is not None:
+        predictor = HiddenTokenPredictor(model.folder, settings, device)
         model.check()
-        return partial(predictor.predict, masking=recipe.training.masked, block_tokens=block_tokens)
+        return partial(predictor.predict, masking=masking, block_tokens=block_tokens)
     with reading(model.folder):
         opened = open_model_folder(model.folder)
-        engine = open_torch_engine([model.folder], recipe.inference, device)
+        engine = open_torch_engine([model.folder], settings, device)
         model.check()
     return partial(
         predict_text,
         engine,
         opened.tokenizer,
         context_tokens=block_tokens,
-        batch_tokens=recipe.inference.batch_tokens,
+        batch_tokens=settings.batch_tokens,
     )
 
 

@@ -27,7 +27,7 @@ def list_run(recipe: "Recipe", workspace: "Workspace", device: str) -> tuple[lis
     Raises:
         MtkitError: There is no model.
     """
-    choice = choose_engine(recipe, workspace, device, answers_requests=True)
+    choice = choose_engine(recipe.inference, workspace, device, answers_requests=True)
     if choice.reason:
         say(choice.reason)
     return [choice.folder], choice.settings

@@ -12,6 +12,7 @@ from mtkit.training.launch import check_gpus, is_worker, launch, run_worker
 from mtkit.training.plan import rehearse
 from mtkit.training.train import is_trained
 from mtkit.training.train import train as train_here
+from mtkit.training.training_run import TrainingRun
 from mtkit.workspace import Workspace
 
 STOPPED = 75
@@ -73,8 +74,7 @@ def dry_run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware) -> None
     """
     chosen = choose_processes(recipe, workspace, hardware)
     rehearse(
-        recipe,
-        workspace,
+        TrainingRun.open(recipe, workspace),
         num_processes=chosen.num_processes,
         num_machines=chosen.num_nodes,
         device=chosen.device,

@@ -19,10 +19,11 @@ from mtkit.workspace import Workspace
 if TYPE_CHECKING:
     from mtkit.network import Network
     from mtkit.recipe import Recipe
+    from mtkit.recipe.inference import Inference
 
 
 def load_run(
-    recipe: "Recipe",
+    settings: "Inference",
     workspace: Workspace,
     *,
     device: str = "auto",
@@ -35,7 +36,7 @@ def load_run(
     Says which that is, if there was a choice, and warns of an export of another model.
 
     Args:
-        recipe: Whose decoding settings apply.
+        settings: The recipe's section.
         workspace: The run.
         device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
         source_language: The language of lines that name none, for a model of several.
@@ -45,7 +46,7 @@ def load_run(
     Raises:
         MtkitError: There is no model, its files are damaged, or it hasn't these languages.
     """
-    choice = choose_engine(recipe, workspace, device, input_bytes=input_bytes)
+    choice = choose_engine(settings, workspace, device, input_bytes=input_bytes)
     if choice.reason:
         say(choice.reason)
     elif choice.folder == workspace.export:
@@ -114,7 +115,7 @@ def translate(
     recipe: "Recipe", workspace: Workspace, lines: Iterable[str], *, device: str = "auto"
 ) -> Iterator[str]:
     """Yields the translation of each line by a run's model, in order."""
-    return load_run(recipe, workspace, device=device).stream(lines)
+    return load_run(recipe.inference, workspace, device=device).stream(lines)
 
 
 def _is_checkpoint(path: Path) -> bool:

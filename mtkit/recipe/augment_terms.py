@@ -1,11 +1,10 @@
 """The `data.augment.terms` section: examples that say how words of theirs are translated."""
 
-from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from mtkit.recipe.section import Section
+from mtkit.recipe.section import RecipePath, Section
 
 
 class Terms(Section):
@@ -17,7 +16,7 @@ class Terms(Section):
     translations come from a dictionary, or else from word alignments of the training pairs.
     """
 
-    dictionary: Path | None = None
+    dictionary: RecipePath | None = None
     """Words and their translations, in base form, as `--glossary` of `mtkit translate` takes
     them; a relative path in a recipe starts from `data.data_root`. Without one `mtkit prepare`
     aligns the pairs, or reads the `alignments` of a corpus, and annotates words by what they are

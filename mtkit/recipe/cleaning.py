@@ -9,7 +9,7 @@ from pydantic import (
     model_validator,
 )
 
-from mtkit.recipe.section import Count, CountFromZero, Section, refuse_boundless
+from mtkit.recipe.section import Count, CountFromZero, RecipePath, Section, refuse_boundless
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -169,22 +169,22 @@ class Selection(Section):
     duplicates are dropped.
     """
 
-    in_domain: Path | None = None
+    in_domain: RecipePath | None = None
     """For text in one language: folder of a model trained on text in your domain. A relative path
     starts from `data.data_root`."""
-    general: Path | None = None
+    general: RecipePath | None = None
     """For text in one language: folder of a model trained on general text, as much as the other
     model's and best an even sample of the training corpora."""
-    in_domain_source: Path | None = None
+    in_domain_source: RecipePath | None = None
     """For pairs: the same as `in_domain`, in the source language."""
-    general_source: Path | None = None
+    general_source: RecipePath | None = None
     """For pairs: the same as `general`, in the source language."""
-    in_domain_target: Path | None = None
+    in_domain_target: RecipePath | None = None
     """For pairs: the same as `in_domain`, in the target language; if absent, sources alone
     decide."""
-    general_target: Path | None = None
+    general_target: RecipePath | None = None
     """For pairs: the same as `general`, in the target language."""
-    classifier: Path | None = None
+    classifier: RecipePath | None = None
     """For pairs, instead of language models: folder of a classifier that tells translations from
     planted faults. A relative path starts from `data.data_root`."""
     label: str = "translation"

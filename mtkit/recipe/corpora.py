@@ -22,7 +22,7 @@ from mtkit.recipe.corpus_files import (
     uncompressed_name,
 )
 from mtkit.recipe.parsing import TreeCorpus
-from mtkit.recipe.section import Count, Section, refuse_special
+from mtkit.recipe.section import Count, NameOrFolder, Section, refuse_special
 from mtkit.recipe.text_corpora import LabelledCorpus, PlantedCorpus, TextCorpus, TextTableCorpus
 
 
@@ -94,7 +94,7 @@ class PairedFileCorpus(_Tagged):
 class HubCorpus(_Tagged):
     """A data set that the `datasets` library can stream: a hub name or a local folder."""
 
-    dataset: str
+    dataset: NameOrFolder
     """Name on the Hugging Face Hub (`wmt/wmt14`), or a local folder of Parquet, JSON lines or CSV
     files, relative to `data_root` like file names."""
     configuration: str = "default"

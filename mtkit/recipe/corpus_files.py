@@ -13,6 +13,8 @@ from pydantic import (
     WrapValidator,
 )
 
+from mtkit.recipe.section import RecipePath
+
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
@@ -50,7 +52,7 @@ def _explain_column(value: Any, validate: ValidatorFunctionWrapHandler) -> int |
     return column
 
 
-LocalPath = Annotated[Path, BeforeValidator(_refuse_url)]
+LocalPath = Annotated[RecipePath, BeforeValidator(_refuse_url)]
 Column = Annotated[Annotated[int, Field(ge=1)] | str, WrapValidator(_explain_column)]
 
 

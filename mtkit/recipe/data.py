@@ -3,10 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import (
-    Field,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from mtkit.recipe.augment import Augment
 from mtkit.recipe.cleaning import Cleaning
@@ -14,6 +11,7 @@ from mtkit.recipe.corpora import Corpus, HeldOutCorpus
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.parsing import Linearization, Parsing, TreeCorpus
 from mtkit.recipe.section import Section
+from mtkit.recipe.text_corpora import ClassifierCorpus
 
 _LANGUAGE = r"^[A-Za-z]{2,3}([_-][A-Za-z0-9]{1,8})*$"
 """A language's ISO 639 code, with script or region: `zh-Hant`."""
@@ -77,15 +75,12 @@ class Data(Section):
         return self
 
     @model_validator(mode="after")
-    def _augment_suits_pairs(self) -> "Data":
-        if self.augment is not None and (self.is_text or self.is_trees):
-            raise ValueError("augment makes pairs of pairs of sentences: remove it")
-        return self
-
-    @model_validator(mode="after")
-    def _word_aligner_suits_pairs(self) -> "Data":
-        if self.word_aligner and (self.is_text or self.is_trees):
-            raise ValueError("word_aligner learns from pairs of sentences: remove it")
+    def _is_of_pairs(self) -> "Data":
+        if self.is_text or self.is_trees:
+            if self.augment is not None:
+                raise ValueError("augment makes pairs of pairs of sentences: remove it")
+            if self.word_aligner:
+                raise ValueError("word_aligner learns from pairs of sentences: remove it")
         return self
 
     @model_validator(mode="after")
@@ -155,6 +150,17 @@ class Data(Section):
         """Whether examples with terms are made from word alignments, rather than a dictionary."""
         terms = None if self.augment is None else self.augment.terms
         return terms is not None and terms.dictionary is None
+
+    @property
+    def dictionary(self) -> Path | None:
+        """The dictionary that examples with terms are made from; None where none is."""
+        terms = None if self.augment is None else self.augment.terms
+        return None if terms is None else terms.dictionary
+
+    @property
+    def has_pairs_of_texts(self) -> bool:
+        """Whether labels are of pairs of texts."""
+        return isinstance(self.dev, ClassifierCorpus) and bool(self.dev.second_column)
 
     @property
     def is_text(self) -> bool:

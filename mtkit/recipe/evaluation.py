@@ -1,12 +1,11 @@
 """The `evaluation` section: what a model is scored on, and how."""
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from mtkit.recipe.invalidation import Invalidates
-from mtkit.recipe.section import CountFromZero, Section, Seed
+from mtkit.recipe.section import CountFromZero, RecipePath, Section, Seed
 from mtkit.recipe.test_sets import TestSet
 
 TextMetric = Literal["bleu", "chrf", "chrf++", "ter"]
@@ -94,10 +93,10 @@ class Evaluation(Section):
     """Code of the target language, such as `de`; for scoring files, where no recipe is read."""
     comet: Comet | None = None
     """Also score with COMET."""
-    origins: Path | None = None
+    origins: RecipePath | None = None
     """A file with the origin of each sentence, one per line: reports compare scores by origin.
     Relative to `data.data_root`, like corpus paths."""
-    training_text: Path | None = None
+    training_text: RecipePath | None = None
     """Target side of the training text, one sentence per line: reports count in it how rare a word
     is; default: in the references. Relative to `data.data_root`."""
 

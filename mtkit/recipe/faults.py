@@ -96,7 +96,9 @@ def explain(
         key = ".".join(steps)
         # Only an unknown section can have come into being by an override of a key inside it.
         found_in = find_origin(key, changed or {}, origin, reaches_in=is_unknown)
-        lines.append(f"{found_in}: {key}: {message}" if key else f"{found_in}: {message}")
+        # A check of several keys names them itself.
+        is_named = not key or message.startswith(f"{key}.")
+        lines.append(f"{found_in}: {message}" if is_named else f"{found_in}: {key}: {message}")
     return MtkitError("\n  ".join(dict.fromkeys(lines)), hint)
 
 

@@ -1,6 +1,5 @@
 """The `inference` section: how a trained model translates."""
 
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -10,7 +9,7 @@ from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.paragraphs import Paragraphs
 from mtkit.recipe.precision import InferencePrecisionChoice
 from mtkit.recipe.protection import Protect
-from mtkit.recipe.section import Count, CountFromZero, NumProcesses, Section, Seed
+from mtkit.recipe.section import Count, CountFromZero, NumProcesses, RecipePath, Section, Seed
 
 BeamSize = Annotated[int, Field(ge=1, le=1_000)]
 
@@ -55,7 +54,7 @@ class Fusion(Section):
     language model of the target language, which has the translator's target vocabulary.
     """
 
-    model: Path
+    model: RecipePath
     """Its model folder; a relative path in a recipe starts from `data.data_root`."""
     weight: Annotated[float, Field(ge=0.0, le=10.0)] = 0.1
     """What the language model's log-probabilities are multiplied by; 0 leaves the search alone."""
@@ -64,7 +63,7 @@ class Fusion(Section):
 class Glossary(Section):
     """Terms with their translations, which `mtkit translate` uses and reports."""
 
-    path: Path | None = None
+    path: RecipePath | None = None
     """A file of UTF-8, a term a line: source, tab, target, and then `case_sensitive` or `forbidden`
     if it is that; a relative path in a recipe starts from `data.data_root`. Without one, only
     requests have terms."""

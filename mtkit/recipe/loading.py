@@ -4,17 +4,17 @@ import json
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import tomli_w
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from mtkit.errors import MtkitError, suggest
-from mtkit.recipe.corpora import HubCorpus
 from mtkit.recipe.defaults import choose_defaults
 from mtkit.recipe.faults import explain, find_origin
 from mtkit.recipe.overrides import apply_override, list_changes, override_key
 from mtkit.recipe.recipe import Recipe
+from mtkit.recipe.section import DATA_ROOT
 from mtkit.recipe.training import START_KEYS
 
 PROJECT_RECIPE = Path("mtkit.toml")
@@ -23,8 +23,6 @@ PROJECT_RECIPE = Path("mtkit.toml")
 _MAX_BYTES = 1 << 20
 _START_TABLES = ("training", "training.start_from")
 _TYPED_STARTS = (*_START_TABLES, *(f"training.start_from.{key}" for key in START_KEYS))
-
-Entry = TypeVar("Entry", bound=BaseModel)
 
 
 def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recipe:
@@ -86,32 +84,30 @@ def check_recipe(
     Raises:
         MtkitError: Every fault found, by key.
     """
+    data = tables.get("data")
+    given = data.get("data_root", "") if isinstance(data, dict) else ""
+    root = (folder / Path(str(given)).expanduser()).resolve()
     try:
         # Strict JSON input keeps "5" from passing as 5, yet lets text be a path.
         text = json.dumps(choose_defaults(tables), default=str)
     except (RecursionError, ValueError) as error:
         raise _beyond_reading(origin) from error
     try:
-        recipe = Recipe.model_validate_json(text)
+        recipe = Recipe.model_validate_json(text, context={DATA_ROOT: root})
     except ValidationError as error:
         raise explain(
             error, origin=origin, tables=tables, section=Recipe, changed=list_changes(overrides)
         ) from error
-    _note_keys_of_file(recipe, overrides)
-    return _with_absolute_paths(recipe, folder)
-
-
-def _note_keys_of_file(recipe: Recipe, overrides: Sequence[str]) -> None:
-    """Notes in COMET's section the keys that nobody typed: they may be a stranger's."""
-    comet = recipe.evaluation.comet
+    comet, changed = recipe.evaluation.comet, list_changes(overrides)
     if comet is not None:
-        changed = list_changes(overrides)
+        # What nobody typed may be a stranger's.
         untyped = {
             key
             for key in comet.model_fields_set
             if not find_origin(f"evaluation.comet.{key}", changed, "", reaches_in=False)
         }
         comet.note_keys_of_file(frozenset(untyped))
+    return recipe.model_copy(update={"data": recipe.data.model_copy(update={"data_root": root})})
 
 
 def _beyond_reading(origin: str) -> MtkitError:
@@ -163,79 +159,4 @@ def _find(recipe: str | Path) -> tuple[Path, Path]:
         f"no recipe '{recipe}': neither a file nor one that ships with mtkit"
         + suggest(str(recipe), shipped),
         "shipped recipes: " + ", ".join(shipped),
-    )
-
-
-def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
-    root = (folder / recipe.data.data_root.expanduser()).resolve()
-
-    def rooted(corpus: Entry) -> Entry:
-        paths: dict[str, Any] = {
-            key: root / path.expanduser()
-            for key in ("source", "target", "path", "text", "trees", "alignments")
-            if isinstance(path := getattr(corpus, key, None), Path)
-        }
-        if isinstance(corpus, HubCorpus):
-            folder_of_files = root / Path(corpus.dataset).expanduser()
-            if folder_of_files.is_dir():
-                paths["dataset"] = str(folder_of_files)
-        return corpus.model_copy(update=paths)
-
-    cleaning = recipe.data.cleaning
-    if cleaning.selection is not None:
-        model_folders = {
-            key: root / path.expanduser()
-            for key in type(cleaning.selection).model_fields
-            if isinstance(path := getattr(cleaning.selection, key), Path)
-        }
-        selection = cleaning.selection.model_copy(update=model_folders)
-        cleaning = cleaning.model_copy(update={"selection": selection})
-    augment = recipe.data.augment
-    if augment is not None and augment.terms is not None and augment.terms.dictionary is not None:
-        path = root / augment.terms.dictionary.expanduser()
-        terms = augment.terms.model_copy(update={"dictionary": path})
-        augment = augment.model_copy(update={"terms": terms})
-    data = recipe.data.model_copy(
-        update={
-            "augment": augment,
-            "data_root": root,
-            "cleaning": cleaning,
-            "train": tuple(rooted(corpus) for corpus in recipe.data.train),
-            "dev": rooted(recipe.data.dev),
-        }
-    )
-    test_sets = tuple(rooted(test_set) for test_set in recipe.evaluation.test_sets)
-    files = {
-        key: root / path.expanduser()
-        for key in ("origins", "training_text")
-        if (path := getattr(recipe.evaluation, key)) is not None
-    }
-    evaluation = recipe.evaluation.model_copy(update={"test_sets": test_sets, **files})
-    tokenizer = recipe.tokenizer
-    if tokenizer.pretrained is not None:
-        tokenizer = tokenizer.model_copy(update={"pretrained": rooted(tokenizer.pretrained)})
-    training = recipe.training
-    if training.start_from is not None:
-        folders = training.start_from.folders
-        start_from = training.start_from.model_copy(
-            update={key: root / path.expanduser() for key, path in folders.items()}
-        )
-        training = training.model_copy(update={"start_from": start_from})
-    inference = recipe.inference
-    if inference.fusion is not None:
-        model = root / inference.fusion.model.expanduser()
-        fusion = inference.fusion.model_copy(update={"model": model})
-        inference = inference.model_copy(update={"fusion": fusion})
-    if inference.glossary is not None and inference.glossary.path is not None:
-        path = root / inference.glossary.path.expanduser()
-        glossary = inference.glossary.model_copy(update={"path": path})
-        inference = inference.model_copy(update={"glossary": glossary})
-    return recipe.model_copy(
-        update={
-            "data": data,
-            "tokenizer": tokenizer,
-            "training": training,
-            "inference": inference,
-            "evaluation": evaluation,
-        }
     )

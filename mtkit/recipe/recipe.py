@@ -16,6 +16,13 @@ from mtkit.recipe.text_corpora import ClassifierCorpus, TextCorpus, TextTableCor
 from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.recipe.training import Classification, FrozenPart, Training
 
+_OBJECTIVES = {
+    "masking": "masked-lm",
+    "denoising": "denoising",
+    "classification": "classification",
+}
+"""The objective that each section of `training` is for."""
+
 
 class Recipe(Section):
     """Everything about a run."""
@@ -44,20 +51,9 @@ class Recipe(Section):
     """Test sets and metrics."""
 
     @property
-    def needs_alignments(self) -> bool:
-        """Whether the words of training pairs are aligned."""
-        return self.training.guided_alignment is not None or self.data.aligns_terms
-
-    @property
     def classification(self) -> Classification:
         """How a classifier is made; of BERT's kind where the recipe doesn't say."""
         return self.training.classification or Classification()
-
-    @property
-    def has_pairs_of_texts(self) -> bool:
-        """Whether labels are of pairs of texts."""
-        dev = self.data.dev
-        return isinstance(dev, ClassifierCorpus) and bool(dev.second_column)
 
     @model_validator(mode="after")
     def _labels_suit_the_objective(self) -> "Recipe":
@@ -68,8 +64,6 @@ class Recipe(Section):
                 raise ValueError(
                     '`label_column` and `planted_faults` are for objective = "classification"'
                 )
-            if self.training.classification is not None:
-                raise ValueError('training.classification is for objective = "classification"')
             return self
         if not self.data.is_text:
             raise ValueError(
@@ -85,10 +79,13 @@ class Recipe(Section):
             raise ValueError(
                 "second_column must be given for each corpus and test set, or for none"
             )
-        if self.training.masking is not None:
-            raise ValueError('training.masking is for objective = "masked-lm"')
         if self.data.cleaning.selection is not None:
             raise ValueError("data.cleaning.selection chooses text without labels")
+        if self.training.lora is not None:
+            raise ValueError(
+                "training.lora would freeze a new classifier's own weights: objective = "
+                '"classification" can\'t have it'
+            )
         return self
 
     @model_validator(mode="after")
@@ -114,14 +111,17 @@ class Recipe(Section):
                 )
         if self.model.architecture == "decoder-only":
             self._check_decoder_only()
-        masking = self.training.masking
-        if masking is not None and self.objective != "masked-lm":
-            raise ValueError('training.masking is for objective = "masked-lm"')
-        if self.training.denoising is not None and self.objective != "denoising":
-            raise ValueError('training.denoising is for objective = "denoising"')
-        if masking is not None and (masking.short_tokens or 0) >= self.data.block_tokens:
+        return self
+
+    @model_validator(mode="after")
+    def _sections_suit_the_objective(self) -> "Recipe":
+        for key, objective in _OBJECTIVES.items():
+            if getattr(self.training, key) is not None and self.objective != objective:
+                raise ValueError(f'training.{key} is for objective = "{objective}"')
+        short_tokens = self.training.masked.short_tokens
+        if short_tokens is not None and short_tokens >= self.data.block_tokens:
             raise ValueError(
-                f"training.masking.short_tokens = {masking.short_tokens} isn't less than "
+                f"training.masking.short_tokens = {short_tokens} isn't less than "
                 f"data.block_tokens = {self.data.block_tokens}"
             )
         return self
@@ -212,35 +212,6 @@ class Recipe(Section):
         return self
 
     @model_validator(mode="after")
-    def _lora_has_a_base(self) -> "Recipe":
-        training = self.training
-        lora, start_from = training.lora, training.start_from
-        if lora is None:
-            return self
-        if start_from is None or start_from.model is None:
-            raise ValueError(
-                "training.lora updates a model that is trained already: name it as "
-                "training.start_from.model"
-            )
-        if training.freeze:
-            raise ValueError(
-                "training.lora freezes all of the model's own weights, and training.freeze names "
-                "parts of them: remove one of the two; training.lora.maps says what is updated"
-            )
-        if self.objective == "classification":
-            raise ValueError(
-                "training.lora would freeze a new classifier's own weights: objective = "
-                '"classification" can\'t have it'
-            )
-        holds_pieces = start_from.vocabulary == "keep" or lora.train_embeddings
-        if lora.release == "adapter" and not holds_pieces:
-            raise ValueError(
-                f'training.start_from.vocabulary = "{start_from.vocabulary}" changes the '
-                "embeddings, which an adapter holds only with training.lora.train_embeddings = true"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _guided_alignment_has_a_head(self) -> "Recipe":
         guided = self.training.guided_alignment
         if guided is None:
@@ -310,8 +281,6 @@ class Recipe(Section):
             raise ValueError(
                 "training.freeze lists every part, so there is nothing left to train: remove one"
             )
-        if self.training.length_groups > self.training.batch_tokens:
-            raise ValueError("training.length_groups is greater than training.batch_tokens")
         group = self.training.batch_tokens // self.training.length_groups
         key = self.data.max_tokens_key
         if self.data.max_tokens > group:
@@ -325,13 +294,6 @@ class Recipe(Section):
             raise ValueError(
                 f"a sentence of {key} = {self.data.max_tokens} doesn't "
                 f"fit in training.micro_batch_tokens = {micro_batch_tokens}"
-            )
-        averaging, training = self.training.averaging, self.training
-        kept = {"last": training.keep_last, "best": training.keep_best}.get(averaging.choose)
-        if kept is not None and averaging.num_checkpoints > kept:
-            raise ValueError(
-                f"training.averaging uses the {averaging.choose} {averaging.num_checkpoints} "
-                f"checkpoints, but training.keep_{averaging.choose} = {kept}: raise the latter"
             )
         learned = self.model.positions == "learned"
         if learned and self.data.max_tokens > self.model.max_positions:

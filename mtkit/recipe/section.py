@@ -1,5 +1,6 @@
 """The base of all sections of a recipe, and types of their values."""
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -11,6 +12,7 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    ValidationInfo,
 )
 
 from mtkit.recipe.documented import read_docstrings
@@ -37,6 +39,26 @@ Strength = Annotated[PositiveFloat, AfterValidator(refuse_boundless)]
 StrengthFromZero = Annotated[NonNegativeFloat, AfterValidator(refuse_boundless)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 """Of a random number generator."""
+
+DATA_ROOT = "data_root"
+"""Key of the validation's context: the folder that a recipe's relative paths start from."""
+
+
+def _start_from_data_root(path: Path, info: ValidationInfo) -> Path:
+    """Returns an absolute path; the path as it is where no recipe is read."""
+    root: Path | None = (info.context or {}).get(DATA_ROOT)
+    return path if root is None else root / path.expanduser()
+
+
+def _find_folder(name: str, info: ValidationInfo) -> str:
+    folder = _start_from_data_root(Path(name), info)
+    return str(folder) if folder.is_dir() else name
+
+
+RecipePath = Annotated[Path, AfterValidator(_start_from_data_root)]
+"""A path that starts from `data.data_root`, absolute once a recipe is read."""
+NameOrFolder = Annotated[str, AfterValidator(_find_folder)]
+"""A name, or the path of a folder that starts from there."""
 
 NumProcesses = Annotated[int, Field(ge=1, le=1_024)] | Literal["auto"]
 

@@ -28,18 +28,10 @@ class TextCorpus(Section):
         return ""
 
 
-class TextTableCorpus(Section):
-    """One file with a column of text in one language; each row is a document."""
-
+class _TableCorpus(Section):
     path: LocalPath
     """The file; its ending tells what it is: tab-separated text (`.tsv`, `.tab`, `.txt`) or JSON
     lines (`.jsonl`, `.ndjson`, `.json`), each also compressed; or Parquet (`.parquet`)."""
-    text_column: Column
-    """Column of the text: of tab-separated text a number from 1, or a name in the first line; of
-    JSON lines and Parquet a name. A line break inside a text parts its sentences."""
-    document_column: Column = ""
-    """Column of a document's name or number: rows that follow each other under one are one
-    document. Where it is empty, or a row has no name, each row is one."""
 
     @property
     def format(self) -> FileFormat:
@@ -51,26 +43,36 @@ class TextTableCorpus(Section):
         """Text in one language has no tag."""
         return ""
 
-    @model_validator(mode="after")
-    def _format_has_columns(self) -> "TextTableCorpus":
+    def _check_columns(self, *columns: int | str, hint: str = "") -> None:
         known = [ending for ending, kind in FORMATS.items() if kind not in ("tmx", "zip")]
         if Path(uncompressed_name(self.path)).suffix.lower() not in known:
             raise ValueError(
-                f"expected a name that ends in {', '.join(known)}, found {self.path.name}; a "
-                "text file is named by `text` instead"
+                f"expected a name that ends in {', '.join(known)}, found {self.path.name}{hint}"
             )
-        columns = (self.text_column, self.document_column)
         if self.format != "tsv" and any(isinstance(column, int) for column in columns):
             raise ValueError(f"the columns of {self.path.name} have names, not numbers")
+
+
+class TextTableCorpus(_TableCorpus):
+    """One file with a column of text in one language; each row is a document."""
+
+    text_column: Column
+    """Column of the text: of tab-separated text a number from 1, or a name in the first line; of
+    JSON lines and Parquet a name. A line break inside a text parts its sentences."""
+    document_column: Column = ""
+    """Column of a document's name or number: rows that follow each other under one are one
+    document. Where it is empty, or a row has no name, each row is one."""
+
+    @model_validator(mode="after")
+    def _format_has_columns(self) -> "TextTableCorpus":
+        hint = "; a text file is named by `text` instead"
+        self._check_columns(self.text_column, self.document_column, hint=hint)
         return self
 
 
-class LabelledCorpus(Section):
+class LabelledCorpus(_TableCorpus):
     """One file of texts, or of pairs of texts, each with a label."""
 
-    path: LocalPath
-    """The file; its ending tells what it is: tab-separated text (`.tsv`, `.tab`, `.txt`) or JSON
-    lines (`.jsonl`, `.ndjson`, `.json`), each also compressed; or Parquet (`.parquet`)."""
     text_column: Column
     """Column of the text: of tab-separated text a number from 1, or a name in the first line; of
     JSON lines and Parquet a name."""
@@ -80,32 +82,16 @@ class LabelledCorpus(Section):
     """Column of the label: a word or a whole number."""
 
     @property
-    def format(self) -> FileFormat:
-        """What the file is, by the ending of its name."""
-        return FORMATS[Path(uncompressed_name(self.path)).suffix.lower()]
-
-    @property
     def columns(self) -> tuple[int | str, ...]:
         """The columns of the text, of the second text if there is one, and of the label."""
         every = (self.text_column, self.second_column, self.label_column)
         return tuple(column for column in every if column)
 
-    @property
-    def tag(self) -> str:
-        """Labelled text has no tag."""
-        return ""
-
     @model_validator(mode="after")
     def _format_has_columns(self) -> "LabelledCorpus":
-        known = [ending for ending, kind in FORMATS.items() if kind not in ("tmx", "zip")]
-        if Path(uncompressed_name(self.path)).suffix.lower() not in known:
-            raise ValueError(
-                f"expected a name that ends in {', '.join(known)}, found {self.path.name}"
-            )
+        self._check_columns(*self.columns)
         if not self.label_column or not self.text_column:
             raise ValueError("text_column and label_column must not be empty")
-        if self.format != "tsv" and any(isinstance(column, int) for column in self.columns):
-            raise ValueError(f"the columns of {self.path.name} have names, not numbers")
         if len(set(self.columns)) != len(self.columns):
             raise ValueError("text_column, second_column and label_column must differ")
         return self

@@ -1,12 +1,11 @@
 """The `tokenizer` section: how text becomes subword tokens."""
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from mtkit.recipe.invalidation import Invalidates
-from mtkit.recipe.section import Count, Section, refuse_special
+from mtkit.recipe.section import Count, RecipePath, Section, refuse_special
 
 Symbol = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(refuse_special)]
 
@@ -14,9 +13,9 @@ Symbol = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(refus
 class Pretrained(Section):
     """SentencePiece models to use instead of training one; keys on training then have no effect."""
 
-    source: Path
+    source: RecipePath
     """Model for the source, or for both sides if `joint` is true; relative to `data.data_root`."""
-    target: Path | None = None
+    target: RecipePath | None = None
     """Model for the target, if `joint` is false; trees need none."""
 
 

@@ -17,6 +17,7 @@ from mtkit.recipe.section import (
     Count,
     CountFromZero,
     NumProcesses,
+    RecipePath,
     Section,
     Strength,
     StrengthFromZero,
@@ -211,13 +212,13 @@ class StartFrom(Section):
     unless `vocabulary` says otherwise.
     """
 
-    model: Path | None = None
+    model: RecipePath | None = None
     """A model folder, such as another run's `model/`; relative to `data.data_root`, or to the
     current folder if given by `--set`."""
-    encoder: Path | None = None
+    encoder: RecipePath | None = None
     """The folder of a masked language model, a denoising model or a translator: the encoder, the
     source embeddings and positions start from its weights, all else from random ones."""
-    decoder: Path | None = None
+    decoder: RecipePath | None = None
     """The folder of a causal language model, a denoising model or a translator: the decoder, the
     target embeddings and positions and the output start from its weights. A language model has no
     attention to a source: that part starts from random weights."""
@@ -332,6 +333,42 @@ class Training(Section):
     stuck_after_seconds: Annotated[Strength, Invalidates.NOTHING] = 600.0
     """With several processes: one that makes no progress for this long counts as stuck, and all are
     stopped."""
+
+    @model_validator(mode="after")
+    def _lora_has_a_base(self) -> "Training":
+        lora, start_from = self.lora, self.start_from
+        if lora is None:
+            return self
+        if start_from is None or start_from.model is None:
+            raise ValueError(
+                "training.lora updates a model that is trained already: name it as "
+                "training.start_from.model"
+            )
+        if self.freeze:
+            raise ValueError(
+                "training.lora freezes all of the model's own weights, and training.freeze names "
+                "parts of them: remove one of the two; training.lora.maps says what is updated"
+            )
+        holds_pieces = start_from.vocabulary == "keep" or lora.train_embeddings
+        if lora.release == "adapter" and not holds_pieces:
+            raise ValueError(
+                f'training.start_from.vocabulary = "{start_from.vocabulary}" changes the '
+                "embeddings, which an adapter holds only with training.lora.train_embeddings = true"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _numbers_fit(self) -> "Training":
+        if self.length_groups > self.batch_tokens:
+            raise ValueError("training.length_groups is greater than training.batch_tokens")
+        choose, count = self.averaging.choose, self.averaging.num_checkpoints
+        kept = {"last": self.keep_last, "best": self.keep_best}.get(choose)
+        if kept is not None and count > kept:
+            raise ValueError(
+                f"training.averaging uses the {choose} {count} checkpoints, but "
+                f"training.keep_{choose} = {kept}: raise the latter"
+            )
+        return self
 
     @property
     def masked(self) -> Masking:

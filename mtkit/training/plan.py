@@ -12,7 +12,6 @@ from mtkit.data.batches.epoch import find_epoch
 from mtkit.data.batches.updates import TrainingBatches
 from mtkit.data.prepared import PreparedData
 from mtkit.network.device import limit_threads
-from mtkit.recipe import Recipe
 from mtkit.training.build import build_learner, build_objective
 from mtkit.training.distributed import Processes, choose_device
 from mtkit.training.learner import Learner
@@ -23,7 +22,6 @@ from mtkit.training.summary import describe_parameters
 from mtkit.training.training_run import TrainingRun
 from mtkit.training.update import Updater, Votes
 from mtkit.units import format_duration, format_memory, plural
-from mtkit.workspace import Workspace
 
 _NUM_UPDATES_LOOKED_AT = 50
 _NUM_UPDATES_TIMED = 3
@@ -104,14 +102,11 @@ def plan_batches(
     )
 
 
-def rehearse(
-    recipe: Recipe, workspace: Workspace, *, num_processes: int, num_machines: int, device: str
-) -> None:
+def rehearse(run: TrainingRun, *, num_processes: int, num_machines: int, device: str) -> None:
     """Prints what a training will be, measured by a few updates in memory; writes nothing.
 
     Args:
-        recipe: What is to be trained.
-        workspace: Where its data are.
+        run: What is to be trained.
         num_processes: Processes on this machine.
         num_machines: Machines that train together, with as many processes each.
         device: `auto` takes a GPU where there is one.
@@ -119,8 +114,7 @@ def rehearse(
     Raises:
         MtkitError: No data, no such device, or too little memory.
     """
-    run = TrainingRun.open(recipe, workspace)
-    training = recipe.training
+    training = run.recipe.training
     processes = Processes(0, 1, choose_device(device))
     limit_threads(num_processes)
     num_processes *= num_machines
@@ -132,8 +126,8 @@ def rehearse(
         objective,
         learner,
         processes,
-        seed=recipe.seed,
-        max_tokens_key=recipe.data.max_tokens_key,
+        seed=run.recipe.seed,
+        max_tokens_key=run.recipe.data.max_tokens_key,
     )
     limit = updater.fit_micro_batch(num_processes)
     batches = plan_batches(objective.batches, num_processes=num_processes, micro_batch_tokens=limit)

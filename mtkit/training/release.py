@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-from mtkit.data.prepared import PreparedData
 from mtkit.model.adapter import AdapterConfig, is_adapter
 from mtkit.model.folder import save_model_folder
 from mtkit.model.weights import read_weights
-from mtkit.recipe import Recipe
+from mtkit.recipe.inference import Inference
 from mtkit.recipe.lora import Lora
 from mtkit.text.widths import measure_width
 from mtkit.training.alignment_choice import find_alignment_head
@@ -56,7 +55,7 @@ def save_model(
         adapter = AdapterConfig.of(base, workspace.model, training.lora, base_digest)
     save_model_folder(
         workspace.model,
-        recipe=_with_length_ratio(recipe, data),
+        recipe=recipe.model_copy(update={"inference": _with_length_ratio(run)}),
         weights=whole if adapter is None else weights,
         adapter=adapter,
         tokenizer=data.tokenizer,
@@ -74,19 +73,19 @@ def save_model(
     )
 
 
-def _with_length_ratio(recipe: Recipe, data: PreparedData) -> Recipe:
-    """Returns a recipe whose flags know how long the development set's translations are."""
-    inference = recipe.inference
-    if inference.flags is None or inference.flags.length_ratio is not None or recipe.data.is_text:
-        return recipe
+def _with_length_ratio(run: TrainingRun) -> Inference:
+    """Returns settings whose flags know how long the development set's translations are."""
+    inference = run.recipe.inference
+    flags = inference.flags
+    if flags is None or flags.length_ratio is not None or run.recipe.data.is_text:
+        return inference
     # Imported here: scoring takes a while to load, and most recipes have no flags.
     from mtkit.checks.lengths import measure_length_ratio  # noqa: PLC0415
 
-    pairs = zip(*data.dev_text, strict=True)
+    pairs = zip(*run.data.dev_text, strict=True)
     ratio = round(measure_length_ratio(pairs, lambda line: measure_width(line.strip())), 4)
-    flags = inference.flags.model_copy(update={"length_ratio": ratio})
-    changed = inference.model_copy(update={"flags": flags})
-    return recipe.model_copy(update={"inference": changed})
+    flags = flags.model_copy(update={"length_ratio": ratio})
+    return inference.model_copy(update={"flags": flags})
 
 
 def is_released(run: TrainingRun, checkpoints: CheckpointFolder) -> bool:

@@ -34,11 +34,13 @@ from mtkit.data.sources.blocks import Block
 from mtkit.data.sources.corpora import read_blocks, require_parallel
 from mtkit.data.sources.one_language import read_text_blocks
 from mtkit.data.sources.sentences import DocumentCounter, TextBlock
+from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
-from mtkit.recipe import Recipe
 from mtkit.recipe.cleaning import Cleaning
 from mtkit.recipe.corpora import corpus_names
+from mtkit.recipe.data import Data
+from mtkit.recipe.test_sets import TestSet
 from mtkit.recipe.text_corpora import TextCorpus, TextTableCorpus
 from mtkit.units import plural
 from mtkit.worker_processes import map_in_order
@@ -47,9 +49,9 @@ _ROWS_PER_BLOCK = 10_000
 _MARKS_AT_ONCE = 1_000_000
 
 
-def read_training_blocks(recipe: Recipe, index: int) -> Iterator[Block | TextBlock]:
+def read_training_blocks(data: Data, index: int) -> Iterator[Block | TextBlock]:
     """Yields the blocks of one training corpus, in order."""
-    corpus = recipe.data.train[index]
+    corpus = data.train[index]
     if isinstance(corpus, TextCorpus | TextTableCorpus):
         yield from read_text_blocks(corpus, index=index, rows_per_block=_ROWS_PER_BLOCK)
         return
@@ -57,8 +59,8 @@ def read_training_blocks(recipe: Recipe, index: int) -> Iterator[Block | TextBlo
         require_parallel(corpus),
         index=index,
         pairs_per_block=_ROWS_PER_BLOCK,
-        languages=recipe.data.languages,
-        linearization=recipe.data.linearization,
+        languages=data.languages,
+        linearization=data.linearization,
     )
 
 
@@ -74,14 +76,17 @@ def clean_blocks(
 class CleaningTally:
     """What became of all training corpora so far.
 
+    Args:
+        names: Of the corpora.
+
     Attributes:
         corpora: The facts of each; what is kept has duplicates until `drop_duplicates`.
         seconds: Processor time, by filter.
         notes: What the filters can't do for these languages.
     """
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.corpora = list(map(_nothing_read, corpus_names(recipe.data.train)))
+    def __init__(self, names: Iterable[str]) -> None:
+        self.corpora = list(map(nothing_read, names))
         self.seconds: Counter[str] = Counter()
         self.notes: list[str] = []
         self._documents = DocumentCounter()
@@ -121,7 +126,8 @@ class CleaningTally:
         return marks
 
 
-def _nothing_read(name: str) -> CorpusFacts:
+def nothing_read(name: str) -> CorpusFacts:
+    """Returns the facts of a corpus before its first row."""
     return {
         "name": name,
         "read": 0,
@@ -171,34 +177,36 @@ def _add_facts(facts: BlockFacts, block: BlockFacts) -> None:
     facts["longest"] = sorted(longest, key=lambda pair: -pair["characters"])[:NUM_SAMPLES]
 
 
-def clean_corpora(recipe: Recipe, folder: Path, *, num_workers: int) -> TextFacts:
+def clean_corpora(
+    choice: TokenizerChoice, test_sets: Sequence[TestSet], folder: Path, *, num_workers: int
+) -> TextFacts:
     """Writes the training corpora's cleaned text into a folder; returns what became of them.
 
     The text is the same whatever the number of workers. Corpora keep their order, and of equal
     rows the first is kept.
 
     Args:
-        recipe: Whose corpora to clean.
+        choice: The recipe's tokenizer, and whose corpora to clean.
+        test_sets: What must not be trained on, besides the development set.
         folder: An empty folder.
         num_workers: Processes that clean.
 
     Raises:
         MtkitError: A corpus that can't be read, or of which nothing is left.
     """
-    tests = (
-        read_held_out_rows(recipe, test_set, "test") for test_set in recipe.evaluation.test_sets
-    )
+    data = choice.data
+    tests = (read_held_out_rows(data, test_set, "test") for test_set in test_sets)
     job = CleaningJob.of(
-        recipe,
-        list(read_held_out_rows(recipe, recipe.data.dev, "dev")),
+        choice,
+        list(read_held_out_rows(data, data.dev, "dev")),
         chain.from_iterable(tests),
-        normalizations=choose_normalization(recipe),
+        normalizations=choose_normalization(choice),
     )
-    tally = CleaningTally(recipe)
+    tally = CleaningTally(corpus_names(data.train))
     parts: list[tuple[int, int]] = []
-    numbers = range(len(recipe.data.train))
-    blocks = chain.from_iterable(read_training_blocks(recipe, number) for number in numbers)
-    columns = (*job.columns, DOCUMENT_COLUMN) if recipe.data.is_text else job.columns
+    numbers = range(len(data.train))
+    blocks = chain.from_iterable(read_training_blocks(data, number) for number in numbers)
+    columns = (*job.columns, DOCUMENT_COLUMN) if data.is_text else job.columns
     if job.has_alignments:
         columns = (*columns, ALIGNMENT_COLUMN)
     with (
@@ -220,7 +228,7 @@ def clean_corpora(recipe: Recipe, folder: Path, *, num_workers: int) -> TextFact
         first += len(is_duplicate)
     kept = sum(facts["kept"] for facts in tally.corpora)
     if not kept:
-        raise nothing_left(tally.corpora, "line" if recipe.data.is_text else "pair")
+        raise nothing_left(tally.corpora, "line" if data.is_text else "pair")
     found: TextFacts = {
         "corpora": tally.corpora,
         "parts": parts,
@@ -230,7 +238,7 @@ def clean_corpora(recipe: Recipe, folder: Path, *, num_workers: int) -> TextFact
         "seconds": {name: round(spent, 3) for name, spent in tally.seconds.items()},
         "digest": [digest_file(path) for path in sorted(folder.iterdir())],
     }
-    if recipe.data.is_text:
+    if data.is_text:
         # One side has none.
         del found["length_ratio"]
     return found

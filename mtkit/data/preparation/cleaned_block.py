@@ -19,8 +19,7 @@ from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, make_text_batch
 from mtkit.data.sources.blocks import Block, decode_block
 from mtkit.data.sources.pharaoh import Link, write_links
 from mtkit.data.sources.sentences import DocumentRun, TextBlock
-from mtkit.data.tokenizer_choice import punctuation_languages
-from mtkit.recipe import Recipe
+from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.recipe.cleaning import Cleaning
 from mtkit.text.normalization import Normalization
 from mtkit.text.punctuation import punctuation_normalizer
@@ -71,7 +70,7 @@ class CleaningJob:
     @classmethod
     def of(
         cls,
-        recipe: Recipe,
+        choice: TokenizerChoice,
         dev: Sequence[tuple[str, ...]],
         tests: Iterable[tuple[str, ...]],
         *,
@@ -81,15 +80,15 @@ class CleaningJob:
         """Returns a recipe's job.
 
         Args:
-            recipe: Whose corpora are to be cleaned.
+            choice: The recipe's tokenizer, and whose corpora are to be cleaned.
             dev: Rows of its development set: pairs, or lines.
             tests: Rows of its test sets, one after the other.
             normalizations: How its tokenizer normalises sources and targets.
             drop_invalid: Drop lines of invalid UTF-8, whatever the recipe says.
         """
-        data = recipe.data
+        data = choice.data
         languages = data.column_languages
-        punctuation = languages if punctuation_languages(recipe) is not None else None
+        punctuation = languages if choice.punctuation == "moses" else None
         held_out = _normalize_punctuation(chain(dev, tests), punctuation)
         settings = data.cleaning
         if data.is_trees:

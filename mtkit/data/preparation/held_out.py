@@ -21,14 +21,14 @@ from mtkit.data.sources.one_language import read_text
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
-from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import HeldOutCorpus
+from mtkit.recipe.data import Data
 from mtkit.recipe.text_corpora import TextCorpus, TextTableCorpus
 from mtkit.text.tokenizer import SubwordTokenizer
 
 
 def read_held_out(
-    recipe: Recipe,
+    data: Data,
     corpus: HeldOutCorpus,
     split: Literal["dev", "test"],
     *,
@@ -37,7 +37,7 @@ def read_held_out(
     """Yields the pairs of a development or test set, with its tag or without.
 
     Args:
-        recipe: Whose set it is.
+        data: The section whose languages and trees it has.
         corpus: The recipe's entry.
         split: What the embedded corpus stands for here.
         is_tagged: Whether sources begin with the entry's tag.
@@ -46,18 +46,18 @@ def read_held_out(
     return read_pairs(
         parallel if is_tagged else without_tag(parallel),
         phrasebook_split=split,
-        languages=recipe.data.languages,
-        linearization=recipe.data.linearization,
+        languages=data.languages,
+        linearization=data.linearization,
     )
 
 
 def read_held_out_rows(
-    recipe: Recipe, corpus: HeldOutCorpus, split: Literal["dev", "test"]
+    data: Data, corpus: HeldOutCorpus, split: Literal["dev", "test"]
 ) -> Iterator[tuple[str, ...]]:
     """Yields the pairs of a development or test set without its tag, or lines of one language.
 
     Args:
-        recipe: Whose set it is.
+        data: The section whose languages and trees it has.
         corpus: The recipe's entry.
         split: What the embedded corpus stands for here.
 
@@ -70,14 +70,15 @@ def read_held_out_rows(
             raise MtkitError("data.dev: no text in it, only blank lines", "is this the right file?")
         yield from ((line,) for line in lines)
     else:
-        yield from read_held_out(recipe, corpus, split)
+        yield from read_held_out(data, corpus, split)
 
 
-def prepare_dev(recipe: Recipe, tokenizer_folder: Path, folder: Path) -> DevFacts:
+def prepare_dev(data: Data, shape: BlockShape, tokenizer_folder: Path, folder: Path) -> DevFacts:
     """Writes the development set as tokens, for its loss, and as text, for its score.
 
     Args:
-        recipe: Whose set it is.
+        data: The section whose set it is.
+        shape: How text in one language becomes blocks.
         tokenizer_folder: Where the tokenizer lies.
         folder: An empty folder.
 
@@ -85,11 +86,11 @@ def prepare_dev(recipe: Recipe, tokenizer_folder: Path, folder: Path) -> DevFact
         MtkitError: It can't be read, or no pair of it is left.
     """
     tokenizer = SubwordTokenizer.load(tokenizer_folder)
-    corpus = recipe.data.dev
+    corpus = data.dev
     if isinstance(corpus, TextCorpus | TextTableCorpus):
-        return _prepare_dev_blocks(recipe, corpus, tokenizer, folder)
-    pairs = list(read_held_out(recipe, recipe.data.dev, "dev", is_tagged=True))
-    tokens = tokenize_dev(tokenizer, recipe, pairs)
+        return _prepare_dev_blocks(shape, corpus, tokenizer, folder)
+    pairs = list(read_held_out(data, corpus, "dev", is_tagged=True))
+    tokens = tokenize_dev(tokenizer, data, pairs)
     widths = choose_widths(tokenizer)
     with TokenStoreWriter(folder, widths) as store:
         store.append(make_batch(tokens, widths), corpus=0)
@@ -105,12 +106,15 @@ def prepare_dev(recipe: Recipe, tokenizer_folder: Path, folder: Path) -> DevFact
 
 
 def _prepare_dev_blocks(
-    recipe: Recipe, corpus: TextCorpus | TextTableCorpus, tokenizer: SubwordTokenizer, folder: Path
+    shape: BlockShape,
+    corpus: TextCorpus | TextTableCorpus,
+    tokenizer: SubwordTokenizer,
+    folder: Path,
 ) -> DevFacts:
     """Writes a development set in one language as blocks, and its lines without blank ones."""
     lines, documents = read_text(corpus)
     sentences = Ragged.of(tokenizer.encode_source(lines))
-    blocks, num_documents = cut_whole(BlockShape.of(recipe), sentences, documents)
+    blocks, num_documents = cut_whole(shape, sentences, documents)
     with TextBlocksWriter(folder, tokenizer.source_vocab_size) as store:
         store.append(blocks.tokens, blocks.documents, corpus=0)
     write_atomically(folder / "text.txt", "".join(f"{line}\n" for line in lines))
@@ -120,12 +124,12 @@ def _prepare_dev_blocks(
         "documents": num_documents,
         "blocks": len(blocks),
         "text_tokens": len(sentences.tokens),
-        "digest": digest([lines, documents.tolist(), recipe.objective, recipe.data.block_tokens]),
+        "digest": digest([lines, documents.tolist(), shape.objective, shape.block_tokens]),
     }
 
 
 def tokenize_dev(
-    tokenizer: SubwordTokenizer, recipe: Recipe, pairs: Sequence[Pair]
+    tokenizer: SubwordTokenizer, data: Data, pairs: Sequence[Pair]
 ) -> dict[str, Ragged]:
     """Returns the tokens of a development set by column, by which its loss is measured.
 
@@ -134,9 +138,9 @@ def tokenize_dev(
     Raises:
         MtkitError: None is left.
     """
-    max_tokens = recipe.data.cleaning.max_tokens
+    max_tokens = data.cleaning.max_tokens
     usable = [(source, target) for source, target in pairs if source.strip() and target.strip()]
-    marks = find_marks(tokenizer, recipe.data.languages)
+    marks = find_marks(tokenizer, data.languages)
     sources = tokenizer.encode_source([source for source, _ in usable])
     targets = tokenizer.encode_target([target for _, target in usable])
     tokens = {

@@ -1,12 +1,12 @@
 """Corpora of labelled texts to a text store: read, and rows taken out that would spoil a test."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
 from mtkit.console import say
-from mtkit.data.preparation.clean_corpora import nothing_left
+from mtkit.data.preparation.clean_corpora import nothing_left, nothing_read
 from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, shorten
 from mtkit.data.preparation.facts import CorpusFacts, LongRow, TextFacts
 from mtkit.data.preparation.progress import follow
@@ -19,9 +19,11 @@ from mtkit.data.sources.labelled import name_row, read_labelled
 from mtkit.data.sources.rows import LabelledRow
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError, suggest
-from mtkit.recipe import Recipe
+from mtkit.recipe.cleaning import Cleaning
 from mtkit.recipe.corpora import corpus_names
+from mtkit.recipe.data import Data
 from mtkit.recipe.objective import MAX_LABELS
+from mtkit.recipe.test_sets import TestSet
 from mtkit.recipe.text_corpora import ClassifierCorpus
 
 LABELLED_COLUMNS = ("text", "second", "label")
@@ -35,7 +37,7 @@ def list_labelled(corpora: Iterable[object]) -> list[ClassifierCorpus]:
     return [corpus for corpus in corpora if isinstance(corpus, ClassifierCorpus)]
 
 
-def label_corpora(recipe: Recipe, folder: Path) -> TextFacts:
+def label_corpora(data: Data, test_sets: Sequence[TestSet], folder: Path) -> TextFacts:
     """Writes the training corpora's rows into a folder; returns what became of them.
 
     Nothing is repaired and no row is judged. Left out are rows whose text is blank, rows that stand
@@ -43,21 +45,21 @@ def label_corpora(recipe: Recipe, folder: Path) -> TextFacts:
     (`data.cleaning.duplicates`).
 
     Args:
-        recipe: Whose corpora to read.
+        data: The section whose corpora to read.
+        test_sets: What must not be trained on, besides the development set.
         folder: An empty folder.
 
     Raises:
         MtkitError: A corpus that can't be read, of which nothing is left, or with a single label.
     """
-    selector = _Selector(recipe)
+    held_out = list_labelled((data.dev, *test_sets))
+    selector = _Selector(data.cleaning, held_out)
     corpora = []
     parts: list[tuple[int, int]] = []
     with TextStoreWriter(folder, LABELLED_COLUMNS) as store:
-        train = list_labelled(recipe.data.train)
-        for number, (name, corpus) in enumerate(
-            zip(corpus_names(recipe.data.train), train, strict=True)
-        ):
-            facts = _nothing_read(name)
+        train = zip(corpus_names(data.train), list_labelled(data.train), strict=True)
+        for number, (name, corpus) in enumerate(train):
+            facts: CorpusFacts = {**nothing_read(name), "text_characters": 0}
             corpora.append(facts)
             rows = follow(((1, row) for row in read_labelled(corpus)), "reading", "text")
             for part in _cut(selector.select(rows, facts)):
@@ -69,7 +71,7 @@ def label_corpora(recipe: Recipe, folder: Path) -> TextFacts:
         raise nothing_left(corpora, "text")
     open_duplicate_marks(folder, kept)
     labels = _check_labels(selector.labels)
-    for corpus in _held_out(recipe):
+    for corpus in held_out:
         check_known(corpus, labels)
     say(_describe_labels(selector.labels, labels))
     return {
@@ -99,10 +101,6 @@ def check_known(corpus: ClassifierCorpus, labels: list[str]) -> None:
             )
 
 
-def _held_out(recipe: Recipe) -> list[ClassifierCorpus]:
-    return list_labelled((recipe.data.dev, *recipe.evaluation.test_sets))
-
-
 class _Selector:
     """Chooses the rows to train on.
 
@@ -110,13 +108,12 @@ class _Selector:
         labels: How often each label was kept.
     """
 
-    def __init__(self, recipe: Recipe) -> None:
-        cleaning = recipe.data.cleaning
+    def __init__(self, cleaning: Cleaning, held_out: Iterable[ClassifierCorpus]) -> None:
         self.labels: Counter[str] = Counter()
         self._duplicates: set[bytes] | None = set() if cleaning.duplicates.enabled else None
         self._held_out: set[bytes] = set()
         if cleaning.overlap.enabled:
-            for corpus in _held_out(recipe):
+            for corpus in held_out:
                 self._held_out |= {_digest(row.text, row.second) for row in read_labelled(corpus)}
 
     def select(self, rows: Iterable[LabelledRow], facts: CorpusFacts) -> Iterator[LabelledRow]:
@@ -208,19 +205,3 @@ def _describe_labels(counts: Counter[str], labels: list[str]) -> str:
 
 def _list(labels: list[str]) -> str:
     return ", ".join(f"'{label}'" for label in labels[:5]) + (", ..." if len(labels) > 5 else "")
-
-
-def _nothing_read(name: str) -> CorpusFacts:
-    return {
-        "name": name,
-        "read": 0,
-        "kept": 0,
-        "invalid_utf8": 0,
-        "skipped": 0,
-        "dropped": {},
-        "repaired": {},
-        "samples": {},
-        "misaligned": [],
-        "longest": [],
-        "text_characters": 0,
-    }

@@ -29,24 +29,15 @@ from mtkit.data.preparation.report import (
     note_corpora,
     note_epoch,
 )
-from mtkit.data.prepared import choose_short_tokens
 from mtkit.data.selection.estimate import estimate_selection
 from mtkit.data.selection.language_models import LanguageModels
-from mtkit.data.tokenizer_choice import (
-    extends_vocabulary,
-    find_source_model,
-    find_tokenizer,
-    list_own_symbols,
-    list_tags,
-    punctuation_languages,
-)
+from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
-from mtkit.recipe.corpora import HeldOutCorpus
-from mtkit.text.learn_pieces import learn_pieces
+from mtkit.recipe.corpora import HeldOutCorpus, corpus_names
+from mtkit.recipe.data import Data
 from mtkit.text.normalization import Normalization
 from mtkit.text.tokenizer import SubwordTokenizer
-from mtkit.text.train_tokenizer import train_tokenizer
 
 Row = tuple[str, ...]
 """A pair, or a line of text in one language."""
@@ -94,41 +85,42 @@ def check_data(
             has that.
     """
     faults: list[MtkitError] = []
-    dev = _read_whole(recipe, recipe.data.dev, "dev", faults)
-    tests = [_read_whole(recipe, test, "test", faults) for test in recipe.evaluation.test_sets]
+    data, choice = recipe.data, TokenizerChoice.of(recipe)
+    dev = _read_whole(data, data.dev, "dev", faults)
+    tests = [_read_whole(data, test, "test", faults) for test in recipe.evaluation.test_sets]
     normalizations: tuple[Normalization, Normalization] = ("identity", "identity")
     changes: list[str] = []
     with _faults_listed(faults):
-        normalizations = choose_normalization(recipe)
-        changes = note_changed_targets(recipe, [row[-1] for row in dev])
+        normalizations = choose_normalization(choice)
+        changes = note_changed_targets(choice, [row[-1] for row in dev])
     job = CleaningJob.of(
-        recipe, dev, chain.from_iterable(tests), normalizations=normalizations, drop_invalid=True
+        choice, dev, chain.from_iterable(tests), normalizations=normalizations, drop_invalid=True
     )
     num_faults = len(faults)
-    tally, sample = _clean_all(recipe, job, faults, num_workers=num_workers)
+    tally, sample = _clean_all(data, job, faults, num_workers=num_workers)
     every: list[ReportedCorpus] = [
         {**facts, "weight": corpus.weight}
-        for corpus, facts in zip(recipe.data.train, tally.corpora, strict=True)
+        for corpus, facts in zip(data.train, tally.corpora, strict=True)
     ]
     corpora = [facts for facts in every if facts["read"]]
     lengths = None
     # Where nothing was read, it is because of another fault, or text of blank lines alone.
     was_read = bool(corpora) or len(faults) == num_faults
     if was_read and not any(facts["kept"] for facts in corpora):
-        faults.append(nothing_left(corpora, "line" if recipe.data.is_text else "pair"))
+        faults.append(nothing_left(corpora, "line" if data.is_text else "pair"))
     with _faults_listed(faults):
-        lengths = _estimate_lengths(recipe, sample.rows, dev, is_all=sample.is_all)
+        lengths = _estimate_lengths(choice, sample.rows, dev, is_all=sample.is_all)
     selection = None
     with _faults_listed(faults):
         selection = estimate_selection(
-            recipe, sample.rows, sample.corpora, models, num_workers=num_workers
+            data, sample.rows, sample.corpora, models, num_workers=num_workers
         )
     if selection is not None:
         _leave_out_unselected(every, selection)
-    epoch = _estimate_epoch(recipe, every, lengths)
+    epoch = _estimate_epoch(data, every, lengths, recipe.training.batch_tokens)
     report = Report(
         recipe=recipe.name,
-        languages=recipe.data.column_languages,
+        languages=data.column_languages,
         corpora=corpora,
         tokens={},
         dev={"read": len(dev)},
@@ -137,25 +129,28 @@ def check_data(
         seconds=dict(tally.seconds),
         notes=[
             *tally.notes,
-            *note_corpora(corpora, None if recipe.data.is_text else job.length_ratio),
+            *note_corpora(corpora, None if data.is_text else job.length_ratio),
             *changes,
-            *note_epoch(recipe, epoch),
+            *note_epoch(data.train, recipe.training.batch_tokens, epoch),
         ],
         selection=selection,
     )
-    return Preflight(report, faults, _estimate_bytes(recipe, corpora, lengths))
+    width = 2 if recipe.tokenizer.vocab_size <= 1 << 16 else 4
+    num_stores = 1 if recipe.training.masked.short_tokens is None else 2
+    num_bytes = _estimate_bytes(data, corpora, lengths, width=width, num_stores=num_stores)
+    return Preflight(report, faults, num_bytes)
 
 
 def _clean_all(
-    recipe: Recipe, job: CleaningJob, faults: list[MtkitError], *, num_workers: int
+    data: Data, job: CleaningJob, faults: list[MtkitError], *, num_workers: int
 ) -> tuple[CleaningTally, "_EvenSample"]:
     """Returns what became of all corpora, and some of the rows that are left."""
-    tally, sample = CleaningTally(recipe), _EvenSample(job.columns)
+    tally, sample = CleaningTally(corpus_names(data.train)), _EvenSample(job.columns)
     with TemporaryDirectory(prefix="mtkit-check-") as folder:
         with KeyFiles(Path(folder), job.duplicate_keys) as keys:
             # One by one, so that a fault in one leaves the others to be looked at.
             for index in range(len(tally.corpora)):
-                blocks = read_training_blocks(recipe, index)
+                blocks = read_training_blocks(data, index)
                 with _faults_listed(faults):
                     for block in clean_blocks(blocks, job, num_workers=num_workers):
                         tally.add(block)
@@ -164,7 +159,7 @@ def _clean_all(
         tally.note_unlinked()
         tally.drop_duplicates(keys)
     for facts in tally.corpora:
-        if facts["invalid_utf8"] and recipe.data.cleaning.encoding.invalid_utf8 == "error":
+        if facts["invalid_utf8"] and data.cleaning.encoding.invalid_utf8 == "error":
             faults.append(_invalid(facts))
     return tally, sample
 
@@ -191,12 +186,12 @@ def _faults_listed(faults: list[MtkitError]) -> Iterator[None]:
 
 
 def _read_whole(
-    recipe: Recipe, corpus: HeldOutCorpus, split: Literal["dev", "test"], faults: list[MtkitError]
+    data: Data, corpus: HeldOutCorpus, split: Literal["dev", "test"], faults: list[MtkitError]
 ) -> list[Row]:
     """Returns a development or test set; an empty list and a fault where it can't be read."""
     rows: list[Row] = []
     with _faults_listed(faults):
-        rows += read_held_out_rows(recipe, corpus, split)
+        rows += read_held_out_rows(data, corpus, split)
     return rows
 
 
@@ -239,7 +234,7 @@ class _EvenSample:
 
 
 def _estimate_lengths(
-    recipe: Recipe, rows: list[Row], dev: list[Row], *, is_all: bool
+    choice: TokenizerChoice, rows: list[Row], dev: list[Row], *, is_all: bool
 ) -> tuple[float, ...] | None:
     """Returns the mean tokens of a row in each column, `</s>` counted; None without rows.
 
@@ -249,9 +244,9 @@ def _estimate_lengths(
     """
     if not rows:
         return None
-    tokenizer = _make_tokenizer(recipe, rows, is_all=is_all)
-    if dev and not recipe.data.is_text:
-        tokenize_dev(tokenizer, recipe, [(source, target) for source, target in dev])
+    tokenizer = _make_tokenizer(choice, rows, is_all=is_all)
+    if dev and not choice.data.is_text:
+        tokenize_dev(tokenizer, choice.data, [(source, target) for source, target in dev])
     # As `prepare` does: their punctuation is normalised already, and their tags are no text.
     return tuple(
         sum(map(len, tokenizer.tokenize(side, list(lines)))) / len(rows)
@@ -259,33 +254,19 @@ def _estimate_lengths(
     )
 
 
-def _make_tokenizer(recipe: Recipe, rows: list[Row], *, is_all: bool) -> SubwordTokenizer:
+def _make_tokenizer(choice: TokenizerChoice, rows: list[Row], *, is_all: bool) -> SubwordTokenizer:
     """Returns the recipe's tokenizer, or one of a sample of the text with a smaller vocabulary.
 
     So are the pieces that are learned from the text where a vocabulary is extended.
     """
-    punctuation = punctuation_languages(recipe)
-    tokenizer = find_tokenizer(recipe, punctuation)
-    if tokenizer is not None and not extends_vocabulary(recipe):
+    tokenizer = choice.find(choice.punctuation_languages)
+    if tokenizer is not None and not choice.extends_vocabulary:
         return tokenizer
-    settings, tags = recipe.tokenizer, list_tags(recipe)
-    sources = [row[0] for row in rows]
-    targets = [] if recipe.data.is_text else [row[1] for row in rows]
+    settings, sources = choice.settings, [row[0] for row in rows]
+    targets = [] if choice.data.is_text else [row[1] for row in rows]
     while True:
         try:
-            if tokenizer is not None:
-                return learn_pieces(tokenizer, settings, sources, targets, seed=recipe.seed)
-            return train_tokenizer(
-                settings,
-                sources,
-                targets,
-                seed=recipe.seed,
-                tags=tags,
-                symbols=list_own_symbols(recipe),
-                punctuation=punctuation,
-                is_trees=recipe.data.is_trees,
-                source_model=find_source_model(recipe),
-            )
+            return choice.learn(sources, targets, settings=settings)
         except MtkitError:
             # A sample may not yield as many pieces as the whole.
             if is_all or settings.vocab_size < _MIN_PIECES:
@@ -294,40 +275,50 @@ def _make_tokenizer(recipe: Recipe, rows: list[Row], *, is_all: bool) -> Subword
 
 
 def _estimate_epoch(
-    recipe: Recipe, corpora: list[ReportedCorpus], lengths: tuple[float, ...] | None
+    data: Data,
+    corpora: list[ReportedCorpus],
+    lengths: tuple[float, ...] | None,
+    batch_tokens: int,
 ) -> EpochSize | TextEpochSize | None:
-    if lengths is not None and recipe.data.is_text:
-        counts = [_estimate_blocks(recipe, facts, lengths[0]) for facts in corpora]
+    if lengths is not None and data.is_text:
+        counts = [_estimate_blocks(data.block_tokens, facts, lengths[0]) for facts in corpora]
         weights = [facts["weight"] for facts in corpora]
         blocks, tokens = (
             round(sum(map(mul, weights, of_all))) for of_all in zip(*counts, strict=True)
         )
-        updates = max(1, -(-tokens // recipe.training.batch_tokens))
+        updates = max(1, -(-tokens // batch_tokens))
         return TextEpochSize(blocks=blocks, tokens=tokens, updates=updates)
     pairs = [facts["kept"] * facts["weight"] for facts in corpora]
     num_pairs = round(sum(pairs))
     if lengths is None:
         return None
     source, target = (round(length * num_pairs) for length in lengths)
-    tagged = zip(pairs, recipe.data.train, strict=True)
+    tagged = zip(pairs, data.train, strict=True)
     source += round(sum(count for count, corpus in tagged if corpus.tag))
-    updates = max(1, -(-max(source, target) // recipe.training.batch_tokens))
+    updates = max(1, -(-max(source, target) // batch_tokens))
     return EpochSize(pairs=num_pairs, source_tokens=source, target_tokens=target, updates=updates)
 
 
-def _estimate_blocks(recipe: Recipe, facts: CorpusFacts, line_tokens: float) -> tuple[float, float]:
+def _estimate_blocks(
+    block_tokens: int, facts: CorpusFacts, line_tokens: float
+) -> tuple[float, float]:
     """Returns about how many blocks and tokens a corpus of text has."""
     tokens = facts["kept"] * line_tokens
     documents = facts.get("documents", 0)
     if not tokens or not documents:
         return 0.0, tokens
     # As if documents' lengths were spread exponentially: blocks are whole, and documents not.
-    blocks = documents / -expm1(-recipe.data.block_tokens * documents / tokens)
+    blocks = documents / -expm1(-block_tokens * documents / tokens)
     return blocks, tokens
 
 
 def _estimate_bytes(
-    recipe: Recipe, corpora: list[ReportedCorpus], lengths: tuple[float, ...] | None
+    data: Data,
+    corpora: list[ReportedCorpus],
+    lengths: tuple[float, ...] | None,
+    *,
+    width: int,
+    num_stores: int,
 ) -> int:
     num_rows: int = sum(facts["kept"] for facts in corpora)
     num_characters: int = sum(
@@ -336,12 +327,11 @@ def _estimate_bytes(
         + facts.get("text_characters", 0)
         for facts in corpora
     )
-    width = 2 if recipe.tokenizer.vocab_size <= 1 << 16 else 4
     num_tokens = num_rows * sum(lengths or (0.0,))
     extra: float = _BYTES_PER_PAIR * num_rows
-    if recipe.data.is_text:
-        stores = 2 if choose_short_tokens(recipe) is not None else 1
-        blocks = [_estimate_blocks(recipe, facts, (lengths or (0.0,))[0])[0] for facts in corpora]
-        num_tokens *= stores
-        extra = _BYTES_PER_LINE * num_rows + stores * _BYTES_PER_BLOCK * sum(blocks)
+    if data.is_text:
+        line_tokens = (lengths or (0.0,))[0]
+        blocks = [_estimate_blocks(data.block_tokens, facts, line_tokens)[0] for facts in corpora]
+        num_tokens *= num_stores
+        extra = _BYTES_PER_LINE * num_rows + num_stores * _BYTES_PER_BLOCK * sum(blocks)
     return round(_TEXT_SHRINKS_TO * num_characters + width * num_tokens + extra)

@@ -3,8 +3,11 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from mtkit.data.batches.epoch import plan_epoch
+from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.text_blocks import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.normalization import note_changed_targets
@@ -20,9 +23,10 @@ from mtkit.data.preparation.facts import (
     ShownRow,
     TokenizedCorpus,
 )
-from mtkit.data.tokenizer_choice import reused_folder
-from mtkit.recipe import Recipe
-from mtkit.recipe.corpora import corpus_names
+from mtkit.data.tokenizer_choice import TokenizerChoice
+from mtkit.recipe.corpora import Corpus, corpus_names
+from mtkit.recipe.data import Data
+from mtkit.recipe.training import Training
 from mtkit.units import plural
 
 _NOTABLE_UNKNOWN = 1e-3
@@ -106,31 +110,37 @@ class Report:
     @classmethod
     def of(
         cls,
-        recipe: Recipe,
+        name: str,
+        training: Training,
+        choice: TokenizerChoice,
         facts: PreparedFacts,
+        *,
         epoch: EpochSize | TextEpochSize,
         dev_lines: Sequence[str],
     ) -> "Report":
         """Returns the report on a finished preparation.
 
         Args:
-            recipe: What was prepared.
+            name: The recipe's.
+            training: The recipe's section.
+            choice: Which tokenizer the recipe got.
             facts: The facts of each stage.
             epoch: One pass over the data.
             dev_lines: Targets of the development set, or its text.
         """
+        data, names = choice.data, corpus_names(choice.data.train)
         corpora = [
-            _merge(name, corpus.weight, cleaned, tokenized, selects="selection" in facts)
-            for name, corpus, cleaned, tokenized in zip(
-                corpus_names(recipe.data.train),
-                recipe.data.train,
+            _merge(each, corpus.weight, cleaned, tokenized, selects="selection" in facts)
+            for each, corpus, cleaned, tokenized in zip(
+                names,
+                data.train,
                 facts["text"]["corpora"],
                 facts["train"]["corpora"],
                 strict=True,
             )
         ]
         train = facts["train"]
-        if recipe.data.is_text:
+        if data.is_text:
             tokens = {"text": train["text"]}
         else:
             tokens = {"source": train["source"], "target": train["target"]}
@@ -140,24 +150,22 @@ class Report:
         # Text in one language has none.
         length_ratio = text.get("length_ratio")
         return cls(
-            recipe=recipe.name,
-            languages=recipe.data.column_languages,
+            recipe=name,
+            languages=data.column_languages,
             corpora=corpora,
             tokens=tokens,
             dev=dev,
             epoch=epoch,
-            max_steps=recipe.training.max_steps,
+            max_steps=training.max_steps,
             seconds=text["seconds"],
             notes=[
                 *text["notes"],
                 *note_corpora(corpora, length_ratio),
-                *note_tokens(tokens, is_reused=reused_folder(recipe) is not None),
-                *note_changed_targets(recipe, dev_lines),
-                *note_epoch(recipe, epoch),
+                *note_tokens(tokens, is_reused=choice.reused_folder is not None),
+                *note_changed_targets(choice, dev_lines),
+                *note_epoch(data.train, training.batch_tokens, epoch),
             ],
-            selection=describe_selection(
-                facts["selection"], corpus_names(recipe.data.train), is_estimate=False
-            )
+            selection=describe_selection(facts["selection"], names, is_estimate=False)
             if "selection" in facts
             else None,
         )
@@ -288,13 +296,48 @@ def note_corpora(corpora: Sequence[CorpusFacts], length_ratio: float | None) -> 
     return notes
 
 
-def note_epoch(recipe: Recipe, epoch: EpochSize | TextEpochSize | None) -> list[str]:
+def measure_epoch(
+    store: Path, data: Data, training: Training, *, seed: int
+) -> EpochSize | TextEpochSize:
+    """Returns what one pass over prepared data is.
+
+    Args:
+        store: The folder of the tokens.
+        data: The recipe's section.
+        training: The recipe's section.
+        seed: The recipe's.
+    """
+    epoch = plan_epoch(
+        LengthOrder(store, TEXT_COLUMNS if data.is_text else PAIR_COLUMNS),
+        weights=[corpus.weight for corpus in data.train],
+        batch_tokens=training.batch_tokens,
+        length_groups=training.length_groups,
+        seed=seed,
+        epoch=0,
+    )
+    if data.is_text:
+        return TextEpochSize(epoch.num_pairs, epoch.num_target_tokens, len(epoch))
+    return EpochSize(
+        pairs=epoch.num_pairs,
+        source_tokens=epoch.num_source_tokens,
+        target_tokens=epoch.num_target_tokens,
+        updates=len(epoch),
+    )
+
+
+def note_epoch(
+    train: Sequence[Corpus], wanted: int, epoch: EpochSize | TextEpochSize | None
+) -> list[str]:
     """Returns what a reader should look at where low weights leave less than an update of an epoch.
 
     An update ends with its epoch, so that each would be as small.
+
+    Args:
+        train: The training corpora.
+        wanted: Tokens of each side in an update.
+        epoch: One pass over them.
     """
-    wanted = recipe.training.batch_tokens
-    is_low = any(corpus.weight < 1.0 for corpus in recipe.data.train)
+    is_low = any(corpus.weight < 1.0 for corpus in train)
     if epoch is None or not is_low:
         return []
     if isinstance(epoch, TextEpochSize):

@@ -30,9 +30,8 @@ from mtkit.data.preparation.tokenize_text import (
     describe_column,
     list_parts,
 )
-from mtkit.data.prepared import SHORT_BLOCKS, choose_short_tokens
+from mtkit.data.prepared import SHORT_BLOCKS
 from mtkit.digests import digest_file
-from mtkit.recipe import Recipe
 from mtkit.recipe.objective import Objective
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.worker_processes import map_in_order
@@ -47,31 +46,24 @@ class BlockShape:
     """How a recipe's documents become blocks.
 
     Attributes:
-        max_tokens: Greatest length of a block.
+        objective: What reads the blocks.
+        block_tokens: The recipe's bound of a block, with what the objective adds.
         short_tokens: The same of the blocks of the first updates; None where there are none.
-        keeps_sentences: Whether a block ends where a sentence does.
     """
 
-    max_tokens: int
+    objective: Objective
+    block_tokens: int
     short_tokens: int | None
-    keeps_sentences: bool
 
-    @classmethod
-    def of(cls, recipe: Recipe) -> "BlockShape":
-        """Returns what a recipe asks for."""
-        extra = _EXTRA.get(recipe.objective, 0)
-        short = choose_short_tokens(recipe)
-        return cls(
-            recipe.data.block_tokens - extra,
-            None if short is None else short - extra,
-            recipe.objective in _EXTRA,
-        )
+    def list_bounds(self) -> list[int]:
+        """Returns the greatest length of a block, and that of a short one if there are any."""
+        extra = _EXTRA.get(self.objective, 0)
+        return [each - extra for each in (self.block_tokens, self.short_tokens) if each is not None]
 
     def cutter(self, max_tokens: int) -> BlockCutter:
         """Returns a new cutter into blocks of so many tokens."""
-        return BlockCutter(
-            cut_between_sentences if self.keeps_sentences else cut_anywhere, max_tokens
-        )
+        keeps_sentences = self.objective in _EXTRA
+        return BlockCutter(cut_between_sentences if keeps_sentences else cut_anywhere, max_tokens)
 
 
 @dataclass(frozen=True)
@@ -160,12 +152,13 @@ class _BlockStore:
 
 
 def tokenize_blocks(
-    recipe: Recipe,
+    shape: BlockShape,
     text: Path,
     tokenizer_folder: Path,
     parts: Sequence[tuple[int, int]],
     folder: Path,
     *,
+    num_corpora: int,
     num_workers: int,
     left_out: Path | None = None,
 ) -> TrainFacts:
@@ -174,16 +167,16 @@ def tokenize_blocks(
     Blocks are the same whatever the number of workers, and wherever parts begin.
 
     Args:
-        recipe: How blocks are cut.
+        shape: How blocks are cut.
         text: Folder of the text store.
         tokenizer_folder: Folder of the tokenizer.
         parts: Corpus and number of lines, duplicates included, of each part of the text store.
         folder: An empty folder; short blocks go into one of their own inside.
+        num_corpora: Entries of `data.train`.
         num_workers: Processes that tokenise.
         left_out: File that marks lines that aren't selected; None where all are.
     """
     num_pieces = SubwordTokenizer.load(tokenizer_folder).source_vocab_size
-    shape = BlockShape.of(recipe)
     num_lines: Counter[int] = Counter()
     pieces, unknown = np.zeros(num_pieces, np.int64), Counter[str]()
     tokenized = map_in_order(
@@ -192,11 +185,12 @@ def tokenize_blocks(
         num_workers=num_workers,
     )
     with ExitStack() as stack:
-        stores = [stack.enter_context(_BlockStore(folder, shape, shape.max_tokens, num_pieces))]
-        if shape.short_tokens is not None:
-            (folder / SHORT_BLOCKS).mkdir()
-            short = _BlockStore(folder / SHORT_BLOCKS, shape, shape.short_tokens, num_pieces)
-            stores.append(stack.enter_context(short))
+        stores = []
+        for each, max_tokens in zip(
+            (folder, folder / SHORT_BLOCKS), shape.list_bounds(), strict=False
+        ):
+            each.mkdir(exist_ok=True)
+            stores.append(stack.enter_context(_BlockStore(each, shape, max_tokens, num_pieces)))
         counted = ((len(part.sentences), part) for part in tokenized)
         for part in follow(counted, "tokenising", "line"):
             for store in stores:
@@ -212,7 +206,7 @@ def tokenize_blocks(
             "documents": stores[0].num_documents[corpus],
             "blocks": stores[0].num_blocks[corpus],
         }
-        for corpus in range(len(recipe.data.train))
+        for corpus in range(num_corpora)
     ]
     counts = ColumnCounts(stores[0].lengths, pieces, unknown, best_tokens=0, sampled_tokens=0)
     return {
@@ -230,6 +224,6 @@ def cut_whole(shape: BlockShape, sentences: Ragged, documents: Indices) -> tuple
         sentences: Tokens of all sentences.
         documents: The number of each one's document, rising.
     """
-    cutter = shape.cutter(shape.max_tokens)
+    cutter = shape.cutter(shape.list_bounds()[0])
     blocks = join_blocks([cutter.add(sentences, documents), cutter.close()])
     return blocks, cutter.num_documents

@@ -17,17 +17,17 @@ from mtkit.data.sources.labelled import read_labelled
 from mtkit.digests import digest, digest_file
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
-from mtkit.recipe import Recipe
+from mtkit.recipe.data import Data
 from mtkit.text.tokenizer import SubwordTokenizer
 
 
 def tokenize_examples(
-    recipe: Recipe, text: Path, tokenizer_folder: Path, found: TextFacts, folder: Path
+    data: Data, text: Path, tokenizer_folder: Path, found: TextFacts, folder: Path
 ) -> TrainFacts:
     """Writes the rows of a text store as tokens, in order of length too; returns their facts.
 
     Args:
-        recipe: How long a row may be.
+        data: The section: how long a row may be.
         text: Folder of the text store.
         tokenizer_folder: Folder of the tokenizer.
         found: The facts of the text store.
@@ -36,7 +36,7 @@ def tokenize_examples(
     tokenizer = SubwordTokenizer.load(tokenizer_folder)
     num_pieces, store = tokenizer.source_vocab_size, TextStore(text)
     numbers = {label: number for number, label in enumerate(found["labels"])}
-    max_tokens, has_pairs = recipe.data.block_tokens, recipe.has_pairs_of_texts
+    max_tokens, has_pairs = data.block_tokens, data.has_pairs_of_texts
     kept: Counter[int] = Counter()
     lengths = np.zeros(max_tokens + 1, np.int64)
     pieces, unknown = np.zeros(num_pieces, np.int64), Counter[str]()
@@ -63,7 +63,7 @@ def tokenize_examples(
                 "documents": kept[corpus],
                 "blocks": kept[corpus],
             }
-            for corpus in range(len(recipe.data.train))
+            for corpus in range(len(data.train))
         ],
         "text": describe_column(counts, num_pieces),
         "digest": [digest_file(path) for path in sorted(folder.iterdir())],
@@ -71,7 +71,7 @@ def tokenize_examples(
 
 
 def prepare_labelled_dev(
-    recipe: Recipe, tokenizer_folder: Path, labels: Sequence[str], folder: Path
+    data: Data, tokenizer_folder: Path, labels: Sequence[str], folder: Path
 ) -> DevFacts:
     """Writes the development set as tokens and labels, and its texts to be read.
 
@@ -79,14 +79,14 @@ def prepare_labelled_dev(
         MtkitError: It can't be read, or has no text.
     """
     tokenizer = SubwordTokenizer.load(tokenizer_folder)
-    [corpus] = list_labelled((recipe.data.dev,))
+    [corpus] = list_labelled((data.dev,))
     rows = list(read_labelled(corpus))
     if not rows:
         raise MtkitError("data.dev: no text in it", "is this the right file?")
     numbers = {label: number for number, label in enumerate(labels)}
     texts = [row.text for row in rows]
-    seconds = [row.second for row in rows] if recipe.has_pairs_of_texts else None
-    tokens = encode_texts(tokenizer, texts, seconds, max_tokens=recipe.data.block_tokens)
+    seconds = [row.second for row in rows] if data.has_pairs_of_texts else None
+    tokens = encode_texts(tokenizer, texts, seconds, max_tokens=data.block_tokens)
     found = np.array([numbers[row.label] for row in rows], np.int64)
     with LabelledStoreWriter(folder, tokenizer.source_vocab_size, labels) as writer:
         writer.append(tokens, found, corpus=0)

@@ -23,9 +23,16 @@ from mtkit.data.preparation.facts import DifferencesFacts
 from mtkit.data.preparation.progress import follow
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.preparation.tokenize_text import TextPart, list_parts
-from mtkit.data.selection.language_models import LanguageModels, LineScorer, PairJudge, Unit
+from mtkit.data.selection.language_models import (
+    LanguageModels,
+    LineScorer,
+    PairJudge,
+    Unit,
+    choose_unit,
+)
 from mtkit.digests import digest, digest_file
 from mtkit.errors import MtkitError
+from mtkit.recipe.cleaning import Selection
 from mtkit.worker_processes import map_in_order
 
 DIFFERENCES_FILE = "differences.f32"
@@ -54,6 +61,14 @@ class ScoringJob:
     unit: Unit
     models: LanguageModels
     classifier: tuple[Path, str] | None = None
+
+    @classmethod
+    def of(cls, selection: Selection, text: Path, models: LanguageModels) -> "ScoringJob":
+        """Returns what measures a text store by the models that a recipe's section names."""
+        by_column, classifier = selection.models, None
+        if selection.classifier is not None:
+            classifier = selection.classifier, selection.label
+        return cls(text, by_column, choose_unit(by_column), models, classifier)
 
     @property
     def folders(self) -> list[Path]:

@@ -13,16 +13,10 @@ from mtkit.data.preparation.text_store import (
     open_duplicate_marks,
 )
 from mtkit.data.selection.differences import ScoringJob, open_differences, score_text
-from mtkit.data.selection.language_models import (
-    LanguageModels,
-    check_models,
-    choose_unit,
-    list_classifier,
-    list_models,
-)
+from mtkit.data.selection.language_models import LanguageModels, check_models
 from mtkit.data.selection.select_rows import select_rows
-from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import corpus_names
+from mtkit.recipe.data import Data
 
 _SAMPLE_ROWS = 5_000
 _ROWS_PER_PART = 1_000
@@ -30,7 +24,7 @@ _KEY = "0" * 16
 
 
 def estimate_selection(
-    recipe: Recipe,
+    data: Data,
     rows: Sequence[tuple[str, ...]],
     corpora: Sequence[int],
     models: LanguageModels | None,
@@ -40,7 +34,7 @@ def estimate_selection(
     """Returns how a recipe ranks some rows; None where it selects no text, or there are no rows.
 
     Args:
-        recipe: The recipe.
+        data: The recipe's section.
         rows: Pairs or lines, evenly drawn; 5,000 of them at most are ranked.
         corpora: The index of each one's corpus, rising, [rows].
         models: What runs language models.
@@ -50,31 +44,31 @@ def estimate_selection(
         MtkitError: A language model can't be used; no row would be left.
         ValueError: There is nothing that runs language models.
     """
-    settings = recipe.data.cleaning.selection
+    settings = data.cleaning.selection
     if settings is None:
         return None
     if models is None:
         raise ValueError("data.cleaning.selection needs something that runs language models")
-    check_models(recipe, models)
+    check_models(data, models)
     if not rows:
         return None
     step = -(-len(rows) // _SAMPLE_ROWS)
-    by_column = list_models(recipe)
-    unit = choose_unit(by_column)
     with TemporaryDirectory(prefix="mtkit-check-") as name:
         folder = Path(name)
-        columns = ("text",) if recipe.data.is_text else ("source", "target")
+        columns = ("text",) if data.is_text else ("source", "target")
         parts = _write_sample(folder, columns, rows[::step], corpora[::step])
+        job = ScoringJob.of(settings, folder, models)
         score_text(
-            ScoringJob(folder, by_column, unit, models, list_classifier(settings)),
+            job,
             parts,
             folder,
             key=_KEY,
             unfinished=folder / "unfinished",
             num_workers=num_workers,
         )
-        facts = select_rows(settings, folder, parts, open_differences(folder), folder, unit=unit)
-    return describe_selection(facts, corpus_names(recipe.data.train), is_estimate=True)
+        differences = open_differences(folder)
+        facts = select_rows(settings, folder, parts, differences, folder, unit=job.unit)
+    return describe_selection(facts, corpus_names(data.train), is_estimate=True)
 
 
 def _write_sample(

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
-from mtkit.recipe import Recipe
 from mtkit.recipe.cleaning import Selection
+from mtkit.recipe.data import Data
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.tokenizer_files import TOKENIZER_FILES
 
@@ -90,45 +90,29 @@ def digest_language_model(folder: Path) -> dict[str, str]:
     return {name: digest_file(folder / name) for name in _MODEL_FILES if (folder / name).is_file()}
 
 
-def list_models(recipe: Recipe) -> Mapping[str, tuple[Path, Path]]:
-    """Returns the in-domain and the general model of each column that a recipe selects by."""
-    selection = recipe.data.cleaning.selection
-    return {} if selection is None else selection.models
-
-
-def list_classifier(selection: Selection) -> tuple[Path, str] | None:
-    """Returns the classifier that pairs are selected by, and the label to keep, if there is one."""
-    return None if selection.classifier is None else (selection.classifier, selection.label)
-
-
-def digest_models(recipe: Recipe) -> dict[str, list[dict[str, str]]]:
+def digest_models(selection: Selection) -> dict[str, list[dict[str, str]]]:
     """Returns the digests of a recipe's models, by column; a classifier's is of `pair`."""
-    selection = recipe.data.cleaning.selection
-    if selection is not None and selection.classifier is not None:
+    if selection.classifier is not None:
         return {"pair": [digest_language_model(selection.classifier), {"label": selection.label}]}
     return {
-        column: list(map(digest_language_model, pair))
-        for column, pair in list_models(recipe).items()
+        column: list(map(digest_language_model, pair)) for column, pair in selection.models.items()
     }
 
 
-def check_models(recipe: Recipe, models: LanguageModels) -> None:
+def check_models(data: Data, models: LanguageModels) -> None:
     """Checks that a recipe's models can be used, before anything else takes hours.
 
     Raises:
         MtkitError: One is missing, damaged, or of another kind; both language models are the same.
     """
-    selection = recipe.data.cleaning.selection
-    if selection is not None and selection.classifier is not None:
+    selection = data.cleaning.selection
+    if selection is None:
+        return
+    if selection.classifier is not None:
         models.check_classifier(selection.classifier, selection.label)
-    by_column = list_models(recipe)
-    languages = dict(
-        zip(
-            ("text",) if recipe.data.is_text else ("source", "target"),
-            recipe.data.column_languages,
-            strict=True,
-        )
-    )
+    by_column = selection.models
+    columns = ("text",) if data.is_text else ("source", "target")
+    languages = dict(zip(columns, data.column_languages, strict=True))
     for column, folders in by_column.items():
         for folder in folders:
             models.check(folder, languages[column])

@@ -11,6 +11,7 @@ import sentencepiece
 from mtkit.data.normalization import choose_normalization, note_changed_targets
 from mtkit.data.preparation.preflight import check_data
 from mtkit.data.prepare import prepare
+from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.text.normalization import RULES
 from mtkit.workspace import Workspace
@@ -88,7 +89,9 @@ def test_with_the_value_that_it_names_nothing_is_said(
     ],
 )
 def test_where_it_is_said(project: Path, rule: str, targets: list[str], expected: str) -> None:
-    notes = note_changed_targets(open_recipe(project, f"tokenizer.normalization={rule}"), targets)
+    notes = note_changed_targets(
+        TokenizerChoice.of(open_recipe(project, f"tokenizer.normalization={rule}")), targets
+    )
     assert bool(notes) == bool(expected)
     assert all(expected in note for note in notes)
 
@@ -108,8 +111,9 @@ def test_a_pretrained_model_s_rule_counts(project: Path, rule: str) -> None:
     recipe = open_recipe(
         project, "tokenizer.pretrained.source=own.model", "tokenizer.normalization=identity"
     )
-    assert choose_normalization(recipe) == (rule, rule)
-    notes = note_changed_targets(recipe, ["他看书，去公园"] * 9)
+    choice = TokenizerChoice.of(recipe)
+    assert choose_normalization(choice) == (rule, rule)
+    notes = note_changed_targets(choice, ["他看书，去公园"] * 9)
     assert bool(notes) == (rule != "identity")
     assert all("--normalization_rule_name=identity" in note for note in notes)
 
@@ -138,4 +142,5 @@ def test_real_targets(project: Path, name: str, language: str, *, is_said: bool)
     if folder is None:
         pytest.skip("MTKIT_TEST_DATA is not set: no folder of real parallel text")
     text = gzip.decompress(Path(folder, f"{name}.{language}.gz").read_bytes()).decode()
-    assert bool(note_changed_targets(open_recipe(project), text.split("\n")[:-1])) == is_said
+    choice = TokenizerChoice.of(open_recipe(project))
+    assert bool(note_changed_targets(choice, text.split("\n")[:-1])) == is_said

@@ -12,7 +12,7 @@ from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.preparation.preflight import check_data
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import fingerprint, open_prepared
-from mtkit.data.tokenizer_choice import find_tokenizer
+from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.recipe.tokenizer import Tokenizer
@@ -218,11 +218,11 @@ def test_encoder_and_decoder_keep_one_vocabulary(project: Path) -> None:
     for encoder, decoder in (("start", "other"), ("start", "masked")):
         recipe, _ = open_run(project, *parts(encoder, decoder))
         with pytest.raises(MtkitError, match=r"vocabulary isn't that of .*/start, but") as caught:
-            find_tokenizer(recipe)
+            TokenizerChoice.of(recipe).find()
         assert caught.value.hint.endswith("--set training.start_from.vocabulary=new")
     recipe, _ = open_run(project, *parts("start", "absent"))
     with pytest.raises(MtkitError, match=r"of \(training\.start_from\.decoder\)$"):
-        find_tokenizer(recipe)
+        TokenizerChoice.of(recipe).find()
 
 
 def test_a_check_counts_with_the_pieces_that_are_learned(project: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.prepare import prepare
 from mtkit.data.prepared import open_prepared
-from mtkit.data.tokenizer_choice import find_tokenizer, list_tags, punctuation_languages
+from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.errors import MtkitError
 from mtkit.pipeline.plan import plan
 from mtkit.recipe import Recipe, load_recipe
@@ -37,14 +37,17 @@ def start(tmp_path: Path) -> Path:
 
 
 def test_a_recipe_that_names_no_tokenizer_trains_one() -> None:
-    assert find_tokenizer(load()) is None
-    assert punctuation_languages(load()) is None
-    assert punctuation_languages(load("tokenizer.punctuation=moses")) == ("en", "de")
+    assert TokenizerChoice.of(load()).find() is None
+    assert TokenizerChoice.of(load()).punctuation_languages is None
+    assert TokenizerChoice.of(load("tokenizer.punctuation=moses")).punctuation_languages == (
+        "en",
+        "de",
+    )
 
 
 def test_every_tag_counts_once_whatever_corpus_it_is_of() -> None:
     changes = ["data.train.0.tag=<a>", "data.dev.tag=<b>", "evaluation.test_sets.0.tag=<a>"]
-    assert list_tags(load(*changes)) == ["<a>", "<b>"]
+    assert TokenizerChoice.of(load(*changes)).tags == ["<a>", "<b>"]
 
 
 def test_a_plan_counts_the_pieces_that_prepare_comes_to(start: Path, tmp_path: Path) -> None:
@@ -59,8 +62,8 @@ def test_a_plan_counts_the_pieces_that_prepare_comes_to(start: Path, tmp_path: P
 
 def test_a_named_tokenizer_must_know_the_tags(start: Path) -> None:
     named = f"tokenizer.pretrained.source={start / 'joint.spm'}"
-    found = find_tokenizer(load(named, "data.train.0.tag=<old>"))
+    found = TokenizerChoice.of(load(named, "data.train.0.tag=<old>")).find()
     assert found is not None
     assert found.tags == ("<old>",)
     with pytest.raises(MtkitError, match="<new>"):
-        find_tokenizer(load(named, "data.train.0.tag=<new>"))
+        TokenizerChoice.of(load(named, "data.train.0.tag=<new>")).find()

@@ -1,14 +1,23 @@
 import re
+from types import SimpleNamespace
 
 from mtkit.model.card import with_export, with_scores
+from mtkit.model.config import ModelConfig
 from mtkit.model.translator_cards import model_card
 
 
+def write_card(recipe, vocab_sizes, **facts):
+    source, target = vocab_sizes
+    sizes = SimpleNamespace(source_vocab_size=source, target_vocab_size=target)
+    config = ModelConfig.of(recipe, sizes)
+    return model_card(config, recipe.tokenizer, settings=recipe.inference, **facts)
+
+
 def test_tells_what_the_model_is(make_recipe):
-    card = model_card(
+    card = write_card(
         make_recipe(),
+        (48, 48),
         num_parameters=44_138_496,
-        vocab_sizes=(48, 48),
         training_facts={"weights": "average of 5 checkpoints", "sentence pairs": "29,000"},
     )
     assert card.startswith("---\nlanguage:\n- en\n- de\n")
@@ -22,7 +31,7 @@ def test_tells_what_the_model_is(make_recipe):
 
 def test_names_both_vocabularies_where_there_are_two(make_recipe):
     recipe = make_recipe(tied_embeddings="decoder")
-    card = model_card(recipe, num_parameters=1, vocab_sizes=(48, 50), training_facts={})
+    card = write_card(recipe, (48, 50), num_parameters=1, training_facts={})
     assert "- vocabulary: 48 source and 50 target pieces (bpe)" in card
 
 

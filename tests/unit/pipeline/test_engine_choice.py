@@ -62,9 +62,9 @@ def test_an_export_of_the_runs_model_is_taken_and_said_once(trained) -> None:
 def test_much_text_goes_to_compiled_passes(trained) -> None:
     call("export", trained.options)
     recipe, workspace = trained.recipe, trained.workspace
-    little = choose_engine(recipe, workspace, "cpu", input_bytes=400_000)
+    little = choose_engine(recipe.inference, workspace, "cpu", input_bytes=400_000)
     assert little.settings.engine == "ctranslate2"
-    much = choose_engine(recipe, workspace, "cpu", input_bytes=3_000_000)
+    much = choose_engine(recipe.inference, workspace, "cpu", input_bytes=3_000_000)
     assert (much.settings.engine, much.folder) == ("torch", workspace.model)
     assert much.reason == (f"{LEFT}its compiled passes are faster for 3.0 MB of text")
 

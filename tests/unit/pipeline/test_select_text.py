@@ -183,9 +183,9 @@ def test_the_same_model_twice_is_refused(folder: Path, tmp_path: Path, tokenizer
     copy = save_model(tmp_path / "copy", tokenizer)
     recipe = make_recipe("causal-lm")
     with pytest.raises(MtkitError, match="in_domain and general are the same model"):
-        check_models(select_with(recipe, folder, copy), MODELS)
+        check_models(select_with(recipe, folder, copy).data, MODELS)
     other = save_model(tmp_path / "other", tokenizer, seed=3)
-    check_models(select_with(recipe, folder, other), MODELS)
+    check_models(select_with(recipe, folder, other).data, MODELS)
 
 
 def test_a_digest_changes_with_the_files_that_count(tmp_path: Path, tokenizer) -> None:

@@ -14,7 +14,7 @@ def test_the_tiny_recipe_is_one() -> None:
     recipe = load_recipe(str(TINY), ())
     assert recipe.classification.kind == "masked-lm"
     assert recipe.classification.auxiliary == 0.5
-    assert not recipe.has_pairs_of_texts
+    assert not recipe.data.has_pairs_of_texts
 
 
 @pytest.mark.parametrize(

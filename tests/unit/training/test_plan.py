@@ -7,6 +7,7 @@ import pytest
 
 from mtkit.data.prepared import open_prepared
 from mtkit.training.plan import BatchPlan, rehearse
+from mtkit.training.training_run import TrainingRun
 
 
 def test_the_arithmetic_of_an_update_as_a_line() -> None:
@@ -21,7 +22,12 @@ def test_the_arithmetic_of_an_update_as_a_line() -> None:
 def test_a_rehearsal_measures_and_leaves_nothing(tiny_run, capsys, num_processes: int) -> None:
     run = tiny_run("training.freeze=['encoder']")
     before = {path: path.stat().st_mtime_ns for path in run.workspace.root.rglob("*")}
-    rehearse(run.recipe, run.workspace, num_processes=num_processes, num_machines=1, device="cpu")
+    rehearse(
+        TrainingRun.open(run.recipe, run.workspace),
+        num_processes=num_processes,
+        num_machines=1,
+        device="cpu",
+    )
     assert {path: path.stat().st_mtime_ns for path in run.workspace.root.rglob("*")} == before
     said = capsys.readouterr().err
     store = open_prepared(run.recipe, run.workspace).train

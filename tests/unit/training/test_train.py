@@ -75,7 +75,7 @@ def test_a_model_with_flags_knows_how_long_translations_are(tiny_run) -> None:
     saved = read_settings(run.workspace.model)
     assert saved.flags.length_ratio == pytest.approx(lengths[1] / lengths[0], abs=1e-4)
     assert with_length_ratio(run.recipe.inference, run.workspace.model) == saved
-    [found] = load_run(run.recipe, run.workspace).search(["The old man sleeps."])
+    [found] = load_run(run.recipe.inference, run.workspace).search(["The old man sleeps."])
     assert found.flags is not None
 
 

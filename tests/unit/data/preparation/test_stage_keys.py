@@ -8,10 +8,15 @@ import pytest
 from pydantic import BaseModel
 
 from mtkit.data.preparation.stage_keys import compute_stage_key
-from mtkit.data.prepared import STAGES, fingerprint, list_stages
+from mtkit.data.prepared import STAGES, Stage, fingerprint, list_stages
 from mtkit.recipe import Recipe, load_recipe, shipped_recipes
 from mtkit.recipe.invalidation import Declaration, Invalidates
 from mtkit.recipe.tables import WHOLE_RECIPE
+
+
+def list_stages_of(recipe: Recipe) -> tuple[Stage, ...]:
+    return list_stages(recipe.data, is_guided=recipe.training.guided_alignment is not None)
+
 
 FOUND: dict[str, dict[str, Any]] = {
     "text": {"digest": "a", "parts": [[1, 2]]},
@@ -120,7 +125,7 @@ def test_terms_by_alignments_are_other_data_where_attention_is_guided() -> None:
         load_recipe(RECIPE, [terms, *more]) for more in ([], ["training.guided_alignment={}"])
     ]
     stages = ("text", "alignment", "terms", "tokenizer", "train", "dev")
-    assert all(list_stages(recipe) == stages for recipe in recipes)
+    assert all(list_stages_of(recipe) == stages for recipe in recipes)
     keys = [{stage: compute_stage_key(stage, each, found) for stage in stages} for each in recipes]
     assert {stage for stage in stages if keys[0][stage] != keys[1][stage]} == {"train"}
     assert fingerprint(recipes[0]) != fingerprint(recipes[1])
@@ -128,7 +133,7 @@ def test_terms_by_alignments_are_other_data_where_attention_is_guided() -> None:
         other = compute_stage_key("train", recipes[0], {**found, changed: {"digest": ["e"]}})
         assert other != keys[0]["train"]
     given = load_recipe(RECIPE, [terms, "data.augment.terms.dictionary=terms.tsv"])
-    assert list_stages(given) == STAGES
+    assert list_stages_of(given) == STAGES
 
 
 TREES = """
@@ -228,9 +233,9 @@ def test_the_stages_of_a_selection(tmp_path: Path) -> None:
         # Marks differ where differences or shares do.
         found: dict[str, Any] = {**FOUND}
         for stage in ("differences", "selection"):
-            if stage in list_stages(recipe):
+            if stage in list_stages_of(recipe):
                 found[stage] = {"digest": compute_stage_key(stage, recipe, found)}
-        return {stage: compute_stage_key(stage, recipe, found) for stage in list_stages(recipe)}
+        return {stage: compute_stage_key(stage, recipe, found) for stage in list_stages_of(recipe)}
 
     def list_changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
         return {stage for stage in before if before[stage] != after.get(stage)}
