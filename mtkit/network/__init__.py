@@ -12,7 +12,8 @@ from mtkit.network.cache import DecoderCache
 from mtkit.network.causal_model import CausalLanguageModel
 from mtkit.network.classifiers import CausalClassifier, MaskedClassifier
 from mtkit.network.encoder_decoder import EncoderDecoder
-from mtkit.network.layouts import GridLayout, Layout, PackedLayout, PaddedLayout
+from mtkit.network.layout import Layout
+from mtkit.network.layouts import GridLayout, PackedLayout, PaddedLayout
 from mtkit.network.masked_model import MaskedLanguageModel
 
 Network = (

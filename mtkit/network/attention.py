@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from mtkit.network.cache import DecoderCache, LayerCache
 from mtkit.network.fused_linear import FusedLinear
-from mtkit.network.layouts import Heads, Layout
+from mtkit.network.layout import Heads, Layout
 from mtkit.network.rotary import RotaryPositions
 from mtkit.network.scaled_dot_product import (
     AttentionOptions,

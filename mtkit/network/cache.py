@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.network.layouts import Heads
+from mtkit.network.layout import Heads
 
 _FIRST_SLOTS = 32
 

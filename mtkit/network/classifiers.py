@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from mtkit.network.causal_model import CausalDecoder
 from mtkit.network.dropout import Dropout
 from mtkit.network.initialization import initialize
-from mtkit.network.layouts import Layout
+from mtkit.network.layout import Layout
 from mtkit.network.masked_model import MaskedEncoder
 from mtkit.recipe.model import Model
 

@@ -11,7 +11,7 @@ from mtkit.network.cpu.prepacked import PrepackedLinear
 from mtkit.network.cpu.quantized import QuantizedLinear
 from mtkit.network.dropout import Dropout
 from mtkit.network.layer_norm import LayerNorm
-from mtkit.network.layouts import Layout
+from mtkit.network.layout import Layout
 from mtkit.network.positions import LearnedPositions, SinusoidalPositions
 from mtkit.recipe.model import Model
 from mtkit.recipe.precision import Precision

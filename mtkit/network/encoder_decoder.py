@@ -6,7 +6,8 @@ from torch import Tensor
 from mtkit.network.cache import DecoderCache
 from mtkit.network.embeddings import InputEmbedding, TokenEmbedding
 from mtkit.network.initialization import initialize
-from mtkit.network.layouts import Layout, PaddedLayout, UnpaddedLayout
+from mtkit.network.layout import Layout
+from mtkit.network.layouts import PaddedLayout, UnpaddedLayout
 from mtkit.network.projecting import ProjectingNetwork
 from mtkit.network.stack import TransformerStack
 from mtkit.network.watched_head import WatchedHead

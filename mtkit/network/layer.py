@@ -10,7 +10,8 @@ from mtkit.network.cache import DecoderCache, LayerCache
 from mtkit.network.dropout import Dropout
 from mtkit.network.feed_forward import FeedForward
 from mtkit.network.layer_norm import LayerNorm
-from mtkit.network.layouts import Layout, PaddedLayout
+from mtkit.network.layout import Layout
+from mtkit.network.layouts import PaddedLayout
 from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.model import Model
 

@@ -1,12 +1,7 @@
-"""Layouts: how the sentences of a batch lie in its tensors, padded, in padded grids, or packed.
-
-A network is given one layout a side, of the same kind, and never asks which kind it is: a layout
-splits a projection into heads, attends within each sentence and merges the heads again. All other
-parts of a network treat each token by itself.
-"""
+"""The layouts that there are: padded, without padding but in attention, in grids, packed."""
 
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -15,6 +10,7 @@ from torch import Tensor
 from mtkit.network.attention_kernels import attend_packed, can_pack
 from mtkit.network.cpu.heads import join_grids, split_grids
 from mtkit.network.device import send
+from mtkit.network.layout import Heads
 from mtkit.network.scaled_dot_product import (
     AttentionOptions,
     attend,
@@ -24,117 +20,76 @@ from mtkit.network.scaled_dot_product import (
     split_heads,
 )
 
-Heads = tuple[Float[Tensor, "_ heads _ _"], ...]
-"""Queries, keys or values [batch, heads, length, width of a head]: of each grid, or one for all."""
 
-_Kind = TypeVar("_Kind")
+@dataclass(frozen=True)
+class _OneGridLayout:
+    """Layouts whose sentences attend in one padded grid.
 
+    Attributes:
+        is_token: Where the sentences stand while they attend; False at padding, at the end.
+    """
 
-@runtime_checkable
-class Layout(Protocol):
-    """How the sentences of a batch lie in a tensor of tokens."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The shape of the tokens, [batch, length]."""
-        ...
-
-    @property
-    def positions(self) -> Int[Tensor, "#batch length"]:
-        """int64: each token's index in its own sentence, from 0."""
-        ...
+    is_token: Bool[Tensor, "sentences length"]
 
     @property
     def max_length(self) -> int:
-        """An upper bound of the sentences' lengths."""
-        ...
+        """Length that sentences are padded to."""
+        return self.is_token.shape[1]
 
     def split_heads(
-        self, fused: Float[Tensor, "batch length width"], num_heads: int, widths: tuple[int, ...]
+        self, fused: Float[Tensor, "rows length width"], num_heads: int, widths: tuple[int, ...]
     ) -> tuple[Heads, ...]:
-        """Returns each part of a projection by heads.
+        """Returns each part of a projection by heads, with zeros where padding was left out."""
+        return tuple((part,) for part in split_heads(self.pad(fused), num_heads, widths))
 
-        Args:
-            fused: Parts side by side, each of `num_heads` heads.
-            num_heads: Heads of each part.
-            widths: Width of each part, all its heads.
-        """
-        ...
+    def pad(
+        self, states: Float[Tensor, "rows length width"]
+    ) -> Float[Tensor, "sentences max_length width"]:
+        """Returns each sentence's states, with zeros where padding was left out."""
+        return states
+
+    def _unpad(
+        self, states: Float[Tensor, "sentences max_length width"]
+    ) -> Float[Tensor, "rows length width"]:
+        """Returns states as the layout has them."""
+        return states
 
     def attend(
-        self: _Kind,
+        self,
         queries: Heads,
         keys: Heads,
         values: Heads,
-        memory_layout: _Kind,
+        memory_layout: Any,
         options: AttentionOptions,
-    ) -> Float[Tensor, "batch length all_heads"]:
-        """Returns softmax(Q K^T / sqrt(d_key)) V of each head, within each sentence.
+    ) -> Float[Tensor, "rows length all_heads"]:
+        """Returns each sentence's attention, without padding's keys.
 
-        Args:
-            queries: Of this layout's tokens.
-            keys: Of the memory's tokens.
-            values: Of the memory's tokens.
-            memory_layout: The memory's: this one itself, or that of the same sentences' other
-                side, of the same kind.
-            options: Which keys a query sees, and dropout.
+        Under causality there is no mask: no token sees the padding behind it.
         """
-        ...
+        mask = None if options.is_causal else memory_layout.is_token
+        attended = attend(queries[0], keys[0], values[0], options, memory_is_token=mask)
+        return self._unpad(merge_heads(attended))
 
     @property
     def grid_shapes(self) -> tuple[tuple[int, int], ...]:
-        """Sentences of each grid that `find_log_weights` makes, and the length of each."""
-        ...
+        """All sentences are one grid."""
+        return ((len(self.is_token), self.max_length),)
 
     def find_log_weights(
-        self: _Kind, queries: Heads, keys: Heads, memory_layout: _Kind, head: int
-    ) -> list[Float[Tensor, "count queries memory"]]:
-        """Returns the logarithms of one head's attention weights, a tensor for each grid.
-
-        Args:
-            queries: Of this layout's tokens.
-            keys: Of the memory's tokens.
-            memory_layout: The memory's, as `attend` takes it.
-            head: Which head, from 0.
-        """
-        ...
-
-    def select_tokens(
-        self, states: Float[Tensor, "batch length d_model"]
-    ) -> Float[Tensor, "tokens d_model"]:
-        """Returns the states of real tokens, sentence after sentence."""
-        ...
-
-    def select_first(
-        self, states: Float[Tensor, "batch length d_model"]
-    ) -> Float[Tensor, "sentences d_model"]:
-        """Returns the state of each sentence's first token."""
-        ...
-
-    def to(self: _Kind, device: torch.device) -> _Kind:
-        """Returns the layout on a device; the copy may still be under way on a GPU's stream."""
-        ...
-
-
-class _OneCallLayout:
-    """Layouts whose sentences all attend in one call."""
-
-    def split_heads(
-        self, fused: Float[Tensor, "batch length width"], num_heads: int, widths: tuple[int, ...]
-    ) -> tuple[Heads, ...]:
-        """Returns views of each part of a projection by heads."""
-        return tuple((part,) for part in split_heads(fused, num_heads, widths))
+        self, queries: Heads, keys: Heads, memory_layout: Any, head: int
+    ) -> list[Float[Tensor, "sentences queries memory"]]:
+        """Returns the logarithms of one head's weights."""
+        of_head = queries[0][:, head], keys[0][:, head]
+        return [find_log_weights(*of_head, memory_layout.is_token)]
 
 
 @dataclass(frozen=True)
-class PaddedLayout(_OneCallLayout):
+class PaddedLayout(_OneGridLayout):
     """Each sentence in a row of its own, padded at the end.
 
     Attributes:
         is_token: False at padding.
     """
-
-    is_token: Bool[Tensor, "batch length"]
 
     @classmethod
     def without_padding(cls, tokens: Int[Tensor, "batch length"]) -> "PaddedLayout":
@@ -150,41 +105,6 @@ class PaddedLayout(_OneCallLayout):
     def positions(self) -> Int[Tensor, "1 length"]:
         """The same for every sentence."""
         return torch.arange(self.max_length, device=self.is_token.device)[None]
-
-    @property
-    def max_length(self) -> int:
-        """Length of the longest sentence."""
-        return self.is_token.shape[1]
-
-    def pad(
-        self, states: Float[Tensor, "batch length width"]
-    ) -> Float[Tensor, "batch length width"]:
-        """Returns each sentence's states, which are padded already."""
-        return states
-
-    def attend(
-        self,
-        queries: Heads,
-        keys: Heads,
-        values: Heads,
-        memory_layout: "PaddedLayout",
-        options: AttentionOptions,
-    ) -> Float[Tensor, "batch length all_heads"]:
-        """Returns each sentence's attention, without padding's keys."""
-        mask = _mask_padding(memory_layout.is_token, options)
-        return merge_heads(attend(queries[0], keys[0], values[0], options, memory_is_token=mask))
-
-    @property
-    def grid_shapes(self) -> tuple[tuple[int, int], ...]:
-        """All sentences are one grid."""
-        return (self.shape,)
-
-    def find_log_weights(
-        self, queries: Heads, keys: Heads, memory_layout: "PaddedLayout", head: int
-    ) -> list[Float[Tensor, "batch queries memory"]]:
-        """Returns the logarithms of one head's weights."""
-        of_head = queries[0][:, head], keys[0][:, head]
-        return [find_log_weights(*of_head, memory_layout.is_token)]
 
     def select_tokens(
         self, states: Float[Tensor, "batch length d_model"]
@@ -204,10 +124,10 @@ class PaddedLayout(_OneCallLayout):
 
 
 @dataclass(frozen=True)
-class UnpaddedLayout:
+class UnpaddedLayout(_OneGridLayout):
     """Sentences side by side in one row without padding, which attention alone pads.
 
-    For sources that are read on a processor: linear maps and norms then cost nothing for padding.
+    For sources that are read on a CPU: linear maps and norms then cost nothing for padding.
 
     Attributes:
         is_token: Where the sentences stand while they attend; False at padding, at the end.
@@ -215,7 +135,6 @@ class UnpaddedLayout:
         positions: int64: each token's index in its own sentence, from 0.
     """
 
-    is_token: Bool[Tensor, "sentences length"]
     token_indices: Int[Tensor, " tokens"]
     positions: Int[Tensor, "1 tokens"]
 
@@ -230,18 +149,6 @@ class UnpaddedLayout:
         """One row of all tokens."""
         return 1, len(self.token_indices)
 
-    @property
-    def max_length(self) -> int:
-        """Length that sentences are padded to."""
-        return self.is_token.shape[1]
-
-    def split_heads(
-        self, fused: Float[Tensor, "1 tokens width"], num_heads: int, widths: tuple[int, ...]
-    ) -> tuple[Heads, ...]:
-        """Returns each part of a projection by heads, with zeros at padding."""
-        parts = split_heads(self.pad(fused), num_heads, widths)
-        return tuple((part,) for part in parts)
-
     def pad(
         self, states: Float[Tensor, "1 tokens width"]
     ) -> Float[Tensor, "sentences length width"]:
@@ -250,30 +157,10 @@ class UnpaddedLayout:
         padded.index_copy_(0, self.token_indices, states[0])
         return padded.view(*self.is_token.shape, -1)
 
-    def attend(
-        self,
-        queries: Heads,
-        keys: Heads,
-        values: Heads,
-        memory_layout: "UnpaddedLayout",
-        options: AttentionOptions,
-    ) -> Float[Tensor, "1 tokens all_heads"]:
-        """Returns each sentence's attention, without padding."""
-        mask = _mask_padding(memory_layout.is_token, options)
-        attended = attend(queries[0], keys[0], values[0], options, memory_is_token=mask)
-        return merge_heads(attended).flatten(0, 1).index_select(0, self.token_indices)[None]
-
-    @property
-    def grid_shapes(self) -> tuple[tuple[int, int], ...]:
-        """All sentences are one grid."""
-        return ((self.is_token.shape[0], self.max_length),)
-
-    def find_log_weights(
-        self, queries: Heads, keys: Heads, memory_layout: "UnpaddedLayout", head: int
-    ) -> list[Float[Tensor, "sentences queries memory"]]:
-        """Returns the logarithms of one head's weights."""
-        of_head = queries[0][:, head], keys[0][:, head]
-        return [find_log_weights(*of_head, memory_layout.is_token)]
+    def _unpad(
+        self, states: Float[Tensor, "sentences length width"]
+    ) -> Float[Tensor, "1 tokens width"]:
+        return states.flatten(0, 1).index_select(0, self.token_indices)[None]
 
     def select_tokens(
         self, states: Float[Tensor, "1 tokens d_model"]
@@ -336,7 +223,7 @@ class GridLayout:
     ) -> Float[Tensor, "1 row all_heads"]:
         """Returns each grid's attention, without padding's keys."""
         attended = [
-            attend(*heads, options, memory_is_token=_mask_padding(is_token, options))
+            attend(*heads, options, memory_is_token=None if options.is_causal else is_token)
             for heads, is_token in zip(
                 zip(queries, keys, values, strict=True), memory_layout._split_mask(), strict=True
             )
@@ -392,7 +279,7 @@ class GridLayout:
 
 
 @dataclass(frozen=True)
-class PackedLayout(_OneCallLayout):
+class PackedLayout:
     """Sentences side by side in one row without padding, for a GPU.
 
     Attributes:
@@ -409,6 +296,12 @@ class PackedLayout(_OneCallLayout):
     def shape(self) -> tuple[int, int]:
         """One row of all tokens."""
         return 1, self.positions.shape[1]
+
+    def split_heads(
+        self, fused: Float[Tensor, "1 row width"], num_heads: int, widths: tuple[int, ...]
+    ) -> tuple[Heads, ...]:
+        """Returns views of each part of a projection by heads."""
+        return tuple((part,) for part in split_heads(fused, num_heads, widths))
 
     def attend(
         self,
@@ -469,8 +362,3 @@ class PackedLayout(_OneCallLayout):
         """Returns the layout on a device."""
         offsets, positions = send(self.offsets, device), send(self.positions, device)
         return replace(self, offsets=offsets, positions=positions)
-
-
-def _mask_padding(is_token: Tensor, options: AttentionOptions) -> Tensor | None:
-    """Returns the mask of keys; none under causality, where no token sees the padding behind it."""
-    return None if options.is_causal else is_token

@@ -8,7 +8,7 @@ from mtkit.network.embeddings import InputEmbedding, TokenEmbedding
 from mtkit.network.feed_forward import activate
 from mtkit.network.initialization import initialize
 from mtkit.network.layer_norm import LayerNorm
-from mtkit.network.layouts import Layout
+from mtkit.network.layout import Layout
 from mtkit.network.projecting import ProjectingNetwork
 from mtkit.network.stack import TransformerStack
 from mtkit.recipe.model import Model

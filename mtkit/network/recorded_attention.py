@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mtkit.network.layouts import Heads, PaddedLayout
+from mtkit.network.layout import Heads
+from mtkit.network.layouts import PaddedLayout
 from mtkit.network.scaled_dot_product import AttentionOptions, merge_heads
 
 

@@ -10,7 +10,8 @@ from mtkit.network.attention_kernels import limit_attention_kernels
 from mtkit.network.cache import DecoderCache, LayerCache
 from mtkit.network.layer import TransformerLayer
 from mtkit.network.layer_norm import LayerNorm
-from mtkit.network.layouts import Layout, PaddedLayout, UnpaddedLayout
+from mtkit.network.layout import Layout
+from mtkit.network.layouts import PaddedLayout, UnpaddedLayout
 from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.model import Model
 

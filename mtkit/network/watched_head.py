@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mtkit.network.layouts import Heads, Layout, PaddedLayout
+from mtkit.network.layout import Heads, Layout
+from mtkit.network.layouts import PaddedLayout
 
 
 @dataclass
