@@ -76,10 +76,11 @@ def _stretches(starts: NDArray[np.int64], is_low: NDArray[np.bool_]) -> Iterator
     margin = _WINDOW // 2
     for begin, end in edges.reshape(-1, 2).tolist():
         first, last = int(starts[begin]), int(starts[end - 1]) + _WINDOW - 1
-        yield (
-            first + margin if begin > 0 else first,
-            last - margin if end < len(starts) else last,
-        )
+        first += margin if begin > 0 else 0
+        last -= margin if end < len(starts) else 0
+        # Of a single low window nothing is left: too little to tell.
+        if first <= last:
+            yield first, last
 
 
 def _describe(

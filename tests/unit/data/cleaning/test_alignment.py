@@ -53,6 +53,18 @@ def test_what_no_shift_mends(lengths: tuple[Lengths, Lengths]) -> None:
     assert (suspect.first, suspect.last, suspect.shift) == (0, 9_999, 0)
 
 
+def test_a_single_low_window_is_no_stretch() -> None:
+    # Its half at either end goes together again: a stretch of less than nothing was reported.
+    generator = np.random.default_rng(3)
+    source = generator.integers(20, 200, 3_000)
+    target = source.copy()
+    target[1_200:1_430] = generator.permutation(target[1_200:1_430])
+    assert find_suspects(source, target) == ()
+    target[1_430:1_900] = generator.permutation(target[1_430:1_900])
+    (suspect,) = find_suspects(source, target)
+    assert suspect.first < suspect.last
+
+
 def test_lengths_that_tell_nothing() -> None:
     generator = np.random.default_rng(5)
     assert find_suspects(np.full(2_000, 5), generator.integers(1, 90, 2_000)) == ()
