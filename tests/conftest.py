@@ -116,7 +116,7 @@ class TinyRun:
         return {path.name: path.read_bytes() for path in sorted(last.glob("*.safetensors"))}
 
 
-_DRAWN = ("test_curves.py", "test_metrics_log.py")
+_DRAWN = ("test_curves.py", "test_loop.py", "test_metrics_log.py")
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ adapter.safetensors  low-rank matrices; embeddings, where they were trained too
 Several such folders may name the same model.
 """
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -86,7 +87,8 @@ def read_adapter_config(folder: Path) -> AdapterConfig:
     facts = read_json(path, max_bytes=_MAX_BYTES)
     check_format(facts, path, FORMAT_VERSION, "train the adapter again")
     try:
-        return AdapterConfig.model_validate(facts)
+        # As JSON, whose lists are tuples to a strict model.
+        return AdapterConfig.model_validate_json(json.dumps(facts))
     except ValidationError as error:
         raise MtkitError(
             f"{path}: {describe_fault(error)}", "copy the complete folder again"

@@ -13,7 +13,7 @@ from torch import nn
 
 from mtkit.errors import MtkitError
 from mtkit.locks import locked
-from mtkit.recipe.training import Adam, Training
+from mtkit.recipe.training import Adam, Averaging, Training
 from mtkit.training.checkpoint import Checkpoint, TrainingState, choose_best
 from mtkit.training.checkpoint_folder import CheckpointFolder, restore
 from mtkit.training.learner import AveragedWeights, Learner
@@ -60,7 +60,8 @@ def save(
 
 
 def keeping(**keys: float) -> Training:
-    return Training(**{"keep_last": 1, "keep_best": 1, **keys})
+    averaging = Averaging(num_checkpoints=1)
+    return Training(**{"keep_last": 1, "keep_best": 1, "averaging": averaging, **keys})
 
 
 def steps(folder: CheckpointFolder) -> list[int]:

@@ -40,7 +40,11 @@ def build_trainer(folder: Path, recipe: Recipe, objective: UnigramObjective) -> 
         processes=Processes(0, 1, torch.device("cpu")),
         checkpoints=CheckpointFolder(folder / "checkpoints"),
         metrics=MetricsLog(
-            folder / "metrics.jsonl", picture=folder / "curve.png", title="toy", resumed_at=0
+            folder / "metrics.jsonl",
+            picture=folder / "curve.png",
+            title="toy",
+            resumed_at=0,
+            seconds_before_picture=0.0,
         ),
         view=ProgressView(recipe.training.max_steps, is_shown=False),
         data_digest="",
