@@ -215,7 +215,8 @@ def count_code_lines(text: str) -> int:
     """Returns the number of lines with code: without docstrings, comments and blank lines."""
     documented: set[int] = set()
     for node in ast.walk(ast.parse(text)):
-        for each in getattr(node, "body", None) or []:
+        body = getattr(node, "body", None)
+        for each in body if isinstance(body, list) else []:
             is_text = isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)
             if is_text and isinstance(each.value.value, str):
                 documented |= set(range(each.lineno, each.end_lineno + 1))
