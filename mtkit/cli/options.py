@@ -104,7 +104,7 @@ class RunOptions:
 
 
 def with_run(command: Callable[..., None]) -> Callable[..., None]:
-    """Returns a command with the options of a run in place of its parameter `run`."""
+    """Returns a command that takes the options of a run instead of its parameter `run`."""
     signature = inspect.signature(command, eval_str=True)
 
     def wrapped(

@@ -39,7 +39,7 @@ class QuantizedLinear(nn.Module):
     Args:
         weight: The matrix, on a processor.
         bias: A number for each output; none where it isn't given.
-        kind: What multiplies; chosen by the processor if not given.
+        kind: What multiplies; chosen by the CPU if not given.
     """
 
     def __init__(
@@ -124,8 +124,8 @@ def choose_kernel() -> type[IntegerProduct]:
 def gains_by_compiling(precision: Precision) -> bool:
     """Checks that compiled passes in this precision are faster than PyTorch's here.
 
-    They are on every processor that kernels are compiled for (docs/performance.md). Only AMX, which
-    they don't use, multiplies bf16 many times as fast.
+    They are where that was measured (docs/performance.md). AMX, which they don't use, multiplies
+    bf16 many times as fast.
     """
     return has_kernels() and can_multiply(precision) and not (precision == "bf16" and _has_amx())
 
