@@ -21,8 +21,8 @@ import mtkit.training.objectives.translation
 import mtkit.training.translation_loss
 from mtkit.data.batches.collate import TranslationBatch
 from mtkit.data.batches.token_store import TokenStore
+from mtkit.training.learner import Learner
 from mtkit.training.objectives.translation import TranslationBatches
-from mtkit.training.update import Updater
 
 _NUM_OPERATORS = 15
 _NUM_PROFILED = 5
@@ -99,7 +99,7 @@ def take_sections(training: Training, device: str) -> Sections:
     # Forward, it makes the gradients of states and embeddings as well.
     sections.wrap(mtkit.training.translation_loss, "projected_cross_entropy", "projection and loss")
     sections.wrap(torch.Tensor, "backward", "backward, the rest")
-    sections.wrap(Updater, "_apply", "norm and optimizer")
+    sections.wrap(Learner, "update", "optimizer")
     return sections
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from inspect import signature
 
 import torch
 from jaxtyping import Float, Int
@@ -68,30 +67,23 @@ def attend_packed(
     `offsets`, in int32, say where each sentence's queries begin and the last one's end, and its
     keys; `max_lengths` are the most queries and keys of a sentence. No weights are dropped.
     """
-    from torch.nn.attention.varlen import varlen_attn  # noqa: PLC0415 (since torch 2.10)
-
     reach = -1 if options.window is None else options.window
-    attended_QHV = varlen_attn(
-        queries[0].transpose(0, 1),
-        keys[0].transpose(0, 1),
-        values[0].transpose(0, 1),
+    # Not by torch.nn.attention.varlen, whose checks in Python take longer than the kernel.
+    attended_QHV: Tensor = torch.ops.aten._flash_attention_forward(
+        *(heads[0].transpose(0, 1) for heads in (queries, keys, values)),
         *offsets,
         *max_lengths,
-        window_size=(reach, 0 if options.is_causal else reach),
-    )
-    assert isinstance(attended_QHV, Tensor)
-    attended: Tensor = attended_QHV.transpose(0, 1)[None]
-    return attended
+        0.0,
+        options.is_causal and options.window is None,
+        return_debug_mask=False,
+        window_size_left=reach,
+        window_size_right=0 if options.is_causal else reach,
+    )[0]
+    return attended_QHV.transpose(0, 1)[None]
 
 
 @cache
 def _has_packed_kernel(device: torch.device) -> bool:
     if not torch.cuda.is_available() or not torch.backends.cuda.is_flash_attention_available():
         return False
-    if torch.version.hip or torch.cuda.get_device_capability(device) < _FLASH_CAPABILITY:
-        return False
-    try:
-        from torch.nn.attention.varlen import varlen_attn  # noqa: PLC0415 (since torch 2.10)
-    except ModuleNotFoundError:
-        return False
-    return "window_size" in signature(varlen_attn).parameters
+    return not torch.version.hip and (torch.cuda.get_device_capability(device) >= _FLASH_CAPABILITY)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore
 
@@ -57,36 +57,43 @@ class Processes:
         """Whether this process writes files and prints."""
         return self.rank == 0
 
-    def flatten_gradients(self, model: nn.Module) -> Tensor | None:
+    def flatten_gradients(self, weights: Sequence[Tensor]) -> Tensor | None:
         """Returns this process's gradients as one tensor; None where there is no other process."""
         if self.count == 1:
             return None
         return torch.cat(
             [
                 (torch.zeros_like(weight) if weight.grad is None else weight.grad).reshape(-1)
-                for weight in model.parameters()
-                if weight.requires_grad
+                for weight in weights
             ]
         )
 
-    def sum_gradients(self, model: nn.Module, flat: Tensor | None) -> None:
-        """Sets every process's gradients to the sum of all processes'.
+    def sum_update(self, weights: Sequence[Tensor], flat: Tensor | None, values: Tensor) -> None:
+        """Sets every process's gradients, and its values, to the sum of all processes'.
 
         One flat all-reduce after the last micro-batch: accumulation costs no communication, and
-        nothing inside the backward pass waits for another process.
+        nothing inside the backward pass waits for another process. On a GPU both sums are queued;
+        `read` waits for them.
 
         Args:
-            model: Whose gradients.
+            weights: Whose gradients.
             flat: What `flatten_gradients` returned; it becomes the gradients' memory.
+            values: Any numbers of the update; written into.
         """
         if flat is None:
             return
-        with self._waiting():
+        with self._waiting(synchronizes=False):
+            dist.all_reduce(values)
             dist.all_reduce(flat)
-        weights = [weight for weight in model.parameters() if weight.requires_grad]
         summed = torch.split(flat, [weight.numel() for weight in weights])
         for weight, gradient in zip(weights, summed, strict=True):
             weight.grad = gradient.view_as(weight)
+
+    def read(self, values: Tensor) -> list[float]:
+        """Returns what a tensor holds; a GPU's is waited for."""
+        with self._waiting(synchronizes=False):
+            read: list[float] = values.tolist()
+        return read
 
     def sum(self, values: Tensor) -> Tensor:
         """Returns the sum of all processes' values; every process must call it."""
@@ -146,12 +153,15 @@ class Processes:
                 dist.barrier()
 
     @contextmanager
-    def _waiting(self) -> Iterator[None]:
-        """Lets the watch know that this process waits; names a process that was lost."""
+    def _waiting(self, *, synchronizes: bool = True) -> Iterator[None]:
+        """Lets the watch know that this process waits; names a process that was lost.
+
+        With `synchronizes` it waits for a GPU as well.
+        """
         with self.progress.waiting():
             try:
                 yield
-                if self.device.type == "cuda":
+                if synchronizes and self.device.type == "cuda":
                     # Torch only puts a sum in line: who waits must be seen to wait.
                     torch.cuda.current_stream(self.device).synchronize()
             except RuntimeError as error:

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Generic, TypeVar
 
 import torch
@@ -121,6 +122,11 @@ class Learner(Generic[Network_co]):
         settings = training.moving_average
         average = None if settings is None else AveragedWeights(model, settings.decay)
         return Learner(model, optimizer, WorkingCopy(model, precision), average, base_digest)
+
+    @cached_property
+    def weights(self) -> list[nn.Parameter]:
+        """The weights that learn."""
+        return [weight for weight in self.model.parameters() if weight.requires_grad]
 
     @property
     def saved_names(self) -> list[str] | None:

@@ -133,6 +133,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         weight_gradient = torch.zeros_like(weight_VD, dtype=sum_type) if weight_learns else None
         target_logits_N = states_ND.new_empty(len(states_ND), dtype=sum_type)
         target_probabilities_N = torch.empty_like(target_logits_N)
+        log_sums_N = torch.empty_like(target_logits_N) if states_ND.is_cuda else None
         weight_sum_D = weight_VD.sum(dim=0, dtype=sum_type)
         rows = torch.arange(len(states_ND), device=states.device)
         parts = list(_chunks(states_ND, vocab_size))
@@ -147,20 +148,20 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             of_targets = rows[:num_rows], targets[part]
             logits_NV = torch.mm(states_ND[part], weight_VD.T, out=out_NV)
             target_logits_N[part] = logits_NV[of_targets].to(sum_type)
+            if log_sums_N is not None:
+                log_sums_N[part], largest = logits_NV.max(dim=1)
             gradient_NV = torch.softmax(logits_NV, dim=1, out=out_NV)
             target_probabilities_N[part] = gradient_NV[of_targets].to(sum_type)
+            if log_sums_N is not None:
+                log_sums_N[part] -= gradient_NV[rows[:num_rows], largest].to(sum_type).log()
             if not (states_learn or weight_learns):
                 continue
             from_targets_N = target_probabilities_N[part] + (label_smoothing - 1.0)
             gradient_NV[of_targets] = from_targets_N.to(gradient_NV.dtype)
             if states_gradient is not None:
                 torch.mm(gradient_NV, weight_VD, out=states_gradient[part])
-            if weight_gradient is None:
-                continue
-            if weight_gradient.dtype == gradient_NV.dtype:
-                weight_gradient.addmm_(gradient_NV.T, states_ND[part])
-            else:
-                weight_gradient += gradient_NV.T @ states_ND[part]
+            if weight_gradient is not None:
+                _add_product(weight_gradient, gradient_NV, states_ND[part])
         spread = label_smoothing / vocab_size
         if states_gradient is not None:
             states_gradient -= (spread * weight_sum_D).to(states_gradient.dtype)
@@ -168,9 +169,16 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             weight_gradient -= spread * states_ND.sum(dim=0, dtype=sum_type)
         if states_gradient is not None or weight_gradient is not None:
             ctx.save_for_backward(states_gradient, weight_gradient)
-        negative_log_likelihood = _sum_surprise(
-            target_probabilities_N, states_ND, weight_VD, targets
-        )
+        if log_sums_N is None:
+            negative_log_likelihood = _sum_surprise(
+                target_probabilities_N, states_ND, weight_VD, targets
+            )
+        else:
+            # A look at which are too small would wait for the GPU.
+            is_small_N = target_probabilities_N < _MIN_PROBABILITY
+            negative_log_likelihood = torch.where(
+                is_small_N, log_sums_N - target_logits_N, -target_probabilities_N.log()
+            ).sum()
         logits_sum = (states_ND.to(sum_type) @ weight_sum_D).sum() / vocab_size
         loss = negative_log_likelihood + label_smoothing * (target_logits_N.sum() - logits_sum)
         ctx.mark_non_differentiable(negative_log_likelihood)
@@ -185,6 +193,14 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             for gradient in ctx.saved_tensors
         )
         return states_gradient, weight_gradient, None, None, None
+
+
+def _add_product(weight_gradient_VD: Tensor, gradient_NV: Tensor, states_ND: Tensor) -> None:
+    """Adds what a chunk of tokens adds to the projection's gradient."""
+    if weight_gradient_VD.dtype == gradient_NV.dtype:
+        weight_gradient_VD.addmm_(gradient_NV.T, states_ND)
+    else:
+        weight_gradient_VD += gradient_NV.T @ states_ND
 
 
 def _chunks(states_ND: Tensor, vocab_size: int) -> Iterator[slice]:

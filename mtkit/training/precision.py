@@ -3,7 +3,7 @@
 from typing import Generic, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mtkit.network.device import suit_precision
 from mtkit.network.precision import copy_in_bfloat16
@@ -38,28 +38,37 @@ class WorkingCopy(Generic[Network_co]):
         self.precision = precision
         if precision == "bf16":
             self.model = copy_in_bfloat16(master).train()
+        self._masters: list[Tensor] = list(master.parameters())
+        self._weights: list[Tensor] = list(self.model.parameters())
 
     @torch.no_grad()
     def refresh(self) -> None:
         """Copies the model's weights of now."""
         if self.model is not self._master:
-            torch._foreach_copy_(list(self.model.parameters()), list(self._master.parameters()))
+            torch._foreach_copy_(self._weights, self._masters)
 
     @torch.no_grad()
     def accumulate_gradients(self) -> None:
         """Adds the copy's gradients to the model's, in the model's precision, and forgets them."""
         if self.model is self._master:
             return
-        for weight, master in zip(self.model.parameters(), self._master.parameters(), strict=True):
+        first: tuple[list[Tensor], list[Tensor]] = [], []
+        further: tuple[list[Tensor], list[Tensor]] = [], []
+        for weight, master in zip(self._weights, self._masters, strict=True):
             if weight.grad is None:
                 continue
+            sums, gradients = first if master.grad is None else further
             if master.grad is None:
-                master.grad = weight.grad.to(master.dtype)
-            else:
-                master.grad += weight.grad
+                master.grad = torch.empty_like(master)
+            sums.append(master.grad)
+            gradients.append(weight.grad)
+        if first[0]:
+            torch._foreach_copy_(*first)
+        if further[0]:
+            torch._foreach_add_(*further)
         self.forget_gradients()
 
     def forget_gradients(self) -> None:
         """Removes the copy's gradients."""
-        for weight in self.model.parameters():
+        for weight in self._weights:
             weight.grad = None

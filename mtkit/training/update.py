@@ -15,6 +15,7 @@ from mtkit.console import warn
 from mtkit.data.batches.micro_batches import SHARE_SLACK
 from mtkit.data.batches.updates import Update
 from mtkit.errors import MtkitError
+from mtkit.network.device import send
 from mtkit.recipe.training import Training
 from mtkit.training.distributed import Processes
 from mtkit.training.learner import Learner
@@ -155,27 +156,34 @@ class Updater:
             )
             if sums is not None:
                 self._prefetch(update)
-            reported = torch.zeros(5, dtype=torch.float64, device=self._processes.device)
-            if sums is not None:
-                reported[:2] = sums
-            reported[2:] += torch.tensor(
-                [sums is None, *votes], dtype=reported.dtype, device=reported.device
-            )
-            loss, nll, num_failed, *counts = self._processes.sum(reported).tolist()
+            wishes = torch.tensor([sums is None, *votes], dtype=torch.float64)
+            if sums is None:
+                sums = torch.zeros(2, dtype=torch.float64, device=self._processes.device)
+            reported = torch.cat((sums, send(wishes, self._processes.device)))
+            self._processes.sum_update(self._learner.weights, flat, reported)
+            weights = [one for one in self._learner.weights if one.grad is not None]
+            norm = nn.utils.get_total_norm([w.grad for w in weights if w.grad is not None])
+            # All processes hold the same sums, to the bit, and so come to the same answers.
+            found = self._processes.read(torch.cat((reported, norm.to(reported)[None])))
+            loss, nll, num_failed, *counts, length = found
             if not num_failed:
                 break
             limit = self._lower_limit(step, update, int(num_failed))
             update = self._objective.batches.update(update.epoch, update.position, limit)
-        self._processes.sum_gradients(self._learner.model, flat)
-        norm = self._apply(rate, loss)
+        is_applied = math.isfinite(length) and math.isfinite(loss)
+        if is_applied:
+            clipping = self._training.clipping
+            if clipping is not None:
+                nn.utils.clip_grads_with_norm_(weights, clipping.max_norm, norm)
+            self._learner.update(rate)
         return Outcome(
             loss=loss,
             negative_log_likelihood=nll,
             num_target_tokens=update.num_target_tokens,
             num_tokens=update.num_tokens,
             num_slots=update.num_slots,
-            gradient_norm=norm,
-            is_applied=math.isfinite(norm) and math.isfinite(loss),
+            gradient_norm=length,
+            is_applied=is_applied,
             micro_batch_tokens=update.limit,
             votes=Votes(*(count > 0 for count in counts)),
         )
@@ -197,8 +205,8 @@ class Updater:
             num_examples: Likewise.
 
         Returns:
-            Sums of loss and negative log-likelihood, and the gradients laid flat for the others;
-            None for both where memory ran out.
+            Sums of loss and negative log-likelihood, None where memory ran out; and the gradients
+            laid flat for the others, zeros then.
         """
         seed_step(self._seed, step, self._processes.rank)
         sums = torch.zeros(2, dtype=torch.float64, device=self._processes.device)
@@ -214,14 +222,14 @@ class Updater:
                 (loss / num_target_tokens).backward()  # type: ignore[no-untyped-call]
                 self._learner.working.accumulate_gradients()
                 sums += torch.stack((loss.detach(), found.negative_log_likelihood))
-            return sums, self._processes.flatten_gradients(self._learner.model)
+            return sums, self._processes.flatten_gradients(self._learner.weights)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
         # Not in the handler: the error would keep the frames, and their tensors, alive.
         self._learner.forget_gradients()
         release_memory(self._processes.device)
-        return None, None
+        return None, self._processes.flatten_gradients(self._learner.weights)
 
     def _prefetch(self, update: Update[Any]) -> None:
         """Gets the next update's batches to a GPU that is busy with this one."""
@@ -251,19 +259,6 @@ class Updater:
                 f"retrying in micro-batches of {limit:,} tokens, and keeping that limit"
             )
         return limit
-
-    def _apply(self, rate: float, loss: float) -> float:
-        """Changes the weights unless loss or norm is NaN or infinity; returns the norm."""
-        weights = [weight for weight in self._learner.model.parameters() if weight.grad is not None]
-        norm = nn.utils.get_total_norm([w.grad for w in weights if w.grad is not None])
-        # All processes hold the same sums, to the bit, and so come to the same answer.
-        length = float(norm.item())
-        if math.isfinite(length) and math.isfinite(loss):
-            clipping = self._training.clipping
-            if clipping is not None:
-                nn.utils.clip_grads_with_norm_(weights, clipping.max_norm, norm)
-            self._learner.update(rate)
-        return length
 
 
 def seed_step(seed: int, step: int, rank: int) -> None:

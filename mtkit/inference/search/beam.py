@@ -195,8 +195,10 @@ class _Beam:
         cumulative_BKT = torch.cat(
             (_take(self._cumulative_BWT, parents_BK), candidates_BK[:, :, None]), dim=-1
         )
-        is_last_B = torch.tensor([length >= pool.limit for pool in self.pools])
-        may_enter_BK = is_eos_BK | is_last_B.to(is_eos_BK.device)[:, None]
+        is_last = [length >= pool.limit for pool in self.pools]
+        may_enter_BK = is_eos_BK.clone()
+        if any(is_last):
+            may_enter_BK |= torch.tensor(is_last, device=is_eos_BK.device)[:, None]
         may_live_BK = ~is_eos_BK
         if chosen is None:
             may_enter_BK[:, beam_size:] = False
@@ -325,6 +327,8 @@ def top_k(
 
     `torch.topk` alone leaves open which of equal values it picks and in which order.
     """
+    if values.device.type != "cpu":
+        return top_k_by_rank(values, k)
     # One more than asked for shows whether equals stand on both sides of the cut.
     picked, indices = _pick(values, min(k + 1, values.shape[1]))
     cut_through_equals = (
@@ -342,6 +346,22 @@ def top_k(
         picked[cut_through_equals] = exact
         indices[cut_through_equals] = first.gather(1, order)
     return picked, indices
+
+
+def top_k_by_rank(
+    values: Float[Tensor, "batch candidates"], k: int
+) -> tuple[Float[Tensor, "batch k"], Int[Tensor, "batch k"]]:
+    """Returns what `top_k` does, without a look at the values, for which a GPU would be waited.
+
+    Each fp32 value and its index make one integer, and all of them differ.
+    """
+    # Zero is added lest -0.0 come after 0.0. The bits of a negative number fall as it grows.
+    bits = (values + 0.0).view(torch.int32)
+    ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long()
+    places = torch.arange(values.shape[1], device=values.device)
+    ranks = (ordered << 32) | (0xFFFFFFFF - places)
+    indices = 0xFFFFFFFF - (ranks.topk(k, dim=1).values & 0xFFFFFFFF)
+    return values.gather(1, indices), indices
 
 
 def _find_first(values: Tensor, k: int, threshold: Tensor) -> Tensor:

@@ -49,9 +49,10 @@ def greedy_search(
         if all(is_alive):
             continue
         find_attention = find_watched(model)
-        for row, sentence in enumerate(sentences):
+        outputs = zip(history_BT.tolist(), cumulative_BT.tolist(), strict=True)
+        for row, (sentence, output) in enumerate(zip(sentences, outputs, strict=True)):
             if not is_alive[row]:
-                ended = end_output(history_BT[row].tolist(), cumulative_BT[row].tolist(), penalty)
+                ended = end_output(*output, penalty)
                 if find_attention is not None:
                     ended = replace(ended, alignment_weights=find_attention(row, 0))
                 found[sentence].append(ended)

@@ -56,7 +56,8 @@ class OutputRules:
             wanted: Row, hypothesis and token of what a phrase needs that must occur.
         """
         length = history.shape[2]
-        log_probs[..., (PAD, BOS)] = -torch.inf
+        for token in (PAD, BOS):
+            log_probs[..., token] = -torch.inf
         forced = self._find_forced(sentences, length)
         kept = [
             torch.zeros_like(log_probs[row, :, token])
