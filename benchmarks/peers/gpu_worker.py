@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ UPDATE_TOKENS = (25_000, 3_125)
 """An update of the paper on one GPU, and one GPU's part of it among eight."""
 DROPOUTS = {"tiny": 0.3, "base": 0.1, "big": 0.3}
 _WARM_UP, _TIMED, _COUNTED = 8, 24, 3
+_SHAPES = 5
+"""How much longer the warm-up is with graphs, until most shapes have been recorded."""
 _SIZE = 8_192
 _LINES, _OUTPUT_TOKENS = 1_024, 25
 
@@ -121,22 +124,21 @@ def measure_updates(task: dict[str, Any]) -> None:
     """Prints a row for each model and size of an update."""
     peak = measure_limits()["bf16"]
     print(
-        "| model | target tokens an update | tokens/s | ms an update | share of the peak | "
+        "| model | target tokens an update | graphs | tokens/s | ms an update | share of peak | "
         "waits an update | kernels an update | device busy | GiB, and by plan |"
     )
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     places: dict[str, int] = {}
-    for name in SHAPES:
-        for tokens in UPDATE_TOKENS:
-            try:
-                places |= _measure_model(task, name, tokens, peak)
-            except Exception as error:  # noqa: BLE001 (the others are measured all the same)
-                print(f"| {name} | {tokens:,} | failed: {type(error).__name__}: {error} |")
-                import traceback  # noqa: PLC0415
+    for name, tokens, graphs in product(SHAPES, UPDATE_TOKENS, (False, True)):
+        try:
+            places |= _measure_model(task, name, tokens, peak, graphs)
+        except Exception as error:  # noqa: BLE001 (the others are measured all the same)
+            print(f"| {name} | {tokens:,} | failed: {type(error).__name__}: {error} |")
+            import traceback  # noqa: PLC0415
 
-                traceback.print_exc()
-            gc.collect()
-            torch.cuda.empty_cache()
+            traceback.print_exc()
+        gc.collect()
+        torch.cuda.empty_cache()
     print("| waits of one update of the last kind, by place | " + _list(places) + " |")
 
 
@@ -144,17 +146,20 @@ def _list(places: dict[str, int]) -> str:
     return ", ".join(f"{place} {count}" for place, count in sorted(places.items()))
 
 
-def _measure_model(task: dict[str, Any], name: str, tokens: int, peak: float) -> dict[str, int]:
+def _measure_model(
+    task: dict[str, Any], name: str, tokens: int, peak: float, graphs: bool
+) -> dict[str, int]:
     layers, d_model, d_ff, heads = SHAPES[name]
     model = (
         f"model={{num_encoder_layers={layers}, num_decoder_layers={layers}, d_model={d_model}, "
         f'd_ff={d_ff}, num_heads={heads}, norm="post", dropout={DROPOUTS[name]}}}'
     )
     settings = [model, f"training.batch_tokens={tokens}", "training.micro_batch_tokens=auto"]
+    settings.append(f"training.cuda_graphs={str(graphs).lower()}")
     torch.cuda.reset_peak_memory_stats()
     training = Training({**task, "device": "cuda", "overrides": [*task["overrides"], *settings]})
     torch.cuda.reset_peak_memory_stats()
-    for _ in range(_WARM_UP):
+    for _ in range(_WARM_UP * (_SHAPES if graphs else 1)):
         training.update(training.draw())
     seconds, counts = _time_updates(training)
     operations = _count(training, counts)
@@ -173,14 +178,14 @@ def _measure_model(task: dict[str, Any], name: str, tokens: int, peak: float) ->
     rate = counts["target"] / seconds
     planned = _plan_memory(training, counts)
     print(
-        f"| {name} | {counts['target'] / _TIMED:,.0f} | {rate:,.0f} "
+        f"| {name} | {counts['target'] / _TIMED:,.0f} | {'yes' if graphs else 'no'} | {rate:,.0f} "
         f"| {1e3 * seconds / _TIMED:.1f} | {100 * operations / seconds / peak:.1f} % "
         f"| {waits.total / _COUNTED:.1f} | {len(kernels) / _COUNTED:,.0f} "
         f"| {1e3 * busy / _COUNTED:.1f} ms, {100 * busy / profiled:.0f} % of the profiled time "
         f"| {memory / 2**30:.2f}, {planned / 2**30:.2f} |",
         flush=True,
     )
-    if name == "base":
+    if name == "base" and not graphs:
         _print_kernels(profiler, tokens)
     return {place: round(count / _COUNTED) for place, count in waits.places.items()}
 
@@ -193,7 +198,7 @@ def _print_kernels(profiler: Any, tokens: int) -> None:
         if event.self_device_time_total and event.device_type == torch.autograd.DeviceType.CUDA
     ]
     total = sum(time_ for _, time_, _ in events)
-    for key, microseconds, count in sorted(events, key=lambda event: -event[1])[:24]:
+    for key, microseconds, count in sorted(events, key=lambda event: -event[1])[:12]:
         print(
             f"| base, {tokens:,}: {key[:90]} | {100 * microseconds / total:.1f} % "
             f"| {microseconds / 1e3 / _COUNTED:.2f} ms | {count / _COUNTED:.0f} |"

@@ -18,6 +18,7 @@ from mtkit.network import (
     EncoderDecoder,
     MaskedLanguageModel,
 )
+from mtkit.text.token_ids import PAD
 
 GeneratingModel = EncoderDecoder | CausalLanguageModel | MaskedLanguageModel | CausalClassifier
 
@@ -61,13 +62,26 @@ def output_cross_entropy(
     targets: Int[Tensor, "tokens"],
     *,
     label_smoothing: float,
+    has_padding: bool = False,
 ) -> LossSums:
-    """Returns `projected_cross_entropy` of a model's logits, each piece's bias added, if any."""
+    """Returns `projected_cross_entropy` of a model's logits, each piece's bias added, if any.
+
+    With `has_padding`, a target that is padding has no part in the sums.
+    """
     weight: Tensor = model.output_embedding.weight
     bias = model.output_bias
     if bias is not None:
         states, weight = _append_bias(states, weight, bias)
-    return projected_cross_entropy(states, weight, targets, label_smoothing=label_smoothing)
+    if not has_padding:
+        return projected_cross_entropy(states, weight, targets, label_smoothing=label_smoothing)
+    # Of zeros all logits are 0: each such target has log(pieces), and nothing has a gradient.
+    is_padding = targets == PAD
+    kept = states.masked_fill(is_padding[:, None], 0.0)
+    sums = projected_cross_entropy(kept, weight, targets, label_smoothing=label_smoothing)
+    zeros_1V = weight.new_zeros(1, len(weight)).detach()
+    each = -torch.softmax(zeros_1V, dim=1)[0, 0].to(sums.loss.dtype).log()
+    surplus = each * is_padding.sum()
+    return LossSums(sums.loss - surplus, sums.negative_log_likelihood - surplus)
 
 
 def _append_bias(states_ND: Tensor, weight_VD: Tensor, bias_V: Tensor) -> tuple[Tensor, Tensor]:

@@ -52,6 +52,7 @@ def measure_translation(
         batch.target_layout.select_tokens(states),
         batch.target_outputs,
         label_smoothing=label_smoothing,
+        has_padding=batch.is_filled,
     )
     if guide is None or watched is None:
         return sums

@@ -215,13 +215,13 @@ class Updater:
         try:
             for doing, batch in batches:
                 self._processes.progress.beat(doing)
-                found = self._objective.loss(batch)
-                loss = found.join(num_target_tokens, num_examples)
-                # Divided before: the sum over micro-batches and processes is then the mean per
-                # token.
-                (loss / num_target_tokens).backward()  # type: ignore[no-untyped-call]
+                sums += self._objective.learn(
+                    batch,
+                    num_target_tokens=num_target_tokens,
+                    num_examples=num_examples,
+                    records=step > 0,
+                )
                 self._learner.working.accumulate_gradients()
-                sums += torch.stack((loss.detach(), found.negative_log_likelihood))
             return sums, self._processes.flatten_gradients(self._learner.weights)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):

@@ -46,6 +46,7 @@ class TranslationBatch:
         target_outputs: int64 [target tokens]: the targets, each closed by `</s>`, without padding:
             what each input predicts.
         links: The tokens that are aligned; None where none are asked for.
+        is_filled: Whether sentences of padding come last, whose outputs are padding (`Filling`).
     """
 
     source_tokens: Tensor
@@ -54,10 +55,12 @@ class TranslationBatch:
     target_layout: Layout
     target_outputs: Tensor
     links: LinkedTokens | None = None
+    is_filled: bool = False
 
     def to(self, device: torch.device) -> "TranslationBatch":
         """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
-        return TranslationBatch(
+        return replace(
+            self,
             source_tokens=send(self.source_tokens, device),
             source_layout=self.source_layout.to(device),
             target_inputs=send(self.target_inputs, device),

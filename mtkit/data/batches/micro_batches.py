@@ -1,6 +1,6 @@
 """How an update, or a development set, is cut into what passes through the model at once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -171,6 +171,7 @@ def split_packed_update(
     *,
     micro_batch_tokens: int,
     num_processes: int,
+    fill_row: Callable[[int], int] = int,
 ) -> list[list[MicroBatch]]:
     """Returns each process's micro-batches of one update whose passes hold no padding.
 
@@ -183,6 +184,7 @@ def split_packed_update(
         target_lengths: Tokens of each one's target, `</s>` counted.
         micro_batch_tokens: Bound of one pass; one sentence may be longer.
         num_processes: How many processes share the update.
+        fill_row: Returns what a side of so many tokens is filled up to, where it is.
     """
     longer = np.maximum(source_lengths, target_lengths)
     ends = np.cumsum(longer)
@@ -201,9 +203,8 @@ def split_packed_update(
     for stretch in np.split(np.arange(len(sentences)), bounds):
         source, target = int(source_lengths[stretch].sum()), int(target_lengths[stretch].sum())
         largest = max(source, target)
-        micro_batches.append(
-            MicroBatch(sentences[stretch], largest, source + target, source + target)
-        )
+        slots = fill_row(source) + fill_row(target)
+        micro_batches.append(MicroBatch(sentences[stretch], largest, source + target, slots))
     return _deal(micro_batches, num_processes)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from mtkit.data.batches.collate import lay_out_side, pack_side
+from mtkit.data.batches.filling import Filling
 from mtkit.data.batches.micro_batches import MicroBatch, split_packed_update, split_update
 from mtkit.data.batches.ragged import Indices
 from mtkit.network import GridLayout, PackedLayout, can_pack
@@ -36,11 +37,13 @@ class Passes:
         packs: Whether they are packed: one row without padding.
         grid_slots: The cost of a grid beside its tokens, in tokens that it might hold.
         row_step: Rows of grids are filled up to a multiple of it, at most.
+        filling: What packed batches are filled up to; None where they have no padding.
     """
 
     packs: bool
     grid_slots: int
     row_step: int
+    filling: Filling | None = None
 
     @classmethod
     def of(cls, d_model: int, device: torch.device, *, dtype: torch.dtype, packs: bool) -> "Passes":
@@ -71,7 +74,11 @@ class Passes:
         lengths = source_lengths, target_lengths
         if self.packs:
             return split_packed_update(
-                examples, *lengths, micro_batch_tokens=limit, num_processes=num_processes
+                examples,
+                *lengths,
+                micro_batch_tokens=limit,
+                num_processes=num_processes,
+                fill_row=int if self.filling is None else self.filling.fill_row,
             )
         return split_update(
             examples,

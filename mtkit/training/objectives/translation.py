@@ -1,15 +1,20 @@
 """A translator's objective: label-smoothed cross entropy of the target, given the source."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
+import torch
 
 from mtkit.data.batches.collate import TranslationBatch, collate_pairs
+from mtkit.data.batches.filling import Filling
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.batches.token_store import ALIGNMENT_COLUMN, PAIR_COLUMNS
 from mtkit.data.subword_sampling import SegmentationSampler
+from mtkit.training.distributed import Processes
 from mtkit.training.objectives.stored import Batch, LayOut, StoredBatches, make_up_side
+from mtkit.training.training_run import TrainingRun
 
 
 class PairBatches(StoredBatches[Mapping[str, Ragged], Batch]):
@@ -70,9 +75,21 @@ class PairBatches(StoredBatches[Mapping[str, Ragged], Batch]):
 class TranslationBatches(PairBatches[TranslationBatch]):
     """Sentence pairs with sides of their own, for an encoder and a decoder."""
 
+    def __init__(
+        self, run: TrainingRun, processes: Processes, *, dtype: torch.dtype, packs: bool
+    ) -> None:
+        super().__init__(run, processes, dtype=dtype, packs=packs)
+        training = run.recipe.training
+        if packs and training.cuda_graphs and training.guided_alignment is None:
+            longest = max(self.longest, self.bound_longest())
+            share = training.batch_tokens // processes.count
+            self._passes = replace(self._passes, filling=Filling.of(share, longest))
+
     def collate(self, examples: Mapping[str, Ragged], lay_out: LayOut) -> TranslationBatch:
         """Returns pairs as a batch, with their links where a head learns alignments."""
         batch = collate_pairs(examples["source"], examples["target"], lay_out)
+        if self._passes.filling is not None:
+            return self._passes.filling.fill(batch)
         guided = self._recipe.training.guided_alignment
         if guided is None:
             return batch

@@ -1,0 +1,96 @@
+"""CUDA graphs: a pass's kernels, forward and back, recorded once for each shape, then replayed.
+
+A small model's kernels take less time than Python takes to start them. A graph starts all of a pass
+at once. It reads and writes the same memory each time, so a batch is copied into the one that was
+recorded, and batches come in few shapes (`Filling`).
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mtkit.data.batches.collate import TranslationBatch
+from mtkit.network import PackedLayout
+
+RunPass = Callable[[TranslationBatch, Tensor], Tensor]
+"""Adds the gradients of a batch, times a number, and returns its sums."""
+_NUM_WARM_UPS = 2
+"""Libraries set up what they need in the first passes, which can't be recorded."""
+
+
+class RecordedPasses:
+    """The recorded passes of a model, by the shape of what they read.
+
+    Args:
+        model: What gets the gradients; its weights and buffers stay where they are.
+        run: A pass, which must not wait for the GPU.
+    """
+
+    def __init__(self, model: nn.Module, run: RunPass) -> None:
+        self._model, self._run = model, run
+        self._passes: dict[Hashable, _RecordedPass] = {}
+        self._pool = torch.cuda.graph_pool_handle()
+        # A table of positions may be replaced by a longer one; what was recorded reads this one.
+        self._buffers = list(model.buffers())
+
+    def run(self, batch: TranslationBatch, scale: float) -> Tensor:
+        """Sets the model's gradients to those of a batch, times a number; returns its sums.
+
+        The sums, and the gradients, are overwritten by the next pass.
+        """
+        shape = _shape_of(batch)
+        if shape not in self._passes:
+            self._passes[shape] = _RecordedPass(self._model, self._run, batch, self._pool)
+        return self._passes[shape].replay(batch, scale)
+
+
+class _RecordedPass:
+    """A pass of one shape; the batch that it was recorded with is what it reads."""
+
+    def __init__(self, model: nn.Module, run: RunPass, batch: TranslationBatch, pool: Any) -> None:
+        self._tensors = _tensors_of(batch)
+        self._scale = torch.ones((), device=batch.source_tokens.device)
+        # Recording draws numbers, and an update's must be the same whether it records or not.
+        state = torch.cuda.get_rng_state()
+        current, beside = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        beside.wait_stream(current)
+        with torch.cuda.stream(beside):
+            for _ in range(_NUM_WARM_UPS):
+                run(batch, self._scale)
+                model.zero_grad(set_to_none=True)
+        current.wait_stream(beside)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph, pool=pool):
+            self._sums = run(batch, self._scale)
+        self._gradients = [
+            (weight, weight.grad) for weight in model.parameters() if weight.grad is not None
+        ]
+        torch.cuda.set_rng_state(state)
+
+    def replay(self, batch: TranslationBatch, scale: float) -> Tensor:
+        self._scale.fill_(scale)
+        for ours, given in zip(self._tensors, _tensors_of(batch), strict=True):
+            if ours is not given:
+                ours.copy_(given, non_blocking=True)
+        self._graph.replay()
+        for weight, gradient in self._gradients:
+            weight.grad = gradient
+        return self._sums
+
+
+def _tensors_of(batch: TranslationBatch) -> list[Tensor]:
+    layouts = batch.source_layout, batch.target_layout
+    placed = [
+        tensor
+        for layout in layouts
+        if isinstance(layout, PackedLayout)
+        for tensor in (layout.offsets, layout.positions)
+    ]
+    return [batch.source_tokens, batch.target_inputs, batch.target_outputs, *placed]
+
+
+def _shape_of(batch: TranslationBatch) -> Hashable:
+    lengths = batch.source_layout.max_length, batch.target_layout.max_length
+    return *lengths, *(tensor.shape for tensor in _tensors_of(batch))
