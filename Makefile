@@ -1,5 +1,7 @@
 # make demo    sets up, then trains and tries a translator on the embedded corpus; no data needed
 # make test    sets up, then lints, checks types and runs every test
+# make gpu     checks and measures mtkit on a GPU, in the Python that is active (PYTHON): two parts of
+#              at most nine minutes, gpu-check and gpu-train; data from MTKIT_TEST_DATA
 # make docs    sets up, then writes docs/reference anew from the code, and builds the site in site/
 # make format  formats the code
 # make clean   removes the environment, the demo and the site
@@ -10,7 +12,7 @@ DEMO := runs/demo
 # Tests run on every core, so one thread each; models this small gain nothing from more.
 TEST_ENVIRONMENT := OMP_NUM_THREADS=1
 
-.PHONY: demo test docs format clean
+.PHONY: demo test gpu gpu-check gpu-train docs format clean
 
 demo: .venv/installed
 	mkdir -p $(DEMO)
@@ -24,6 +26,14 @@ test: .venv/installed-for-tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -n auto --dist worksteal
+
+gpu: gpu-check gpu-train
+
+gpu-check:
+	$(PYTHON) benchmarks/gpu.py check
+
+gpu-train:
+	$(PYTHON) benchmarks/gpu.py train --set training.cuda_graphs=true
 
 docs: .venv/installed-for-docs
 	$(BIN)/python docs/generate_reference.py

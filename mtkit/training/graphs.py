@@ -16,6 +16,8 @@ from mtkit.network import PackedLayout
 
 RunPass = Callable[[TranslationBatch, Tensor], Tensor]
 """Adds the gradients of a batch, times a number, and returns its sums."""
+_MAX_RECORDED = 24
+"""Each shape keeps gradients of its own; those that come later are run as they are."""
 _NUM_WARM_UPS = 2
 """Libraries set up what they need in the first passes, which can't be recorded."""
 
@@ -42,6 +44,8 @@ class RecordedPasses:
         """
         shape = _shape_of(batch)
         if shape not in self._passes:
+            if len(self._passes) == _MAX_RECORDED:
+                return self._run(batch, torch.full((), scale, device=batch.source_tokens.device))
             self._passes[shape] = _RecordedPass(self._model, self._run, batch, self._pool)
         return self._passes[shape].replay(batch, scale)
 
