@@ -75,7 +75,7 @@ def test_the_documentation_has_commands() -> None:
 def test_a_documented_command_is_understood(arguments: list[str]) -> None:
     group = get_command(app)
     name, *options = ["2" if argument == "N" else argument for argument in arguments]
-    if name == "--version":
+    if name in {"--version", "--help"}:
         return
     assert name in group.commands
     values = group.commands[name].make_context(name, options).params

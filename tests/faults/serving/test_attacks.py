@@ -11,8 +11,9 @@ import pytest
 from .attacks import LONG, Attack, list_attacks
 from .conftest import Repeating, Target
 
-MAX_CALLBACK_SECONDS = 0.05
-"""Processor time of the event loop's longest callback."""
+MAX_CALLBACK_SECONDS = 0.5
+"""Processor time of the event loop's longest callback; on a quiet machine 0.05 holds, and a fault of
+the kind that this finds takes seconds."""
 MAX_BYTES = 1_500_000_000
 _HELD_SECONDS = 3.0
 
