@@ -12,7 +12,7 @@ from .attacks import LONG, Attack, list_attacks
 from .conftest import Repeating, Target
 
 MAX_CALLBACK_SECONDS = 0.5
-"""Processor time of the event loop's longest callback; on a quiet machine 0.05 holds, and a fault of
+"""Processor time of the event loop's longest callback. On a quiet machine 0.05 holds; a fault of
 the kind that this finds takes seconds."""
 MAX_BYTES = 1_500_000_000
 _HELD_SECONDS = 3.0
