@@ -16,6 +16,8 @@ import jaxtyping
 import pytest
 from jaxtyping import install_import_hook
 
+from . import warm
+
 if TYPE_CHECKING:
     from mtkit.recipe import Recipe
     from mtkit.workspace import Workspace
@@ -107,7 +109,11 @@ class TinyRun:
             shutil.copytree(self.workspace.root, kept)
 
     def command(self, name: str, *options: str) -> list[str]:
-        """Returns a command line of mtkit for this run."""
+        """Returns a command line of mtkit for this run; see warm.py."""
+        return [*warm.command(), name, *self.options, *options]
+
+    def cold_command(self, name: str, *options: str) -> list[str]:
+        """Returns one that starts Python, for tests of processes and of how they are started."""
         return [sys.executable, "-m", "mtkit", name, *self.options, *options]
 
     def weights(self) -> dict[str, bytes]:

@@ -23,7 +23,7 @@ def test_figures_page_picture_and_numbers(tiny_run, lines: str) -> None:
     run = tiny_run("training.max_steps=2", "training.averaging.num_checkpoints=1")
     assert run.train()
     folder = run.workspace.root
-    command = [*run.command("attend"), "--page", f"{folder}/page.html"]
+    command = [*run.cold_command("attend"), "--page", f"{folder}/page.html"]
     command += ["--picture", f"{folder}/heads.png", "--numbers", f"{folder}/numbers.json"]
     # As a user starts it.
     shown = subprocess.run(command, capture_output=True, text=True, check=False, input=lines)
@@ -47,7 +47,7 @@ def test_figures_page_picture_and_numbers(tiny_run, lines: str) -> None:
     assert (folder / "heads.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (folder / "page.html").read_text("utf-8")
     # A translation that is given is what is looked at.
-    plain = [*run.command("attend"), "--numbers", f"{folder}/numbers.json"]
+    plain = [*run.cold_command("attend"), "--numbers", f"{folder}/numbers.json"]
     given = call([*plain, "--input", "tsv"], "the man sleeps .\tder Mann\n")
     assert given.exit_code == 0, given.stderr
     [line] = json.loads((folder / "numbers.json").read_text("utf-8"))["lines"]
@@ -72,6 +72,6 @@ def test_figures_page_picture_and_numbers(tiny_run, lines: str) -> None:
 def test_a_language_model_is_refused(tiny_run_of) -> None:
     run = tiny_run_of("causal-lm", "training.max_steps=1", "training.averaging.num_checkpoints=1")
     assert run.train()
-    refused = call(run.command("attend"), "a\n")
+    refused = call(run.cold_command("attend"), "a\n")
     assert refused.exit_code == 1
     assert "has no encoder and decoder that translate" in refused.stderr

@@ -7,7 +7,6 @@ nothing on stdout.
 import os
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -15,6 +14,8 @@ from pathlib import Path
 import pytest
 
 import mtkit
+
+from .. import warm
 
 RECIPE = """\
 name = "tiny"
@@ -70,7 +71,7 @@ class Outcome:
 def mtkit_in(folder: Path, *arguments: str, text: bytes = b"") -> Outcome:
     """Runs `mtkit` in a folder."""
     done = subprocess.run(
-        [sys.executable, "-m", "mtkit", *arguments],
+        [*warm.command(), *arguments],
         cwd=folder,
         input=text,
         capture_output=True,

@@ -30,21 +30,21 @@ def test_labels_of_the_development_set_are_those_that_were_scored(tiny_run_of) -
     run = train(tiny_run_of)
     lines = (run.workspace.data / "dev" / "text.txt").read_text("utf-8")
     wanted = (run.workspace.data / "dev" / "labels.txt").read_text("utf-8").splitlines()
-    labelled = call(run.command("translate"), lines)
+    labelled = call(run.cold_command("translate"), lines)
     assert labelled.returncode == 0, labelled.stderr
     found = labelled.stdout.splitlines()
     num_right = sum(map(str.__eq__, found, wanted))
     [last] = [line for line in read_metrics(run.workspace.metrics_file) if line["kind"] == "dev"]
     assert last["accuracy"] == pytest.approx(100.0 * num_right / len(wanted))
 
-    as_json = call(run.command("translate", "--json"), "The man sleeps.\n\n")
+    as_json = call(run.cold_command("translate", "--json"), "The man sleeps.\n\n")
     full, blank = map(json.loads, as_json.stdout.splitlines())
     assert full["probabilities"].keys() == {"de", "en"}
     assert sum(full["probabilities"].values()) == pytest.approx(1.0)
     assert full["label"] == max(full["probabilities"], key=full["probabilities"].get)
     assert blank == {"label": None, "probabilities": {}}
 
-    scored = call(run.command("score"))
+    scored = call(run.cold_command("score"))
     assert scored.returncode == 0, scored.stderr
     assert [line.split("\t")[:2] for line in scored.stdout.splitlines()] == [
         ["test", "accuracy"],
@@ -57,9 +57,9 @@ def test_labels_of_the_development_set_are_those_that_were_scored(tiny_run_of) -
 
 def test_what_is_for_translators_is_refused_by_name(tiny_run_of) -> None:
     run = train(tiny_run_of, "training.max_steps=1")
-    refused = call(run.command("translate", "--score-only"), "a\tb\n")
+    refused = call(run.cold_command("translate", "--score-only"), "a\tb\n")
     assert refused.returncode == 1
     assert "is a classifier" in refused.stderr
-    exported = call(run.command("export"))
+    exported = call(run.cold_command("export"))
     assert exported.returncode == 1
     assert "is a classifier" in exported.stderr

@@ -7,13 +7,14 @@ metrics.jsonl. Both sides compute with one thread, since another number adds in 
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from mtkit.data.prepared import open_prepared
 from mtkit.training.metrics import read_metrics
+
+from .. import warm
 
 LEARNS_A_LITTLE = (
     "model.d_model=64",
@@ -43,7 +44,7 @@ def output_of(command: list[str], stdin: str = "") -> str:
 
 def translate(checkpoint: Path, lines: list[str]) -> list[str]:
     """Returns translations as `mtkit translate --model CHECKPOINT` makes them, greedily."""
-    command = [sys.executable, "-m", "mtkit", "translate", "--model", str(checkpoint)]
+    command = [*warm.command(), "translate", "--model", str(checkpoint)]
     command += ["--set", "inference.beam_size=1"]
     stdin = "".join(f"{line}\n" for line in lines)
     return output_of(command, stdin).split("\n")[:-1]

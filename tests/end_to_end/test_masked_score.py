@@ -19,9 +19,9 @@ def call(command: list[str]) -> Done:
 
 def test_a_test_set_is_scored_as_the_development_set_is(tiny_run_of) -> None:
     run = tiny_run_of("masked-lm", TEST_SET, *SETTINGS)
-    made = call(run.command("run"))
+    made = call(run.cold_command("run"))
     assert made.returncode == 0, made.stderr
-    scored = call(run.command("score", "--json"))
+    scored = call(run.cold_command("score", "--json"))
     assert scored.returncode == 0, scored.stderr
     accuracy, perplexity = json.loads(scored.stdout)
     dev = [line for line in read_metrics(run.workspace.metrics_file) if line["kind"] == "dev"][-1]
@@ -34,11 +34,11 @@ def test_a_test_set_is_scored_as_the_development_set_is(tiny_run_of) -> None:
     card = (run.workspace.model / "README.md").read_text("utf-8")
     assert "| held-out | masked accuracy |" in card
     # Whatever is read together.
-    again = call(run.command("score", "--json", "--set", "inference.batch_tokens=100"))
+    again = call(run.cold_command("score", "--json", "--set", "inference.batch_tokens=100"))
     first, second = json.loads(again.stdout)
     assert first["value"] == accuracy["value"]
     assert second["value"] == pytest.approx(perplexity["value"], rel=1e-5)
 
-    missing = call(run.command("score", "--set", TEST_SET.replace("dev.txt", "absent.txt")))
+    missing = call(run.cold_command("score", "--set", TEST_SET.replace("dev.txt", "absent.txt")))
     assert missing.returncode == 1
     assert "absent.txt" in missing.stderr

@@ -6,7 +6,6 @@ import json
 import lzma
 import os
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -14,6 +13,8 @@ from xml.sax.saxutils import escape
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from .. import warm
 
 pytestmark = pytest.mark.skipif(
     "MTKIT_TEST_DATA" not in os.environ, reason="MTKIT_TEST_DATA isn't set"
@@ -105,9 +106,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict]:
     plant_archive(folder, parts[5])
     plant_data_set(folder, parts[6])
     (folder / "mtkit.toml").write_text(RECIPE)
-    subprocess.run(
-        [sys.executable, "-m", "mtkit", "prepare", "--workers", "2"], cwd=folder, check=True
-    )
+    subprocess.run([*warm.command(), "prepare", "--workers", "2"], cwd=folder, check=True)
     found = json.loads((folder / "runs" / "planted" / "data" / "report.json").read_text())
     for corpus in found["corpora"]:
         assert corpus["read"] == corpus["kept"] + sum(corpus["dropped"].values())

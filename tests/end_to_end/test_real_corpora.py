@@ -3,10 +3,11 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from .. import warm
 
 pytestmark = [
     pytest.mark.skipif("MTKIT_TEST_DATA" not in os.environ, reason="MTKIT_TEST_DATA isn't set"),
@@ -38,7 +39,7 @@ def prepare(project: Path, name: str, language: str, *, dev: str, has_test: bool
     folder = Path(os.environ["MTKIT_TEST_DATA"]) / name
     text = RECIPE + TEST_SET if has_test else RECIPE
     (project / "mtkit.toml").write_text(text.format(language=language, folder=folder, dev=dev))
-    subprocess.run([sys.executable, "-m", "mtkit", "prepare"], cwd=project, check=True)
+    subprocess.run([*warm.command(), "prepare"], cwd=project, check=True)
     report = json.loads((project / "runs" / "real" / "data" / "report.json").read_text())
     [corpus] = report["corpora"]
     assert corpus["read"] == corpus["kept"] + sum(corpus["dropped"].values())

@@ -127,7 +127,7 @@ def test_a_warning_that_nobody_hears_costs_no_translation(
     trained, tmp_path: Path, processes: int, redirection: str
 ) -> None:
     update_model(trained.recipe, trained.workspace)
-    command = trained.command("translate", "--set", f"inference.processes={processes}")
+    command = trained.cold_command("translate", "--set", f"inference.processes={processes}")
     heard = run_in_shell(command, "", tmp_path, text=TEXT)
     unheard = run_in_shell(command, redirection, tmp_path, text=TEXT)
     assert heard.stderr.startswith(b"warning: input line ")
@@ -142,7 +142,7 @@ def test_a_warning_that_nobody_hears_costs_no_translation(
 def test_run_in_several_processes(tiny_run, tmp_path: Path, redirections: str) -> None:
     run = tiny_run("training.max_steps=3")
     shutil.rmtree(run.workspace.data)
-    done = run_in_shell(run.command("run", "--processes", "2"), redirections, tmp_path)
+    done = run_in_shell(run.cold_command("run", "--processes", "2"), redirections, tmp_path)
     assert (done.returncode, done.stdout) == (0, b"")
     [scored] = json.loads(run.workspace.scores_file.read_text("utf-8"))["scores"][:1]
     assert (scored["test_set"], scored["num_sentences"]) == ("held-out", 10)

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
+from .. import warm
+
 
 @pytest.fixture
 def project(tiny_run, tmp_path: Path) -> Path:
@@ -22,7 +24,7 @@ def project(tiny_run, tmp_path: Path) -> Path:
 
 def mtkit(folder: Path, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [sys.executable, "-m", "mtkit", *arguments],
+        [*warm.command(), *arguments],
         cwd=folder,
         input=stdin,
         capture_output=True,

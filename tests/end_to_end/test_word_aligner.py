@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +18,8 @@ from mtkit.model.alignment_head import WORD_ALIGNER_FILE
 from mtkit.model.digest import digest_model
 from mtkit.training.averaging.average import average
 from mtkit.training.metrics_log import MetricsLog
+
+from .. import warm
 
 ON = "data.word_aligner=true"
 
@@ -156,7 +157,7 @@ def test_text_in_one_language_has_no_pairs_to_learn_from(tiny_run_of) -> None:
 
 
 def run_align(folder: Path, lines: str, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mtkit", "align", "--model", str(folder), *options]
+    command = [*warm.command(), "align", "--model", str(folder), *options]
     return subprocess.run(command, input=lines, capture_output=True, text=True, check=False)
 
 

@@ -181,7 +181,7 @@ def last_step(run) -> int:
 
 def interrupt(run, number: signal.Signals, *options: str) -> int:
     """Returns how `mtkit train` ends that is sent a signal once it has saved a checkpoint."""
-    process = subprocess.Popen(run.command("train", *options), stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(run.cold_command("train", *options), stderr=subprocess.DEVNULL)
     try:
         give_up_at = time.monotonic() + 120
         while not any(run.workspace.checkpoints.glob("step-*")):

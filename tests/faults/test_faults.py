@@ -176,7 +176,7 @@ def test_the_facts_of_a_checkpoint_are_plain_json(tiny_run, train_with) -> None:
 def test_bare_torchrun_trains_as_mtkits_own_launcher_does(tiny_run) -> None:
     run, whole = tiny_run(), tiny_run(name="whole")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    torchrun += ["--nproc-per-node", "2", *run.command("train")[1:]]
+    torchrun += ["--nproc-per-node", "2", *run.cold_command("train")[1:]]
     done = subprocess.run(
         torchrun,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -187,5 +187,5 @@ def test_bare_torchrun_trains_as_mtkits_own_launcher_does(tiny_run) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "= 2 x cpu x " in done.stderr
-    subprocess.run(whole.command("train", *TWO), stderr=subprocess.DEVNULL, check=True)
+    subprocess.run(whole.cold_command("train", *TWO), stderr=subprocess.DEVNULL, check=True)
     assert run.weights() == whole.weights()

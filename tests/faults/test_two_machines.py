@@ -37,7 +37,9 @@ def wait_until_open(place: str) -> None:
 @contextmanager
 def machine(run, place: str, *options: str) -> Iterator[subprocess.Popen[str]]:
     """Yields the launcher of one of two machines; it is gone when the block ends."""
-    command = run.command("train", "--processes", "1", "--nodes", "2", "--rdzv", place, *options)
+    command = run.cold_command(
+        "train", "--processes", "1", "--nodes", "2", "--rdzv", place, *options
+    )
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         # The first to come hosts the meeting.
@@ -80,7 +82,7 @@ def test_two_machines_train_as_two_processes_do(tiny_run) -> None:
     assert [code for code, _ in ends] == [0, 0]
     # Whichever came to be the first process speaks.
     assert sum(said.count("= 2 x cpu x ") for _, said in ends) == 1
-    command = whole.command("train", "--processes", "2")
+    command = whole.cold_command("train", "--processes", "2")
     subprocess.run(command, stderr=subprocess.DEVNULL, check=True)
     assert run.weights() == whole.weights()
 
@@ -131,7 +133,7 @@ def test_a_machine_that_comes_back_is_waited_for(tiny_run) -> None:
 
 def test_a_meeting_place_that_is_none_is_told(tiny_run) -> None:
     done = subprocess.run(
-        tiny_run().command("train", "--nodes", "2", "--rdzv", "no-such-host.invalid:29500"),
+        tiny_run().cold_command("train", "--nodes", "2", "--rdzv", "no-such-host.invalid:29500"),
         env={**os.environ},
         capture_output=True,
         text=True,

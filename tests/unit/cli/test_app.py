@@ -17,6 +17,8 @@ from mtkit.cli.app import app
 from mtkit.errors import MtkitError
 from mtkit.network.cpu.compiled import describe_kernels
 
+from ... import warm
+
 
 @pytest.fixture
 def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -147,7 +149,7 @@ def test_a_fault_of_ours_is_no_users_fault(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_reader_that_goes_away_ends_it_quietly(empty_folder: Path) -> None:
     (empty_folder / "text").write_text("a b c d\n")
-    command = [sys.executable, "-m", "mtkit", "score", "--json"]
+    command = [*warm.command(), "score", "--json"]
     command += ["--hypothesis", "text", "--reference", "text"]
     # This checkout's mtkit, from another working directory, whether installed or not.
     environment = {**os.environ, "PYTHONPATH": str(Path(mtkit.__file__).parents[1])}

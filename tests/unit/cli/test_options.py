@@ -131,9 +131,9 @@ KEYS = {
     "tied_embeddings scale_embeddings embedding_norm output_bias initial_std norm_epsilon "
     "dropout attention_dropout activation_dropout",
     "training": "max_steps batch_tokens length_groups micro_batch_tokens processes label_smoothing "
-    "masking denoising classification precision optimizer schedule clipping early_stopping "
-    "moving_average recovery start_from freeze lora guided_alignment checkpoint_every "
-    "checkpoint_minutes keep_last "
+    "masking denoising classification precision cuda_graphs optimizer schedule clipping "
+    "early_stopping moving_average recovery start_from freeze lora guided_alignment "
+    "checkpoint_every checkpoint_minutes keep_last "
     "keep_best keep_every keep_minutes validation averaging log_every log_digests trackers "
     "stuck_after_seconds",
     "training.optimizer": "beta1 beta2 epsilon weight_decay",

@@ -12,6 +12,8 @@ from mtkit.evaluation.evaluate import ReferenceText, evaluate
 from mtkit.recipe import load_recipe
 from mtkit.recipe.evaluation import Comet, Evaluation
 
+from ... import warm
+
 # Options and the shape of the JSON as unbabel-comet 2.2.7's `comet-score` has them; a sentence's
 # score is its translation's length in characters, over 100.
 COMMAND = """\
@@ -128,7 +130,7 @@ def test_a_broken_score_ends_the_command_without_output(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     ended = subprocess.run(
         [
-            *(sys.executable, "-m", "mtkit", "score", "--json", "--report", str(report)),
+            *(*warm.command(), "score", "--json", "--report", str(report)),
             *("--hypothesis", "out.de", "--reference", "ref.de", "--source", "src.en"),
             *("--set", f"evaluation.comet.command={command}"),
         ],

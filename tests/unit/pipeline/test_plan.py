@@ -21,6 +21,8 @@ from mtkit.training.objectives.translation import TranslationBatches
 from mtkit.training.training_run import TrainingRun
 from mtkit.workspace import Workspace
 
+from ... import warm
+
 TINY = Path(__file__).parents[2] / "tiny.toml"
 
 
@@ -231,7 +233,7 @@ def test_the_help_names_every_kind_of_hardware() -> None:
 
 
 def run_plan(*options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mtkit", "plan", "--recipe", "wmt14-en-de-base", *options]
+    command = [*warm.command(), "plan", "--recipe", "wmt14-en-de-base", *options]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -21,6 +21,8 @@ from mtkit.inference.request import LineError
 from mtkit.pipeline.serve import serve
 from mtkit.recipe.paragraphs import Paragraphs
 
+from ... import warm
+
 LINES = ["The old man buys three red apples.", "", "A book."]
 
 
@@ -129,7 +131,7 @@ def test_a_server_from_start_to_end(running: Running, folder: Path) -> None:
 
 
 def run(*options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mtkit", *options]
+    command = [*warm.command(), *options]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -1,0 +1,187 @@
+"""`mtkit` in a process of its own that needn't import anything: forked from one that has.
+
+Importing torch and mtkit takes three seconds, and hundreds of tests run a command. `COMMAND` takes
+the place of `python -m mtkit` where a test isn't about how a process starts: the same standard
+streams, folder, environment, signals and exit code. What is killed by SIGKILL takes the command
+with it. What reads the environment while torch is imported reads that of the tests.
+
+A test starts this file as a client; that one's request is served by a server, which forks.
+"""
+
+import array
+import atexit
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from pathlib import Path
+from typing import NoReturn
+
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
+_IMPORTED = (
+    "mtkit.cli.app", "mtkit.data.prepare", "mtkit.training.train", "mtkit.pipeline.run",
+    "mtkit.pipeline.score", "mtkit.pipeline.plan", "mtkit.inference.translate",
+)  # fmt: skip
+_HEADER = 8
+
+
+def command() -> list[str]:
+    """Returns what to type for `mtkit`; starts the server of this process where there is none."""
+    if not _STARTED:
+        _STARTED.append(_start())
+    return [sys.executable, "-I", "-S", __file__, _STARTED[0]]
+
+
+_STARTED: list[str] = []
+
+
+def _start() -> str:
+    folder = tempfile.TemporaryDirectory(prefix="mtkit-warm-")
+    address = str(Path(folder.name) / "socket")
+    readable, writable = os.pipe()
+    server = subprocess.Popen(
+        [sys.executable, __file__, "--serve", address, str(writable)],
+        pass_fds=[writable],
+        stdin=subprocess.DEVNULL,
+        cwd=Path(__file__).parent.parent,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        start_new_session=True,
+    )
+    os.close(writable)
+    atexit.register(folder.cleanup)
+    atexit.register(server.wait)
+    atexit.register(server.terminate)
+    with open(readable, "rb") as ready:  # noqa: PTH123 (a descriptor)
+        assert ready.read() == b"1", "the server of commands ended"
+    return address
+
+
+def _serve(address: str, ready: int) -> None:
+    """Forks a watcher for each request, which forks the command."""
+    for name in _IMPORTED:
+        __import__(name)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen(64)
+        os.write(ready, b"1")
+        os.close(ready)
+        while True:
+            connection, _ = listener.accept()
+            if os.fork() == 0:
+                listener.close()
+                break
+            connection.close()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    _run(connection)
+
+
+def _run(connection: socket.socket) -> None:
+    """Runs a request's command in a fork, while this process hands on signals and its end."""
+    header, fds, _, _ = socket.recv_fds(connection, _HEADER, 3)
+    request = json.loads(_read(connection, int.from_bytes(header)))
+    child = os.fork()
+    if child == 0:
+        connection.close()
+        _become(request, fds)
+        return
+    for fd in fds:
+        os.close(fd)
+    ended = os.pidfd_open(child)
+    while True:
+        readable, _, _ = select.select([connection, ended], [], [])
+        if ended in readable:
+            break
+        signals = connection.recv(64)
+        for number in signals or [signal.SIGKILL]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, number)
+        if not signals:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    with contextlib.suppress(OSError):
+        connection.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, signed=True))
+    os._exit(0)
+
+
+def _become(request: dict, fds: list[int]) -> None:
+    """Gives this process all that the client's command has; then mtkit's own code runs in it."""
+    os.setsid()
+    for number, fd in enumerate(fds):
+        os.dup2(fd, number)
+        os.close(fd)
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    for number in _FORWARDED:
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.argv = [sys.argv[0], *request["arguments"]]
+    sys.path[:] = [str(Path(__file__).parent.parent), *sys.path[1:]]
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False)
+
+    from mtkit.cli.app import main  # noqa: PLC0415 (the client has no packages)
+
+    code = 0
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # noqa: BLE001 (as Python does at the end of a program)
+        traceback.print_exc()
+        code = 1
+    _end(code)
+
+
+def _end(code: int) -> NoReturn:
+    """Ends the process without tearing down all that it shares with the server."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def _read(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        data += connection.recv(count - len(data))
+    return data
+
+
+def _ask(address: str, arguments: list[str]) -> NoReturn:
+    """Has the server run a command, and ends as that does."""
+    request = json.dumps(
+        {"arguments": arguments, "folder": str(Path.cwd()), "environment": dict(os.environ)}
+    ).encode()
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(address)
+    for number in _FORWARDED:
+        signal.signal(number, lambda number, _: connection.sendall(bytes([number])))
+    fds = array.array("i", [0, 1, 2])
+    socket.send_fds(connection, [len(request).to_bytes(_HEADER)], list(fds))
+    connection.sendall(request)
+    for number in (0, 1, 2):
+        os.close(number)
+    code = int.from_bytes(_read(connection, 4), signed=True)
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--serve":
+        _serve(sys.argv[2], int(sys.argv[3]))
+    else:
+        _ask(sys.argv[1], sys.argv[2:])
