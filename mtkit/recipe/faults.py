@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -109,7 +110,7 @@ def list_keys(section: str, known: Sequence[str]) -> str:
 
 def known_keys(section: type[BaseModel], location: Sequence[int | str]) -> list[str]:
     """Returns the keys that may stand beside the one at a location in a section's tables."""
-    schema: dict[str, Any] = section.model_json_schema()
+    schema = _schema_of(section)
     definitions = schema.get("$defs", {})
     sections = [schema]
     for step in location[:-1]:
@@ -118,6 +119,11 @@ def known_keys(section: type[BaseModel], location: Sequence[int | str]) -> list[
         # A step that leads to no section is a tag with which pydantic tells a union's kinds apart.
         sections = [child for child in inner if _SECTION_WORDS & child.keys()] or sections
     return sorted({key for parent in sections for key in parent.get("properties", {})})
+
+
+@cache
+def _schema_of(section: type[BaseModel]) -> dict[str, Any]:
+    return section.model_json_schema()
 
 
 def find_origin(key: str, changed: Mapping[str, str], origin: str, *, reaches_in: bool) -> str:

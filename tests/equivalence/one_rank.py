@@ -148,7 +148,7 @@ class _WithoutDevelopmentSet:
     """An objective that measures nothing."""
 
     def __init__(self, objective: Objective) -> None:
-        self.batches, self.loss = objective.batches, objective.loss
+        self.batches, self.learn = objective.batches, objective.learn
 
     def validate(self) -> ValidationResult:
         names = ("loss", "nll", "perplexity", "bleu", "chrf")
