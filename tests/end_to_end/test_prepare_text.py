@@ -93,7 +93,8 @@ def test_the_same_bytes_from_any_number_of_workers(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_kills", [1, pytest.param(10, marks=pytest.mark.patient)])
+@pytest.mark.patient
+@pytest.mark.parametrize("num_kills", [1, 10])
 def test_killed_at_some_moments_and_run_again(
     project: Path, undisturbed: tuple[dict[str, str], float], num_kills: int
 ) -> None:

@@ -155,6 +155,7 @@ def test_planted_sentences_are_found(project: Path, one: tuple[str, dict[str, st
     assert "up to date: nothing to do" in said
 
 
+@pytest.mark.patient
 def test_killed_while_it_measures_and_run_again(
     project: Path, one: tuple[str, dict[str, str]]
 ) -> None:

@@ -3,19 +3,24 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+
+from .. import warm
 
 # As the installed command starts: without the current folder among the places of modules.
 COMMAND = [sys.executable, "-P", "-c", "from mtkit.cli.app import main; main()"]
 
 
-def _run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def _run(
+    *arguments: str, cwd: Path, command: Sequence[str] | None = None
+) -> subprocess.CompletedProcess[str]:
     repository = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, [repository, os.environ.get("PYTHONPATH", "")]))
     return subprocess.run(
-        [*COMMAND, *arguments],
+        [*(command or warm.command()), *arguments],
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": path},
         stdin=subprocess.DEVNULL,
@@ -73,7 +78,7 @@ def test_processes_of_a_training_take_no_modules_from_the_current_folder(
         path = here / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"import pathlib\npathlib.Path({str(tmp_path / 'mark')!r}).touch()\n")
-    ended = _run("train", *run.options, "--processes", "2", cwd=here)
+    ended = _run("train", *run.options, "--processes", "2", cwd=here, command=COMMAND)
     assert ended.returncode == 0, ended.stderr
     assert not (tmp_path / "mark").exists()
     assert list(run.workspace.checkpoints.glob("step-*"))

@@ -32,15 +32,15 @@ from mtkit.training.metrics import read_metrics
 RECIPE = Path(__file__).parent.parent / "tiny.toml"
 NUM_STEPS = 100
 SETTINGS = (
-    f"training.max_steps={NUM_STEPS}",
     "training.checkpoint_every=4",
     "training.log_every=1",
     "training.log_digests=true",
     "training.moving_average.decay=0.9",
 )
 AIMS = ("saving", "any moment", "validating", "any moment", "saving")
-LAST_STEP_AIMED_AT = 44
-"""Some checkpoints are still to come, in case that the first is missed."""
+AIMED_AT = 0.44
+"""The part of the training in which kills come; some checkpoints are still to come, in case that
+the first is missed."""
 LONGEST_SAVE_SECONDS = 0.03
 LONGEST_VALIDATION_SECONDS = 0.15
 LONGEST_DELAY_SECONDS = 0.5
@@ -94,15 +94,22 @@ class Harness:
         folder: Where workspaces go; those of equal runs are removed again.
         recipe: What is trained.
         num_processes: How many train together.
+        num_steps: Updates of a training.
         seed: Of the moments.
     """
 
     def __init__(
-        self, folder: Path, *, recipe: Path = RECIPE, num_processes: int = 1, seed: int = 1
+        self,
+        folder: Path,
+        *,
+        recipe: Path = RECIPE,
+        num_processes: int = 1,
+        num_steps: int = NUM_STEPS,
+        seed: int = 1,
     ) -> None:
         self._folder = folder
         self._recipe = recipe
-        self._num_processes = num_processes
+        self._num_processes, self._num_steps = num_processes, num_steps
         self._chance = random.Random(seed)
         self._environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         self._prepared = folder / "prepared"
@@ -126,7 +133,7 @@ class Harness:
         workspace = self._folder / f"kill-{number}"
         shutil.copytree(self._prepared, workspace)
         aim = AIMS[number % len(AIMS)]
-        step = self._chance.randint(1, LAST_STEP_AIMED_AT)
+        step = self._chance.randint(1, int(AIMED_AT * self._num_steps))
         is_launcher_alone = self._num_processes > 1 and number % 4 == 3
         command = self._command("train", workspace)
         with subprocess.Popen(
@@ -188,7 +195,7 @@ class Harness:
     def _command(self, name: str, workspace: Path) -> list[str]:
         command = [sys.executable, "-m", "mtkit", name, "--recipe", str(self._recipe)]
         command += ["--workspace", str(workspace)]
-        for setting in SETTINGS:
+        for setting in (f"training.max_steps={self._num_steps}", *SETTINGS):
             command += ["--set", setting]
         several = ["--processes", str(self._num_processes)] if self._num_processes > 1 else []
         return command + (several if name == "train" else [])

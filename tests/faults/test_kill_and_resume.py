@@ -16,13 +16,14 @@ from .kill_and_resume import AIMS, RECIPE, Harness
     ids=["aimed", "at any moment too"],
 )
 @pytest.mark.parametrize(
-    "recipe", ["tiny", pytest.param("tiny-causal", marks=pytest.mark.patient), "tiny-masked"]
+    "recipe",
+    ["tiny", *(pytest.param(f"tiny-{k}", marks=pytest.mark.patient) for k in ("causal", "masked"))],
 )
 def test_killed_while_saving_and_while_validating(tmp_path, aims, recipe: str) -> None:
     copied = shutil.copy(RECIPE.with_name(f"{recipe}.toml"), tmp_path)
     if recipe != "tiny":
         write_text(tmp_path)
-    harness = Harness(tmp_path, recipe=Path(copied))
+    harness = Harness(tmp_path, recipe=Path(copied), num_steps=40)
     harness.prepare()
     kills = [harness.kill(AIMS.index(aim)) for aim in aims]
     assert [kill.describe() for kill in kills if kill.differences] == []

@@ -114,7 +114,14 @@ def deploy(folder: Path, tmp_path: Path) -> Iterator[Callable[[list[str]], Deplo
         server.process.wait()
 
 
-@pytest.mark.parametrize("read_command", [compose_command, unit_command, image_command])
+@pytest.mark.parametrize(
+    "read_command",
+    [
+        compose_command,
+        pytest.param(unit_command, marks=pytest.mark.patient),
+        pytest.param(image_command, marks=pytest.mark.patient),
+    ],
+)
 def test_its_command_starts_a_server_that_asks_for_a_key(deploy, read_command) -> None:
     server = deploy(read_command())
     assert server.ask("/health", NAME) == 200
