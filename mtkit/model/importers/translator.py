@@ -12,9 +12,9 @@ from mtkit.model.config import ModelConfig, OpenedFolder
 from mtkit.model.folder import write_model_folder
 from mtkit.model.importers.foreign_weights import ForeignWeights
 from mtkit.model.importers.licence import Licence
+from mtkit.model.new_cards import imported_card
 from mtkit.model.parameters import Shape
 from mtkit.model.transformers_names import Counterpart
-from mtkit.model.translator_cards import imported_card
 from mtkit.model.translator_names import (
     OUTPUT_BIAS,
     POSITIONS,
