@@ -29,8 +29,7 @@ from mtkit.data.augmentation.aligned_terms import LinkedPair, find_linked_terms
 from mtkit.data.augmentation.term_lexicon import TermLexicon
 from mtkit.data.word_alignment import WordAligner, find_aligned_words
 from mtkit.recipe.inference import Glossary
-from mtkit.text.term_annotation import knows_terms
-from mtkit.text.term_forms import are_forms, find_uses
+from mtkit.text.term_forms import are_forms, find_uses, knows_terms
 from mtkit.text.tokenizer import SubwordTokenizer
 
 _MAX_RARE = 3

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import regex
 
-from mtkit.text.scripts import UNSPACED_SCRIPTS
+from mtkit.text.words import UNSPACED_SCRIPTS
 
 _UNSPACED = "".join(rf"\p{{Script={name}}}" for name in UNSPACED_SCRIPTS)
 # White space, a number with its separators, a word, any other character.

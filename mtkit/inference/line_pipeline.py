@@ -8,26 +8,72 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+import regex
+
 from mtkit.inference.align import UNALIGNED, LineAligner
-from mtkit.inference.copied_lines import copy_line, is_copied
 from mtkit.inference.encode import LineEncoder
 from mtkit.inference.engines.engine import ConstrainingEngine, Engine
 from mtkit.inference.learned_aligner import warn_too_long
 from mtkit.inference.line import Line, TextModel
-from mtkit.inference.outputs import OutputDecoder, cut_warning
-from mtkit.inference.paragraphs import SentenceStep
+from mtkit.inference.paragraphs import SentenceStep, join_parts
 from mtkit.inference.parse import SentenceParser
 from mtkit.inference.protect import ProtectStep
 from mtkit.inference.request import Request
 from mtkit.inference.request_terms import TermStep
 from mtkit.inference.score_lines import LineScorer
-from mtkit.inference.search_parts import PartSearch, Reranker, keep_order
-from mtkit.inference.segment import join_parts
-from mtkit.inference.translation import BLANK, FinishTranslations, Translation
+from mtkit.inference.search_parts import (
+    OutputDecoder,
+    PartSearch,
+    Reranker,
+    cut_warning,
+    keep_order,
+)
+from mtkit.inference.translation import (
+    BLANK,
+    Candidate,
+    FinishTranslations,
+    Translation,
+    WordAlignment,
+)
 from mtkit.recipe.inference import Inference
+from mtkit.text.words import find_words
 
 if TYPE_CHECKING:
     from mtkit.inference.flag_lines import LineFlagger
+
+_WORD = regex.compile(
+    r"[[\p{L}\p{M}\p{N}\p{Cn}]--[\p{Me}\p{Variation_Selector}\p{Extended_Pictographic}]]",
+    regex.V1,
+)
+"""Of a word in any script, an unassigned character too. Emoji contain enclosing marks and variation
+selectors, and the newest ones aren't assigned in an older table of Unicode."""
+_SYMBOL = regex.compile(r"[\p{P}\p{S}\p{Co}\p{Extended_Pictographic}]")
+"""Of the rest, what is seen."""
+
+
+def is_copied(text: str) -> bool:
+    """Returns whether a text has symbols or punctuation, and no letter, mark or digit."""
+    return _WORD.search(text) is None and _SYMBOL.search(text) is not None
+
+
+def copy_line(text: str, *, num_before: int = 0, alignments: bool = False) -> Translation:
+    """Returns a text as its own translation, without tokens, with a log-probability of 0.
+
+    Args:
+        text: The text.
+        num_before: Characters of tags before it in the line.
+        alignments: Whether each word is linked with itself.
+    """
+    alignment = None
+    if alignments:
+        words = find_words(text, ())
+        alignment = WordAlignment(
+            tuple((start + num_before, end + num_before) for start, end in words),
+            tuple(words),
+            tuple((index, index) for index in range(len(words))),
+        )
+    return Translation((Candidate((), 0.0, 0.0, is_finished=True, text=text, alignment=alignment),))
+
 
 _ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens", "fusion", "glossary")
 """Settings that a request can't change."""

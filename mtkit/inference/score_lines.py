@@ -8,10 +8,10 @@ from mtkit.inference.batching import make_batches
 from mtkit.inference.encode import limit_given, mark_request
 from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.line import Line, Part, TextModel
-from mtkit.inference.outputs import OutputDecoder, check_finite
 from mtkit.inference.parse import SentenceParser
 from mtkit.inference.request import LineError
-from mtkit.inference.search.penalties import end_output
+from mtkit.inference.search.rules import end_output
+from mtkit.inference.search_parts import OutputDecoder, check_finite
 from mtkit.recipe.inference import Inference
 from mtkit.text.languages import NO_MARKS
 

@@ -19,8 +19,7 @@ from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.translation import Candidate, TermUse, Translation
 from mtkit.recipe.inference import Glossary as GlossarySettings
 from mtkit.text.glossary import FoundTerm, Glossary, Term, read_glossary
-from mtkit.text.term_annotation import annotate, knows_terms
-from mtkit.text.term_forms import Use, find_each_use, find_uses
+from mtkit.text.term_forms import Use, annotate, find_each_use, find_uses, knows_terms
 from mtkit.text.token_ids import EOS, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.words import Span

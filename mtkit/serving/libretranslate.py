@@ -11,12 +11,11 @@ from starlette.routing import Route
 
 from mtkit.documents.translate_file import ENDINGS
 from mtkit.serving.access import Caller, check_lengths
-from mtkit.serving.answering import answer_in_time
 from mtkit.serving.bodies import DetectBody, TranslateBody, UploadForm
 from mtkit.serving.catalogue import name_language
 from mtkit.serving.detection import SAMPLE_CHARACTERS
 from mtkit.serving.faults import RequestError
-from mtkit.serving.office import Office
+from mtkit.serving.office import Office, answer_in_time
 from mtkit.serving.rendering import JsonPieces, to_pieces
 
 _MAX_SKIPPED = 100

@@ -13,14 +13,13 @@ from starlette.routing import Route
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.paragraphs import Paragraphs
 from mtkit.serving.access import Caller, check_lengths
-from mtkit.serving.answering import answer_in_time
 from mtkit.serving.bodies import LineBody, LinesBody, ScoreBody
 from mtkit.serving.catalogue import Way
 from mtkit.serving.detection import Detected
 from mtkit.serving.fair_queue import Given, Rendered
 from mtkit.serving.faults import RequestError, busy
 from mtkit.serving.model_service import ModelService
-from mtkit.serving.office import Office
+from mtkit.serving.office import Office, answer_in_time
 from mtkit.serving.rendering import JsonPieces, to_pieces
 from mtkit.serving.translate_texts import decoding_settings
 

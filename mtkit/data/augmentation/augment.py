@@ -5,18 +5,123 @@ counted by itself.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
+import regex
+
 from mtkit.data.augmentation.aligned_terms import LinkedPair
-from mtkit.data.augmentation.copied_words import find_shared, put_symbols
 from mtkit.data.augmentation.term_lexicon import TermLexicon
 from mtkit.data.augmentation.terms import AlignedTermAnnotator, TermAnnotator
-from mtkit.data.augmentation.typing import make_typos, strip_final_punctuation, write_title
 from mtkit.recipe.augment import Augment
-from mtkit.text.term_annotation import TERM_SYMBOLS
+from mtkit.text.term_forms import TERM_SYMBOLS
 from mtkit.text.words import Span
+
+_TYPED_WORD = regex.compile(r"\p{L}{4,}")
+_FINAL = regex.compile(r"(?<=\w[\p{Pe}\p{Pf}\"']?)[.!?。！？…]+(?=[\p{Pe}\p{Pf}\"”’]?\s*$)")
+"""Final punctuation behind a word."""
+
+
+def write_title(text: str) -> str:
+    """Returns a text with the first letter of each word in upper case; others stay as they are."""
+    return regex.sub(r"(?<![\p{L}\p{M}\p{N}'’])\p{Ll}", lambda found: found.group().upper(), text)
+
+
+def strip_final_punctuation(text: str) -> str | None:
+    """Returns a text without its final punctuation; None where it has none."""
+    stripped, count = _FINAL.subn("", text)
+    return stripped if count else None
+
+
+def make_typos(text: str, share: float, random: Random) -> str | None:
+    """Returns a text with typing errors in some words of four letters or more.
+
+    None where there is no such word, or where no error changes one.
+
+    Args:
+        text: The text.
+        share: Of the words.
+        random: Decides which, and by which errors.
+    """
+    words = [found.span() for found in _TYPED_WORD.finditer(text)]
+    if not words:
+        return None
+    changed = text
+    for start, end in sorted(random.sample(words, max(1, round(share * len(words)))), reverse=True):
+        changed = changed[:start] + _misspell(changed[start:end], random) + changed[end:]
+    return changed if changed != text else None
+
+
+def _misspell(word: str, random: Random) -> str:
+    """Returns a word with one error behind its first letter, which people seldom miss."""
+    index = random.randrange(1, len(word) - 1)
+    letter = word[index]
+    match random.randrange(4):
+        case 0:
+            return word[:index] + word[index + 1] + letter + word[index + 2 :]
+        case 1:
+            return word[:index] + word[index + 1 :]
+        case 2:
+            return word[:index] + letter + word[index:]
+        case _:
+            return word[:index] + random.choice(word.lower()) + word[index + 1 :]
+
+
+_WORD = regex.compile(r"\d+(?:[.,:/-]\d+)*|[\p{L}\p{M}\p{N}_]+(?:[-'’.@/][\p{L}\p{M}\p{N}_]+)*")
+"""A number with its signs, or a word; in scripts without spaces a word runs on to the next sign."""
+
+
+def find_shared(source: str, target: str) -> list[tuple[Span, Span]]:
+    """Returns where the words stand that occur once on each side, written the same.
+
+    A single letter isn't one, as the article and the pronoun of two languages may look alike.
+    """
+    sides = [list(_WORD.finditer(side)) for side in (source, target)]
+    counts = [Counter(found.group() for found in side) for side in sides]
+    of_target = {found.group(): found.span() for found in sides[1]}
+    return [
+        (found.span(), of_target[word])
+        for found in sides[0]
+        if counts[0][word := found.group()] == 1 == counts[1][word]
+        and (len(word) > 1 or word.isdecimal())
+    ]
+
+
+def put_symbols(
+    source: str,
+    target: str,
+    shared: Sequence[tuple[Span, Span]],
+    symbols: Sequence[str],
+    random: Random,
+) -> tuple[str, str]:
+    """Returns a pair with symbols in place of one or more of the words that its sides share.
+
+    Args:
+        source: A source.
+        target: Its target.
+        shared: What `find_shared` found, at least one.
+        symbols: Symbols to choose from.
+        random: Decides how many words, which, and by which symbols.
+    """
+    # Half the examples have one, so that the text around stays natural; all symbols are learned.
+    most = min(len(shared), len(symbols))
+    number = 1 if random.random() < 0.5 else random.randint(1, most)
+    chosen = random.sample(shared, number)
+    drawn = random.sample(symbols, number)
+    edits = list(zip(chosen, drawn, strict=True))
+    return (
+        _replace(source, [(spans[0], symbol) for spans, symbol in edits]),
+        _replace(target, [(spans[1], symbol) for spans, symbol in edits]),
+    )
+
+
+def _replace(text: str, edits: Sequence[tuple[Span, str]]) -> str:
+    for (start, end), symbol in sorted(edits, reverse=True):
+        text = text[:start] + symbol + text[end:]
+    return text
+
 
 Example = tuple[str, str, str]
 """Its kind, source and target."""

@@ -6,10 +6,9 @@ from random import Random
 
 from mtkit.data.augmentation.aligned_terms import LinkedPair, LinkedTerm, find_linked_terms
 from mtkit.data.augmentation.term_lexicon import TermLexicon
-from mtkit.recipe.augment_terms import Terms
+from mtkit.recipe.augment import Terms
 from mtkit.text.glossary import Glossary, read_glossary
-from mtkit.text.term_annotation import annotate, has_symbols
-from mtkit.text.term_forms import find_uses
+from mtkit.text.term_forms import annotate, find_uses, has_symbols
 from mtkit.text.words import Span, replace_spans
 
 

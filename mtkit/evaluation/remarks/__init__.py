@@ -5,6 +5,6 @@ in the text, such as two good translations that are swapped.
 """
 
 from mtkit.evaluation.remarks.find import find_remarks
-from mtkit.evaluation.remarks.remark import Remark
+from mtkit.evaluation.remarks.side import Remark
 
 __all__ = ["Remark", "find_remarks"]

@@ -4,10 +4,14 @@ from collections.abc import Sequence
 
 from mtkit.evaluation.remarks.forms import find_bytes, find_lowercased, find_pieces, find_tokenized
 from mtkit.evaluation.remarks.language import find_other_language, find_unfit_tokenizer
-from mtkit.evaluation.remarks.lengths import find_cuts
-from mtkit.evaluation.remarks.pairing import find_copies, find_empty, find_exchange, find_shift
-from mtkit.evaluation.remarks.remark import Remark
-from mtkit.evaluation.remarks.side import Side
+from mtkit.evaluation.remarks.pairing import (
+    find_copies,
+    find_cuts,
+    find_empty,
+    find_exchange,
+    find_shift,
+)
+from mtkit.evaluation.remarks.side import Remark, Side
 from mtkit.evaluation.tokenizers import choose_tokenizer
 
 

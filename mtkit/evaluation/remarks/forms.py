@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from mtkit.evaluation.remarks.remark import Remark
-from mtkit.evaluation.remarks.side import Side
+from mtkit.evaluation.remarks.side import Remark, Side
 
 _ESCAPE = re.compile(r"&(?:quot|apos|amp|lt|gt|#91|#93|#124);| @-@ ")
 PIECE = re.compile(r"\w@@(?: |$)|▁", re.MULTILINE)

@@ -2,8 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from mtkit.evaluation.remarks.remark import Remark
-from mtkit.evaluation.remarks.side import UNSPACED, Side
+from mtkit.evaluation.remarks.side import UNSPACED, Remark, Side
 from mtkit.evaluation.tokenizers import choose_tokenizer
 
 _MIN_WORDS = 500

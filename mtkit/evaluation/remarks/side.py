@@ -4,9 +4,27 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
-from mtkit.evaluation.remarks.remark import of_all
+
+@dataclass(frozen=True)
+class Remark:
+    """Something that was seen in the text.
+
+    Attributes:
+        kind: One word for it, such as `tokenized`; for programs.
+        text: The finding, with numbers, its possible meaning, and advice.
+    """
+
+    kind: str
+    text: str
+
+
+def of_all(count: int, total: int) -> str:
+    """Returns a count of all, in words."""
+    return f"{count:,} of {total:,}"
+
 
 _SPACED_MARK = re.compile(r" [,.，。、](?= |$)", re.MULTILINE)
 _GLUED_MARK = re.compile(r"[^\W\d_][,.](?= |$)|\w[，。、]", re.MULTILINE)

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mtkit.inference.batching import make_batches
 from mtkit.inference.engines.engine import EncodedSource, find_limit
-from mtkit.inference.search.penalties import MIN_COVERAGE, leave_out_beginning, length_penalty
+from mtkit.inference.search.rules import MIN_COVERAGE, leave_out_beginning, length_penalty
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference
 from mtkit.text.token_ids import EOS

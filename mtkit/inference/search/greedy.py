@@ -7,10 +7,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from mtkit.inference.search.compiled_steps import CompiledSteps, find_watched
-from mtkit.inference.search.penalties import end_output
-from mtkit.inference.search.rules import NO_RULES, OutputRules
-from mtkit.inference.search.step_model import StepModel, compact
+from mtkit.inference.search.rules import NO_RULES, OutputRules, end_output
+from mtkit.inference.search.step_model import CompiledSteps, StepModel, compact, find_watched
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import LengthPenalty
 from mtkit.text.token_ids import BOS, EOS

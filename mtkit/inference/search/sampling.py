@@ -7,8 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mtkit.inference.search.penalties import end_output
-from mtkit.inference.search.rules import NO_RULES, OutputRules
+from mtkit.inference.search.rules import NO_RULES, OutputRules, end_output
 from mtkit.inference.search.step_model import StepModel, compact
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import LengthPenalty, Sampling

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from mtkit.inference.request import LineError, LineWarning, Request
-from mtkit.inference.streams.byte_lines import read_byte_lines
-from mtkit.inference.streams.windows import WarningPrinter
+from mtkit.inference.streams.byte_lines import WarningPrinter, read_byte_lines
 from mtkit.input_forms import LineForm
 
 _BYTE_ORDER_MARK = "\ufeff"

@@ -18,15 +18,14 @@ from mtkit.model.exporters.written_translator import (
     describe_network,
     list_misfits,
 )
-from mtkit.model.importers.fairseq_languages import M2M100, WMT21
-from mtkit.model.importers.m2m100_config import FIRST_POSITION
+from mtkit.model.importers.m2m100 import M2M100, WMT21
 from mtkit.model.importers.translator import HIDDEN_BIAS
 from mtkit.model.transformers_names import to_theirs
+from mtkit.model.translator_config import FIRST_POSITION
 from mtkit.model.translator_names import SHARED, list_translator_counterparts
 from mtkit.recipe.model import Model
-from mtkit.text.arrange_pieces import read_piece_of_row
+from mtkit.text.arrange_pieces import is_bpe, list_symbols, read_piece_of_row
 from mtkit.text.languages import find_language
-from mtkit.text.merges import is_bpe, list_symbols
 from mtkit.text.token_ids import BOS, EOS, MASK_PIECE, PAD, SPECIAL_PIECES, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 

@@ -16,9 +16,8 @@ from mtkit.model.exporters.written_translator import (
     WrittenTranslator,
     write_json,
 )
-from mtkit.text.arrange_pieces import restore_model
+from mtkit.text.arrange_pieces import list_merges, read_charsmap, restore_model
 from mtkit.text.languages import find_language
-from mtkit.text.merges import list_merges, read_charsmap
 from mtkit.text.token_ids import MASK_PIECE
 from mtkit.text.tokenizer import SubwordTokenizer
 

@@ -12,10 +12,9 @@ from typing import Any
 from mtkit.errors import MtkitError, shorten
 from mtkit.model.config import ModelConfig
 from mtkit.model.importers.generation import Generation
-from mtkit.model.importers.marian_config import BiasedConfig, MarianConfig, PegasusConfig
-from mtkit.model.importers.reading import building_tokenizer, read_network
-from mtkit.model.importers.source_folder import SourceFolder
+from mtkit.model.importers.source_folder import SourceFolder, building_tokenizer, read_network
 from mtkit.model.importers.translator import ForeignTranslator
+from mtkit.model.translator_config import BiasedConfig, MarianConfig, PegasusConfig
 from mtkit.text.arrange_pieces import (
     ArrangedPieces,
     SpecialRows,

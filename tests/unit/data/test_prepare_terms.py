@@ -16,7 +16,7 @@ from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, load_recipe
-from mtkit.text.term_annotation import TERM_SYMBOLS
+from mtkit.text.term_forms import TERM_SYMBOLS
 from mtkit.workspace import Workspace
 
 RECIPE = """\
