@@ -25,41 +25,6 @@ _PATIENCE_SECONDS = 0.5
 """From then on it is looked whether the caller leaves: most have their answer sooner."""
 
 
-async def answer_in_time(
-    request: Request,
-    work: Coroutine[Any, Any, Result],
-    *,
-    seconds: float,
-    metrics: Metrics,
-) -> Result:
-    """Returns what work gives, unless the caller leaves first or it takes too long.
-
-    Args:
-        request: The caller's, whose body has been read.
-        work: What is done for it; cancelled where nobody waits any more.
-        seconds: How long it may take.
-        metrics: Where those who leave are counted.
-
-    Raises:
-        RequestError: It took too long.
-        ClientDisconnect: The caller has left.
-    """
-    task = asyncio.current_task()
-    assert task is not None
-    watch = _Watch(task, request.receive, seconds)
-    try:
-        return await work
-    except asyncio.CancelledError:
-        # The server's own end goes before.
-        if watch.fault is None or task.uncancel():
-            raise
-        if isinstance(watch.fault, ClientDisconnect):
-            metrics.left.inc()
-        raise watch.fault from None
-    finally:
-        watch.stop()
-
-
 class _Watch:
     """Cancels a task whose caller leaves, or whose time is over.
 
@@ -164,6 +129,32 @@ class Office:
                 )
         except TimeoutError as error:
             raise RequestError(504, "the request could not be read in time") from error
+
+    async def answer_in_time(self, request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+        """Returns what work gives, unless the caller leaves first or it takes too long.
+
+        Args:
+            request: The caller's, whose body has been read.
+            work: What is done for it; cancelled where nobody waits any more.
+
+        Raises:
+            RequestError: It took too long.
+            ClientDisconnect: The caller has left.
+        """
+        task = asyncio.current_task()
+        assert task is not None
+        watch = _Watch(task, request.receive, self.settings.request_seconds)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            # The server's own end goes before.
+            if watch.fault is None or task.uncancel():
+                raise
+            if isinstance(watch.fault, ClientDisconnect):
+                self.metrics.left.inc()
+            raise watch.fault from None
+        finally:
+            watch.stop()
 
     def note(self, request: Request, texts: list[str]) -> None:
         """Puts how much is asked into the log's line, and the texts only if the settings say so."""

@@ -1,8 +1,9 @@
 """The OpenAPI document, made from the models that check requests."""
 
+from collections.abc import Mapping
 from typing import Any, NotRequired
 
-from pydantic import BaseModel, RootModel, TypeAdapter
+from pydantic import RootModel, TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 from typing_extensions import TypedDict
 
@@ -149,7 +150,10 @@ ANSWERS: tuple[Any, ...] = (
 
 
 _BODIES: tuple[Any, ...] = (TranslateBody, DetectBody, LinesBody, ScoreBody)
-_TEXT = {"type": "string"}
+Schema = Mapping[str, object]
+"""A part of the document, as JSON has it."""
+
+_TEXT: Schema = {"type": "string"}
 _FORMS = ("application/json", "application/x-www-form-urlencoded")
 _ERRORS = {
     400: "Invalid request",
@@ -164,7 +168,7 @@ _ERRORS = {
 }
 
 
-def describe_api(office: Office) -> dict[str, Any]:
+def describe_api(office: Office) -> Schema:
     """Returns the OpenAPI document of a server, with the languages that it has.
 
     Args:
@@ -193,90 +197,57 @@ def describe_api(office: Office) -> dict[str, Any]:
     }
 
 
-def _describe_paths() -> dict[str, Any]:
+def _describe_paths() -> Schema:
+    file = {"type": "string", "format": "binary"}
+    fields = {"file": file, **dict.fromkeys(("source", "target", "api_key"), _TEXT)}
+    upload = {"type": "object", "properties": fields, "required": ["file", "source", "target"]}
+    name = {"name": "filename", "in": "path", "required": True, "schema": _TEXT}
+    stored = _answer("The file", _TEXT, "application/octet-stream")
+    metrics = _answer("Metrics", _TEXT, "text/plain")
     return {
-        "/translate": _post("Translate text", TranslateBody, "Translated", forms=_FORMS),
-        "/detect": _post("Detect the language of text", DetectBody, "Detections", forms=_FORMS),
-        "/translate_file": {"post": _describe_upload()},
-        "/download_file/{filename}": {
-            "get": {
-                "summary": "Download a translated file",
-                "parameters": [
-                    {"name": "filename", "in": "path", "required": True, "schema": _TEXT}
-                ],
-                "responses": {
-                    "200": {
-                        "description": "The file",
-                        "content": {"application/octet-stream": {"schema": _TEXT}},
-                    },
-                    **_errors(404),
-                },
-            }
+        "/translate": _post("Translate text", _refer("TranslateBody"), "Translated", _FORMS),
+        "/detect": _post("Detect the language of text", _refer("DetectBody"), "Detections", _FORMS),
+        "/translate_file": _post(
+            "Translate a file", upload, "TranslatedFile", ("multipart/form-data",)
+        ),
+        "/download_file/{filename}": _get(
+            "Download a translated file", stored, 404, parameters=[name]
+        ),
+        "/suggest": {
+            "post": {"summary": "Suggest a translation (off)", "responses": _respond(None, 403)}
         },
-        "/suggest": {"post": {"summary": "Suggest a translation (off)", "responses": _errors(403)}},
         "/languages": _get("Languages, and what each is translated into", "Languages"),
         "/frontend/settings": _get("Limits, and what is on", "FrontendSettings"),
         "/health": _get("Whether the server runs", "Status"),
         "/ready": _get("Whether all models are loaded", "Status", 503),
-        "/v1/translate": _post("Translate lines, with scores", LinesBody, "Translations"),
-        "/v1/score": _post("Score given translations", ScoreBody, "Translations"),
+        "/v1/translate": _post("Translate lines, with scores", _refer("LinesBody"), "Translations"),
+        "/v1/score": _post("Score given translations", _refer("ScoreBody"), "Translations"),
         "/v1/models": _get("Models", "Models", 400, 403, 429),
-        "/metrics": {
-            "get": {
-                "summary": "Metrics for Prometheus",
-                "responses": {
-                    "200": {"description": "Metrics", "content": {"text/plain": {"schema": _TEXT}}},
-                    **_errors(400, 403, 429),
-                },
-            }
-        },
+        "/metrics": _get("Metrics for Prometheus", metrics, 400, 403, 429),
     }
 
 
-def _get(summary: str, schema: str, *errors: int) -> dict[str, Any]:
-    return {"get": {"summary": summary, "responses": {**_ok(schema), **_errors(*errors)}}}
+def _get(summary: str, answer: str | Schema, *errors: int, **more: object) -> Schema:
+    return {"get": {"summary": summary, **more, "responses": _respond(answer, *errors)}}
 
 
-def _post(
-    summary: str,
-    body: type[BaseModel],
-    schema: str,
-    *,
-    forms: tuple[str, ...] = ("application/json",),
-) -> dict[str, Any]:
-    of_body = {"schema": {"$ref": f"#/components/schemas/{body.__name__}"}}
-    return {
-        "post": {
-            "summary": summary,
-            "requestBody": {"required": True, "content": dict.fromkeys(forms, of_body)},
-            "responses": {**_ok(schema), **_errors(*(code for code in _ERRORS if code != 404))},
-        }
-    }
+def _post(summary: str, body: Schema, answer: str, forms: tuple[str, ...] = _FORMS[:1]) -> Schema:
+    needed = {"required": True, "content": {form: {"schema": body} for form in forms}}
+    answers = _respond(answer, *(code for code in _ERRORS if code != 404))
+    return {"post": {"summary": summary, "requestBody": needed, "responses": answers}}
 
 
-def _describe_upload() -> dict[str, Any]:
-    fields = {
-        "file": {"type": "string", "format": "binary"},
-        "source": _TEXT,
-        "target": _TEXT,
-        "api_key": _TEXT,
-    }
-    schema = {"type": "object", "properties": fields, "required": ["file", "source", "target"]}
-    return {
-        "summary": "Translate a file",
-        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}},
-        "responses": {
-            **_ok("TranslatedFile"),
-            **_errors(*(code for code in _ERRORS if code != 404)),
-        },
-    }
+def _respond(answer: str | Schema | None, *errors: int) -> Schema:
+    """Returns an operation's answers: the named schema's, or one of another kind; and errors."""
+    if isinstance(answer, str):
+        answer = _answer("Done", _refer(answer))
+    found = {"200": answer} if answer else {}
+    return {**found, **{str(code): _answer(_ERRORS[code], _refer("Error")) for code in errors}}
 
 
-def _ok(schema: str) -> dict[str, Any]:
-    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
-    return {"200": {"description": "Done", "content": content}}
+def _answer(description: str, schema: Schema, kind: str = "application/json") -> Schema:
+    return {"description": description, "content": {kind: {"schema": schema}}}
 
 
-def _errors(*codes: int) -> dict[str, Any]:
-    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-    return {str(code): {"description": _ERRORS[code], "content": content} for code in codes}
+def _refer(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}

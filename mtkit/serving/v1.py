@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -19,43 +20,39 @@ from mtkit.serving.detection import Detected
 from mtkit.serving.fair_queue import Given, Rendered
 from mtkit.serving.faults import RequestError, busy
 from mtkit.serving.model_service import ModelService
-from mtkit.serving.office import Office, answer_in_time
+from mtkit.serving.office import Office
 from mtkit.serving.rendering import JsonPieces, to_pieces
 from mtkit.serving.translate_texts import decoding_settings
 
 
 def list_routes(office: Office) -> list[Route]:
     """Returns the routes of an office."""
-
-    async def translate(request: HttpRequest) -> Response:
-        return await _translate(office, request)
-
-    async def score(request: HttpRequest) -> Response:
-        return await _score(office, request)
-
-    async def models(request: HttpRequest) -> Response:
-        office.access.admit(request, None, cost=0)
-        services = office.catalogue.services.values()
-        return JSONResponse({"models": [_describe(office, each) for each in services]})
-
-    async def ready(_: HttpRequest) -> Response:
-        if not office.catalogue.is_ready:
-            raise busy("models are being loaded", 5)
-        return JSONResponse({"status": "ready"})
-
-    async def metrics(request: HttpRequest) -> Response:
-        office.access.admit(request, None, cost=0)
-        for service in office.catalogue.services.values():
-            office.metrics.waiting.labels(service.model.name).set(service.num_waiting)
-        return Response(office.metrics.render(), media_type=CONTENT_TYPE_LATEST)
-
     return [
-        Route("/v1/translate", translate, methods=["POST"]),
-        Route("/v1/score", score, methods=["POST"]),
-        Route("/v1/models", models, methods=["GET"]),
-        Route("/ready", ready, methods=["GET"]),
-        Route("/metrics", metrics, methods=["GET"]),
+        Route("/v1/translate", partial(_translate, office), methods=["POST"]),
+        Route("/v1/score", partial(_score, office), methods=["POST"]),
+        Route("/v1/models", partial(_list_models, office), methods=["GET"]),
+        Route("/ready", partial(_is_ready, office), methods=["GET"]),
+        Route("/metrics", partial(_render_metrics, office), methods=["GET"]),
     ]
+
+
+async def _list_models(office: Office, request: HttpRequest) -> Response:
+    office.access.admit(request, None, cost=0)
+    services = office.catalogue.services.values()
+    return JSONResponse({"models": [_describe(office, each) for each in services]})
+
+
+async def _is_ready(office: Office, _: HttpRequest) -> Response:
+    if not office.catalogue.is_ready:
+        raise busy("models are being loaded", 5)
+    return JSONResponse({"status": "ready"})
+
+
+async def _render_metrics(office: Office, request: HttpRequest) -> Response:
+    office.access.admit(request, None, cost=0)
+    for service in office.catalogue.services.values():
+        office.metrics.waiting.labels(service.model.name).set(service.num_waiting)
+    return Response(office.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
 
 async def _translate(office: Office, request: HttpRequest) -> Response:
@@ -68,12 +65,7 @@ async def _translate(office: Office, request: HttpRequest) -> Response:
     office.note(request, texts)
     # Others have their turn between what takes milliseconds for a thousand lines.
     await asyncio.sleep(0)
-    content = await answer_in_time(
-        request,
-        _answer(office, body, lines, caller),
-        seconds=office.settings.request_seconds,
-        metrics=office.metrics,
-    )
+    content = await office.answer_in_time(request, _answer(office, body, lines, caller))
     return JsonPieces(content)
 
 
@@ -201,12 +193,7 @@ async def _score(office: Office, request: HttpRequest) -> Response:
     office.note(request, texts)
     service = _find_model(office, body.model)
     asks = [Given(*pair, *_tell_languages(office, service, body)) for pair in body.pairs]
-    found = await answer_in_time(
-        request,
-        office.translation.render(service, asks),
-        seconds=office.settings.request_seconds,
-        metrics=office.metrics,
-    )
+    found = await office.answer_in_time(request, office.translation.render(service, asks))
     return JsonPieces(await _render_all({"model": service.model.name}, found))
 
 
