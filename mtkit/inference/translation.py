@@ -302,7 +302,7 @@ class Translation:
         """Whether the best candidate was cut at the length limit."""
         return self.candidates[0].reached_limit
 
-    def as_json(self, line: str, *, with_warnings: bool = False) -> dict[str, Any]:
+    def as_json(self, line: str, *, with_warnings: bool = False) -> dict[str, object]:
         """Returns the translation of a line as JSON's types (`TranslationSchema`).
 
         Args:
@@ -325,7 +325,7 @@ class Translation:
             content["sentences"] = list(self.sentences)
         if with_warnings:
             content["warnings"] = [{"kind": each.kind, "text": each.text} for each in self.warnings]
-        found: dict[str, Any] = _translation_adapter().dump_python(
+        found: dict[str, object] = _translation_adapter().dump_python(
             content, mode="json", by_alias=True
         )
         return found
@@ -395,8 +395,8 @@ def _translation_adapter() -> TypeAdapter[TranslationSchema]:
     return TypeAdapter(TranslationSchema)
 
 
-def _describe_candidate(candidate: Candidate, line: str) -> dict[str, Any]:
-    content: dict[str, Any] = {
+def _describe_candidate(candidate: Candidate, line: str) -> dict[str, object]:
+    content: dict[str, object] = {
         "text": candidate.text,
         "score": candidate.score,
         "log_probability": candidate.log_probability,

@@ -33,7 +33,7 @@ _OF_PARSERS = {
 }
 
 
-def choose_defaults(tables: dict[str, Any]) -> dict[str, Any]:
+def choose_defaults(tables: dict[str, object]) -> dict[str, object]:
     """Returns a recipe's tables with keys that depend on what is learned, where it lacks them.
 
     Text in one language is predicted without label smoothing, and scored by its loss or by its
@@ -57,7 +57,7 @@ def _has_trees(data: Mapping[str, Any]) -> bool:
     return any(isinstance(corpus, dict) and "trees" in corpus for corpus in corpora)
 
 
-def _fill(tables: dict[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+def _fill(tables: dict[str, object], defaults: Mapping[str, Any]) -> dict[str, object]:
     """Returns tables with the defaults that they lack; what should be a table and isn't stays."""
     filled = {**tables}
     for key, default in defaults.items():
@@ -121,7 +121,7 @@ def _explain_toml(fault: str) -> str:
 
 
 def check_recipe(
-    tables: dict[str, Any], origin: str, folder: Path, overrides: Sequence[str] = ()
+    tables: dict[str, object], origin: str, folder: Path, overrides: Sequence[str] = ()
 ) -> Recipe:
     """Returns the recipe that parsed TOML tables describe.
 
@@ -164,7 +164,7 @@ def _beyond_reading(origin: str) -> MtkitError:
     return MtkitError(f"{origin}: lists nested too deeply, or a number with too many digits")
 
 
-def _start_from_working_directory(tables: dict[str, Any]) -> None:
+def _start_from_working_directory(tables: dict[str, object]) -> None:
     """Makes the paths of the models that training starts from absolute, if there are any."""
     node: Any = tables
     for step in ("training", "start_from"):

@@ -31,7 +31,7 @@ _HEADERS = [
 
 def error_response(error: RequestError) -> JSONResponse:
     """Returns the answer that an error makes."""
-    content: dict[str, Any] = {"error": error.message}
+    content: dict[str, object] = {"error": error.message}
     if error.line is not None:
         content["line"] = error.line
     return JSONResponse(content, error.status, headers=error.headers)

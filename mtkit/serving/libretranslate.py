@@ -3,7 +3,6 @@
 from dataclasses import asdict
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -89,9 +88,9 @@ async def _translate(office: Office, request: Request) -> Response:
 
 async def _answer(
     office: Office, body: TranslateBody, texts: list[str], caller: Caller
-) -> dict[str, Any]:
+) -> dict[str, object]:
     translation = office.translation
-    content: dict[str, Any]
+    content: dict[str, object]
     alternatives: list[list[str]] = [[] for _ in texts]
     if body.format == "html":
         pages = [text.encode(errors="replace") for text in texts]

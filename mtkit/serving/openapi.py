@@ -134,7 +134,7 @@ class Model(TypedDict):
     languages: ModelLanguages
     is_loaded: bool
     waiting_lines: int
-    settings: dict[str, Any]
+    settings: dict[str, object]
 
 
 class Models(TypedDict):

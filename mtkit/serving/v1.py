@@ -1,10 +1,9 @@
 """mtkit's own routes: everything that `mtkit translate --json` tells, and the server's state."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request as HttpRequest
@@ -214,11 +213,11 @@ def _tell_languages(office: Office, service: ModelService, body: ScoreBody) -> t
     return found[0], found[1]
 
 
-async def _render_all(head: dict[str, Any], found: Sequence[Rendered]) -> list[bytes]:
+async def _render_all(head: Mapping[str, object], found: Sequence[Rendered]) -> list[bytes]:
     return await to_pieces({**head, "translations": [each.content for each in found]})
 
 
-def _describe(office: Office, service: ModelService) -> dict[str, Any]:
+def _describe(office: Office, service: ModelService) -> dict[str, object]:
     config = service.model.config
     return {
         "name": service.model.name,

@@ -6,7 +6,6 @@ as `<s>`, the decoder's first input: there it is hidden by `renormalize_logits` 
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
 from torch import Tensor
 
@@ -235,7 +234,7 @@ def _name_rows(pieces: Sequence[str], closing: Collection[str]) -> dict[str, int
     return {name or f"<row {row}>": row for row, name in enumerate(names[: last + 1])}
 
 
-def describe_m2m100(model: Model, written: WrittenTranslator, longest: int) -> dict[str, Any]:
+def describe_m2m100(model: Model, written: WrittenTranslator, longest: int) -> dict[str, object]:
     """Returns the content of config.json."""
     return describe_network(model, written, "m2m_100", longest) | {
         "bos_token_id": 0,

@@ -7,7 +7,6 @@ piece's row is one behind its index.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from mtkit.model.config import ModelConfig
 from mtkit.model.exporters.m2m100 import find_codes
@@ -41,10 +40,11 @@ def write_m2m100_tokenizer(
         find_language(code, codes) for code in (config.source_language, config.target_language)
     )
     named = {"bos": "<s>", "eos": "</s>", "sep": "</s>", "unk": "<unk>", "pad": "<pad>"}
-    described: dict[str, Any] = {
+    # Without one it is English, whether the model has that or not.
+    default = source or find_language("en", codes) or codes[0]
+    described: dict[str, object] = {
         "tokenizer_class": written.tokenizer_class,
-        # Otherwise it is English, whether the model has that or not.
-        "src_lang": source or find_language("en", codes) or codes[0],
+        "src_lang": default,
         "tgt_lang": target or None,
         "model_max_length": longest,
         **{f"{name}_token": piece for name, piece in named.items()},
@@ -68,14 +68,14 @@ def write_m2m100_tokenizer(
             "mask_token": MASK_PIECE,
             "legacy_behaviour": languages.source_place == "behind",
         }
-        spoken = languages.target[described["src_lang"]]
+        spoken = languages.target[default]
         write_json(folder / "tokenizer.json", _describe_fast(tokenizer, rows, listed, spoken))
     write_json(folder / TOKENIZER_CONFIG, described)
 
 
 def _describe_fast(
     tokenizer: SubwordTokenizer, rows: Mapping[str, int], languages: list[str], spoken: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Returns the content of tokenizer.json.
 
     Args:
@@ -89,7 +89,7 @@ def _describe_fast(
     pieces = tokenizer.target_vocabulary.pieces
     unknown = {pieces[token] for token in tokenizer.unknown[1]}
     special = [piece for piece in (*_SPECIAL, *languages, MASK_PIECE) if piece in rows]
-    normalizers: list[dict[str, Any]] = [
+    normalizers: list[dict[str, object]] = [
         {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
     ]
     if charsmap := read_charsmap(model):
@@ -122,7 +122,7 @@ def _describe_fast(
     }
 
 
-def _describe_added(piece: str) -> dict[str, Any]:
+def _describe_added(piece: str) -> dict[str, object]:
     """Returns what is told of a special piece."""
     return {
         "content": piece,
@@ -136,12 +136,12 @@ def _describe_added(piece: str) -> dict[str, Any]:
 
 def _describe_marks(
     rows: Mapping[str, int], language: str, *, stands_behind: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Returns how a source, or two, gets its language and its end."""
     end = "</s>"
     before, behind = ([], [end, language]) if stands_behind else ([language], [end])
 
-    def describe(*sequences: str) -> list[dict[str, Any]]:
+    def describe(*sequences: str) -> list[Mapping[str, object]]:
         marks = {each: {"SpecialToken": {"id": each, "type_id": 0}} for each in (end, language)}
         texts = [{"Sequence": {"id": name, "type_id": 0}} for name in sequences]
         return [*(marks[each] for each in before), *texts, *(marks[each] for each in behind)]

@@ -11,7 +11,6 @@ writes it. Heads are inside the maps, and stay as they are.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -151,7 +150,7 @@ def rename_marian(
 
 def describe_marian(
     config: ModelConfig, written: WrittenTranslator, longest: int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Returns the content of config.json."""
     model = config.model
     if model.norm == "pre":

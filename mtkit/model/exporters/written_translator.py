@@ -81,7 +81,7 @@ def find_longest(settings: Inference) -> int:
 
 def describe_network(
     model: Model, written: WrittenTranslator, model_type: str, longest: int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Returns the content of config.json that all translators have."""
     rows = written.target
     activation = next(name for name, ours in ACTIVATIONS.items() if ours == model.activation)
@@ -113,7 +113,7 @@ def describe_network(
     }
 
 
-def describe_search(written: WrittenTranslator, settings: Inference) -> dict[str, Any]:
+def describe_search(written: WrittenTranslator, settings: Inference) -> dict[str, object]:
     """Returns the content of generation_config.json.
 
     Args:
@@ -121,7 +121,7 @@ def describe_search(written: WrittenTranslator, settings: Inference) -> dict[str
         settings: Decoding defaults, with the power form of the length penalty.
     """
     rows = written.target
-    described: dict[str, Any] = {
+    described: dict[str, object] = {
         "num_beams": settings.beam_size,
         "length_penalty": settings.length_penalty.alpha,
         # A margin of a few tokens lies between the two; "never" takes several times as long.

@@ -1,6 +1,6 @@
 """transformers' decoding settings, `generation_config.json`, in mtkit's terms."""
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -36,7 +36,7 @@ class Generation(BaseModel):
     diversity_penalty: float = 0.0
 
     @classmethod
-    def read(cls, folder: SourceFolder, config: dict[str, Any]) -> Self:
+    def read(cls, folder: SourceFolder, config: dict[str, object]) -> Self:
         """Returns a folder's settings; older folders have them in config.json.
 
         Raises:

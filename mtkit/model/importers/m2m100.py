@@ -80,7 +80,7 @@ _OF_M2M100 = re.compile(r"__([A-Za-z]{2,3}(?:_[A-Za-z]+)?)__")
 _OF_NLLB = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
 
 
-def read_m2m100(folder: SourceFolder, content: dict[str, Any]) -> ForeignTranslator:
+def read_m2m100(folder: SourceFolder, content: dict[str, object]) -> ForeignTranslator:
     """Returns a translator of M2M100's kind but for its weights.
 
     Args:
@@ -133,7 +133,7 @@ _Read = tuple[bytes, dict[str, int], dict[str, str]]
 """The SentencePiece model, the id of each piece, and the piece of each language by its code."""
 
 
-def _read_m2m100(folder: SourceFolder, theirs: M2M100Config, settings: dict[str, Any]) -> _Read:
+def _read_m2m100(folder: SourceFolder, theirs: M2M100Config, settings: dict[str, object]) -> _Read:
     spm = read_model(folder.need(_SPM))
     ids = read_ids(folder, _VOCABULARY, theirs.vocab_size)
     named = settings.get("language_codes", "m2m100")
@@ -163,7 +163,7 @@ def _read_m2m100(folder: SourceFolder, theirs: M2M100Config, settings: dict[str,
     return spm, ids, dict(found)
 
 
-def _read_nllb(folder: SourceFolder, theirs: M2M100Config, settings: dict[str, Any]) -> _Read:
+def _read_nllb(folder: SourceFolder, theirs: M2M100Config, settings: dict[str, object]) -> _Read:
     fast = folder.read_json(_FAST, max_bytes=MAX_VOCABULARY_BYTES)
     path = folder.find(_SPM)
     if path is None and not fast:
@@ -209,12 +209,11 @@ def _read_fast(folder: SourceFolder, content: Mapping[str, Any]) -> dict[str, in
             "mtkit reads the tokenizer of NLLB-200",
         )
     added = content.get("added_tokens")
-    ids: dict[str, Any] = dict(vocabulary)
+    ids: dict[str, object] = dict(vocabulary)
     for token in added if isinstance(added, list) else []:
         if isinstance(token, dict) and isinstance(token.get("content"), str):
             ids[token["content"]] = token.get("id")
-    _check_numbers(folder, _FAST, ids)
-    return ids
+    return _check_numbers(folder, _FAST, ids)
 
 
 def _make_model(folder: SourceFolder, content: Mapping[str, Any]) -> bytes:
@@ -241,29 +240,30 @@ def _make_model(folder: SourceFolder, content: Mapping[str, Any]) -> bytes:
         raise MtkitError(f"{folder.origin}/{_FAST}: damaged: {error}") from error
 
 
-def _read_added(folder: SourceFolder, settings: dict[str, Any]) -> dict[str, int]:
+def _read_added(folder: SourceFolder, settings: dict[str, object]) -> dict[str, int]:
     """Returns the ids of pieces that were added, where files tell them."""
-    ids: dict[str, Any] = folder.read_json("added_tokens.json", max_bytes=_MAX_CONFIG_BYTES)
-    ids = dict(ids)
+    ids = folder.read_json("added_tokens.json", max_bytes=_MAX_CONFIG_BYTES).copy()
     decoder = settings.get("added_tokens_decoder")
     for row, token in (decoder if isinstance(decoder, dict) else {}).items():
         piece = token.get("content") if isinstance(token, dict) else None
         if isinstance(piece, str) and row.isdecimal() and len(row) < 10:
             ids[piece] = int(row)
-    _check_numbers(folder, _SETTINGS, ids)
-    return ids
+    return _check_numbers(folder, _SETTINGS, ids)
 
 
-def _check_numbers(folder: SourceFolder, name: str, ids: Mapping[str, Any]) -> None:
+def _check_numbers(folder: SourceFolder, name: str, ids: Mapping[str, object]) -> dict[str, int]:
+    found: dict[str, int] = {}
     for piece, row in ids.items():
         if not isinstance(row, int) or isinstance(row, bool):
             raise MtkitError(
                 f"{folder.origin}/{name}: piece '{shorten(piece, 40)}' has id "
                 f"{shorten(str(row), 40)}, expected a whole number"
             )
+        found[piece] = row
+    return found
 
 
-def _list_special(folder: SourceFolder, settings: dict[str, Any]) -> list[str]:
+def _list_special(folder: SourceFolder, settings: dict[str, object]) -> list[str]:
     """Returns the further special pieces that files list, in their order."""
     found = folder.read_json(_SPECIAL_MAP, max_bytes=_MAX_CONFIG_BYTES)
     for source in (found, settings):

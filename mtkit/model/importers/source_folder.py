@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -88,7 +88,7 @@ class SourceFolder:
             )
         return path
 
-    def read_json(self, name: str, *, max_bytes: int) -> dict[str, Any]:
+    def read_json(self, name: str, *, max_bytes: int) -> dict[str, object]:
         """Returns the JSON object in a file; an empty one where it isn't there."""
         path = self.find(name)
         return {} if path is None else read_json(path, max_bytes=max_bytes)
@@ -170,7 +170,7 @@ Keys = TypeVar("Keys", bound=TranslatorConfig)
 
 
 def read_network(
-    kind: type[Keys], folder: SourceFolder, content: dict[str, Any]
+    kind: type[Keys], folder: SourceFolder, content: dict[str, object]
 ) -> tuple[Keys, Model]:
     """Returns a config.json's keys, and the network that they describe.
 
