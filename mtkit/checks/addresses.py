@@ -1,6 +1,6 @@
 """Web and e-mail addresses that one side of a pair lacks."""
 
-from mtkit.text.addresses import find_addresses
+from mtkit.text.protected import find_addresses
 
 
 def list_lacking_addresses(text: str, *others: str) -> list[str]:

@@ -19,6 +19,14 @@ _ENDINGS = ("/main", ":text:1.0")
 """How the names of namespaces end whose paragraphs hold text."""
 _CHART = "/chart"
 _INSIDE = (None, "Internal")
+_MAX_XML_BYTES = 64 << 20
+"""Of all parts together when unpacked, beside twice the archive's own size: pictures hardly shrink,
+and of XML this is thousands of pages."""
+_MAX_PARTS = 10_000
+_COMPRESSIONS = frozenset([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+"""Those of which `zipfile` unpacks no more than it is asked for."""
+_RELATIONSHIPS = "_rels/.rels"
+_REASON = "in parts that aren't translated"
 
 
 class _EntityError(Exception):
@@ -123,18 +131,6 @@ class _TextFinder:
         """Reads characters."""
         if self._texts and self._elements[-1][1]:
             self._texts[-1].append(characters)
-
-
-_MAX_XML_BYTES = 64 << 20
-"""Of all parts together when unpacked, beside twice the archive's own size: pictures hardly shrink,
-and of XML this is thousands of pages."""
-_MAX_PARTS = 10_000
-_COMPRESSIONS = frozenset([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-"""Those of which `zipfile` unpacks no more than it is asked for."""
-
-
-_RELATIONSHIPS = "_rels/.rels"
-_REASON = "in parts that aren't translated"
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from mtkit.documents.formats.bilingual import read_tmx, read_xliff
 from mtkit.documents.formats.html import read_html
 from mtkit.documents.formats.markdown import read_markdown
 from mtkit.documents.formats.office import read_office
-from mtkit.documents.formats.plain import read_plain
 from mtkit.documents.formats.strings import read_json_strings, read_po
 from mtkit.documents.formats.subtitles import read_subtitles
 from mtkit.documents.formats.xml import read_xml
 from mtkit.documents.formats.yaml_strings import read_yaml
 from mtkit.documents.html_skeletons import ReadSkeleton
+from mtkit.documents.plain_text import read_plain
 from mtkit.documents.report import BROKEN_MARKUP, Report, SkippedText
 from mtkit.documents.translate_units import translate_document
 from mtkit.documents.xml_skeletons import BilingualSkeleton

@@ -11,6 +11,12 @@ from mtkit.documents.document import Escapes, Span, Token, Unit
 from mtkit.documents.plain_text import Event, PlainText
 
 _ATOMS = re.compile(r"\s+|\w+|[^\w\s]")
+_SELDOM_FIRST = ("end", "pause", "close", "quote")
+"""Signs that no line begins with, unless there is space before them."""
+_SELDOM_LAST = ("open", "quote")
+"""Signs that no line ends with, unless there is space behind them."""
+Position = tuple[int, int]
+"""Index of a target atom and characters of it before: (3, 0) is the gap in front of the fourth."""
 
 
 class Speller:
@@ -70,12 +76,6 @@ class Speller:
         return raws[min(index, len(raws) - 1)]
 
 
-_SELDOM_FIRST = ("end", "pause", "close", "quote")
-"""Signs that no line begins with, unless there is space before them."""
-_SELDOM_LAST = ("open", "quote")
-"""Signs that no line ends with, unless there is space behind them."""
-
-
 def spread_breaks(
     breaks: Sequence[tuple[float, str]],
     target: str,
@@ -131,10 +131,6 @@ def spread_breaks(
         found[gaps[nearest]] = raw
         first = nearest + 1
     return found
-
-
-Position = tuple[int, int]
-"""Index of a target atom and characters of it before: (3, 0) is the gap in front of the fourth."""
 
 
 class Placed(NamedTuple):

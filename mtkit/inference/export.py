@@ -47,6 +47,14 @@ from mtkit.recipe.inference import Inference
 from mtkit.text.languages import NO_MARKS, LanguageTokens, TranslatorLanguages, find_language
 from mtkit.text.tokenizer import SubwordTokenizer
 
+_MAX_LINES = 200
+"""Lines translated by both engines."""
+_MAX_PARITY_LINES = 50
+"""Lines whose n-best lists are compared, which takes several times as long."""
+_MIN_POSITIONS = 1_024
+"""Minimum number of exported positions, so that settings can still be raised a little."""
+Item = TypeVar("Item")
+
 
 def choose_languages(loaded: LoadedModel) -> tuple[str, str] | None:
     """Returns the languages that programs are compared on; None for a model that isn't told them.
@@ -73,15 +81,6 @@ def choose_marks(loaded: LoadedModel) -> LanguageTokens:
     """Returns the tokens of `choose_languages`."""
     languages = choose_languages(loaded)
     return NO_MARKS if languages is None else loaded.tokenizer.mark_languages(*languages)
-
-
-_MAX_LINES = 200
-"""Lines translated by both engines."""
-_MAX_PARITY_LINES = 50
-"""Lines whose n-best lists are compared, which takes several times as long."""
-_MIN_POSITIONS = 1_024
-"""Minimum number of exported positions, so that settings can still be raised a little."""
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)

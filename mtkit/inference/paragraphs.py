@@ -42,6 +42,9 @@ _WITHOUT_SPACES = (
     *("zho", "cmn", "jpn", "tha", "lao", "khm", "mya", "bod", "dzo", "shn"),
 )
 """Languages that put no space between sentences."""
+_Item = TypeVar("_Item")
+_WAYS = ("plain", "masked", "n_best")
+"""Ways of a `Protection`, the plainest first."""
 
 
 def cut_line(line: str, fits: Callable[[str], bool], language: str = "") -> list[Span]:
@@ -164,11 +167,6 @@ def _join(parts: Sequence[Candidate], gaps: Sequence[str]) -> Candidate:
         pieces=tuple(chain.from_iterable(part.pieces for part in parts)),
         alignment=join_alignments(parts, starts),
     )
-
-
-_Item = TypeVar("_Item")
-_WAYS = ("plain", "masked", "n_best")
-"""Ways of a `Protection`, the plainest first."""
 
 
 class SentenceStep:

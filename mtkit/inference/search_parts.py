@@ -14,6 +14,11 @@ from mtkit.text.tokenizer import SubwordTokenizer
 
 CUT = "cut at the length limit"
 """The kind of the warning that a translation was cut."""
+Reranker = Callable[[EncodedSource, list[Candidate]], list[Candidate]]
+"""Reorders the candidates of a part, best first.
+
+The first of the returned candidates is the translation. It may drop some, but not all.
+"""
 
 
 class OutputDecoder:
@@ -84,13 +89,6 @@ def cut_warning(line: int) -> LineWarning:
         "(inference.max_extra_tokens or inference.max_output_tokens)",
         line,
     )
-
-
-Reranker = Callable[[EncodedSource, list[Candidate]], list[Candidate]]
-"""Reorders the candidates of a part, best first.
-
-The first of the returned candidates is the translation. It may drop some, but not all.
-"""
 
 
 def keep_order(_: EncodedSource, candidates: list[Candidate]) -> list[Candidate]:

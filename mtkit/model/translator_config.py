@@ -15,6 +15,8 @@ ACTIVATIONS: dict[str, Activation] = {
     "swish": "silu",
 }
 """`model.activation` by `activation_function`."""
+FIRST_POSITION = 2
+"""Index of a sentence's first sinusoid: fairseq's, one behind that of padding."""
 
 
 class TranslatorConfig(BaseModel):
@@ -67,10 +69,6 @@ class TranslatorConfig(BaseModel):
     def _describe_kind(self) -> dict[str, Any]:
         """Returns keys of the recipe's section that the kind of translator decides."""
         raise NotImplementedError
-
-
-FIRST_POSITION = 2
-"""Index of a sentence's first sinusoid: fairseq's, one behind that of padding."""
 
 
 class M2M100Config(TranslatorConfig):

@@ -6,6 +6,9 @@ from pydantic import Field, model_validator
 
 from mtkit.recipe.section import RecipePath, Section
 
+Rate = Annotated[float, Field(gt=0.0, le=1.0)]
+RateFromZero = Annotated[float, Field(ge=0.0, le=1.0)]
+
 
 class Terms(Section):
     """Examples whose sources name translations of some of their words (arXiv 1906.01105).
@@ -41,10 +44,6 @@ class Terms(Section):
                 f"invented = {self.invented} needs terms from alignments: remove it, or dictionary"
             )
         return self
-
-
-Rate = Annotated[float, Field(gt=0.0, le=1.0)]
-RateFromZero = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class Placeholders(Section):

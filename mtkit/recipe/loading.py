@@ -31,6 +31,11 @@ _OF_PARSERS = {
     "inference": {"max_extra_tokens": 300},
     "evaluation": {"metrics": ["parseval"]},
 }
+PROJECT_RECIPE = Path("mtkit.toml")
+"""The recipe of a project's own folder, read where none is named."""
+_MAX_BYTES = 1 << 20
+_START_TABLES = ("training", "training.start_from")
+_TYPED_STARTS = (*_START_TABLES, *(f"training.start_from.{key}" for key in START_KEYS))
 
 
 def choose_defaults(tables: dict[str, object]) -> dict[str, object]:
@@ -65,14 +70,6 @@ def _fill(tables: dict[str, object], defaults: Mapping[str, Any]) -> dict[str, o
         if isinstance(default, dict) and isinstance(found, dict):
             filled[key] = _fill(found, default)
     return filled
-
-
-PROJECT_RECIPE = Path("mtkit.toml")
-"""The recipe of a project's own folder, read where none is named."""
-
-_MAX_BYTES = 1 << 20
-_START_TABLES = ("training", "training.start_from")
-_TYPED_STARTS = (*_START_TABLES, *(f"training.start_from.{key}" for key in START_KEYS))
 
 
 def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recipe:

@@ -24,6 +24,14 @@ from pydantic import (
     ValidationInfo,
 )
 
+_MAX_NUMBER = 1_000_000_000
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+"""Of a random number generator."""
+DATA_ROOT = "data_root"
+"""Key of the validation's context: the folder that a recipe's relative paths start from."""
+NumProcesses = Annotated[int, Field(ge=1, le=1_024)] | Literal["auto"]
+_SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
+
 
 def read_docstrings(section: type) -> dict[str, str]:
     """Returns the docstring under each key of a class, those of its bases included."""
@@ -48,9 +56,6 @@ def read_docstrings(section: type) -> dict[str, str]:
     return found
 
 
-_MAX_NUMBER = 1_000_000_000
-
-
 def refuse_boundless(number: float) -> float:
     """Returns a number that nothing overflows with; it is far beyond what any run has.
 
@@ -68,11 +73,6 @@ CountFromZero = Annotated[NonNegativeInt, AfterValidator(refuse_boundless)]
 Strength = Annotated[PositiveFloat, AfterValidator(refuse_boundless)]
 """A rate, a factor or a time."""
 StrengthFromZero = Annotated[NonNegativeFloat, AfterValidator(refuse_boundless)]
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
-"""Of a random number generator."""
-
-DATA_ROOT = "data_root"
-"""Key of the validation's context: the folder that a recipe's relative paths start from."""
 
 
 def _start_from_data_root(path: Path, info: ValidationInfo) -> Path:
@@ -90,10 +90,6 @@ RecipePath = Annotated[Path, AfterValidator(_start_from_data_root)]
 """A path that starts from `data.data_root`, absolute once a recipe is read."""
 NameOrFolder = Annotated[str, AfterValidator(_find_folder)]
 """A name, or the path of a folder that starts from there."""
-
-NumProcesses = Annotated[int, Field(ge=1, le=1_024)] | Literal["auto"]
-
-_SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 
 
 def refuse_special(symbol: str) -> str:

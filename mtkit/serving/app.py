@@ -33,6 +33,9 @@ from mtkit.serving.translate_texts import TextTranslation
 from mtkit.version import __version__
 
 _KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_LETS_IN = "mtkit.lets_in"
+_LEFT = 499
+"""The status in the log of a request whose caller left: nobody reads it."""
 
 
 def list_pages(office: Office) -> list[Route]:
@@ -69,9 +72,6 @@ def list_pages(office: Office) -> list[Route]:
     ]
 
 
-_LETS_IN = "mtkit.lets_in"
-
-
 class KnownHosts:
     """Refuses requests for other names: a page that points its own here can't read what is said.
 
@@ -104,10 +104,6 @@ async def _let_in(scope: Scope, _: Receive, __: Send) -> None:
 
 async def _say_nothing(_: Message) -> None:
     """Takes the place of an answer in plain text."""
-
-
-_LEFT = 499
-"""The status in the log of a request whose caller left: nobody reads it."""
 
 
 def make_office(

@@ -23,6 +23,8 @@ Result = TypeVar("Result")
 
 _PATIENCE_SECONDS = 0.5
 """From then on it is looked whether the caller leaves: most have their answer sooner."""
+_QUICK_BYTES = 32 << 10
+"""A body so long is parsed in milliseconds."""
 
 
 class _Watch:
@@ -75,10 +77,6 @@ class _Watch:
         if not self._is_over and self.fault is None:
             self.fault = fault
             self._task.cancel()
-
-
-_QUICK_BYTES = 32 << 10
-"""A body so long is parsed in milliseconds."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,23 @@ from mtkit.serving.detection import Detected
 from mtkit.serving.office import Office
 from mtkit.version import __version__
 
+_BODIES: tuple[Any, ...] = (TranslateBody, DetectBody, LinesBody, ScoreBody)
+Schema = Mapping[str, object]
+"""A part of the document, as JSON has it."""
+_TEXT: Schema = {"type": "string"}
+_FORMS = ("application/json", "application/x-www-form-urlencoded")
+_ERRORS = {
+    400: "Invalid request",
+    403: "Invalid API key, or switched off",
+    404: "Not found",
+    408: "The body did not arrive in time",
+    413: "Request too large",
+    429: "Too many requests; see Retry-After",
+    500: "Translation error",
+    503: "Too busy, or not loaded yet; see Retry-After",
+    504: "No translation in time",
+}
+
 
 class Error(TypedDict):
     """Why there is no other answer; `line` is the one at fault, the first being 1."""
@@ -147,25 +164,6 @@ ANSWERS: tuple[Any, ...] = (
     *(Error, Status, Translated, Detections, Languages, TranslatedFile, FrontendSettings),
     *(Translations, Models),
 )
-
-
-_BODIES: tuple[Any, ...] = (TranslateBody, DetectBody, LinesBody, ScoreBody)
-Schema = Mapping[str, object]
-"""A part of the document, as JSON has it."""
-
-_TEXT: Schema = {"type": "string"}
-_FORMS = ("application/json", "application/x-www-form-urlencoded")
-_ERRORS = {
-    400: "Invalid request",
-    403: "Invalid API key, or switched off",
-    404: "Not found",
-    408: "The body did not arrive in time",
-    413: "Request too large",
-    429: "Too many requests; see Retry-After",
-    500: "Translation error",
-    503: "Too busy, or not loaded yet; see Retry-After",
-    504: "No translation in time",
-}
 
 
 def describe_api(office: Office) -> Schema:

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 _ONE_SENTENCE = regex.compile(r"[\p{L}\p{M}\p{Nd} ,'’\-]*+[.!?]?+\s*+")
 _SPACELESS = regex.compile(r"[\p{Han}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
+_WINDOW = 512
+"""Sentences that a task asks for at once: more would keep the server's event loop busy."""
+Ask = Callable[[Any], Any]
+"""Asks the server a question, and returns its answer."""
 
 
 @dataclass(frozen=True)
@@ -120,10 +124,6 @@ def _mean_log_probability(translation: Translation) -> float | None:
     return best.log_probability / len(best.token_ids) if best.token_ids else None
 
 
-_WINDOW = 512
-"""Sentences that a task asks for at once: more would keep the server's event loop busy."""
-
-
 @dataclass(frozen=True)
 class Sentences:
     """A question: the translations of these, a list of `Translation`.
@@ -163,10 +163,6 @@ class Route:
     def find_sentences(self, text: str) -> list[Span]:
         """Returns where the sentences of a text are."""
         return split_sentences(text, self.settings, self.source)
-
-
-Ask = Callable[[Any], Any]
-"""Asks the server a question, and returns its answer."""
 
 
 class Task(Protocol):

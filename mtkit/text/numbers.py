@@ -71,6 +71,36 @@ _SCALES = {
 """Powers of ten by their names in English, German, French and Spanish; "billion" is two of them."""
 _SCALE = re.compile(r"[ \u00a0\u202f-]?([^\W\d_]+)")
 _SCALE_WORDS = [(power, re.compile(words)) for power, words in _SCALES.items()]
+Reading = tuple[str, ...]
+"""Numbers by their digits, without leading zeros."""
+_USUAL = re.compile(r"\d{1,3}(?:[.,'’´٬ \u00a0\u2007\u2009\u202f]\d{3})+(?!\d)|\d+")
+"""Digits in a row; groups of three after a separator go on with the number before."""
+_WHOLE = re.compile(rf"(?:{_USUAL.pattern})(?:[.,٫](?:{_USUAL.pattern}))*")
+"""A number with its decimals, a date, a version."""
+_NO_DIGIT = re.compile(r"\D")
+_SPACES = " \u00a0\u2007\u2009\u202f"
+_DECIMAL_POINTS = ".,٫．，"
+_RUN = rf"\d++(?:[{_SPACES}{_DECIMAL_POINTS}'’´`＇٬]\d++)*"
+_BEFORE_SMALLER = "|".join(
+    rf"(?<={unit}) (?=\d+ ?[{HANGUL_UNITS[:size]}])"
+    for size, unit in enumerate(HANGUL_UNITS)
+    if size
+)
+_UNIT = rf"[{UNITS}{NUMERALS}](?:{_BEFORE_SMALLER})?"
+"""A unit or numeral; Korean puts a space before the next, smaller part of a number: 5만 3천."""
+_MENTION = re.compile(rf"(?:{_RUN}(?: ?[多余餘]?(?=[{UNITS}]))?|{_UNIT})+")
+"""Digits and what may join them, with units and numerals among them or without."""
+_COUNTED = re.compile(
+    rf"\d{{1,3}}(?:[{_SPACES},，.'’]\d{{3}})+(?!\d)(?:[.．]\d+)?|\d+(?:[.．]\d+)?"
+)
+"""A number that may stand before a unit: thousands, decimals behind a point."""
+_WITH_UNITS = re.compile(rf"(?:(?:{_COUNTED.pattern})(?: ?[多余餘]?(?=[{UNITS}]))?|{_UNIT})+")
+_GUESS = re.compile(rf" ?[多余餘]?(?=[{UNITS}])")
+"""What may stand between a number and its unit: "more than"."""
+_HAS_UNIT = re.compile(rf"[{UNITS}{NUMERALS}]")
+_MAX_COMBINATIONS = 1_000
+_MAX_GROUPS = 10
+"""Groups of digits in one number."""
 
 
 def find_scales(line: str, end: int) -> Iterator[int]:
@@ -121,39 +151,6 @@ def read_numerals(written: str) -> int | None:
         token_before = token
     value = total + section + (current or 0)
     return int(value) if value.denominator == 1 else None
-
-
-Reading = tuple[str, ...]
-"""Numbers by their digits, without leading zeros."""
-
-_USUAL = re.compile(r"\d{1,3}(?:[.,'’´٬ \u00a0\u2007\u2009\u202f]\d{3})+(?!\d)|\d+")
-"""Digits in a row; groups of three after a separator go on with the number before."""
-_WHOLE = re.compile(rf"(?:{_USUAL.pattern})(?:[.,٫](?:{_USUAL.pattern}))*")
-"""A number with its decimals, a date, a version."""
-_NO_DIGIT = re.compile(r"\D")
-_SPACES = " \u00a0\u2007\u2009\u202f"
-_DECIMAL_POINTS = ".,٫．，"
-_RUN = rf"\d++(?:[{_SPACES}{_DECIMAL_POINTS}'’´`＇٬]\d++)*"
-_BEFORE_SMALLER = "|".join(
-    rf"(?<={unit}) (?=\d+ ?[{HANGUL_UNITS[:size]}])"
-    for size, unit in enumerate(HANGUL_UNITS)
-    if size
-)
-_UNIT = rf"[{UNITS}{NUMERALS}](?:{_BEFORE_SMALLER})?"
-"""A unit or numeral; Korean puts a space before the next, smaller part of a number: 5만 3천."""
-_MENTION = re.compile(rf"(?:{_RUN}(?: ?[多余餘]?(?=[{UNITS}]))?|{_UNIT})+")
-"""Digits and what may join them, with units and numerals among them or without."""
-_COUNTED = re.compile(
-    rf"\d{{1,3}}(?:[{_SPACES},，.'’]\d{{3}})+(?!\d)(?:[.．]\d+)?|\d+(?:[.．]\d+)?"
-)
-"""A number that may stand before a unit: thousands, decimals behind a point."""
-_WITH_UNITS = re.compile(rf"(?:(?:{_COUNTED.pattern})(?: ?[多余餘]?(?=[{UNITS}]))?|{_UNIT})+")
-_GUESS = re.compile(rf" ?[多余餘]?(?=[{UNITS}])")
-"""What may stand between a number and its unit: "more than"."""
-_HAS_UNIT = re.compile(rf"[{UNITS}{NUMERALS}]")
-_MAX_COMBINATIONS = 1_000
-_MAX_GROUPS = 10
-"""Groups of digits in one number."""
 
 
 @dataclass(frozen=True)

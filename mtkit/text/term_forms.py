@@ -25,6 +25,13 @@ from mtkit.text.words import Span
 
 TERM_SYMBOLS = ("<term0>", "<term1>", "<term2>")
 """Before a term, between it and its translation, and behind that."""
+Form = Literal["used", "inflected", "missed"]
+MIN_STEM = 3
+"""Letters that forms of a word have in common, at least."""
+MAX_ENDING = 3
+"""Letters behind these, at most."""
+_COMPARISONS_PER_WORD, _MAX_COMPARED = 64, 1_000
+"""Bounds on the places at which a text's inflected terms are looked for."""
 
 
 def knows_terms(source_vocabulary: Vocabulary) -> bool:
@@ -57,16 +64,6 @@ def annotate(text: str, terms: Sequence[tuple[Span, str]], masked: Collection[Sp
         parts += [middle, " ", target, last]
         end = stop
     return "".join([*parts, text[end:]])
-
-
-Form = Literal["used", "inflected", "missed"]
-
-MIN_STEM = 3
-"""Letters that forms of a word have in common, at least."""
-MAX_ENDING = 3
-"""Letters behind these, at most."""
-_COMPARISONS_PER_WORD, _MAX_COMPARED = 64, 1_000
-"""Bounds on the places at which a text's inflected terms are looked for."""
 
 
 @dataclass(frozen=True)

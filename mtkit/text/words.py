@@ -11,6 +11,16 @@ UNSPACED_SCRIPTS = (
     "Tai_Le", "New_Tai_Lue", "Tai_Tham", "Tai_Viet", "Javanese", "Balinese",
 )  # fmt: skip
 """Scripts without spaces between words, by Unicode's names."""
+Span = tuple[int, int]
+"""Where a stretch of a text begins and ends, in characters."""
+_BETWEEN_SPACES = regex.compile(r"[^ \t]+")
+_RUN = regex.compile(r"\S+")
+_WITHOUT_SPACES = regex.compile(
+    r"[\u3000-\u303f\uff00-\uffef"  # Punctuation, and letters as wide.
+    r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
+)
+_MAX_MATCHED = 2_000
+"""Characters of a text whose changes are looked for one by one: time grows with the square."""
 
 
 def find_script(language: str) -> str:
@@ -31,19 +41,6 @@ def find_script(language: str) -> str:
     name = get_global("language_aliases").get(name, name)
     likely = known.get(f"{name}_{territory}") or known.get(name)
     return str(parse_locale(likely)[2]) if likely else ""
-
-
-Span = tuple[int, int]
-"""Where a stretch of a text begins and ends, in characters."""
-
-_BETWEEN_SPACES = regex.compile(r"[^ \t]+")
-_RUN = regex.compile(r"\S+")
-_WITHOUT_SPACES = regex.compile(
-    r"[\u3000-\u303f\uff00-\uffef"  # Punctuation, and letters as wide.
-    r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
-)
-_MAX_MATCHED = 2_000
-"""Characters of a text whose changes are looked for one by one: time grows with the square."""
 
 
 def puts_spaces(text: str) -> bool:

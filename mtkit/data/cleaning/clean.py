@@ -35,6 +35,10 @@ _SCRIPTS_OF = {
     "Aran": ("Arab",),
 }
 """ISO 15924 codes of more than one script of Unicode, or of a variant of one."""
+_Find = Callable[[RepairedRows, Flags], Flags]
+"""Takes a block and the rows that are still in it; returns which rows to drop."""
+_OF_PAIRS = ("length_ratio", "identical", "numbers", "urls")
+"""Filters that compare two sides."""
 
 
 def scripts_of(language: str) -> tuple[str, ...]:
@@ -254,12 +258,6 @@ class _Stopwatch:
         now = perf_counter()
         self.seconds[name] += now - self._lap_at
         self._lap_at = now
-
-
-_Find = Callable[[RepairedRows, Flags], Flags]
-"""Takes a block and the rows that are still in it; returns which rows to drop."""
-_OF_PAIRS = ("length_ratio", "identical", "numbers", "urls")
-"""Filters that compare two sides."""
 
 
 def _arrange(

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from mtkit.checks.addresses import list_lacking_addresses
 from mtkit.checks.characters import Kind, Text
-from mtkit.checks.copied import is_same_text
 from mtkit.checks.lengths import compare_lengths
 from mtkit.checks.repetition import find_repetitive
+from mtkit.checks.words import is_same_text
 from mtkit.data.cleaning.repairs import read_c1_controls
 from mtkit.recipe.cleaning import Length, LengthRatio, Letters, Numbers, Repetition, Script, Urls
-from mtkit.text.addresses import find_addresses
 from mtkit.text.numbers import find_numbers, have_matching_numbers, match_numbers
+from mtkit.text.protected import find_addresses
 
 Flags = NDArray[np.bool_]
 """One truth for each row of a block: a pair, or a line of text in one language."""

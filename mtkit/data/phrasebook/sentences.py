@@ -26,6 +26,11 @@ PROFESSIONAL = [lexicon.ADJECTIVES[name] for name in lexicon.WORDS["professional
 HOUSE_ANIMALS = lexicon.find_nouns(["house_animal"])
 STOP, QUESTION_MARK = Phrase(".", "."), Phrase("?", "?")
 AND, BUT = Phrase(", and", "und"), Phrase(", but", ", aber")
+PHRASEBOOK_SPLITS = ("train", "dev", "test")
+# What a request may ask for at most: the grammar has more than twice as many.
+MAX_PAIRS = {"train": 500_000, "dev": 20_000, "test": 20_000}
+MAX_ENGLISH_WORDS = 15
+MIN_ENGLISH_WORDS = 3
 
 
 class SentenceMaker(Chooser):
@@ -352,13 +357,6 @@ def finish(text: str) -> str:
         text = text.replace(f" {mark}", mark)
     text = text.replace(",,", ",").replace(",.", ".")
     return text[0].upper() + text[1:]
-
-
-PHRASEBOOK_SPLITS = ("train", "dev", "test")
-# What a request may ask for at most: the grammar has more than twice as many.
-MAX_PAIRS = {"train": 500_000, "dev": 20_000, "test": 20_000}
-MAX_ENGLISH_WORDS = 15
-MIN_ENGLISH_WORDS = 3
 
 
 def find_split(german: str) -> str:

@@ -23,6 +23,13 @@ from mtkit.recipe.cleaning import Cleaning
 from mtkit.text.normalization import Normalization, punctuation_normalizer
 from mtkit.text.words import Span, find_between_spaces
 
+NUM_SAMPLES = 5
+"""Pairs that a report shows of each filter and corpus."""
+_LONGEST_SHOWN = 300
+"""Characters of a line that a report shows."""
+_SCATTER = 0x9E3779B97F4A7C15
+"""Odd, so that multiples modulo 2^64 are scattered: 2^64 divided by the golden ratio."""
+
 
 def carry_links(
     links: set[Link], before: tuple[str, str], after: tuple[str, str]
@@ -74,14 +81,6 @@ def _list_owners(text: str, words: list[Span]) -> list[tuple[str, int]]:
         for character in text[start:end]
         if not character.isspace()
     ]
-
-
-NUM_SAMPLES = 5
-"""Pairs that a report shows of each filter and corpus."""
-_LONGEST_SHOWN = 300
-"""Characters of a line that a report shows."""
-_SCATTER = 0x9E3779B97F4A7C15
-"""Odd, so that multiples modulo 2^64 are scattered: 2^64 divided by the golden ratio."""
 
 
 @dataclass(frozen=True)

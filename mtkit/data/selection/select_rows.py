@@ -23,6 +23,9 @@ from mtkit.recipe.cleaning import Selection
 
 _AT_ONCE = 1_000_000
 _HALF = 1 << 16
+LEFT_OUT_FILE = "left_out.npy"
+"""Which rows of the text store aren't selected, duplicates among them, [rows]."""
+_QUANTILES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
 
 
 def find_ranked(values: NDArray[np.float32], ranks: Sequence[int]) -> list[float]:
@@ -72,11 +75,6 @@ def _iterate_keys(values: NDArray[np.float32]) -> Iterator[NDArray[np.uint32]]:
 def _to_float(key: int) -> float:
     bits = key & ~(1 << 31) if key >> 31 else ~key & 0xFFFFFFFF
     return float(np.array(bits, dtype=np.uint32).view(np.float32))
-
-
-LEFT_OUT_FILE = "left_out.npy"
-"""Which rows of the text store aren't selected, duplicates among them, [rows]."""
-_QUANTILES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
 
 
 @dataclass(frozen=True)

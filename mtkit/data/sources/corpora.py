@@ -41,6 +41,11 @@ _ROWS_AT_ONCE = 1_024
 _FORMATS = ("arrow", "cache", "csv", "json", "parquet", "text")
 """Readers of the library's that read tables and nothing else; `pandas` unpickled what it found,
 and with that ran it, until the library switched that off."""
+AnyCorpus = (
+    FileCorpus | PairedFileCorpus | HubCorpus | PhrasebookCorpus | PublishedCorpus | TreeCorpus
+)
+Pair = tuple[str, str]
+_PAIRS_AT_ONCE = 1_024
 
 
 def read_data_set_blocks(corpus: HubCorpus, reading: ReadSettings) -> Iterator[Block]:
@@ -99,14 +104,6 @@ def _read_rows(corpus: HubCorpus, columns: Columns) -> Iterator[tuple[bytes, byt
 
 def _name(corpus: HubCorpus) -> str:
     return f"data set {corpus.dataset} ({corpus.configuration}, {corpus.split})"
-
-
-AnyCorpus = (
-    FileCorpus | PairedFileCorpus | HubCorpus | PhrasebookCorpus | PublishedCorpus | TreeCorpus
-)
-Pair = tuple[str, str]
-
-_PAIRS_AT_ONCE = 1_024
 
 
 def require_parallel(corpus: AnyCorpus | OneLanguageCorpus | ClassifierCorpus) -> AnyCorpus:

@@ -19,6 +19,9 @@ from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import TrainingKeys
 from mtkit.recipe.text_corpora import Documents, TextCorpus, TextTableCorpus
 
+OneLanguageCorpus = TextCorpus | TextTableCorpus
+_ROWS_AT_ONCE = 1_024
+
 
 @dataclass(frozen=True)
 class TextFileBlock:
@@ -81,11 +84,6 @@ def read_text_file_blocks(corpus: TextCorpus, reading: ReadSettings) -> Iterator
             first += len(lines)
         if first == 0:
             raise MtkitError(f"{reader.name}: no lines of text in it", "is the file complete?")
-
-
-OneLanguageCorpus = TextCorpus | TextTableCorpus
-
-_ROWS_AT_ONCE = 1_024
 
 
 def read_text_blocks(

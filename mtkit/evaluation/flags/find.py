@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mtkit.checks.addresses import list_lacking_addresses
-from mtkit.checks.copied import share_of_words
 from mtkit.checks.flag import Flag
 from mtkit.checks.language import OtherLanguage, open_identifier, require_identifier
 from mtkit.checks.lengths import compare_lengths
 from mtkit.checks.numbers import list_other_numbers
 from mtkit.checks.repetition import count_repeats
-from mtkit.checks.words import split_text
+from mtkit.checks.words import share_of_words, split_text
 from mtkit.recipe.flags import FLAG_NAMES, FlagName, Flags
 from mtkit.text.language_identification import WIDELY_WRITTEN, find_label
 from mtkit.text.widths import measure_letters, measure_width
@@ -27,6 +26,17 @@ _ALIKE = (
     frozenset({"gl", "pt"}),
 )
 """Languages that the model confuses in single sentences, and readers sometimes do."""
+_MAX_CHARACTERS = 20_000
+"""Of a line that is looked at: time grows with it, and a line isn't a book."""
+_OF_ANY_LENGTH = ("too short", "too long", "unlikely", "poorly covered")
+_MIN_WORDS = 4
+"""Fewer than these are too few to judge a copy by: languages share short words and loans."""
+_MAX_SPELLED_OUT = 20
+"""Numbers up to here are often spelled out, and so are those of one digit and zeros."""
+_MAX_TOLD = 5
+"""Numbers or addresses that a text names."""
+_Finding = tuple[float, float, str]
+"""What was measured, the limit that it is beyond, and both in words."""
 
 
 @lru_cache(maxsize=64)
@@ -50,19 +60,6 @@ def lower_shouting(text: str) -> str:
     """Returns a text without the capitals of words all in capitals: they are like no language's."""
     text = unicodedata.normalize("NFC", text[:_MAX_IDENTIFIED])
     return " ".join(word.lower() if word.isupper() else word for word in text.split())
-
-
-_MAX_CHARACTERS = 20_000
-"""Of a line that is looked at: time grows with it, and a line isn't a book."""
-_OF_ANY_LENGTH = ("too short", "too long", "unlikely", "poorly covered")
-_MIN_WORDS = 4
-"""Fewer than these are too few to judge a copy by: languages share short words and loans."""
-_MAX_SPELLED_OUT = 20
-"""Numbers up to here are often spelled out, and so are those of one digit and zeros."""
-_MAX_TOLD = 5
-"""Numbers or addresses that a text names."""
-_Finding = tuple[float, float, str]
-"""What was measured, the limit that it is beyond, and both in words."""
 
 
 @dataclass(frozen=True)

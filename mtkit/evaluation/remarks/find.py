@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 
-from mtkit.evaluation.remarks.forms import find_bytes, find_lowercased, find_pieces, find_tokenized
 from mtkit.evaluation.remarks.language import find_other_language, find_unfit_tokenizer
 from mtkit.evaluation.remarks.pairing import (
+    find_bytes,
     find_copies,
     find_cuts,
     find_empty,
     find_exchange,
+    find_lowercased,
+    find_pieces,
     find_shift,
+    find_tokenized,
 )
 from mtkit.evaluation.remarks.side import Remark, Side
 from mtkit.evaluation.tokenizers import choose_tokenizer

@@ -7,6 +7,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+_SPACED_MARK = re.compile(r" [,.，。、](?= |$)", re.MULTILINE)
+_GLUED_MARK = re.compile(r"[^\W\d_][,.](?= |$)|\w[，。、]", re.MULTILINE)
+_MIN_MARKS = 5
+UNSPACED = {
+    "CJK": "zh",
+    "HIRAGANA": "ja-mecab",
+    "KATAKANA": "ja-mecab",
+    "THAI": "char",
+    "LAO": "char",
+    "KHMER": "char",
+    "MYANMAR": "char",
+    "TIBETAN": "char",
+}
+"""Scripts without spaces between words, by the first word of their letters' names in Unicode."""
+
 
 @dataclass(frozen=True)
 class Remark:
@@ -24,23 +39,6 @@ class Remark:
 def of_all(count: int, total: int) -> str:
     """Returns a count of all, in words."""
     return f"{count:,} of {total:,}"
-
-
-_SPACED_MARK = re.compile(r" [,.，。、](?= |$)", re.MULTILINE)
-_GLUED_MARK = re.compile(r"[^\W\d_][,.](?= |$)|\w[，。、]", re.MULTILINE)
-_MIN_MARKS = 5
-
-UNSPACED = {
-    "CJK": "zh",
-    "HIRAGANA": "ja-mecab",
-    "KATAKANA": "ja-mecab",
-    "THAI": "char",
-    "LAO": "char",
-    "KHMER": "char",
-    "MYANMAR": "char",
-    "TIBETAN": "char",
-}
-"""Scripts without spaces between words, by the first word of their letters' names in Unicode."""
 
 
 class Side:

@@ -31,6 +31,11 @@ from mtkit.evaluation.report.tables import (
 from mtkit.evaluation.results import SystemResult, SystemScore, TestKind
 from mtkit.pages import open_templates
 
+_TESTS: Final[Mapping[TestKind, str]] = {
+    "bootstrap": "paired bootstrap",
+    "randomization": "approximate randomisation",
+}
+
 
 @dataclass(frozen=True)
 class Stretch:
@@ -74,12 +79,6 @@ def mark_differences(translation: str, reference: str) -> tuple[Stretch, ...]:
         else:
             stretches.append(Stretch(piece, differs))
     return tuple(stretches)
-
-
-_TESTS: Final[Mapping[TestKind, str]] = {
-    "bootstrap": "paired bootstrap",
-    "randomization": "approximate randomisation",
-}
 
 
 def render_page(

@@ -14,6 +14,9 @@ from mtkit.network import CausalLanguageModel, EncoderDecoder, PaddedLayout
 from mtkit.network.cpu.compiled_translator import CompiledTranslator
 from mtkit.network.watched_head import WatchedHead
 
+FindAttention = Callable[[int, int], NDArray[np.float32]]
+"""Returns the watched attention of a sentence's hypothesis; see `CompiledSteps.find_attention`."""
+
 
 @runtime_checkable
 class StepModel(Protocol):
@@ -324,10 +327,6 @@ class CompiledSteps:
             return None
         self._attention_BWS = torch.zeros(*tokens.shape, self._is_token_BS.shape[1])
         return self._attention_BWS
-
-
-FindAttention = Callable[[int, int], NDArray[np.float32]]
-"""Returns the watched attention of a sentence's hypothesis; see `CompiledSteps.find_attention`."""
 
 
 def find_watched(model: StepModel) -> FindAttention | None:

@@ -78,6 +78,8 @@ _SPECIAL_IDS = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
 _MASK = "<mask>"
 _OF_M2M100 = re.compile(r"__([A-Za-z]{2,3}(?:_[A-Za-z]+)?)__")
 _OF_NLLB = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
+_Read = tuple[bytes, dict[str, int], dict[str, str]]
+"""The SentencePiece model, the id of each piece, and the piece of each language by its code."""
 
 
 def read_m2m100(folder: SourceFolder, content: dict[str, object]) -> ForeignTranslator:
@@ -127,10 +129,6 @@ def read_m2m100(folder: SourceFolder, content: dict[str, object]) -> ForeignTran
         has_output_bias=False,
         hidden_rows=hidden,
     )
-
-
-_Read = tuple[bytes, dict[str, int], dict[str, str]]
-"""The SentencePiece model, the id of each piece, and the piece of each language by its code."""
 
 
 def _read_m2m100(folder: SourceFolder, theirs: M2M100Config, settings: dict[str, object]) -> _Read:

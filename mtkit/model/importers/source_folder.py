@@ -33,6 +33,7 @@ FILES = (
 )
 _WEIGHTS = ("model*.safetensors", "model.safetensors.index.json")
 _PICKLES = ("pytorch_model*.bin", "pytorch_model.bin.index.json")
+Keys = TypeVar("Keys", bound=TranslatorConfig)
 
 
 @dataclass(frozen=True)
@@ -164,9 +165,6 @@ def _fetch(name: str) -> Path:
 
 def _page(name: str) -> str:
     return f"{os.environ.get('HF_ENDPOINT', 'https://huggingface.co')}/{name}"
-
-
-Keys = TypeVar("Keys", bound=TranslatorConfig)
 
 
 def read_network(

@@ -20,6 +20,13 @@ from mtkit.text.trees.tree import CLOSE, PUNCTUATION, Close, Leaf, Mark, Open, T
 
 ANY_TAG = "XX"
 """The tag of every word but punctuation in `vinyals`' form, and of words that a parser forgot."""
+WORD = re.compile(r"[^ \t\r\n\f\v]+")
+"""A word of a sentence: as in a treebank, only ASCII's white space parts words."""
+_TOKEN = re.compile(r"\(([^ \t\r\n\f\v()]*)|\)|[^ \t\r\n\f\v()]+")
+_ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
+_BRACKET = re.compile(r"[()]")
+ROOT = "TOP"
+"""Label of the bracket that is written around a tree; EVALB's COLLINS.prm drops it."""
 
 
 def linearize(tree: Tree, form: Linearization) -> list[str]:
@@ -62,15 +69,6 @@ def _check(label: str, *, is_vinyals: bool) -> None:
             f"a tree has the label '{label}', which would close a constituent",
             'set data.parsing.linearization to "vinyals", or rename the label',
         )
-
-
-WORD = re.compile(r"[^ \t\r\n\f\v]+")
-"""A word of a sentence: as in a treebank, only ASCII's white space parts words."""
-_TOKEN = re.compile(r"\(([^ \t\r\n\f\v()]*)|\)|[^ \t\r\n\f\v()]+")
-_ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
-_BRACKET = re.compile(r"[()]")
-ROOT = "TOP"
-"""Label of the bracket that is written around a tree; EVALB's COLLINS.prm drops it."""
 
 
 def read_trees(lines: Iterable[str], name: str) -> Iterator[Tree]:
