@@ -24,7 +24,7 @@ from mtkit.inference.translation import (
     TermUse,
     TranslatedSentence,
     Translation,
-    join_alignments,
+    WordAlignment,
 )
 from mtkit.recipe.inference import Inference
 from mtkit.text.sentences import find_sentences
@@ -348,3 +348,24 @@ def _join_protections(found: Iterable[Protection | None]) -> Protection | None:
         None if None in ways else max(ways, key=_WAYS.index),
         tuple(dict.fromkeys(chain.from_iterable(each.lost for each in known))),
     )
+
+
+def join_alignments(parts: Sequence[Candidate], starts: Sequence[int]) -> WordAlignment | None:
+    """Returns the alignment of a line whose parts were translated, each with its own.
+
+    Args:
+        parts: The parts' candidates; their source words stand in the line already.
+        starts: Where each part's text begins in the joined text.
+    """
+    sources: list[Span] = []
+    targets: list[Span] = []
+    pairs: list[tuple[int, int]] = []
+    for part, start in zip(parts, starts, strict=True):
+        if part.alignment is None:
+            return None
+        found = part.alignment
+        pairs += [(len(sources) + first, len(targets) + last) for first, last in found.pairs]
+        sources += found.source_words
+        targets += [(begin + start, end + start) for begin, end in found.target_words]
+    is_too_long = any(each.alignment is not None and each.alignment.is_too_long for each in parts)
+    return WordAlignment(tuple(sources), tuple(targets), tuple(pairs), is_too_long)

@@ -8,7 +8,7 @@ import sentencepiece
 # protobuf makes the class when the module is loaded, where mypy can't see it.
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
-from mtkit.errors import MtkitError
+from mtkit.programs import import_extra
 
 _TOUCHED = re.compile(r"[\r()`´„“”–—‘’‚…«»\u00a0\"]| [ :;%]|''|^\s|\s$")
 """What some rule looks for. A line without any of it stays as it is, and needn't go through thirty
@@ -27,15 +27,9 @@ def punctuation_normalizer(language: str) -> Callable[[Sequence[str]], list[str]
     Raises:
         MtkitError: sacremoses isn't installed.
     """
-    try:
-        # Imported here: an extra.
-        from sacremoses import MosesPunctNormalizer  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise MtkitError(
-            'tokenizer.punctuation = "moses" needs the package sacremoses',
-            "pip install 'mtkit[punctuation]'",
-        ) from error
-    normalize = MosesPunctNormalizer(
+    fault = 'tokenizer.punctuation = "moses" needs the package sacremoses'
+    sacremoses = import_extra("sacremoses", fault, "punctuation")
+    normalize = sacremoses.MosesPunctNormalizer(
         lang=language.replace("_", "-").split("-")[0].lower()
     ).normalize
 
