@@ -1,7 +1,7 @@
 """Lines of several sentences (`inference.paragraphs`): each translated, and joined as they stood.
 
 Whatever else is asked for, terms, protection, flags and alignments, is of a sentence. A sentence
-that is too long for the model is cut by segment.py, as a line is.
+that is too long for the model is cut in parts, as a line is.
 """
 
 import itertools
