@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import regex
 
+from mtkit.text.protected import find_addresses
 from mtkit.text.words import UNSPACED_SCRIPTS
 
 _UNSPACED = "".join(rf"\p{{Script={name}}}" for name in UNSPACED_SCRIPTS)
@@ -18,6 +19,18 @@ _PIECE_OR_CHARACTER = regex.compile(
 _IS_UNSPACED = regex.compile(rf"[{_UNSPACED}]")
 _FIRST_UNSPACED = "\u0e01"
 """Thai's first letter: no script without spaces lies below it, and the simple pattern is fast."""
+
+
+def list_lacking_addresses(text: str, *others: str) -> list[str]:
+    """Returns the addresses of a text that are in none of the others, in lower case.
+
+    Args:
+        text: A line.
+        others: Lines that may hold the address anywhere, since "www." may be left out.
+    """
+    addresses = find_addresses(text.casefold())
+    folded = [other.casefold() for other in others] if addresses else []
+    return [address for address in addresses if not any(address in other for other in folded)]
 
 
 def is_same_text(one: str, other: str) -> bool:

@@ -91,7 +91,7 @@ def _read(
 
     That is -1 of a word's punctuation.
     """
-    from mtkit.data.word_alignment.words import find_aligned_words, split_word  # noqa: PLC0415
+    from mtkit.data.word_alignment.word_table import find_aligned_words, split_word  # noqa: PLC0415
 
     names, owners = [], []
     if puts_spaces(text):

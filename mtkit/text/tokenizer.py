@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mtkit.errors import MtkitError
-from mtkit.text.foreign_rows import ForeignRows
 from mtkit.text.languages import NO_MARKS, LanguageTokens, ModelLanguages
 from mtkit.text.normalization import punctuation_normalizer
 from mtkit.text.sentencepiece_segmenter import MAKE_AGAIN, Resegment, SentencePieceSegmenter
 from mtkit.text.token_ids import MASK_PIECE, UNK
 from mtkit.text.tokenizer_files import (
+    ForeignRows,
     StoredTokenizer,
     TokenizerSettings,
     read_tokenizer,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mtkit.checks import lengths
 from mtkit.checks.characters import build_table, is_script, read_text
-from mtkit.checks.language import OtherLanguage, require_identifier
+from mtkit.checks.language import WIDELY_WRITTEN, OtherLanguage, name_label, require_identifier
 from mtkit.data.cleaning import filters
 from mtkit.data.cleaning.alignment import Suspect, find_suspects
 from mtkit.data.cleaning.filters import Flags, RepairedRows, find_misread
@@ -18,7 +18,6 @@ from mtkit.data.cleaning.overlap import HeldOut, find_overlap
 from mtkit.data.cleaning.repairs import REPAIRS, repair, repair_lines, strip
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.cleaning import Cleaning, LanguageIdentification
-from mtkit.text.language_identification import WIDELY_WRITTEN, name_label
 from mtkit.text.words import find_script
 
 _SCRIPTS_OF = {

@@ -7,11 +7,10 @@ import numpy as np
 from ftfy.badness import is_bad
 from numpy.typing import NDArray
 
-from mtkit.checks.addresses import list_lacking_addresses
 from mtkit.checks.characters import Kind, Text
 from mtkit.checks.lengths import compare_lengths
 from mtkit.checks.repetition import find_repetitive
-from mtkit.checks.words import is_same_text
+from mtkit.checks.words import is_same_text, list_lacking_addresses
 from mtkit.data.cleaning.repairs import read_c1_controls
 from mtkit.recipe.cleaning import Length, LengthRatio, Letters, Numbers, Repetition, Script, Urls
 from mtkit.text.numbers import find_numbers, have_matching_numbers, match_numbers

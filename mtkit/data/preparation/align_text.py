@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtkit.data.preparation.facts import AlignerFacts, AlignmentFacts
-from mtkit.data.preparation.progress import follow
+from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import (
     ALIGNMENT_COLUMN,
     TextStore,

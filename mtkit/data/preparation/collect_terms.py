@@ -12,7 +12,7 @@ import pyarrow as pa
 from mtkit.data.augmentation.aligned_terms import CommonWords, LinkedPair, find_linked_terms
 from mtkit.data.augmentation.term_lexicon import TermLexicon
 from mtkit.data.preparation.facts import TermFacts
-from mtkit.data.preparation.progress import follow
+from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextStore
 from mtkit.data.preparation.tokenize_text import TextPart, choose_words, list_parts
 from mtkit.data.word_alignment import find_aligned_words

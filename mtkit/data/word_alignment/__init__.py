@@ -3,7 +3,7 @@
 from mtkit.data.word_alignment.aligner import ALIGNER_FILE, MAX_WORDS, WordAligner
 from mtkit.data.word_alignment.estimate import train_aligner
 from mtkit.data.word_alignment.together import align_together
-from mtkit.data.word_alignment.words import find_aligned_words
+from mtkit.data.word_alignment.word_table import find_aligned_words
 
 __all__ = [
     "ALIGNER_FILE",

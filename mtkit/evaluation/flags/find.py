@@ -5,15 +5,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from mtkit.checks.addresses import list_lacking_addresses
 from mtkit.checks.flag import Flag
-from mtkit.checks.language import OtherLanguage, open_identifier, require_identifier
+from mtkit.checks.language import (
+    WIDELY_WRITTEN,
+    OtherLanguage,
+    find_label,
+    open_identifier,
+    require_identifier,
+)
 from mtkit.checks.lengths import compare_lengths
 from mtkit.checks.numbers import list_other_numbers
 from mtkit.checks.repetition import count_repeats
-from mtkit.checks.words import share_of_words, split_text
+from mtkit.checks.words import list_lacking_addresses, share_of_words, split_text
 from mtkit.recipe.flags import FLAG_NAMES, FlagName, Flags
-from mtkit.text.language_identification import WIDELY_WRITTEN, find_label
 from mtkit.text.widths import measure_letters, measure_width
 
 _MAX_IDENTIFIED = 4_000

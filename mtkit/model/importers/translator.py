@@ -25,9 +25,9 @@ from mtkit.model.weights import check_memory
 from mtkit.network.positions import sinusoids
 from mtkit.recipe.inference import Inference
 from mtkit.text.arrange_pieces import ArrangedPieces
-from mtkit.text.foreign_rows import ForeignRows
 from mtkit.text.token_ids import PAD
 from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.tokenizer_files import ForeignRows
 
 HIDDEN_BIAS = -1_000.0
 """Logit of a token that the other program doesn't have: its probability is 0 in any precision."""
