@@ -15,7 +15,7 @@ from mtkit.data.preparation.facts import TermFacts
 from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextStore
 from mtkit.data.preparation.tokenize_text import TextPart, choose_words, list_parts
-from mtkit.data.word_alignment import find_aligned_words
+from mtkit.data.word_alignment.word_table import find_aligned_words
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.worker_processes import map_in_order
