@@ -1,4 +1,8 @@
-"""Text in another language, by py3langid."""
+"""Text in another language, by py3langid.
+
+The package is optional, and its model takes half a second to load: nothing here imports it before
+it is needed.
+"""
 
 from collections.abc import Iterable
 from functools import cache

@@ -12,7 +12,7 @@ from mtkit.data.batches.examples import collate_together, find_closing
 from mtkit.data.batches.joined_texts import encode_texts
 from mtkit.data.batches.ragged import Ragged
 from mtkit.errors import MtkitError
-from mtkit.inference.batching import make_batches
+from mtkit.inference.engines.engine import make_batches
 from mtkit.inference.engines.open_torch_engine import place_network
 from mtkit.model.config import ClassifierConfig, ModelConfig, open_model_folder
 from mtkit.model.digest import reading

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING
 import regex
 
 from mtkit.inference.align import UNALIGNED, LineAligner
-from mtkit.inference.batching import make_batches
 from mtkit.inference.encode import LineEncoder, limit_given, mark_request
-from mtkit.inference.engines.engine import ConstrainingEngine, EncodedSource, Engine
+from mtkit.inference.engines.engine import ConstrainingEngine, EncodedSource, Engine, make_batches
 from mtkit.inference.learned_aligner import warn_too_long
 from mtkit.inference.line import Line, Part, TextModel
 from mtkit.inference.paragraphs import SentenceStep, join_parts
 from mtkit.inference.parse import SentenceParser
 from mtkit.inference.protect import ProtectStep
 from mtkit.inference.request import LineError, Request
-from mtkit.inference.request_terms import TermStep
 from mtkit.inference.search.rules import end_output
 from mtkit.inference.search_parts import (
     OutputDecoder,
@@ -31,6 +29,7 @@ from mtkit.inference.search_parts import (
     cut_warning,
     keep_order,
 )
+from mtkit.inference.terms import TermStep
 from mtkit.inference.translation import (
     BLANK,
     Candidate,

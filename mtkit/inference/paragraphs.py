@@ -16,7 +16,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.line import Line, TextModel
 from mtkit.inference.protect import open_finder
 from mtkit.inference.request import LineError
-from mtkit.inference.request_terms import TermStep
+from mtkit.inference.terms import TermStep
 from mtkit.inference.translation import (
     BLANK,
     Candidate,

@@ -13,7 +13,7 @@ from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
 from mtkit.data.batches.segments import NUM_ADDED, read_whole
 from mtkit.data.preparation.cut_blocks import BlockCutter, cut_between_sentences, join_blocks
 from mtkit.evaluation.perplexity import HiddenText
-from mtkit.inference.batching import make_batches
+from mtkit.inference.engines.engine import make_batches
 from mtkit.inference.engines.open_torch_engine import place_network
 from mtkit.model.config import open_model_folder
 from mtkit.model.digest import reading

@@ -4,8 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from mtkit.inference.batching import search_in_batches
-from mtkit.inference.engines.engine import EncodedSource, Engine
+from mtkit.inference.engines.engine import EncodedSource, Engine, search_in_batches
 from mtkit.inference.line import Line, Part, TextModel, list_parts
 from mtkit.inference.request import LineError, LineWarning
 from mtkit.inference.translation import BLANK, Candidate, Hypothesis

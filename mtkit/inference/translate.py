@@ -220,7 +220,7 @@ class Translator:
         """
         import asyncio
 
-        from mtkit.inference.streams.byte_lines import take_arrivals
+        from mtkit.inference.streams.arrivals import take_arrivals
 
         first_line = 1
         with WarningPrinter(is_silent=not self._warns) as printer:

@@ -13,8 +13,12 @@ from random import Random
 
 import regex
 
-from mtkit.data.augmentation.aligned_terms import LinkedPair, LinkedTerm, find_linked_terms
-from mtkit.data.augmentation.term_lexicon import TermLexicon
+from mtkit.data.augmentation.aligned_terms import (
+    LinkedPair,
+    LinkedTerm,
+    TermLexicon,
+    find_linked_terms,
+)
 from mtkit.recipe.augment import Augment, Terms
 from mtkit.text.glossary import Glossary, read_glossary
 from mtkit.text.term_forms import TERM_SYMBOLS, annotate, find_uses, has_symbols

@@ -13,9 +13,16 @@ from mtkit.checks.characters import build_table, is_script, read_text
 from mtkit.checks.language import WIDELY_WRITTEN, OtherLanguage, name_label, require_identifier
 from mtkit.data.cleaning import filters
 from mtkit.data.cleaning.alignment import Suspect, find_suspects
-from mtkit.data.cleaning.filters import Flags, RepairedRows, find_misread
+from mtkit.data.cleaning.filters import (
+    REPAIRS,
+    Flags,
+    RepairedRows,
+    find_misread,
+    repair,
+    repair_lines,
+    strip,
+)
 from mtkit.data.cleaning.overlap import HeldOut, find_overlap
-from mtkit.data.cleaning.repairs import REPAIRS, repair, repair_lines, strip
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.cleaning import Cleaning, LanguageIdentification
 from mtkit.text.words import find_script

@@ -9,8 +9,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from mtkit.data.augmentation.aligned_terms import CommonWords, LinkedPair, find_linked_terms
-from mtkit.data.augmentation.term_lexicon import TermLexicon
+from mtkit.data.augmentation.aligned_terms import (
+    CommonWords,
+    LinkedPair,
+    TermLexicon,
+    find_linked_terms,
+)
 from mtkit.data.preparation.facts import TermFacts
 from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextStore

@@ -8,13 +8,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from mtkit.data.preparation.facts import ReportedSelection
 from mtkit.data.preparation.report import Report
 from mtkit.data.preparation.report_table import describe_limit, name_value
 from mtkit.files import write_atomically
-from mtkit.pages import open_templates
 
 Rows = list[list[str]]
 
@@ -31,6 +28,11 @@ def write_report(report: Report, folder: Path) -> None:
 
 def render_page(report: Report) -> str:
     """Returns a self-contained HTML page on a report."""
+    # Imported here: a command that ends before its report needs no templates.
+    from markupsafe import Markup  # noqa: PLC0415
+
+    from mtkit.pages import open_templates  # noqa: PLC0415
+
     environment = open_templates("mtkit.data.preparation")
     environment.filters.update(
         count="{:,}".format, text=lambda text: Markup(escape(text)), visible=_visible

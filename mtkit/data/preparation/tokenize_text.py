@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mtkit.data.augmentation.aligned_terms import TermLexicon
 from mtkit.data.augmentation.augment import Augmenter, Links
-from mtkit.data.augmentation.term_lexicon import TermLexicon
 from mtkit.data.batches.length_order import build_order
 from mtkit.data.batches.ragged import Ragged
 from mtkit.data.batches.token_store import ALIGNMENT_COLUMN as TOKEN_LINKS

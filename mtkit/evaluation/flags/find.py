@@ -15,8 +15,7 @@ from mtkit.checks.language import (
 )
 from mtkit.checks.lengths import compare_lengths
 from mtkit.checks.numbers import list_other_numbers
-from mtkit.checks.repetition import count_repeats
-from mtkit.checks.words import list_lacking_addresses, share_of_words, split_text
+from mtkit.checks.words import count_repeats, list_lacking_addresses, share_of_words, split_text
 from mtkit.recipe.flags import FLAG_NAMES, FlagName, Flags
 from mtkit.text.widths import measure_letters, measure_width
 

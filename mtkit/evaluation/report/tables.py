@@ -12,7 +12,6 @@ from rich.text import Text
 from mtkit import files
 from mtkit.evaluation.evaluate import Evaluated
 from mtkit.evaluation.results import Difference, Interval, SystemResult, SystemScore
-from mtkit.pages import open_templates
 
 SIGNIFICANCE_LEVEL = 0.05
 """A difference is called significant where its p-value is less."""
@@ -177,6 +176,9 @@ def as_markdown(results: Sequence[SystemResult]) -> str:
     Intervals are in brackets, the best score of a metric is bold, and differences from the
     baseline, which is the first system, have their p-values.
     """
+    # Imported here: scores alone need no templates.
+    from mtkit.pages import open_templates  # noqa: PLC0415
+
     environment = open_templates("mtkit.evaluation.report", is_html=False)
     environment.filters.update(
         signed=show_signed,

@@ -3,14 +3,13 @@ r"""Bytes from and to a stream, line by line: nothing is held while waiting, not
 Only `\n` ends a line; what follows the last `\n`, if anything, is a line too.
 """
 
-import asyncio
 import itertools
 import os
 import select
 import signal
 import threading
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import UnsupportedOperation
 from types import FrameType
@@ -249,44 +248,3 @@ def _finishing_first() -> Iterator[None]:
         signal.signal(signal.SIGINT, previous)
         if received:
             signal.raise_signal(signal.SIGINT)
-
-
-async def take_arrivals(
-    lines: AsyncIterable[Line], window_lines: int
-) -> AsyncGenerator[list[Line], None]:
-    """Yields the lines that have come since the last time, as soon as there are any.
-
-    They are collected while the caller is busy with those before. Close it (`aclosing`), so that
-    collecting ends where the caller does.
-
-    Args:
-        lines: What is collected; what it raises is raised when the lines before have been yielded.
-        window_lines: Lines yielded together at most, and collected ahead at most.
-    """
-    arrived: list[Line] = []
-    has_news, has_room = asyncio.Event(), asyncio.Event()
-
-    async def collect() -> None:
-        async for line in lines:
-            arrived.append(line)
-            has_news.set()
-            if len(arrived) >= window_lines:
-                has_room.clear()
-                await has_room.wait()
-
-    collecting = asyncio.create_task(collect())
-    collecting.add_done_callback(lambda _: has_news.set())
-    try:
-        while arrived or not collecting.done():
-            await has_news.wait()
-            has_news.clear()
-            window = arrived.copy()
-            arrived.clear()
-            has_room.set()
-            if window:
-                yield window
-        await collecting
-    finally:
-        collecting.cancel()
-        # Waits for its end, and takes note of what it raised: asyncio would complain otherwise.
-        await asyncio.gather(collecting, return_exceptions=True)

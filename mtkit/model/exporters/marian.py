@@ -16,23 +16,25 @@ import torch
 from torch import Tensor
 
 from mtkit.model.config import ModelConfig
-from mtkit.model.exporters.translator_rows import TokenRows, give_back, keep_order
 from mtkit.model.exporters.written_translator import (
     TOKENIZER_CONFIG,
+    TokenRows,
     WrittenTranslator,
     describe_network,
+    give_back,
+    keep_order,
     list_misfits,
     write_json,
 )
 from mtkit.model.importers.marian import TAG
 from mtkit.model.importers.translator import HIDDEN_BIAS
 from mtkit.model.parameters import find_rows
-from mtkit.model.transformers_names import to_theirs
-from mtkit.model.translator_names import (
+from mtkit.model.transformers_names import (
     OUTPUT_BIAS,
     POSITIONS,
     find_embeddings,
     list_translator_counterparts,
+    to_theirs,
 )
 from mtkit.network.positions import sinusoids
 from mtkit.recipe.model import Model

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mtkit.data import phrasebook
-from mtkit.data.augmentation.term_lexicon import TermLexicon
+from mtkit.data.augmentation.aligned_terms import TermLexicon
 from mtkit.data.phrasebook.lexicon import NOUNS
 from mtkit.data.preparation.collect_terms import LEXICON_FILE, add_up
 from mtkit.data.prepare import is_prepared, prepare

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.errors import MtkitError
-from mtkit.inference.batching import search_in_batches
 from mtkit.inference.engines import open_torch_engine, torch_engine
-from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.engines.engine import EncodedSource, search_in_batches
 from mtkit.inference.engines.open_torch_engine import choose_precision
 from mtkit.inference.engines.torch_engine import TorchEngine, pad
 from mtkit.model.alignment_head import AlignmentHead
