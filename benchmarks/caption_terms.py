@@ -25,8 +25,7 @@ from typing import NamedTuple
 import sacrebleu
 
 from mtkit import Request, Term, Translator
-from mtkit.data.augmentation.aligned_terms import LinkedPair, find_linked_terms
-from mtkit.data.augmentation.aligned_terms import TermLexicon
+from mtkit.data.augmentation.aligned_terms import LinkedPair, TermLexicon, find_linked_terms
 from mtkit.data.word_alignment.aligner import WordAligner
 from mtkit.data.word_alignment.word_table import find_aligned_words
 from mtkit.recipe.inference import Glossary

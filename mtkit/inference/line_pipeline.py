@@ -20,7 +20,7 @@ from mtkit.inference.paragraphs import SentenceStep, join_parts
 from mtkit.inference.parse import SentenceParser
 from mtkit.inference.protect import ProtectStep
 from mtkit.inference.request import LineError, Request
-from mtkit.inference.search.rules import end_output
+from mtkit.inference.search.penalties import end_output
 from mtkit.inference.search_parts import (
     OutputDecoder,
     PartSearch,

@@ -15,7 +15,7 @@ from mtkit.errors import MtkitError, shorten
 from mtkit.inference.engine_comparison import MAX_GAP, MAX_SHARE_DIFFERENT, NEAR_TIE
 from mtkit.inference.engines.engine import EncodedSource, search_in_batches
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.search.rules import length_penalty
+from mtkit.inference.search.penalties import length_penalty
 from mtkit.model.exporters.written_translator import WrittenTranslator, find_limit, is_exact
 from mtkit.model.folder import LoadedModel
 from mtkit.programs import import_extra

@@ -16,7 +16,7 @@ import torch
 from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.search.rules import length_penalty
+from mtkit.inference.search.penalties import length_penalty
 from mtkit.inference.translation import Hypothesis
 from mtkit.model.exporters.ctranslate2 import write_ctranslate2
 from mtkit.network import EncoderDecoder, PaddedLayout

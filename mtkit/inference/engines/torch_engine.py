@@ -17,8 +17,10 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource, find_limit, find_room
 from mtkit.inference.engines.torch_aligner import GeneratingNetwork, TorchAligner
 from mtkit.inference.search.beam import beam_search
-from mtkit.inference.search.rules import OutputRules, leave_out_beginning, score_targets, score_text
+from mtkit.inference.search.penalties import leave_out_beginning
+from mtkit.inference.search.rules import OutputRules
 from mtkit.inference.search.sampling import greedy_search, sample
+from mtkit.inference.search.scoring import score_targets, score_text
 from mtkit.inference.search.step_model import (
     CausalSteps,
     CompiledSteps,

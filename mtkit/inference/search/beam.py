@@ -31,13 +31,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mtkit.inference.search.constraints import RequiredPhrases, Selection
-from mtkit.inference.search.rules import (
-    MIN_COVERAGE,
-    NO_RULES,
-    OutputRules,
-    end_output,
-    length_penalty,
-)
+from mtkit.inference.search.penalties import MIN_COVERAGE, end_output, length_penalty
+from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import (
     CompiledSteps,
     FindAttention,

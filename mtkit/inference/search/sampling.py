@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mtkit.inference.search.rules import NO_RULES, OutputRules, end_output
+from mtkit.inference.search.penalties import end_output
+from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import CompiledSteps, StepModel, compact, find_watched
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import LengthPenalty, Sampling

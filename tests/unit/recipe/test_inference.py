@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from mtkit.inference.search.rules import length_penalty
+from mtkit.inference.search.penalties import length_penalty
 from mtkit.recipe.inference import LengthPenalty, Sampling
 
 

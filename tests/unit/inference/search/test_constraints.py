@@ -7,7 +7,8 @@ import torch
 
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.constraints import count_required
-from mtkit.inference.search.rules import OutputRules, length_penalty
+from mtkit.inference.search.penalties import length_penalty
+from mtkit.inference.search.rules import OutputRules
 from mtkit.recipe.inference import LengthPenalty
 from mtkit.text.token_ids import EOS
 

@@ -1,6 +1,6 @@
 import pytest
 
-from mtkit.inference.search.rules import length_penalty
+from mtkit.inference.search.penalties import length_penalty
 
 
 @pytest.mark.parametrize(

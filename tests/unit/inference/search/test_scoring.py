@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from mtkit.inference.search.rules import score_targets
+from mtkit.inference.search.scoring import score_targets
 from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import BOS, EOS
