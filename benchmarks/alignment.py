@@ -23,12 +23,10 @@ from pathlib import Path
 from time import process_time
 from typing import get_args
 
-from mtkit.data.word_alignment import (
-    WordAligner,
-    align_together,
-    find_aligned_words,
-    train_aligner,
-)
+from mtkit.data.word_alignment.aligner import WordAligner
+from mtkit.data.word_alignment.estimate import train_aligner
+from mtkit.data.word_alignment.together import align_together
+from mtkit.data.word_alignment.word_table import find_aligned_words
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.request import Request
 from mtkit.inference.translate import Translator

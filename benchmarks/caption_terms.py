@@ -25,12 +25,11 @@ from typing import NamedTuple
 import sacrebleu
 
 from mtkit import Request, Term, Translator
-from mtkit.data.augmentation.aligned_terms import LinkedPair, find_linked_terms
-from mtkit.data.augmentation.term_lexicon import TermLexicon
-from mtkit.data.word_alignment import WordAligner, find_aligned_words
+from mtkit.data.augmentation.aligned_terms import LinkedPair, TermLexicon, find_linked_terms
+from mtkit.data.word_alignment.aligner import WordAligner
+from mtkit.data.word_alignment.word_table import find_aligned_words
 from mtkit.recipe.inference import Glossary
-from mtkit.text.term_annotation import knows_terms
-from mtkit.text.term_forms import are_forms, find_uses
+from mtkit.text.term_forms import are_forms, find_uses, knows_terms
 from mtkit.text.tokenizer import SubwordTokenizer
 
 _MAX_RARE = 3

@@ -23,8 +23,8 @@ from peers.machine import describe_machine
 
 from mtkit.data.cleaning.clean import Cleaner, measure_length_ratio
 from mtkit.data.cleaning.overlap import HeldOut
+from mtkit.data.sources.blocks import LabelledRow
 from mtkit.data.sources.planted_faults import FAULT, read_planted
-from mtkit.data.sources.rows import LabelledRow
 from mtkit.inference.classify import LineClassifier
 from mtkit.recipe.cleaning import Cleaning, LanguageIdentification
 from mtkit.recipe.text_corpora import PlantedCorpus, PlantedFault

@@ -53,7 +53,7 @@ from mtkit.inference.engines.open_torch_engine import make_ready
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.model.exporters.ctranslate2 import write_ctranslate2
 from mtkit.model.folder import LoadedModel, load_model_folder
-from mtkit.model.importers.fairseq_languages import NLLB
+from mtkit.model.importers.m2m100 import NLLB
 from mtkit.network import PaddedLayout
 from mtkit.pipeline.import_model import import_model
 from mtkit.recipe.inference import Inference, LengthPenalty

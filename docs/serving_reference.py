@@ -1,6 +1,6 @@
 """The page of the server's limits, made from the `serve` section."""
 
-from mtkit.recipe.documented import read_docstrings
+from mtkit.recipe.section import read_docstrings
 from mtkit.serving.settings import Serving
 
 _INTRODUCTION = """\

@@ -1,17 +1,18 @@
-"""Templates of pages that need nothing else, filled in by Jinja."""
+"""Templates of pages and of cards, filled in by Jinja."""
 
 from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 
-def open_templates(package: str) -> Environment:
-    """Returns a package's `templates/`, which escape every value and refuse unknown names."""
+def open_templates(package: str, *, is_html: bool = True) -> Environment:
+    """Returns a package's `templates/`, which refuse unknown names; HTML escapes every value."""
     templates = files(package) / "templates"
     return Environment(
         loader=FunctionLoader(lambda name: (templates / name).read_text("utf-8")),
-        autoescape=True,
+        autoescape=is_html,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=not is_html,
     )

@@ -1,7 +1,11 @@
-"""Other people's programs: where mtkit looks for one before it runs it."""
+"""Other people's programs and packages: where mtkit looks for one before it runs it."""
 
 import os
 import shutil
+from importlib import import_module
+from typing import Any
+
+from mtkit.errors import MtkitError
 
 
 def find_program(name: str) -> str | None:
@@ -15,3 +19,20 @@ def find_program(name: str) -> str | None:
         if found is not None:
             return found
     return None
+
+
+def import_extra(package: str, fault: str, extra: str) -> Any:
+    """Returns a package that comes with one of mtkit's extras.
+
+    Args:
+        package: Its name.
+        fault: What is said where it isn't installed.
+        extra: The extra, such as `punctuation`.
+
+    Raises:
+        MtkitError: It isn't installed.
+    """
+    try:
+        return import_module(package)
+    except ModuleNotFoundError as error:
+        raise MtkitError(fault, f"pip install 'mtkit[{extra}]'") from error

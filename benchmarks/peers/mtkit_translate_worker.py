@@ -6,7 +6,7 @@ from typing import Any
 from translating import read_task, time_steady, versions_of
 
 from mtkit import Translator
-from mtkit.inference.streams.windows import WINDOW_LINES, take_windows
+from mtkit.inference.streams.byte_lines import WINDOW_LINES, take_windows
 from mtkit.model.config import read_config, read_settings
 from mtkit.recipe.override_section import override_section
 

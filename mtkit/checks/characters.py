@@ -13,7 +13,7 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from mtkit.text.scripts import UNSPACED_SCRIPTS
+from mtkit.text.words import UNSPACED_SCRIPTS
 
 _NUM_CODE_POINTS = 0x110000
 _NUM_LOW_PLANES = 0x40000

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable
 
-from mtkit.text.addresses import remove_addresses
 from mtkit.text.numbers import have_matching_numbers, write_ascii_digits
+from mtkit.text.protected import remove_addresses
 
 _NUMBER = re.compile(r"\d+(?:[.,'’٬٫]\d+|[ \u00a0\u2009\u202f]\d{3}(?!\d))*")
 """Digits and what joins them; a space does so only before three digits."""

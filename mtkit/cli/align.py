@@ -41,8 +41,8 @@ def align(
     if model is None:
         model = run.open()[1].model
     from mtkit.inference.learned_aligner import warn_too_long
+    from mtkit.inference.streams.byte_lines import WarningPrinter
     from mtkit.inference.streams.input_format import InputFormat, read_requests, replace_surrogates
-    from mtkit.inference.streams.windows import WarningPrinter
     from mtkit.pipeline.align import align as align_pairs
 
     reserved = {"alignment"} if as_json else ()

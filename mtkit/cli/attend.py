@@ -63,8 +63,8 @@ def attend(
     if model is None:
         opened, place = run.open()
         model, settings = place.model, opened.inference
+    from mtkit.inference.streams.byte_lines import WarningPrinter
     from mtkit.inference.streams.input_format import InputFormat, read_requests
-    from mtkit.inference.streams.windows import WarningPrinter
     from mtkit.pipeline.attend import AttentionFiles, ChosenHead
     from mtkit.pipeline.attend import attend as attend_lines
 

@@ -59,87 +59,33 @@ def plan(
         sys.stdout.write(_render(planned))
 
 
-def _name_tokens(planned: TrainingPlan) -> str:
-    """Returns the tokens of an update in words."""
-    if planned.is_text:
-        return f"{planned.target_tokens:,.0f} tokens"
-    return f"{planned.source_tokens:,.0f} source + {planned.target_tokens:,.0f} target tokens"
-
-
 def _render(planned: TrainingPlan) -> str:
     """Returns the plan as text for a terminal."""
+    from mtkit.pages import open_templates
     from mtkit.units import format_duration
 
-    weights, operations = planned.weights, planned.operations
-    per_epoch = planned.updates_per_epoch
-    frozen = weights.total + planned.num_added - planned.num_learning
-    peak = planned.hardware.operations_per_second(planned.precision)
-    sizes = f"{planned.source_vocab_size:,} source and {planned.target_vocab_size:,} target tokens"
-    if planned.source_vocab_size == planned.target_vocab_size:
-        sizes = f"{planned.target_vocab_size:,} tokens"
-    token = "token" if planned.is_text else "target token"
-    lines = [
-        f"{planned.name}, estimated from "
-        + ("the prepared data" if planned.is_prepared else "the recipe (no prepared data)"),
-        f"network     {weights.total:,} parameters: encoder {weights.encoder:,}, decoder "
-        f"{weights.decoder:,}, embeddings {weights.embeddings + weights.output:,} "
-        f"(vocabulary: {sizes})"
-        + (f"; {frozen:,} of them frozen" if frozen else "")
-        + (f"; LoRA adds {planned.num_added:,}" if planned.num_added else ""),
-        f"update      {_name_tokens(planned)} ({'mean' if planned.is_prepared else 'at most'})",
-        f"total       {planned.num_updates:,} updates"
-        + (
-            ""
-            if per_epoch is None
-            else f": {planned.num_updates / per_epoch:,.1f} epochs of {per_epoch:,}"
-        ),
-        f"operations  {planned.operations_per_update:.3g} per update, "
-        f"{planned.operations_per_update * planned.num_updates:.3g} in total: "
-        + (
-            ""
-            if planned.is_text
-            else f"{operations.per_source_token / 1e6:,.0f} million per source token, "
-        )
-        + f"{operations.per_target_token / 1e6:,.0f} million per {token}, "
-        + ("plus attention products" if planned.is_prepared else "attention products not counted"),
-        f"            rule of thumb, 6 per parameter and {token}: {planned.rule_of_thumb:.3g}",
-        f"hardware    {planned.hardware.name}, {planned.precision}, {peak / 1e12:,.1f} TFLOP/s, of "
-        f"which matrix products are assumed to reach {100 * planned.share:.3g} %"
-        + (
-            "; so narrow a network reaches far less and takes far longer"
-            if planned.is_narrow
-            else ""
-        ),
-        "",
-    ]
-    head = (
-        "GPUs",
-        "passes",
-        "max tokens per pass and side",
-        "memory per GPU",
-        "s/update",
-        "communication",
-        "target tokens/s",
-        "total time",
-        "time x GPUs x peak",
-    )
     rows = [
-        (
-            f"{setup.num_gpus}",
-            f"{setup.num_passes}",
-            f"{setup.pass_tokens:,}",
-            f"{setup.memory_bytes / 1e9:.1f} GB" + ("" if setup.fits else " (too much)"),
-            f"{setup.seconds_per_update:.3g}",
-            f"{setup.communication_seconds / setup.seconds_per_update:.1%}",
-            f"{setup.target_tokens_per_second:,.0f}",
-            format_duration(setup.seconds),
-            f"{setup.possible_operations:.2g}",
-        )
+        {
+            "GPUs": f"{setup.num_gpus}",
+            "passes": f"{setup.num_passes}",
+            "max tokens per pass and side": f"{setup.pass_tokens:,}",
+            "memory per GPU": f"{setup.memory_bytes / 1e9:.1f} GB"
+            + ("" if setup.fits else " (too much)"),
+            "s/update": f"{setup.seconds_per_update:.3g}",
+            "communication": f"{setup.communication_seconds / setup.seconds_per_update:.1%}",
+            "target tokens/s": f"{setup.target_tokens_per_second:,.0f}",
+            "total time": format_duration(setup.seconds),
+            "time x GPUs x peak": f"{setup.possible_operations:.2g}",
+        }
         for setup in planned.setups
     ]
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines += [
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        for row in (head, *rows)
-    ]
-    return "\n".join(lines) + "\n"
+    cells = [list(rows[0]), *(list(row.values()) for row in rows)]
+    environment = open_templates("mtkit.cli", is_html=False)
+    environment.filters["count"] = "{:,}".format
+    return environment.get_template("plan.txt.jinja").render(
+        planned=planned,
+        frozen=planned.weights.total + planned.num_added - planned.num_learning,
+        peak=planned.hardware.operations_per_second(planned.precision),
+        rows=cells,
+        widths=[max(map(len, column)) for column in zip(*cells, strict=True)],
+    )

@@ -4,8 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from mtkit.data.tokenizer_choice import TokenizerChoice
-from mtkit.text.normalization import Normalization, UnicodeNormalizer, read_normalization
-from mtkit.text.punctuation import punctuation_normalizer
+from mtkit.text.normalization import (
+    Normalization,
+    UnicodeNormalizer,
+    punctuation_normalizer,
+    read_normalization,
+)
 
 _NOTABLE_CHANGES = 0.02
 """Share of targets that a rule changes from which a report warns. It is at most 0.005 in English,

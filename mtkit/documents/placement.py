@@ -21,9 +21,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mtkit.documents.atoms import AtomLinks, SignKind
-from mtkit.documents.crossings import Crossings
+from mtkit.documents.crossings import Crossings, SignEdges
 from mtkit.documents.document import Span
-from mtkit.documents.sign_edges import SignEdges
 
 _AGAINST = -1.0
 """Of an atom that is linked to words outside of an element alone."""

@@ -1,24 +1,85 @@
 """A unit's text as a translator sees it, and what stood between its words."""
 
 import bisect
+import itertools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
 from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms
-from mtkit.documents.document import Node, Span, Spelled, Unit, find_holders
+from mtkit.documents.document import (
+    PLAIN,
+    Document,
+    Languages,
+    Link,
+    Node,
+    Span,
+    Spelled,
+    Unit,
+    as_written,
+    find_holders,
+    walk,
+)
+from mtkit.documents.units import Part, make_units
 
+_LINE_END = re.compile(r"\r?\n")
+_MIN_WRAPPED = 50
+"""Characters of a line that may have been broken because it was full."""
 _SPACES = re.compile(rf"((?:(?<!\S)|(?![ ]\S))[{SPACE}]+)")
 """Space at the edges of a text, beside other kinds of space, and wherever else it isn't a single
 one between words."""
 _SPELLED = re.compile(f"[^A-Za-z0-9{SPACE}]")
 """Characters that a format may escape; what stands for others is never noted."""
-
 Slice = Callable[[int, int], str]
 """Characters of the document from one position to another, with what is replaced in them."""
+_MAX_PLACES = 100
+"""Places in a translation that are considered for a protected text."""
+_MANY = 64
+"""Texts of one length from which on the translation is read once for all of them."""
+_MAX_SHORT = 64
+"""Characters of a text up to which that is done; a unit can hold few texts that are longer."""
+_MAX_TRIES = 1_000
+"""Places that a longer text is looked for at, parts of words among them."""
+_Text = tuple[str, bool]
+"""A text, and whether it may be a part of a word."""
+
+
+def read_plain(text: str, _: Languages) -> Document:
+    """Returns a text with its paragraphs."""
+    document = Document(text)
+    parts = []
+    start = 0
+    for found in [*_LINE_END.finditer(text), None]:
+        end = len(text) if found is None else found.start()
+        parts.append(Part("text", start, end, spelled=as_written(text[start:end])))
+        if found is not None:
+            start = found.end()
+            following = _LINE_END.search(text, start)
+            line = text[start : following.start() if following else len(text)]
+            raw = found.group()
+            if continues(parts[-1].spelled[0].text, line):
+                parts.append(Part("text", end, start, spelled=as_written(raw)))
+            else:
+                parts.append(Part("edge", end, start))
+    document.units = make_units(parts, PLAIN)
+    return document
+
+
+def continues(line: str, following: str) -> bool:
+    """Returns whether a line goes on with the sentence of the line before.
+
+    It does if it begins with a small letter, or with any letter behind a full line that ends in no
+    sign; what is indented, or a list's next point, doesn't.
+    """
+    if not following[:1].isalpha() or not line.strip():
+        return False
+    ends = line.rstrip()[-1]
+    if following[0].islower():
+        return ends.isalnum() or ends in ",;-–—)\"'’"
+    return len(line) >= _MIN_WRAPPED and (ends.isalnum() or ends == ",")
 
 
 class Event(NamedTuple):
@@ -200,3 +261,128 @@ class _Reader:
 
 def _is_text(node: Node) -> bool:
     return node.kind == "protected" or any(each.text.strip(SPACE) for each in node.spelled)
+
+
+def find_protected(
+    nodes: Sequence[Node], plain: PlainText, target: str, links: Sequence[Link]
+) -> dict[int, Span]:
+    """Returns where protected texts stand in a translation, by the starts of their nodes.
+
+    Of the places where a text is found, as whole words if it was, it gets the one with most links
+    to it, and of those the nearest by its share of the text before.
+
+    Args:
+        nodes: The unit's.
+        plain: Its text.
+        target: The translation.
+        links: Which words stand for each other.
+    """
+    source = plain.text
+    wanted: list[tuple[int, Span, _Text]] = []
+    for node in walk(nodes):
+        if node.kind != "protected":
+            continue
+        start, end = plain.spans[node.start]
+        is_part = source[max(0, start - 1) : start].isalnum() or source[end : end + 1].isalnum()
+        wanted.append((node.start, (start, end), (source[start:end], is_part)))
+    if not wanted:
+        return {}
+    where = _find_all({text for _, _, text in wanted}, target)
+    linked = _LinkedWords(links)
+    is_taken = bytearray(len(target))
+    found: dict[int, Span] = {}
+    for key, span, text in wanted:
+        places = [place for place in where[text] if 1 not in is_taken[place[0] : place[1]]]
+        if places:
+            found[key] = _choose(places, linked.find(span), span[0] / len(source) * len(target))
+            start, end = found[key]
+            is_taken[start:end] = b"\1" * (end - start)
+    return found
+
+
+def _choose(places: Sequence[Span], words: "_Words", share: float) -> Span:
+    return max(places, key=lambda place: (words.count(place), -abs(place[0] - share)))
+
+
+class _Words:
+    """Words, by their characters; how many of them overlap a place is counted quickly."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self._starts = sorted(start for start, _ in spans)
+        self._ends = sorted(end for _, end in spans)
+
+    def count(self, place: Span) -> int:
+        """Returns how many words overlap a place."""
+        num_begun = bisect.bisect_left(self._starts, place[1])
+        return num_begun - bisect.bisect_right(self._ends, place[0])
+
+
+class _LinkedWords:
+    """The words of a translation that those of a source are linked to."""
+
+    def __init__(self, links: Sequence[Link]) -> None:
+        self._links = sorted(links)
+        self._starts = [source[0] for source, _ in self._links]
+        # The end of the word that reaches furthest, up to each.
+        self._reach = list(itertools.accumulate((source[1] for source, _ in self._links), max))
+
+    def find(self, span: Span) -> _Words:
+        """Returns the words that those which overlap a span are linked to."""
+        start, end = span
+        index = bisect.bisect_left(self._starts, end) - 1
+        found = []
+        while index >= 0 and self._reach[index] > start:
+            source, target = self._links[index]
+            if source[1] > start:
+                found.append(target)
+            index -= 1
+        return _Words(found)
+
+
+def _find_all(texts: set[_Text], target: str) -> dict[_Text, list[Span]]:
+    """Returns where texts are in a translation: the first 100 places of each."""
+    of_length: defaultdict[int, list[_Text]] = defaultdict(list)
+    for text in texts:
+        of_length[len(text[0])].append(text)
+    found: dict[_Text, list[Span]] = {text: [] for text in texts}
+    for length, group in of_length.items():
+        if len(group) > _MANY and length <= _MAX_SHORT:
+            _find_together(group, length, target, found)
+            continue
+        for text in group:
+            starts = _find_starts(text[0], target)
+            tried = itertools.islice(starts, None if length <= _MAX_SHORT else _MAX_TRIES)
+            fitting = (start for start in tried if _fits(text, start, target))
+            found[text] = [
+                (start, start + length) for start in itertools.islice(fitting, _MAX_PLACES)
+            ]
+    return found
+
+
+def _find_together(
+    texts: Sequence[_Text], length: int, target: str, found: dict[_Text, list[Span]]
+) -> None:
+    """Notes where texts of one length are in a translation, which is read once."""
+    wanted: defaultdict[str, list[_Text]] = defaultdict(list)
+    for text in texts:
+        wanted[text[0]].append(text)
+    for start in range(len(target) - length + 1 if length else 0):
+        for text in wanted.get(target[start : start + length], ()):
+            if len(found[text]) < _MAX_PLACES and _fits(text, start, target):
+                found[text].append((start, start + length))
+
+
+def _find_starts(text: str, target: str) -> Iterator[int]:
+    start = target.find(text) if text else -1
+    while start >= 0:
+        yield start
+        start = target.find(text, start + 1)
+
+
+def _fits(text: _Text, start: int, target: str) -> bool:
+    """Returns whether a text at a place may be there: as whole words, or as a part of one."""
+    characters, is_part = text
+    end = start + len(characters)
+    cuts_front = characters[0].isalnum() and target[max(0, start - 1) : start].isalnum()
+    cuts_back = characters[-1].isalnum() and target[end : end + 1].isalnum()
+    return is_part or not (cuts_front or cuts_back)

@@ -8,8 +8,13 @@ from typing import NamedTuple
 from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms, find_sign_kinds, link_atoms
 from mtkit.documents.document import Node, Token, TranslatedText, Unit, find_holders
 from mtkit.documents.placement import Mark, Placer
-from mtkit.documents.plain_text import Event, PlainText, find_cut_places, split_atoms
-from mtkit.documents.protected_places import find_protected
+from mtkit.documents.plain_text import (
+    Event,
+    PlainText,
+    find_cut_places,
+    find_protected,
+    split_atoms,
+)
 from mtkit.documents.write_unit import Placed, Position, UnitWriter
 
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 from mtkit.documents.document import Document
 
@@ -92,7 +91,7 @@ class Report:
                 warnings.append(f"{place}: {_shorten(each.text)!r} is {BROKEN_MARKUP_OF_ONE}")
         return warnings
 
-    def to_json(self, max_skipped: int | None = None) -> dict[str, Any]:
+    def to_json(self, max_skipped: int | None = None) -> dict[str, object]:
         """Returns the report as a JSON object.
 
         Args:

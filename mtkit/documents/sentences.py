@@ -7,9 +7,8 @@ from typing import NamedTuple, Protocol
 
 from mtkit.documents.atoms import link_words
 from mtkit.documents.document import FinishTexts, Link, TranslatedText
-from mtkit.inference.paragraphs import split_sentences
+from mtkit.inference.paragraphs import choose_gaps, place_texts, split_sentences
 from mtkit.inference.request import Request
-from mtkit.inference.segment import choose_gaps, place_texts
 from mtkit.inference.translation import Candidate, FinishTranslations
 from mtkit.recipe.inference import Inference
 from mtkit.text.words import Span

@@ -13,7 +13,8 @@ from collections.abc import Hashable, Iterable
 from typing import Any
 
 import yaml
-from babel.messages.pofile import PoFileError, read_po
+from babel.messages.pofile import PoFileError
+from babel.messages.pofile import read_po as read_catalog
 from markdown_it import MarkdownIt
 from yaml.events import (
     AliasEvent,
@@ -23,36 +24,24 @@ from yaml.events import (
     ScalarEvent,
 )
 
-from mtkit.documents.document import Languages
 from mtkit.documents.formats.markdown import FRONT_MATTER
 from mtkit.documents.formats.markdown_inline import AS_MARKUP, read_reference
 from mtkit.documents.formats.markdown_masks import MASK, mask_page, mask_templates
 from mtkit.documents.formats.yaml_strings import RESOLVER, Roles
 from mtkit.documents.html_skeletons import (
-    ReadSkeleton,
     Skeleton,
     UnreadableError,
     count_tags,
     freeze,
     read_html,
 )
-from mtkit.documents.xml_skeletons import BilingualSkeleton, read_office, read_xml
 
 _TIMES = re.compile(r"[^\n]*?\d[ \t]*-->[^\n]*")
 _SUBTITLE_TAG = re.compile(r"<(/?)([A-Za-z]*)[^<>\n]*>|\{\\[^{}\n]*\}")
 
 
-def choose_skeleton(form: str, languages: Languages) -> ReadSkeleton | None:
-    """Returns what reads the skeleton of a format's documents; None of one without markup.
-
-    What it returns raises `UnreadableError`.
-    """
-    if form in ("xliff", "tmx"):
-        return lambda text: BilingualSkeleton(languages).read(text)
-    return _READERS.get(form)
-
-
-def _read_json(text: str) -> Skeleton:
+def read_json(text: str) -> Skeleton:
+    """Returns the skeleton of a JSON document."""
     try:
         value = json.loads(text, object_pairs_hook=_Members, parse_int=str, parse_float=str)
     except (ValueError, RecursionError) as error:
@@ -76,7 +65,8 @@ class _Members(list[tuple[str, Any]]):
     """An object's members, in order."""
 
 
-def _read_yaml(text: str) -> Skeleton:
+def read_yaml(text: str) -> Skeleton:
+    """Returns the skeleton of a YAML document."""
     items: list[Hashable] = []
     roles = Roles()
     try:
@@ -106,9 +96,10 @@ def _describe_node(event: Any, *, is_key: bool) -> Hashable:
     return ("scalar", event.anchor, event.tag, "str" if is_text else tag, value)
 
 
-def _read_po(text: str) -> Skeleton:
+def read_po(text: str) -> Skeleton:
+    """Returns the skeleton of a catalogue of gettext."""
     try:
-        catalog = read_po(io.StringIO(text), abort_invalid=True)
+        catalog = read_catalog(io.StringIO(text), abort_invalid=True)
     except (PoFileError, ValueError, LookupError, IndexError) as error:
         raise UnreadableError(str(error)) from error
     items: list[Hashable] = []
@@ -125,7 +116,8 @@ def _read_po(text: str) -> Skeleton:
     return items
 
 
-def _read_subtitles(text: str) -> Skeleton:
+def read_subtitles(text: str) -> Skeleton:
+    """Returns the skeleton of subtitles."""
     items: list[Hashable] = []
     counts: Counter[str] = Counter()
     lines = text.split("\n" if "\n" in text else "\r")
@@ -143,7 +135,8 @@ def _read_subtitles(text: str) -> Skeleton:
     return items
 
 
-def _read_markdown(text: str) -> Skeleton:
+def read_markdown(text: str) -> Skeleton:
+    """Returns the skeleton of a page of Markdown."""
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     parser.block.ruler.at("reference", read_reference)
     front = FRONT_MATTER.match(text)
@@ -193,18 +186,3 @@ def _count_inline(tokens: Iterable[Any]) -> Hashable:
             case _:
                 pass
     return freeze(counts)
-
-
-_READERS: dict[str, ReadSkeleton] = {
-    "html": read_html,
-    "xml": read_xml,
-    "docx": read_office,
-    "pptx": read_office,
-    "odt": read_office,
-    "json": _read_json,
-    "yaml": _read_yaml,
-    "po": _read_po,
-    "markdown": _read_markdown,
-    "srt": _read_subtitles,
-    "vtt": _read_subtitles,
-}

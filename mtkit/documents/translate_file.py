@@ -3,7 +3,9 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
+from mtkit.documents import html_skeletons, skeletons, xml_skeletons
 from mtkit.documents.archives import ARCHIVES, translate_archive
 from mtkit.documents.document import Document, Languages, TextTranslator, fail_at, read_text
 from mtkit.documents.encodings import decode
@@ -11,42 +13,47 @@ from mtkit.documents.formats.bilingual import read_tmx, read_xliff
 from mtkit.documents.formats.html import read_html
 from mtkit.documents.formats.markdown import read_markdown
 from mtkit.documents.formats.office import read_office
-from mtkit.documents.formats.plain import read_plain
 from mtkit.documents.formats.strings import read_json_strings, read_po
 from mtkit.documents.formats.subtitles import read_subtitles
 from mtkit.documents.formats.xml import read_xml
 from mtkit.documents.formats.yaml_strings import read_yaml
+from mtkit.documents.html_skeletons import ReadSkeleton
+from mtkit.documents.plain_text import read_plain
 from mtkit.documents.report import BROKEN_MARKUP, Report, SkippedText
-from mtkit.documents.skeletons import choose_skeleton
 from mtkit.documents.translate_units import translate_document
+from mtkit.documents.xml_skeletons import BilingualSkeleton
 from mtkit.errors import MtkitError, suggest
 from mtkit.files import write_atomically
 from mtkit.foreign_files import read_file
-from mtkit.input_forms import DOCUMENT_FORMS
 
-ENDINGS = {
-    ".txt": "text",
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "xml",
-    ".xml": "xml",
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".srt": "srt",
-    ".vtt": "vtt",
-    ".po": "po",
-    ".xlf": "xliff",
-    ".xliff": "xliff",
-    ".tmx": "tmx",
-    ".json": "json",
-    ".yaml": "yaml",
-    ".yml": "yaml",
-    ".docx": "docx",
-    ".pptx": "pptx",
-    ".odt": "odt",
+
+class _Format(NamedTuple):
+    """A format of documents: the endings of its files' names, and what reads text and markup."""
+
+    endings: tuple[str, ...]
+    read: Callable[[str, Languages], Document]
+    read_skeleton: ReadSkeleton | None = None
+
+
+_FORMATS = {
+    "text": _Format((".txt",), read_plain),
+    "html": _Format((".html", ".htm"), read_html, html_skeletons.read_html),
+    "xml": _Format((".xhtml", ".xml"), read_xml, xml_skeletons.read_xml),
+    "markdown": _Format((".md", ".markdown"), read_markdown, skeletons.read_markdown),
+    "srt": _Format((".srt",), read_subtitles, skeletons.read_subtitles),
+    "vtt": _Format((".vtt",), read_subtitles, skeletons.read_subtitles),
+    "po": _Format((".po",), read_po, skeletons.read_po),
+    "xliff": _Format((".xlf", ".xliff"), read_xliff),
+    "tmx": _Format((".tmx",), read_tmx),
+    "json": _Format((".json",), read_json_strings, skeletons.read_json),
+    "yaml": _Format((".yaml", ".yml"), read_yaml, skeletons.read_yaml),
+    "docx": _Format((".docx",), read_office, xml_skeletons.read_office),
+    "pptx": _Format((".pptx",), read_office, xml_skeletons.read_office),
+    "odt": _Format((".odt",), read_office, xml_skeletons.read_office),
 }
+ENDINGS = {ending: form for form, each in _FORMATS.items() for ending in each.endings}
 """The format of a file by the ending of its name."""
-FORMATS = ("text", *DOCUMENT_FORMS)
+FORMATS = tuple(_FORMATS)
 _MAX_BYTES = 64 << 20
 _LONG_NUMBER = re.compile("&(?:amp;)*+#[0-9]{1000}")
 
@@ -173,7 +180,7 @@ def _translate(
     # Python reads no number of thousands of digits.
     if found := _LONG_NUMBER.search(text):
         raise fail_at(text, found.start(), "a character's number of a thousand digits")
-    document = _READERS[form](text, languages)
+    document = _FORMATS[form].read(text, languages)
     translated, kept = translate_document(document, translate, choose_skeleton(form, languages))
     for unit in kept:
         document.skip(unit.start, read_text(unit), BROKEN_MARKUP)
@@ -181,19 +188,11 @@ def _translate(
     return translated
 
 
-_READERS: dict[str, Callable[[str, Languages], Document]] = {
-    "text": read_plain,
-    "html": read_html,
-    "xml": read_xml,
-    "markdown": read_markdown,
-    "srt": read_subtitles,
-    "vtt": read_subtitles,
-    "po": read_po,
-    "xliff": read_xliff,
-    "tmx": read_tmx,
-    "json": read_json_strings,
-    "yaml": read_yaml,
-    "docx": read_office,
-    "pptx": read_office,
-    "odt": read_office,
-}
+def choose_skeleton(form: str, languages: Languages) -> ReadSkeleton | None:
+    """Returns what reads the skeleton of a format's documents; None of one without markup.
+
+    What it returns raises `UnreadableError`.
+    """
+    if form in ("xliff", "tmx"):
+        return lambda text: BilingualSkeleton(languages).read(text)
+    return _FORMATS[form].read_skeleton

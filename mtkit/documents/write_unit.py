@@ -1,17 +1,136 @@
 """A unit's translation and its tags, each at its place, as tokens of the document."""
 
+import bisect
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from mtkit.documents.atoms import SPACE
-from mtkit.documents.document import Span, Token, Unit
-from mtkit.documents.line_breaks import spread_breaks
+from mtkit.documents.atoms import SPACE, UNSPACED, find_sign_kinds
+from mtkit.documents.document import Escapes, Span, Token, Unit
 from mtkit.documents.plain_text import Event, PlainText
-from mtkit.documents.spelling import Speller
 
+_ATOMS = re.compile(r"\s+|\w+|[^\w\s]")
+_SELDOM_FIRST = ("end", "pause", "close", "quote")
+"""Signs that no line begins with, unless there is space before them."""
+_SELDOM_LAST = ("open", "quote")
+"""Signs that no line ends with, unless there is space behind them."""
 Position = tuple[int, int]
 """Index of a target atom and characters of it before: (3, 0) is the gap in front of the fourth."""
+
+
+class Speller:
+    """Writes a unit's translation, piece by piece.
+
+    The k-th time that a character occurs it is spelled as the source spells it the k-th time, and
+    after that as the source spelled it last: `&eacute;` stays `&eacute;`.
+
+    Args:
+        escapes: The format's.
+        spellings: How the source spells characters, in order.
+    """
+
+    def __init__(self, escapes: Escapes, spellings: Mapping[str, Sequence[str]]) -> None:
+        self._escapes = escapes
+        self._spellings = {
+            text: raws
+            for text, raws in spellings.items()
+            if len(text) == 1 and set(raws) != {escapes.escape(text)}
+        }
+        self._used = dict.fromkeys(self._spellings, 0)
+
+    def write(self, text: str) -> str:
+        """Returns a text as the document writes it."""
+        if not text:
+            return ""
+        escape, read = self._escapes.escape, self._escapes.read
+        # Signs are often escaped only because of what stands beside them.
+        atoms = _ATOMS.findall(text)
+        if self._spellings and not self._spellings.keys().isdisjoint(text):
+            written = "".join(map(self._spell, text))
+            # Some spellings are right in some places only: `&` before a space.
+            if read is None or read(written) == text:
+                return written
+            if len(atoms) > 1:
+                self._take_back(text)
+        elif escape(text) == text:
+            return text
+        if len(atoms) > 1:
+            written = "".join(map(self.write, atoms))
+            if read is None or read(written) == text:
+                return written
+        return escape(text)
+
+    def _take_back(self, text: str) -> None:
+        """Forgets that a text has been written."""
+        for character in text:
+            if character in self._used:
+                self._used[character] -= 1
+
+    def _spell(self, character: str) -> str:
+        raws = self._spellings.get(character)
+        if raws is None:
+            return self._escapes.escape(character)
+        index = self._used[character]
+        self._used[character] = index + 1
+        return raws[min(index, len(raws) - 1)]
+
+
+def spread_breaks(
+    breaks: Sequence[tuple[float, str]],
+    target: str,
+    atoms: Sequence[Span],
+    taken: Collection[int],
+    *,
+    without_space: bool,
+) -> dict[int, str]:
+    """Returns which gaps of a translation get which breaks; a gap has the index of the atom behind.
+
+    Each goes to the gap that is nearest to it by the share of the text before it, in the order of
+    the source. Those that no gap is left for are left out.
+
+    Args:
+        breaks: Those of the source, in order: the share of the text before, and how it is written.
+        target: The translation.
+        atoms: Where its words and signs are.
+        taken: Gaps where no break goes.
+        without_space: Whether lines may also break between the characters of scripts without
+            spaces, such as Chinese; and anywhere if there is no other place.
+    """
+    if not breaks:
+        return {}
+    gaps = [gap for gap in range(1, len(atoms)) if gap not in taken]
+    is_spaced = {gap: " " in target[atoms[gap - 1][1] : atoms[gap][0]] for gap in gaps}
+    if not without_space:
+        gaps = [gap for gap in gaps if is_spaced[gap]]
+    else:
+        kinds = find_sign_kinds(target, atoms)
+        is_unspaced = [UNSPACED.match(target, start) is not None for start, _ in atoms]
+        good = [
+            gap
+            for gap in gaps
+            if is_spaced[gap]
+            or (
+                (is_unspaced[gap - 1] or is_unspaced[gap])
+                and kinds[gap] not in _SELDOM_FIRST
+                and kinds[gap - 1] not in _SELDOM_LAST
+            )
+        ]
+        gaps = good if len(good) >= len(breaks) else gaps
+    shares = [atoms[gap - 1][1] / atoms[-1][1] for gap in gaps]
+    found: dict[int, str] = {}
+    first = 0
+    for share, raw in breaks:
+        if first >= len(gaps):
+            break
+        nearest = bisect.bisect_left(shares, share, lo=first)
+        if nearest == len(gaps) or (
+            nearest > first and share - shares[nearest - 1] < shares[nearest] - share
+        ):
+            nearest -= 1
+        found[gaps[nearest]] = raw
+        first = nearest + 1
+    return found
 
 
 class Placed(NamedTuple):

@@ -15,6 +15,7 @@ from typing import Any
 from mtkit.errors import MtkitError
 from mtkit.evaluation.results import SystemScore
 from mtkit.evaluation.scores import check_pairs
+from mtkit.programs import import_extra
 
 _LETTERS = {"deu": "de", "ger": "de", "eng": "en", "fra": "fr", "fre": "fr"}
 _PLAIN_QUOTES = str.maketrans(dict.fromkeys("„“”‟«»", '"') | dict.fromkeys("‚‘’‛‹›", "'"))
@@ -122,15 +123,8 @@ def make_punctuation_plain(texts: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def _import_sacremoses() -> Any:
-    try:
-        # Imported here: an extra.
-        import sacremoses  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise MtkitError(
-            "tokenised BLEU, as papers report it, needs the package sacremoses",
-            "pip install 'mtkit[punctuation]'",
-        ) from error
-    return sacremoses
+    fault = "tokenised BLEU, as papers report it, needs the package sacremoses"
+    return import_extra("sacremoses", fault, "punctuation")
 
 
 @cache

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
 from mtkit.evaluation.statistics import Statistics, TreeMetric
-from mtkit.text.trees.brackets import parse_tree
-from mtkit.text.trees.tree import (
+from mtkit.text.trees.brackets import (
     PUNCTUATION,
     ROOTS,
     TRACE,
@@ -24,6 +23,7 @@ from mtkit.text.trees.tree import (
     Leaf,
     Open,
     Tree,
+    parse_tree,
     strip_functions,
 )
 from mtkit.version import __version__

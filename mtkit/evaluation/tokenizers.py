@@ -2,7 +2,7 @@
 
 from mtkit.errors import MtkitError
 from mtkit.recipe.evaluation import Evaluation
-from mtkit.text.scripts import find_script
+from mtkit.text.words import find_script
 
 _WITHOUT_SPACES = ("Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Lana", "Talu", "Tavt", "Java", "Bali")
 """Scripts that set no space between words, and that no tokeniser of sacreBLEU's cuts by itself."""

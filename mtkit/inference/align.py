@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
-from mtkit.inference.batching import make_batches
-from mtkit.inference.engines.engine import AligningEngine, EncodedSource, Engine
+from mtkit.inference.engines.engine import AligningEngine, EncodedSource, Engine, make_batches
 from mtkit.inference.line import Line, TextModel, list_parts
 from mtkit.inference.translation import BLANK, Candidate, WordAlignment
 from mtkit.text.token_ids import EOS

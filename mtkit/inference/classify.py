@@ -12,14 +12,12 @@ from mtkit.data.batches.examples import collate_together, find_closing
 from mtkit.data.batches.joined_texts import encode_texts
 from mtkit.data.batches.ragged import Ragged
 from mtkit.errors import MtkitError
-from mtkit.inference.batching import make_batches
-from mtkit.inference.engines.open_torch_engine import choose_precision
+from mtkit.inference.engines.engine import make_batches
+from mtkit.inference.engines.open_torch_engine import place_network
 from mtkit.model.config import ClassifierConfig, ModelConfig, open_model_folder
 from mtkit.model.digest import reading
 from mtkit.model.folder import load_own_network
 from mtkit.network import CausalClassifier, MaskedClassifier
-from mtkit.network.device import find_device, limit_threads
-from mtkit.network.precision import in_precision
 from mtkit.recipe.inference import Inference
 
 
@@ -64,12 +62,9 @@ class LineClassifier:
             network = load_own_network(opened.config, folder)
         assert isinstance(network, MaskedClassifier | CausalClassifier)
         self._settings = settings or opened.settings
-        self._device = find_device(device)
-        limit_threads()
-        network = network.to(self._device)
-        precision = choose_precision(self._settings, self._device, opened.config.model)
-        network = in_precision(network, precision)
-        self._network = network.eval()
+        self._network, self._device = place_network(
+            network, self._settings, device, opened.config.model
+        )
         self._tokenizer = opened.tokenizer
         self._closing = find_closing(opened.tokenizer, self._classifier.kind)
 

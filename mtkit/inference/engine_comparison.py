@@ -13,8 +13,7 @@ from itertools import chain
 from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.evaluation.scores import score_corpus
-from mtkit.inference.batching import search_in_batches
-from mtkit.inference.engines.engine import EncodedSource, Engine
+from mtkit.inference.engines.engine import EncodedSource, Engine, search_in_batches
 from mtkit.inference.search.penalties import length_penalty
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.evaluation import Evaluation

@@ -14,7 +14,6 @@ from mtkit.console import say
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.folders import building, remove_folder
-from mtkit.inference.compared_languages import choose_marks
 from mtkit.inference.engine_comparison import (
     EngineComparison,
     Parity,
@@ -45,7 +44,7 @@ from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.network.device import limit_threads
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
-from mtkit.text.languages import LanguageTokens
+from mtkit.text.languages import NO_MARKS, LanguageTokens, TranslatorLanguages, find_language
 from mtkit.text.tokenizer import SubwordTokenizer
 
 _MAX_LINES = 200
@@ -55,6 +54,33 @@ _MAX_PARITY_LINES = 50
 _MIN_POSITIONS = 1_024
 """Minimum number of exported positions, so that settings can still be raised a little."""
 Item = TypeVar("Item")
+
+
+def choose_languages(loaded: LoadedModel) -> tuple[str, str] | None:
+    """Returns the languages that programs are compared on; None for a model that isn't told them.
+
+    Of a model of several without a default they are English and German, or its first two: the
+    programs must do the same, whatever the text.
+    """
+    config, tokenizer = loaded.config, loaded.tokenizer
+    languages = TranslatorLanguages.of(
+        tokenizer.languages, config.source_language, config.target_language
+    )
+    if not languages.are_needed:
+        return None
+    usual = [find_language(code, languages.target) for code in ("en", "de")]
+    source, target = (
+        default or other or languages.target[index]
+        for index, (default, other) in enumerate(zip(languages.default, usual, strict=True))
+    )
+    say(f"comparing on translation from {source} to {target}")
+    return source, target
+
+
+def choose_marks(loaded: LoadedModel) -> LanguageTokens:
+    """Returns the tokens of `choose_languages`."""
+    languages = choose_languages(loaded)
+    return NO_MARKS if languages is None else loaded.tokenizer.mark_languages(*languages)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from mtkit.console import say
 from mtkit.errors import MtkitError
-from mtkit.inference.batching import search_in_batches
 from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
-from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.engines.engine import EncodedSource, search_in_batches
 from mtkit.inference.export import export
 from mtkit.model.card import CARD_FILE, read_card
 from mtkit.model.config import open_model_folder

@@ -9,7 +9,7 @@ from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.folders import building
-from mtkit.inference.compared_languages import choose_languages
+from mtkit.inference.export import choose_languages
 from mtkit.inference.transformers_parity import (
     TransformersParity,
     check_transformers_folder,

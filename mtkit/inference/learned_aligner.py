@@ -10,7 +10,7 @@ from mtkit.inference.translation import WordAlignment
 from mtkit.text.words import Span, find_owners, puts_spaces
 
 if TYPE_CHECKING:
-    from mtkit.data.word_alignment import WordAligner
+    from mtkit.data.word_alignment.aligner import WordAligner
 
 _MAX_KEPT = 40
 """Characters of a word that is split once."""
@@ -29,7 +29,7 @@ class LearnedAligner:
     @cached_property
     def _aligner(self) -> "WordAligner":
         # Imported here: most never ask for links.
-        from mtkit.data.word_alignment import WordAligner  # noqa: PLC0415
+        from mtkit.data.word_alignment.aligner import WordAligner  # noqa: PLC0415
 
         return WordAligner.load(self._path)
 
@@ -56,7 +56,8 @@ class LearnedAligner:
         """
         if not sources:
             return []
-        from mtkit.data.word_alignment import MAX_WORDS, align_together  # noqa: PLC0415
+        from mtkit.data.word_alignment.aligner import MAX_WORDS  # noqa: PLC0415
+        from mtkit.data.word_alignment.together import align_together  # noqa: PLC0415
 
         of_sources = [_read(line, words, *span) for line, words, span in sources]
         of_targets = [_read(text, words, 0, len(text)) for text, words in targets]
@@ -78,7 +79,7 @@ def warn_too_long(alignment: WordAlignment | None, line: int) -> list[LineWarnin
     """Returns a warning where a line was too long to be aligned."""
     if alignment is None or not alignment.is_too_long:
         return []
-    from mtkit.data.word_alignment import MAX_WORDS  # noqa: PLC0415
+    from mtkit.data.word_alignment.aligner import MAX_WORDS  # noqa: PLC0415
 
     fault = f"more than {MAX_WORDS} words on a side, punctuation counted: no links"
     return [LineWarning("too long to align", f"input line {line}: {fault}", line)]
@@ -91,7 +92,7 @@ def _read(
 
     That is -1 of a word's punctuation.
     """
-    from mtkit.data.word_alignment.words import find_aligned_words, split_word  # noqa: PLC0415
+    from mtkit.data.word_alignment.word_table import find_aligned_words, split_word  # noqa: PLC0415
 
     names, owners = [], []
     if puts_spaces(text):

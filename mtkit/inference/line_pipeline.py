@@ -3,34 +3,161 @@
 Each step is a class with a method that takes a batch of `Line` and fills in what it finds.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+import regex
+
 from mtkit.inference.align import UNALIGNED, LineAligner
-from mtkit.inference.copied_lines import copy_line, is_copied
-from mtkit.inference.encode import LineEncoder
-from mtkit.inference.engines.engine import ConstrainingEngine, Engine
+from mtkit.inference.encode import LineEncoder, limit_given, mark_request
+from mtkit.inference.engines.engine import ConstrainingEngine, EncodedSource, Engine, make_batches
 from mtkit.inference.learned_aligner import warn_too_long
-from mtkit.inference.line import Line, TextModel
-from mtkit.inference.outputs import OutputDecoder, cut_warning
-from mtkit.inference.paragraphs import SentenceStep
+from mtkit.inference.line import Line, Part, TextModel
+from mtkit.inference.paragraphs import SentenceStep, join_parts
 from mtkit.inference.parse import SentenceParser
 from mtkit.inference.protect import ProtectStep
-from mtkit.inference.request import Request
-from mtkit.inference.request_terms import TermStep
-from mtkit.inference.score_lines import LineScorer
-from mtkit.inference.search_parts import PartSearch, Reranker, keep_order
-from mtkit.inference.segment import join_parts
-from mtkit.inference.translation import BLANK, FinishTranslations, Translation
+from mtkit.inference.request import LineError, Request
+from mtkit.inference.search.penalties import end_output
+from mtkit.inference.search_parts import (
+    OutputDecoder,
+    PartSearch,
+    Reranker,
+    check_finite,
+    cut_warning,
+    keep_order,
+)
+from mtkit.inference.terms import TermStep
+from mtkit.inference.translation import (
+    BLANK,
+    Candidate,
+    FinishTranslations,
+    Translation,
+    WordAlignment,
+)
 from mtkit.recipe.inference import Inference
+from mtkit.text.languages import NO_MARKS
+from mtkit.text.words import find_words
 
 if TYPE_CHECKING:
     from mtkit.inference.flag_lines import LineFlagger
 
+_WORD = regex.compile(
+    r"[[\p{L}\p{M}\p{N}\p{Cn}]--[\p{Me}\p{Variation_Selector}\p{Extended_Pictographic}]]",
+    regex.V1,
+)
+"""Of a word in any script, an unassigned character too. Emoji contain enclosing marks and variation
+selectors, and the newest ones aren't assigned in an older table of Unicode."""
+_SYMBOL = regex.compile(r"[\p{P}\p{S}\p{Co}\p{Extended_Pictographic}]")
+"""Of the rest, what is seen."""
 _ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens", "fusion", "glossary")
 """Settings that a request can't change."""
+
+
+class LineScorer:
+    """Scores given translations.
+
+    Args:
+        engine: The engine, with its model.
+        model: What is known of the model.
+        settings: `batch_tokens` and `length_penalty` are used.
+        decoder: Adds their pieces to outputs.
+        parser: Given targets are trees; None for text.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        model: TextModel,
+        settings: Inference,
+        *,
+        decoder: OutputDecoder,
+        parser: SentenceParser | None,
+    ) -> None:
+        self._engine, self._model, self._settings = engine, model, settings
+        self._decoder, self._parser = decoder, parser
+
+    def score(self, lines: Sequence[Line]) -> None:
+        """Fills in lines' one part, whose candidate is the given translation, the prefix.
+
+        Raises:
+            LineError: A text is too long, or a score is NaN or infinite; a parser's target is no
+                tree.
+        """
+        texts = [line.request.prefix.rstrip("\r\n") for line in lines]
+        given = self._encode(lines, texts)
+        lengths = [len(source.tokens) + len(target) for source, target in given]
+        for batch in make_batches(lengths, self._settings.batch_tokens):
+            of_batch = [given[which] for which in batch]
+            found = self._engine.score(
+                [source.tokens for source, _ in of_batch],
+                [(*source.begin, *target) for source, target in of_batch],
+            )
+            for which, (source, target), log_probabilities in zip(
+                batch, of_batch, found, strict=True
+            ):
+                num_before = len(source.begin)
+                cumulative = list(itertools.accumulate(log_probabilities[num_before:]))
+                hypothesis = end_output(
+                    target, cumulative, self._settings.length_penalty, num_before=num_before
+                )
+                check_finite([hypothesis], self._settings, lines[which].number)
+                candidate = replace(self._decoder.decode(hypothesis), text=texts[which])
+                lines[which].parts = [Part(source, source, candidates=[candidate])]
+
+    def _encode(
+        self, lines: Sequence[Line], texts: Sequence[str]
+    ) -> list[tuple[EncodedSource, list[int]]]:
+        """Returns lines and their given translations in tokens."""
+        sentences = [line.text for line in lines]
+        if self._parser is not None:
+            sentences = list(map(self._parser.spell, sentences))
+            texts = [
+                self._parser.write_symbols(text, line.number)
+                for text, line in zip(texts, lines, strict=True)
+            ]
+        tokenizer, max_tokens = self._model.tokenizer, limit_given(self._engine)
+        given = []
+        sources, targets = tokenizer.encode_source(sentences), tokenizer.encode_target(texts)
+        for line, tokens, target in zip(lines, sources, targets, strict=True):
+            marks = NO_MARKS if self._model.continues else mark_request(self._model, line)
+            marked = [*marks.before, *tokens, *marks.behind]
+            given.append((EncodedSource(marked, begin=marks.begin), target))
+        for line, (source, target) in zip(lines, given, strict=True):
+            num_tokens = max(len(source.tokens), len(source.begin) + len(target))
+            if num_tokens > max_tokens:
+                raise LineError(
+                    line.number,
+                    f"{num_tokens:,} tokens, but at most {max_tokens:,} can be scored",
+                    "put one sentence on each line",
+                )
+        return given
+
+
+def is_copied(text: str) -> bool:
+    """Returns whether a text has symbols or punctuation, and no letter, mark or digit."""
+    return _WORD.search(text) is None and _SYMBOL.search(text) is not None
+
+
+def copy_line(text: str, *, num_before: int = 0, alignments: bool = False) -> Translation:
+    """Returns a text as its own translation, without tokens, with a log-probability of 0.
+
+    Args:
+        text: The text.
+        num_before: Characters of tags before it in the line.
+        alignments: Whether each word is linked with itself.
+    """
+    alignment = None
+    if alignments:
+        words = find_words(text, ())
+        alignment = WordAlignment(
+            tuple((start + num_before, end + num_before) for start, end in words),
+            tuple(words),
+            tuple((index, index) for index in range(len(words))),
+        )
+    return Translation((Candidate((), 0.0, 0.0, is_finished=True, text=text, alignment=alignment),))
 
 
 class LinePipeline:

@@ -13,8 +13,7 @@ from mtkit.inference.learned_aligner import LearnedAligner
 from mtkit.inference.line import TextModel
 from mtkit.inference.line_pipeline import LinePipeline
 from mtkit.inference.request import Request
-from mtkit.inference.request_terms import TermStep
-from mtkit.inference.terms import choose_way
+from mtkit.inference.terms import TermStep, choose_way
 from mtkit.inference.translation import FinishTranslations, Translation
 from mtkit.model.alignment_head import find_word_aligner, has_alignments
 from mtkit.model.config import OpenedFolder, check_translates, open_model_folder

@@ -13,10 +13,8 @@ from mtkit.inference.request import LineError
 from mtkit.inference.translation import Candidate
 from mtkit.recipe.parsing import Linearization
 from mtkit.text.tokenizer import SubwordTokenizer
-from mtkit.text.trees.brackets import parse_tree, split_words, write_tree
+from mtkit.text.trees.brackets import Tree, linearize, parse_tree, simplify, split_words, write_tree
 from mtkit.text.trees.restore import Restored, correct_tags, restore
-from mtkit.text.trees.symbols import linearize
-from mtkit.text.trees.tree import Tree, simplify
 
 _SPACE = "▁"
 

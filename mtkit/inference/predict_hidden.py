@@ -13,14 +13,12 @@ from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
 from mtkit.data.batches.segments import NUM_ADDED, read_whole
 from mtkit.data.preparation.cut_blocks import BlockCutter, cut_between_sentences, join_blocks
 from mtkit.evaluation.perplexity import HiddenText
-from mtkit.inference.batching import make_batches
-from mtkit.inference.engines.open_torch_engine import choose_precision
+from mtkit.inference.engines.engine import make_batches
+from mtkit.inference.engines.open_torch_engine import place_network
 from mtkit.model.config import open_model_folder
 from mtkit.model.digest import reading
 from mtkit.model.folder import load_own_network
 from mtkit.network import MaskedLanguageModel
-from mtkit.network.device import find_device, limit_threads
-from mtkit.network.precision import in_precision
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.masking import Masking
 
@@ -46,12 +44,7 @@ class HiddenTokenPredictor:
             network = load_own_network(opened.config, folder)
         assert isinstance(network, MaskedLanguageModel)
         self._settings = settings
-        self._device = find_device(device)
-        limit_threads()
-        network = network.to(self._device)
-        precision = choose_precision(settings, self._device, opened.config.model)
-        network = in_precision(network, precision)
-        self._network = network.eval()
+        self._network, self._device = place_network(network, settings, device, opened.config.model)
         self._tokenizer = opened.tokenizer
 
     def predict(

@@ -7,8 +7,7 @@ import numpy as np
 
 from mtkit.data.batches.ragged import Indices
 from mtkit.evaluation.perplexity import PredictedText
-from mtkit.inference.batching import make_batches
-from mtkit.inference.engines.engine import Engine
+from mtkit.inference.engines.engine import Engine, make_batches
 from mtkit.text.token_ids import UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 

@@ -6,10 +6,9 @@ from functools import lru_cache
 
 from mtkit.errors import MtkitError, shorten
 from mtkit.inference.line import Line, TextModel
-from mtkit.inference.masking import MaskedText, mask
-from mtkit.inference.outputs import CUT, cut_warning
+from mtkit.inference.masking import MaskedText, mask, spell
 from mtkit.inference.request import LineWarning, RequiredPhrase
-from mtkit.inference.required_phrases import spell
+from mtkit.inference.search_parts import CUT, cut_warning
 from mtkit.inference.translation import Candidate, KeptPiece, Protection, Translation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.protection import Protect, ProtectionWay

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 
 from mtkit.errors import MtkitError, shorten
-from mtkit.inference.batching import search_in_batches
 from mtkit.inference.engine_comparison import MAX_GAP, MAX_SHARE_DIFFERENT, NEAR_TIE
-from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.engines.engine import EncodedSource, search_in_batches
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.search.penalties import length_penalty
 from mtkit.model.exporters.written_translator import WrittenTranslator, find_limit, is_exact
 from mtkit.model.folder import LoadedModel
+from mtkit.programs import import_extra
 from mtkit.recipe.inference import Inference
 from mtkit.text.languages import NO_MARKS, LanguageTokens
 from mtkit.text.token_ids import SPECIAL_PIECES
@@ -61,15 +61,10 @@ def load_transformers() -> Any:
     Raises:
         MtkitError: It isn't installed.
     """
-    try:
-        import transformers  # noqa: PLC0415 (an extra)
-    except ModuleNotFoundError as error:
-        raise MtkitError(
-            "transformers isn't installed, and a folder for it is checked with it",
-            "pip install 'mtkit[transformers]'",
-        ) from error
+    fault = "transformers isn't installed, and a folder for it is checked with it"
+    transformers = import_extra("transformers", fault, "transformers")
     # A bar for weights that are read in no time, also into files.
-    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers.utils.logging.disable_progress_bar()
     return transformers
 
 

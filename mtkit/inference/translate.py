@@ -10,7 +10,7 @@ from mtkit.inference.line import TextModel
 from mtkit.inference.line_pipeline import LinePipeline
 from mtkit.inference.open_translator import AnswersLines, open_translator
 from mtkit.inference.request import Request
-from mtkit.inference.streams.windows import (
+from mtkit.inference.streams.byte_lines import (
     WINDOW_LINES,
     WarningPrinter,
     answer_window,

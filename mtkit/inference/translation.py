@@ -302,7 +302,7 @@ class Translation:
         """Whether the best candidate was cut at the length limit."""
         return self.candidates[0].reached_limit
 
-    def as_json(self, line: str, *, with_warnings: bool = False) -> dict[str, Any]:
+    def as_json(self, line: str, *, with_warnings: bool = False) -> dict[str, object]:
         """Returns the translation of a line as JSON's types (`TranslationSchema`).
 
         Args:
@@ -310,22 +310,17 @@ class Translation:
             with_warnings: Whether it has `warnings`.
         """
         candidates = [_describe_candidate(each, line) for each in self.candidates]
-        content: Any = {
-            **candidates[0],
-            "was_split": self.was_split,
-        }
-        if self.flags is not None:
-            content["flags"] = list(self.flags)
-        if self.terms is not None:
-            content["terms"] = list(self.terms)
-        content["n_best"] = candidates
-        if self.protection is not None:
-            content["protection"] = self.protection
-        if self.sentences:
-            content["sentences"] = list(self.sentences)
-        if with_warnings:
-            content["warnings"] = [{"kind": each.kind, "text": each.text} for each in self.warnings]
-        found: dict[str, Any] = _translation_adapter().dump_python(
+        warnings = [{"kind": each.kind, "text": each.text} for each in self.warnings]
+        content: Any = candidates[0] | _without_absent(
+            was_split=self.was_split,
+            flags=None if self.flags is None else list(self.flags),
+            terms=None if self.terms is None else list(self.terms),
+            n_best=candidates,
+            protection=self.protection,
+            sentences=list(self.sentences) or None,
+            warnings=warnings if with_warnings else None,
+        )
+        found: dict[str, object] = _translation_adapter().dump_python(
             content, mode="json", by_alias=True
         )
         return found
@@ -334,27 +329,6 @@ class Translation:
 FinishTranslations = Callable[[], list[Translation]]
 """Makes translations of what a search has found: aligns words, joins parts. It is called once, by
 any thread."""
-
-
-def join_alignments(parts: Sequence[Candidate], starts: Sequence[int]) -> WordAlignment | None:
-    """Returns the alignment of a line whose parts were translated, each with its own.
-
-    Args:
-        parts: The parts' candidates; their source words stand in the line already.
-        starts: Where each part's text begins in the joined text.
-    """
-    sources: list[Span] = []
-    targets: list[Span] = []
-    pairs: list[tuple[int, int]] = []
-    for part, start in zip(parts, starts, strict=True):
-        if part.alignment is None:
-            return None
-        found = part.alignment
-        pairs += [(len(sources) + first, len(targets) + last) for first, last in found.pairs]
-        sources += found.source_words
-        targets += [(begin + start, end + start) for begin, end in found.target_words]
-    is_too_long = any(each.alignment is not None and each.alignment.is_too_long for each in parts)
-    return WordAlignment(tuple(sources), tuple(targets), tuple(pairs), is_too_long)
 
 
 BLANK = Translation((Candidate((), 0.0, 0.0, is_finished=True),))
@@ -395,21 +369,22 @@ def _translation_adapter() -> TypeAdapter[TranslationSchema]:
     return TypeAdapter(TranslationSchema)
 
 
-def _describe_candidate(candidate: Candidate, line: str) -> dict[str, Any]:
-    content: dict[str, Any] = {
-        "text": candidate.text,
-        "score": candidate.score,
-        "log_probability": candidate.log_probability,
-    }
-    if candidate.fused_log_probability is not None:
-        content["language_model_log_probability"] = candidate.fused_log_probability
-    content["tokens"] = list(candidate.tokens)
-    content["reached_limit"] = candidate.reached_limit
-    if candidate.repairs is not None:
-        content["repairs"] = candidate.repairs
-    if candidate.alignment is not None:
-        content["alignment"] = candidate.alignment.as_json(line, candidate.text)
-    return content
+def _describe_candidate(candidate: Candidate, line: str) -> dict[str, object]:
+    alignment = candidate.alignment
+    return _without_absent(
+        text=candidate.text,
+        score=candidate.score,
+        log_probability=candidate.log_probability,
+        language_model_log_probability=candidate.fused_log_probability,
+        tokens=list(candidate.tokens),
+        reached_limit=candidate.reached_limit,
+        repairs=candidate.repairs,
+        alignment=None if alignment is None else alignment.as_json(line, candidate.text),
+    )
+
+
+def _without_absent(**keys: object) -> dict[str, object]:
+    return {key: value for key, value in keys.items() if value is not None}
 
 
 def _read_candidate(content: CandidateSchema, *, is_of_one_line: bool) -> Candidate:
@@ -427,11 +402,10 @@ def _read_candidate(content: CandidateSchema, *, is_of_one_line: bool) -> Candid
         text=text,
         pieces=tuple(each.piece for each in tokens),
         repairs=content.get("repairs"),
-        alignment=None
-        if alignment is None
-        else WordAlignment(
-            tuple(alignment["source_words"]),
-            tuple(alignment["target_words"]),
-            tuple(alignment["links"]),
-        ),
+        alignment=None if alignment is None else _read_alignment(alignment),
     )
+
+
+def _read_alignment(found: AlignmentSchema) -> WordAlignment:
+    sources, targets = tuple(found["source_words"]), tuple(found["target_words"])
+    return WordAlignment(sources, targets, tuple(found["links"]))

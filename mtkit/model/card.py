@@ -16,20 +16,6 @@ _SCORES_OF_ORIGIN = "## Scores of the model that was exported"
 _EXPORT = "## Export"
 UNSCORED = "Not scored yet; `mtkit score` fills this in."
 
-_USE_OF_TRANSFORMERS = """\
-A folder of transformers:
-
-```python
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained(".")
-model = AutoModelForSeq2SeqLM.from_pretrained(".")  # {architecture}
-outputs = model.generate(**tokenizer(["A sentence."], return_tensors="pt", padding=True))
-print(tokenizer.batch_decode(outputs, skip_special_tokens=True))
-```
-
-`generation_config.json` holds the decoding defaults."""
-
 
 def find_licence(folder: Path) -> str:
     """Returns the licence that the card of a model folder names; empty if it has none."""
@@ -103,7 +89,7 @@ def hub_card(
     whole = (
         f"---\n{head.strip()}\nlibrary_name: transformers\n{''.join(told)}---\n\n{body.lstrip()}"
     )
-    use = _USE_OF_TRANSFORMERS.format(architecture=architecture)
+    use = render_text("use_transformers", architecture=architecture)
     return with_export(with_use(whole, use), facts)
 
 
@@ -157,3 +143,13 @@ def _with_section(card: str, title: str, content: str) -> str:
         return f"{card.rstrip()}\n\n{section}"
     rest = card[found.end() :]
     return card[: found.start()] + section + (f"\n{rest}" if rest else "")
+
+
+def render_text(name: str, **found: object) -> str:
+    """Returns a template of a card or of its part, filled in."""
+    # Imported here: most that open a model write no card.
+    from mtkit.pages import open_templates  # noqa: PLC0415
+
+    environment = open_templates("mtkit.model", is_html=False)
+    environment.filters["count"] = "{:,}".format
+    return environment.get_template(f"{name}.md.jinja").render(**found)

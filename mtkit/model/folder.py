@@ -38,8 +38,7 @@ from mtkit.model.config import (
     open_model_folder,
     write_section,
 )
-from mtkit.model.language_model_cards import classifier_card, language_model_card
-from mtkit.model.translator_cards import model_card
+from mtkit.model.new_cards import language_model_card, model_card
 from mtkit.model.weights import (
     check_weights,
     distinct_weights,
@@ -49,7 +48,6 @@ from mtkit.model.weights import (
     write_tensors,
 )
 from mtkit.network import CausalLanguageModel, EncoderDecoder, Network
-from mtkit.recipe.objective import LANGUAGE_MODELS
 from mtkit.text.tokenizer import SubwordTokenizer
 
 if TYPE_CHECKING:
@@ -106,9 +104,7 @@ def save_model_folder(
     config = ModelConfig.of(recipe, tokenizer, labels)
     num_parameters = sum(weight.numel() for weight in weights.values())
     facts = {"weights": origin, **(training_facts or {})}
-    if config.objective == "classification":
-        card = classifier_card(config, num_parameters=num_parameters, facts=facts)
-    elif config.objective in LANGUAGE_MODELS:
+    if config.objective != "translation":
         card = language_model_card(config, num_parameters=num_parameters, facts=facts)
     else:
         card = model_card(

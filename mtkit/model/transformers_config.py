@@ -4,7 +4,7 @@ Defaults are those of `OpenAIGPTConfig` and `BertConfig`, whose files leave them
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -47,6 +47,37 @@ class _TransformersConfig(BaseModel):
     eos_token_id: int | None = EOS
     mtkit: MtkitKeys | None = None
 
+    our_keys: ClassVar[Mapping[str, str]]
+    """Keys of a network by theirs, but for the activation; of two for one, the last is read."""
+    activation_key: ClassVar[str]
+    activations: ClassVar[Mapping[str, Activation]]
+
+    @classmethod
+    def of(cls, config: ModelConfig) -> Self:
+        """Returns the config of a network that `check_transformers` lets pass."""
+        model = config.model
+        found = {theirs: getattr(model, ours) for theirs, ours in cls.our_keys.items()}
+        found["vocab_size"] = config.target_vocab_size
+        names = cls.activations.items()
+        found[cls.activation_key] = next(name for name, ours in names if ours == model.activation)
+        if model.initial_std is not None:
+            found["initializer_range"] = model.initial_std
+        return cls.model_validate(found)
+
+    def to_model(self) -> Model:
+        """Returns the network's section of a recipe."""
+        return Model(
+            **{ours: getattr(self, theirs) for theirs, ours in self.our_keys.items()},
+            activation=self.activations[getattr(self, self.activation_key)],
+            positions="learned",
+            scale_embeddings=False,
+            initial_std=self.initializer_range,
+            **self._describe_kind(),
+        )
+
+    def _describe_kind(self) -> Mapping[str, Any]:
+        raise NotImplementedError
+
     @model_validator(mode="after")
     def _numbers_special_tokens_as_we_do(self) -> Self:
         for key, token in (("pad", PAD), ("bos", BOS), ("eos", EOS)):
@@ -71,42 +102,21 @@ class GptConfig(_TransformersConfig):
     attn_pdrop: float = 0.1
     layer_norm_epsilon: float = 1e-5
 
-    @classmethod
-    def of(cls, config: ModelConfig) -> "GptConfig":
-        """Returns the config of a network that `check_transformers` lets pass."""
-        model = config.model
-        return cls.model_validate(
-            {
-                "vocab_size": config.target_vocab_size,
-                "n_positions": model.max_positions,
-                "n_embd": model.d_model,
-                "n_layer": model.num_decoder_layers,
-                "n_head": model.num_heads,
-                "afn": _find_key(_GPT_ACTIVATIONS, model.activation),
-                "resid_pdrop": model.dropout,
-                "embd_pdrop": model.dropout,
-                "attn_pdrop": model.attention_dropout,
-                "layer_norm_epsilon": model.norm_epsilon,
-                **_describe_start(model),
-            }
-        )
+    our_keys = {
+        "n_positions": "max_positions",
+        "n_embd": "d_model",
+        "n_layer": "num_decoder_layers",
+        "n_head": "num_heads",
+        "embd_pdrop": "dropout",
+        "resid_pdrop": "dropout",
+        "attn_pdrop": "attention_dropout",
+        "layer_norm_epsilon": "norm_epsilon",
+    }
+    activation_key = "afn"
+    activations = _GPT_ACTIVATIONS
 
-    def to_model(self) -> Model:
-        """Returns the network's section of a recipe; it has one rate for all of dropout."""
-        return Model(
-            num_decoder_layers=self.n_layer,
-            d_model=self.n_embd,
-            d_ff=4 * self.n_embd,
-            num_heads=self.n_head,
-            activation=_GPT_ACTIVATIONS[self.afn],
-            positions="learned",
-            max_positions=self.n_positions,
-            scale_embeddings=False,
-            initial_std=self.initializer_range,
-            norm_epsilon=self.layer_norm_epsilon,
-            dropout=self.resid_pdrop,
-            attention_dropout=self.attn_pdrop,
-        )
+    def _describe_kind(self) -> Mapping[str, Any]:
+        return {"d_ff": 4 * self.n_embd}
 
 
 class BertConfig(_TransformersConfig):
@@ -126,43 +136,21 @@ class BertConfig(_TransformersConfig):
     type_vocab_size: Literal[2] = 2
     is_decoder: Literal[False] = False
 
-    @classmethod
-    def of(cls, config: ModelConfig) -> "BertConfig":
-        """Returns the config of a network that `check_transformers` lets pass."""
-        model = config.model
-        return cls.model_validate(
-            {
-                "vocab_size": config.target_vocab_size,
-                "max_position_embeddings": model.max_positions,
-                "hidden_size": model.d_model,
-                "num_hidden_layers": model.num_encoder_layers,
-                "num_attention_heads": model.num_heads,
-                "intermediate_size": model.d_ff,
-                "hidden_act": _find_key(_BERT_ACTIVATIONS, model.activation),
-                "hidden_dropout_prob": model.dropout,
-                "attention_probs_dropout_prob": model.attention_dropout,
-                "layer_norm_eps": model.norm_epsilon,
-                **_describe_start(model),
-            }
-        )
+    our_keys = {
+        "max_position_embeddings": "max_positions",
+        "hidden_size": "d_model",
+        "num_hidden_layers": "num_encoder_layers",
+        "num_attention_heads": "num_heads",
+        "intermediate_size": "d_ff",
+        "hidden_dropout_prob": "dropout",
+        "attention_probs_dropout_prob": "attention_dropout",
+        "layer_norm_eps": "norm_epsilon",
+    }
+    activation_key = "hidden_act"
+    activations = _BERT_ACTIVATIONS
 
-    def to_model(self) -> Model:
-        """Returns the network's section of a recipe."""
-        return Model(
-            num_encoder_layers=self.num_hidden_layers,
-            d_model=self.hidden_size,
-            d_ff=self.intermediate_size,
-            num_heads=self.num_attention_heads,
-            activation=_BERT_ACTIVATIONS[self.hidden_act],
-            positions="learned",
-            max_positions=self.max_position_embeddings,
-            scale_embeddings=False,
-            embedding_norm=True,
-            initial_std=self.initializer_range,
-            norm_epsilon=self.layer_norm_eps,
-            dropout=self.hidden_dropout_prob,
-            attention_dropout=self.attention_probs_dropout_prob,
-        )
+    def _describe_kind(self) -> Mapping[str, Any]:
+        return {"embedding_norm": True}
 
 
 def describe(config: ModelConfig) -> GptConfig | BertConfig:
@@ -229,11 +217,3 @@ def _spell(value: object) -> str:
     if value is None:
         return "none"
     return f'"{value}"' if isinstance(value, str) else str(value).lower()
-
-
-def _describe_start(model: Model) -> dict[str, float]:
-    return {} if model.initial_std is None else {"initializer_range": model.initial_std}
-
-
-def _find_key(names: Mapping[str, Activation], activation: Activation) -> str:
-    return next(name for name, ours in names.items() if ours == activation)

@@ -53,7 +53,7 @@ def explain(
     error: ValidationError,
     *,
     origin: str,
-    tables: dict[str, Any],
+    tables: dict[str, object],
     section: type[BaseModel],
     name: str = "",
     changed: Mapping[str, str] | None = None,
@@ -194,7 +194,7 @@ def _toml(value: Any) -> str:
     return shorten(json.dumps(value, ensure_ascii=False, default=str), _LONGEST_VALUE)
 
 
-def _path_in_tables(location: tuple[int | str, ...], tables: dict[str, Any]) -> list[str]:
+def _path_in_tables(location: tuple[int | str, ...], tables: dict[str, object]) -> list[str]:
     """Returns a fault's location less the union tags that pydantic puts into it."""
     steps: list[str] = []
     node: Any = tables

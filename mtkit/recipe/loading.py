@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +10,66 @@ import tomli_w
 from pydantic import ValidationError
 
 from mtkit.errors import MtkitError, suggest
-from mtkit.recipe.defaults import choose_defaults
 from mtkit.recipe.faults import explain, find_origin
 from mtkit.recipe.overrides import apply_override, list_changes, override_key
 from mtkit.recipe.recipe import Recipe
 from mtkit.recipe.section import DATA_ROOT
 from mtkit.recipe.training import START_KEYS
 
+_METRICS = {
+    "causal-lm": "loss",
+    "masked-lm": "loss",
+    "denoising": "loss",
+    "classification": "accuracy",
+}
+"""Default of `training.validation.metric` by objective, where it isn't translation's."""
+_OF_PARSERS = {
+    "tokenizer": {"joint": False},
+    "model": {"tied_embeddings": "decoder"},
+    "training": {"validation": {"metric": "f1"}},
+    # arXiv 1706.03762, section 6.3.
+    "inference": {"max_extra_tokens": 300},
+    "evaluation": {"metrics": ["parseval"]},
+}
 PROJECT_RECIPE = Path("mtkit.toml")
 """The recipe of a project's own folder, read where none is named."""
-
 _MAX_BYTES = 1 << 20
 _START_TABLES = ("training", "training.start_from")
 _TYPED_STARTS = (*_START_TABLES, *(f"training.start_from.{key}" for key in START_KEYS))
+
+
+def choose_defaults(tables: dict[str, object]) -> dict[str, object]:
+    """Returns a recipe's tables with keys that depend on what is learned, where it lacks them.
+
+    Text in one language is predicted without label smoothing, and scored by its loss or by its
+    labels. A parser's sentences and trees have a vocabulary each; it is scored by F1.
+    """
+    objective = tables.get("objective")
+    if isinstance(objective, str) and objective in _METRICS:
+        validation = {"metric": _METRICS[objective]}
+        return _fill(tables, {"training": {"label_smoothing": 0.0, "validation": validation}})
+    data = tables.get("data")
+    if isinstance(data, dict) and _has_trees(data):
+        language = data.get("source_language")
+        of_data = {} if language is None else {"target_language": language}
+        return _fill(tables, {"data": of_data, **_OF_PARSERS})
+    return tables
+
+
+def _has_trees(data: Mapping[str, Any]) -> bool:
+    train = data.get("train")
+    corpora = train if isinstance(train, list) else []
+    return any(isinstance(corpus, dict) and "trees" in corpus for corpus in corpora)
+
+
+def _fill(tables: dict[str, object], defaults: Mapping[str, Any]) -> dict[str, object]:
+    """Returns tables with the defaults that they lack; what should be a table and isn't stays."""
+    filled = {**tables}
+    for key, default in defaults.items():
+        found = filled.setdefault(key, default)
+        if isinstance(default, dict) and isinstance(found, dict):
+            filled[key] = _fill(found, default)
+    return filled
 
 
 def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recipe:
@@ -71,7 +118,7 @@ def _explain_toml(fault: str) -> str:
 
 
 def check_recipe(
-    tables: dict[str, Any], origin: str, folder: Path, overrides: Sequence[str] = ()
+    tables: dict[str, object], origin: str, folder: Path, overrides: Sequence[str] = ()
 ) -> Recipe:
     """Returns the recipe that parsed TOML tables describe.
 
@@ -114,7 +161,7 @@ def _beyond_reading(origin: str) -> MtkitError:
     return MtkitError(f"{origin}: lists nested too deeply, or a number with too many digits")
 
 
-def _start_from_working_directory(tables: dict[str, Any]) -> None:
+def _start_from_working_directory(tables: dict[str, object]) -> None:
     """Makes the paths of the models that training starts from absolute, if there are any."""
     node: Any = tables
     for step in ("training", "start_from"):

@@ -1,5 +1,16 @@
-"""The base of all sections of a recipe, and types of their values."""
+"""The base of all sections of a recipe, and types of their values.
 
+What the docstring under a key says is read from the source when somebody asks:
+pydantic's own `use_attribute_docstrings` reads the source of every section whenever mtkit starts,
+which takes an eighth of a second; nothing but the reference and the JSON schema needs it.
+"""
+
+import ast
+import inspect
+import sys
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,9 +26,46 @@ from pydantic import (
     ValidationInfo,
 )
 
-from mtkit.recipe.documented import read_docstrings
-
 _MAX_NUMBER = 1_000_000_000
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+"""Of a random number generator."""
+DATA_ROOT = "data_root"
+"""Key of the validation's context: the folder that a recipe's relative paths start from."""
+NumProcesses = Annotated[int, Field(ge=1, le=1_024)] | Literal["auto"]
+_SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
+
+
+def read_docstrings(section: type) -> dict[str, str]:
+    """Returns the docstring under each key of a class, those of its bases included."""
+    found: dict[str, str] = {}
+    for each in reversed(section.__mro__):
+        if "__annotations__" in vars(each) and not each.__module__.startswith("pydantic"):
+            found |= _read_module(each.__module__).get(each.__name__, {})
+    return found
+
+
+@cache
+def _read_module(name: str) -> dict[str, dict[str, str]]:
+    """Returns the docstrings of a module's classes by key; none where it came without source."""
+    try:
+        source = inspect.getsource(sys.modules[name])
+    except OSError:
+        return {}
+    return {
+        definition.name: dict(_read_keys(definition))
+        for definition in ast.parse(source).body
+        if isinstance(definition, ast.ClassDef)
+    }
+
+
+def _read_keys(definition: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for key, text in pairwise(definition.body):
+        match key, text:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(docstring))),
+            ):
+                yield name, inspect.cleandoc(docstring)
 
 
 def refuse_boundless(number: float) -> float:
@@ -37,11 +85,6 @@ CountFromZero = Annotated[NonNegativeInt, AfterValidator(refuse_boundless)]
 Strength = Annotated[PositiveFloat, AfterValidator(refuse_boundless)]
 """A rate, a factor or a time."""
 StrengthFromZero = Annotated[NonNegativeFloat, AfterValidator(refuse_boundless)]
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
-"""Of a random number generator."""
-
-DATA_ROOT = "data_root"
-"""Key of the validation's context: the folder that a recipe's relative paths start from."""
 
 
 def _start_from_data_root(path: Path, info: ValidationInfo) -> Path:
@@ -59,10 +102,6 @@ RecipePath = Annotated[Path, AfterValidator(_start_from_data_root)]
 """A path that starts from `data.data_root`, absolute once a recipe is read."""
 NameOrFolder = Annotated[str, AfterValidator(_find_folder)]
 """A name, or the path of a folder that starts from there."""
-
-NumProcesses = Annotated[int, Field(ge=1, le=1_024)] | Literal["auto"]
-
-_SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 
 
 def refuse_special(symbol: str) -> str:

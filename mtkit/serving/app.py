@@ -2,32 +2,108 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from importlib.resources import files
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
-from starlette.types import Receive, Scope, Send
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mtkit.serving import libretranslate, page, v1
+from mtkit.pages import open_templates
+from mtkit.serving import libretranslate, v1
 from mtkit.serving.access import Access
 from mtkit.serving.catalogue import Catalogue
 from mtkit.serving.faults import RequestError
 from mtkit.serving.guard import Guard, error_response
 from mtkit.serving.keys import KeyRing
-from mtkit.serving.known_hosts import KnownHosts
 from mtkit.serving.metrics import Metrics
 from mtkit.serving.model_service import ServedModel
 from mtkit.serving.office import Office
+from mtkit.serving.openapi import describe_api
 from mtkit.serving.settings import Serving
 from mtkit.serving.stored_files import FileStore
 from mtkit.serving.text_lanes import TextProcesses
 from mtkit.serving.translate_texts import TextTranslation
+from mtkit.version import __version__
 
+_KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_LETS_IN = "mtkit.lets_in"
 _LEFT = 499
 """The status in the log of a request whose caller left: nobody reads it."""
+
+
+def list_pages(office: Office) -> list[Route]:
+    """Returns the routes of an office."""
+    templates = open_templates("mtkit.serving")
+    folder = files("mtkit.serving") / "static"
+    static = {file.name: file.read_bytes() for file in folder.iterdir()}
+
+    async def page(_: Request) -> Response:
+        return HTMLResponse(templates.get_template("page.html").render(version=__version__))
+
+    async def docs(_: Request) -> Response:
+        document = describe_api(office)
+        return HTMLResponse(
+            templates.get_template("api.html").render(document=document, version=__version__)
+        )
+
+    async def spec(_: Request) -> Response:
+        return JSONResponse(describe_api(office))
+
+    async def serve_static(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in static:
+            return JSONResponse({"error": "Not Found"}, 404)
+        kind = _KINDS[name[name.rindex(".") :]]
+        return Response(static[name], media_type=kind, headers={"Cache-Control": "no-cache"})
+
+    return [
+        Route("/", page, methods=["GET"]),
+        Route("/docs", docs, methods=["GET"]),
+        Route("/spec", spec, methods=["GET"]),
+        Route("/openapi.json", spec, methods=["GET"]),
+        Route("/static/{name}", serve_static, methods=["GET"]),
+    ]
+
+
+class KnownHosts:
+    """Refuses requests for other names: a page that points its own here can't read what is said.
+
+    Args:
+        app: What is inside.
+        hosts: The names, as `TrustedHostMiddleware` takes them.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
+        self._app = app
+        self._check = TrustedHostMiddleware(_let_in, allowed_hosts=hosts, www_redirect=False)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on, or refuses it."""
+        checked = dict(scope)
+        await self._check(checked, receive, _say_nothing)
+        if _LETS_IN in checked:
+            await self._app(scope, receive, send)
+            return
+        host = Headers(scope=scope).get("host", "")[:80]
+        refused = RequestError(
+            400, f"Invalid host header: {host} is not among serve.hosts, the names of this server"
+        )
+        await error_response(refused)(scope, receive, send)
+
+
+async def _let_in(scope: Scope, _: Receive, __: Send) -> None:
+    scope[_LETS_IN] = True
+
+
+async def _say_nothing(_: Message) -> None:
+    """Takes the place of an answer in plain text."""
 
 
 def make_office(
@@ -94,7 +170,7 @@ def make_app(office: Office) -> Starlette:
         routes=[
             *libretranslate.list_routes(office),
             *v1.list_routes(office),
-            *page.list_routes(office),
+            *list_pages(office),
         ],
         middleware=middleware,
         lifespan=lifespan,

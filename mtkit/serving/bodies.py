@@ -314,7 +314,7 @@ def _parse_json(content: bytes) -> Any:
         raise RequestError(400, "Invalid JSON format") from error
 
 
-def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     if len(pairs) > _MAX_KEYS:
         raise RequestError(400, f"Invalid request: an object with more than {_MAX_KEYS} keys")
     return dict(pairs)

@@ -128,7 +128,10 @@ class _RemoteLines:
             if asked.get("source") == "auto":
                 # Pairs are scored in the languages that the model has, or that are named.
                 del asked["source"]
-            body: dict[str, Any] = {"pairs": [(line.text, line.prefix) for line in lines], **asked}
+            body: dict[str, object] = {
+                "pairs": [(line.text, line.prefix) for line in lines],
+                **asked,
+            }
         else:
             body = {
                 "lines": [
@@ -156,10 +159,10 @@ class _RemoteLines:
         own = {"source": request.source_language, "target": request.target_language}
         return self._asked | {name: code for name, code in own.items() if code}
 
-    def _choose_settings(self, request: Request) -> dict[str, Any]:
+    def _choose_settings(self, request: Request) -> dict[str, object]:
         settings = request.settings or self._own
         if request.sentence is not None:
-            paragraphs: dict[str, Any] = {"paragraphs": False}
+            paragraphs: dict[str, object] = {"paragraphs": False}
         elif settings is not None and settings.paragraphs is not None:
             paragraphs = {"paragraphs": settings.paragraphs.model_dump()}
         else:
@@ -220,7 +223,7 @@ def _list_wishes(request: Request) -> tuple[object, ...]:
     return request.settings, *languages, request.glossary, request.sentence is not None
 
 
-def _write_term(term: Term) -> dict[str, Any]:
+def _write_term(term: Term) -> dict[str, object]:
     return {
         "source": term.source,
         "target": term.target,

@@ -10,11 +10,10 @@ from typing import Any
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mtkit.serving.access import Access
+from mtkit.serving.access import FORM_BYTES, Access, RequestBytes
 from mtkit.serving.faults import RequestError, busy, log_bug
 from mtkit.serving.metrics import Metrics
 from mtkit.serving.settings import Serving
-from mtkit.serving.waiting_bytes import FORM_BYTES, RequestBytes
 
 _RETRY_SECONDS = 10
 _HEADERS = [
@@ -31,7 +30,7 @@ _HEADERS = [
 
 def error_response(error: RequestError) -> JSONResponse:
     """Returns the answer that an error makes."""
-    content: dict[str, Any] = {"error": error.message}
+    content: dict[str, object] = {"error": error.message}
     if error.line is not None:
         content["line"] = error.line
     return JSONResponse(content, error.status, headers=error.headers)

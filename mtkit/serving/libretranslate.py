@@ -1,8 +1,8 @@
 """LibreTranslate's API: its routes, their answers and errors, as its own OpenAPI document says."""
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import PurePosixPath
-from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -11,7 +11,6 @@ from starlette.routing import Route
 
 from mtkit.documents.translate_file import ENDINGS
 from mtkit.serving.access import Caller, check_lengths
-from mtkit.serving.answering import answer_in_time
 from mtkit.serving.bodies import DetectBody, TranslateBody, UploadForm
 from mtkit.serving.catalogue import name_language
 from mtkit.serving.detection import SAMPLE_CHARACTERS
@@ -26,58 +25,44 @@ _MAX_SKIPPED = 100
 def list_routes(office: Office) -> list[Route]:
     """Returns the routes of an office."""
 
-    async def translate(request: Request) -> Response:
-        return await _translate(office, request)
-
-    async def detect(request: Request) -> Response:
-        return await _detect(office, request)
-
-    async def languages(_: Request) -> Response:
-        catalogue = office.catalogue
-        return JSONResponse(
-            [
-                {
-                    "code": code,
-                    "name": name_language(code),
-                    "targets": catalogue.list_targets(code),
-                }
-                for code in catalogue.list_languages()
-            ]
-        )
-
-    async def translate_file(request: Request) -> Response:
-        return await _translate_file(office, request)
-
-    async def download(request: Request) -> Response:
-        stored = office.files.find(request.path_params["filename"])
-        if stored is None:
-            raise RequestError(404, "no such file, or it has expired")
-        return FileResponse(
-            stored.path,
-            filename=stored.name,
-            media_type="application/octet-stream",
-            content_disposition_type="attachment",
-        )
-
     async def suggest(_: Request) -> Response:
         raise RequestError(403, "Suggestions are disabled on this server.")
-
-    async def settings(_: Request) -> Response:
-        return JSONResponse(_describe_settings(office))
 
     async def health(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
     return [
-        Route("/translate", translate, methods=["POST"]),
-        Route("/detect", detect, methods=["POST"]),
-        Route("/languages", languages, methods=["GET"]),
-        Route("/translate_file", translate_file, methods=["POST"]),
-        Route("/download_file/{filename}", download, methods=["GET"]),
+        Route("/translate", partial(_translate, office), methods=["POST"]),
+        Route("/detect", partial(_detect, office), methods=["POST"]),
+        Route("/languages", partial(_list_languages, office), methods=["GET"]),
+        Route("/translate_file", partial(_translate_file, office), methods=["POST"]),
+        Route("/download_file/{filename}", partial(_download, office), methods=["GET"]),
         Route("/suggest", suggest, methods=["POST"]),
-        Route("/frontend/settings", settings, methods=["GET"]),
+        Route("/frontend/settings", partial(_describe_settings, office), methods=["GET"]),
         Route("/health", health, methods=["GET"]),
     ]
+
+
+async def _list_languages(office: Office, _: Request) -> Response:
+    catalogue = office.catalogue
+    return JSONResponse(
+        [
+            {"code": code, "name": name_language(code), "targets": catalogue.list_targets(code)}
+            for code in catalogue.list_languages()
+        ]
+    )
+
+
+async def _download(office: Office, request: Request) -> Response:
+    stored = office.files.find(request.path_params["filename"])
+    if stored is None:
+        raise RequestError(404, "no such file, or it has expired")
+    return FileResponse(
+        stored.path,
+        filename=stored.name,
+        media_type="application/octet-stream",
+        content_disposition_type="attachment",
+    )
 
 
 async def _translate(office: Office, request: Request) -> Response:
@@ -93,12 +78,7 @@ async def _translate(office: Office, request: Request) -> Response:
             f"{office.settings.max_alternatives}",
         )
     office.note(request, texts)
-    content = await answer_in_time(
-        request,
-        _answer(office, body, texts, caller),
-        seconds=office.settings.request_seconds,
-        metrics=office.metrics,
-    )
+    content = await office.answer_in_time(request, _answer(office, body, texts, caller))
     if not is_list:
         content = {
             key: value[0] if isinstance(value, list) else value for key, value in content.items()
@@ -108,9 +88,9 @@ async def _translate(office: Office, request: Request) -> Response:
 
 async def _answer(
     office: Office, body: TranslateBody, texts: list[str], caller: Caller
-) -> dict[str, Any]:
+) -> dict[str, object]:
     translation = office.translation
-    content: dict[str, Any]
+    content: dict[str, object]
     alternatives: list[list[str]] = [[] for _ in texts]
     if body.format == "html":
         pages = [text.encode(errors="replace") for text in texts]
@@ -152,12 +132,7 @@ async def _detect(office: Office, request: Request) -> Response:
     caller = office.access.admit(request, body.api_key)
     check_lengths(texts, caller, office.settings)
     sample = "\n".join(text[:SAMPLE_CHARACTERS] for text in texts[:SAMPLE_CHARACTERS])
-    found = await answer_in_time(
-        request,
-        office.translation.detect(sample, caller.name),
-        seconds=office.settings.request_seconds,
-        metrics=office.metrics,
-    )
+    found = await office.answer_in_time(request, office.translation.detect(sample, caller.name))
     return JSONResponse([asdict(each) for each in found])
 
 
@@ -179,7 +154,7 @@ async def _translate_file(office: Office, request: Request) -> Response:
         raise RequestError(400, "Invalid request: file format not supported")
     target = office.catalogue.resolve(form.fields["target"])
     request.state.characters = len(form.content)
-    [translated], _ = await answer_in_time(
+    [translated], _ = await office.answer_in_time(
         request,
         office.translation.translate_documents(
             [form.content],
@@ -189,8 +164,6 @@ async def _translate_file(office: Office, request: Request) -> Response:
             caller=caller.name,
             max_characters=caller.max_characters,
         ),
-        seconds=settings.request_seconds,
-        metrics=office.metrics,
     )
     stem = name.removesuffix(ending)
     address = await office.files.add(translated.content, f"{stem}_{target}{ending}")
@@ -203,23 +176,25 @@ async def _translate_file(office: Office, request: Request) -> Response:
     )
 
 
-def _describe_settings(office: Office) -> dict[str, Any]:
+async def _describe_settings(office: Office, _: Request) -> Response:
     settings = office.settings
     target = _choose_target(office)
     endings = sorted(ENDINGS) if settings.max_file_bytes else []
-    return {
-        "charLimit": settings.max_characters,
-        "frontendTimeout": 500,
-        "apiKeys": office.access.needs_key,
-        "keyRequired": office.access.needs_key,
-        "suggestions": False,
-        "filesTranslation": bool(endings),
-        "supportedFilesFormat": endings,
-        "language": {
-            "source": {"code": "auto", "name": "Auto Detect"},
-            "target": {"code": target, "name": name_language(target)},
-        },
-    }
+    return JSONResponse(
+        {
+            "charLimit": settings.max_characters,
+            "frontendTimeout": 500,
+            "apiKeys": office.access.needs_key,
+            "keyRequired": office.access.needs_key,
+            "suggestions": False,
+            "filesTranslation": bool(endings),
+            "supportedFilesFormat": endings,
+            "language": {
+                "source": {"code": "auto", "name": "Auto Detect"},
+                "target": {"code": target, "name": name_language(target)},
+            },
+        }
+    )
 
 
 def _choose_target(office: Office) -> str:

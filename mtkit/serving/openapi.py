@@ -1,17 +1,23 @@
 """The OpenAPI document, made from the models that check requests."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NotRequired
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import RootModel, TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
+from typing_extensions import TypedDict
 
-from mtkit.serving.answers import ANSWERS
+from mtkit.checks.flag import Flag
+from mtkit.inference.translation import TranslationSchema
 from mtkit.serving.bodies import DetectBody, LinesBody, ScoreBody, TranslateBody
+from mtkit.serving.detection import Detected
 from mtkit.serving.office import Office
 from mtkit.version import __version__
 
 _BODIES: tuple[Any, ...] = (TranslateBody, DetectBody, LinesBody, ScoreBody)
-_TEXT = {"type": "string"}
+Schema = Mapping[str, object]
+"""A part of the document, as JSON has it."""
+_TEXT: Schema = {"type": "string"}
 _FORMS = ("application/json", "application/x-www-form-urlencoded")
 _ERRORS = {
     400: "Invalid request",
@@ -26,7 +32,141 @@ _ERRORS = {
 }
 
 
-def describe_api(office: Office) -> dict[str, Any]:
+class Error(TypedDict):
+    """Why there is no other answer; `line` is the one at fault, the first being 1."""
+
+    error: str
+    line: NotRequired[int]
+
+
+class Status(TypedDict):
+    """The server's state."""
+
+    status: str
+
+
+class SkippedText(TypedDict):
+    """A text of a document that stays as it was."""
+
+    text: str
+    reason: str
+    detail: NotRequired[str]
+    part: NotRequired[str]
+    line: NotRequired[int]
+
+
+class Report(TypedDict):
+    """What became of a document's texts."""
+
+    summary: str
+    translated: int
+    num_skipped: int
+    skipped: list[SkippedText]
+
+
+class Translated(TypedDict):
+    """Answer of /translate; lists where `q` is a list."""
+
+    translatedText: str | list[str]
+    detectedLanguage: NotRequired[Detected | list[Detected]]
+    alternatives: NotRequired[list[str] | list[list[str]]]
+    pivot: NotRequired[str]
+    scores: NotRequired[list[float | None] | list[list[float | None]]]
+    flags: NotRequired[list[list[Flag]] | list[list[list[Flag]]]]
+    report: NotRequired[Report | list[Report]]
+
+
+class Language(TypedDict):
+    """A language."""
+
+    code: str
+    name: str
+
+
+class LanguageTargets(Language):
+    """A language, and those that it is translated into."""
+
+    targets: list[str]
+
+
+class Languages(RootModel[list[LanguageTargets]]):
+    """Answer of /languages."""
+
+
+class Detections(RootModel[list[Detected]]):
+    """Answer of /detect, the likeliest language first."""
+
+
+class TranslatedFile(TypedDict):
+    """Answer of /translate_file."""
+
+    translatedFileUrl: str
+    report: Report
+
+
+class LanguagePair(TypedDict):
+    """The languages that the page begins with."""
+
+    source: Language
+    target: Language
+
+
+class FrontendSettings(TypedDict):
+    """Limits, and what is on."""
+
+    charLimit: int
+    frontendTimeout: int
+    apiKeys: bool
+    keyRequired: bool
+    suggestions: bool
+    filesTranslation: bool
+    supportedFilesFormat: list[str]
+    language: LanguagePair
+
+
+class Translations(TypedDict):
+    """Answer of /v1/translate and /v1/score."""
+
+    model: str
+    translations: list[TranslationSchema]
+    source: NotRequired[str]
+    target: NotRequired[str]
+    pivot: NotRequired[str]
+    detected: NotRequired[Detected]
+
+
+class ModelLanguages(TypedDict):
+    """The languages that a model reads and writes."""
+
+    source: list[str]
+    target: list[str]
+
+
+class Model(TypedDict):
+    """A model."""
+
+    name: str
+    source: str
+    target: str
+    languages: ModelLanguages
+    is_loaded: bool
+    waiting_lines: int
+    settings: dict[str, object]
+
+
+class Models(TypedDict):
+    """Answer of /v1/models."""
+
+    models: list[Model]
+
+
+ANSWERS: tuple[Any, ...] = (
+    *(Error, Status, Translated, Detections, Languages, TranslatedFile, FrontendSettings),
+    *(Translations, Models),
+)
+
+
+def describe_api(office: Office) -> Schema:
     """Returns the OpenAPI document of a server, with the languages that it has.
 
     Args:
@@ -55,90 +195,57 @@ def describe_api(office: Office) -> dict[str, Any]:
     }
 
 
-def _describe_paths() -> dict[str, Any]:
+def _describe_paths() -> Schema:
+    file = {"type": "string", "format": "binary"}
+    fields = {"file": file, **dict.fromkeys(("source", "target", "api_key"), _TEXT)}
+    upload = {"type": "object", "properties": fields, "required": ["file", "source", "target"]}
+    name = {"name": "filename", "in": "path", "required": True, "schema": _TEXT}
+    stored = _answer("The file", _TEXT, "application/octet-stream")
+    metrics = _answer("Metrics", _TEXT, "text/plain")
     return {
-        "/translate": _post("Translate text", TranslateBody, "Translated", forms=_FORMS),
-        "/detect": _post("Detect the language of text", DetectBody, "Detections", forms=_FORMS),
-        "/translate_file": {"post": _describe_upload()},
-        "/download_file/{filename}": {
-            "get": {
-                "summary": "Download a translated file",
-                "parameters": [
-                    {"name": "filename", "in": "path", "required": True, "schema": _TEXT}
-                ],
-                "responses": {
-                    "200": {
-                        "description": "The file",
-                        "content": {"application/octet-stream": {"schema": _TEXT}},
-                    },
-                    **_errors(404),
-                },
-            }
+        "/translate": _post("Translate text", _refer("TranslateBody"), "Translated", _FORMS),
+        "/detect": _post("Detect the language of text", _refer("DetectBody"), "Detections", _FORMS),
+        "/translate_file": _post(
+            "Translate a file", upload, "TranslatedFile", ("multipart/form-data",)
+        ),
+        "/download_file/{filename}": _get(
+            "Download a translated file", stored, 404, parameters=[name]
+        ),
+        "/suggest": {
+            "post": {"summary": "Suggest a translation (off)", "responses": _respond(None, 403)}
         },
-        "/suggest": {"post": {"summary": "Suggest a translation (off)", "responses": _errors(403)}},
         "/languages": _get("Languages, and what each is translated into", "Languages"),
         "/frontend/settings": _get("Limits, and what is on", "FrontendSettings"),
         "/health": _get("Whether the server runs", "Status"),
         "/ready": _get("Whether all models are loaded", "Status", 503),
-        "/v1/translate": _post("Translate lines, with scores", LinesBody, "Translations"),
-        "/v1/score": _post("Score given translations", ScoreBody, "Translations"),
+        "/v1/translate": _post("Translate lines, with scores", _refer("LinesBody"), "Translations"),
+        "/v1/score": _post("Score given translations", _refer("ScoreBody"), "Translations"),
         "/v1/models": _get("Models", "Models", 400, 403, 429),
-        "/metrics": {
-            "get": {
-                "summary": "Metrics for Prometheus",
-                "responses": {
-                    "200": {"description": "Metrics", "content": {"text/plain": {"schema": _TEXT}}},
-                    **_errors(400, 403, 429),
-                },
-            }
-        },
+        "/metrics": _get("Metrics for Prometheus", metrics, 400, 403, 429),
     }
 
 
-def _get(summary: str, schema: str, *errors: int) -> dict[str, Any]:
-    return {"get": {"summary": summary, "responses": {**_ok(schema), **_errors(*errors)}}}
+def _get(summary: str, answer: str | Schema, *errors: int, **more: object) -> Schema:
+    return {"get": {"summary": summary, **more, "responses": _respond(answer, *errors)}}
 
 
-def _post(
-    summary: str,
-    body: type[BaseModel],
-    schema: str,
-    *,
-    forms: tuple[str, ...] = ("application/json",),
-) -> dict[str, Any]:
-    of_body = {"schema": {"$ref": f"#/components/schemas/{body.__name__}"}}
-    return {
-        "post": {
-            "summary": summary,
-            "requestBody": {"required": True, "content": dict.fromkeys(forms, of_body)},
-            "responses": {**_ok(schema), **_errors(*(code for code in _ERRORS if code != 404))},
-        }
-    }
+def _post(summary: str, body: Schema, answer: str, forms: tuple[str, ...] = _FORMS[:1]) -> Schema:
+    needed = {"required": True, "content": {form: {"schema": body} for form in forms}}
+    answers = _respond(answer, *(code for code in _ERRORS if code != 404))
+    return {"post": {"summary": summary, "requestBody": needed, "responses": answers}}
 
 
-def _describe_upload() -> dict[str, Any]:
-    fields = {
-        "file": {"type": "string", "format": "binary"},
-        "source": _TEXT,
-        "target": _TEXT,
-        "api_key": _TEXT,
-    }
-    schema = {"type": "object", "properties": fields, "required": ["file", "source", "target"]}
-    return {
-        "summary": "Translate a file",
-        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}},
-        "responses": {
-            **_ok("TranslatedFile"),
-            **_errors(*(code for code in _ERRORS if code != 404)),
-        },
-    }
+def _respond(answer: str | Schema | None, *errors: int) -> Schema:
+    """Returns an operation's answers: the named schema's, or one of another kind; and errors."""
+    if isinstance(answer, str):
+        answer = _answer("Done", _refer(answer))
+    found = {"200": answer} if answer else {}
+    return {**found, **{str(code): _answer(_ERRORS[code], _refer("Error")) for code in errors}}
 
 
-def _ok(schema: str) -> dict[str, Any]:
-    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
-    return {"200": {"description": "Done", "content": content}}
+def _answer(description: str, schema: Schema, kind: str = "application/json") -> Schema:
+    return {"description": description, "content": {kind: {"schema": schema}}}
 
 
-def _errors(*codes: int) -> dict[str, Any]:
-    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-    return {str(code): {"description": _ERRORS[code], "content": content} for code in codes}
+def _refer(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}

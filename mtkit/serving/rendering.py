@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -16,7 +16,7 @@ def to_json(content: Any) -> bytes:
     return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
-async def to_pieces(content: dict[str, Any]) -> list[bytes]:
+async def to_pieces(content: Mapping[str, object]) -> list[bytes]:
     """Returns an object as JSON, in pieces; between them others have their turn.
 
     Args:
@@ -34,7 +34,7 @@ async def to_pieces(content: dict[str, Any]) -> list[bytes]:
     return [*pieces, b"".join(short)]
 
 
-def _list_pieces(content: dict[str, Any]) -> Any:
+def _list_pieces(content: Mapping[str, object]) -> Any:
     for index, (key, value) in enumerate(content.items()):
         yield b"%s%s:" % (b"," if index else b"{", to_json(key))
         if not isinstance(value, list):

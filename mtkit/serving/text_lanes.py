@@ -6,7 +6,6 @@ from typing import Any
 
 from mtkit.serving.detection import SAMPLE_CHARACTERS, Detected
 from mtkit.serving.faults import RequestError
-from mtkit.serving.joined_texts import TranslatedTexts
 from mtkit.serving.settings import Serving
 from mtkit.serving.text_main import ProcessLimits
 from mtkit.serving.text_process import Answer, Lane
@@ -15,6 +14,7 @@ from mtkit.serving.text_tasks import (
     ParseBody,
     TranslatedDocument,
     TranslateDocuments,
+    TranslatedTexts,
     TranslateTexts,
 )
 

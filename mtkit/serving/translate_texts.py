@@ -14,7 +14,6 @@ from mtkit.serving.catalogue import Catalogue, Way
 from mtkit.serving.detection import SAMPLE_CHARACTERS, Detected
 from mtkit.serving.fair_queue import Answer, Ask, Given, Rendered, ToRender
 from mtkit.serving.faults import LineFault, RequestError
-from mtkit.serving.joined_texts import TranslatedTexts, find_one_sentence, join_texts
 from mtkit.serving.model_service import ModelService
 from mtkit.serving.text_lanes import TextProcesses
 from mtkit.serving.text_tasks import (
@@ -23,7 +22,10 @@ from mtkit.serving.text_tasks import (
     Sentences,
     TranslatedDocument,
     TranslateDocuments,
+    TranslatedTexts,
     TranslateTexts,
+    find_one_sentence,
+    join_texts,
     too_many_sentences,
 )
 

@@ -1,9 +1,9 @@
 """mtkit's own routes: everything that `mtkit translate --json` tells, and the server's state."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from functools import partial
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request as HttpRequest
@@ -13,7 +13,6 @@ from starlette.routing import Route
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.paragraphs import Paragraphs
 from mtkit.serving.access import Caller, check_lengths
-from mtkit.serving.answering import answer_in_time
 from mtkit.serving.bodies import LineBody, LinesBody, ScoreBody
 from mtkit.serving.catalogue import Way
 from mtkit.serving.detection import Detected
@@ -27,36 +26,32 @@ from mtkit.serving.translate_texts import decoding_settings
 
 def list_routes(office: Office) -> list[Route]:
     """Returns the routes of an office."""
-
-    async def translate(request: HttpRequest) -> Response:
-        return await _translate(office, request)
-
-    async def score(request: HttpRequest) -> Response:
-        return await _score(office, request)
-
-    async def models(request: HttpRequest) -> Response:
-        office.access.admit(request, None, cost=0)
-        services = office.catalogue.services.values()
-        return JSONResponse({"models": [_describe(office, each) for each in services]})
-
-    async def ready(_: HttpRequest) -> Response:
-        if not office.catalogue.is_ready:
-            raise busy("models are being loaded", 5)
-        return JSONResponse({"status": "ready"})
-
-    async def metrics(request: HttpRequest) -> Response:
-        office.access.admit(request, None, cost=0)
-        for service in office.catalogue.services.values():
-            office.metrics.waiting.labels(service.model.name).set(service.num_waiting)
-        return Response(office.metrics.render(), media_type=CONTENT_TYPE_LATEST)
-
     return [
-        Route("/v1/translate", translate, methods=["POST"]),
-        Route("/v1/score", score, methods=["POST"]),
-        Route("/v1/models", models, methods=["GET"]),
-        Route("/ready", ready, methods=["GET"]),
-        Route("/metrics", metrics, methods=["GET"]),
+        Route("/v1/translate", partial(_translate, office), methods=["POST"]),
+        Route("/v1/score", partial(_score, office), methods=["POST"]),
+        Route("/v1/models", partial(_list_models, office), methods=["GET"]),
+        Route("/ready", partial(_is_ready, office), methods=["GET"]),
+        Route("/metrics", partial(_render_metrics, office), methods=["GET"]),
     ]
+
+
+async def _list_models(office: Office, request: HttpRequest) -> Response:
+    office.access.admit(request, None, cost=0)
+    services = office.catalogue.services.values()
+    return JSONResponse({"models": [_describe(office, each) for each in services]})
+
+
+async def _is_ready(office: Office, _: HttpRequest) -> Response:
+    if not office.catalogue.is_ready:
+        raise busy("models are being loaded", 5)
+    return JSONResponse({"status": "ready"})
+
+
+async def _render_metrics(office: Office, request: HttpRequest) -> Response:
+    office.access.admit(request, None, cost=0)
+    for service in office.catalogue.services.values():
+        office.metrics.waiting.labels(service.model.name).set(service.num_waiting)
+    return Response(office.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
 
 async def _translate(office: Office, request: HttpRequest) -> Response:
@@ -69,12 +64,7 @@ async def _translate(office: Office, request: HttpRequest) -> Response:
     office.note(request, texts)
     # Others have their turn between what takes milliseconds for a thousand lines.
     await asyncio.sleep(0)
-    content = await answer_in_time(
-        request,
-        _answer(office, body, lines, caller),
-        seconds=office.settings.request_seconds,
-        metrics=office.metrics,
-    )
+    content = await office.answer_in_time(request, _answer(office, body, lines, caller))
     return JsonPieces(content)
 
 
@@ -202,12 +192,7 @@ async def _score(office: Office, request: HttpRequest) -> Response:
     office.note(request, texts)
     service = _find_model(office, body.model)
     asks = [Given(*pair, *_tell_languages(office, service, body)) for pair in body.pairs]
-    found = await answer_in_time(
-        request,
-        office.translation.render(service, asks),
-        seconds=office.settings.request_seconds,
-        metrics=office.metrics,
-    )
+    found = await office.answer_in_time(request, office.translation.render(service, asks))
     return JsonPieces(await _render_all({"model": service.model.name}, found))
 
 
@@ -228,11 +213,11 @@ def _tell_languages(office: Office, service: ModelService, body: ScoreBody) -> t
     return found[0], found[1]
 
 
-async def _render_all(head: dict[str, Any], found: Sequence[Rendered]) -> list[bytes]:
+async def _render_all(head: Mapping[str, object], found: Sequence[Rendered]) -> list[bytes]:
     return await to_pieces({**head, "translations": [each.content for each in found]})
 
 
-def _describe(office: Office, service: ModelService) -> dict[str, Any]:
+def _describe(office: Office, service: ModelService) -> dict[str, object]:
     config = service.model.config
     return {
         "name": service.model.name,

@@ -6,7 +6,7 @@ order behind mtkit's special ones.
 """
 
 import re
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,47 @@ from mtkit.text.token_ids import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 
 _Piece = ModelProto.SentencePiece
 _NAME_OF_ROW = re.compile(r"<row [0-9]+(?:: (.*))?>", flags=re.DOTALL)
+
+
+def is_bpe(model: bytes) -> bool:
+    """Returns whether a SentencePiece model merges pieces."""
+    spec = _read_proto(model).trainer_spec
+    return bool(spec.model_type == spec.BPE)
+
+
+def list_symbols(model: bytes) -> list[str]:
+    """Returns the strings that a SentencePiece model takes for a piece wherever they stand."""
+    return [str(one.piece) for one in _read_proto(model).pieces if one.type == _Piece.USER_DEFINED]
+
+
+def read_charsmap(model: bytes) -> str:
+    """Returns a SentencePiece model's table of normalisation in base64; empty for none."""
+    return b64encode(_read_proto(model).normalizer_spec.precompiled_charsmap).decode("ascii")
+
+
+def list_merges(model: bytes, leaves_out: Collection[str] = ()) -> list[tuple[str, str]]:
+    """Returns the pairs of pieces that a SentencePiece model merges, best first.
+
+    SentencePiece merges whichever two neighbours spell the best piece, and so each piece has a
+    merge for each way to halve it.
+
+    Args:
+        model: The model, one of merges.
+        leaves_out: Pieces that take no part.
+    """
+    scores = {
+        str(one.piece): float(one.score)
+        for one in _read_proto(model).pieces
+        if one.type == _Piece.NORMAL and one.piece not in leaves_out
+    }
+    ordered = sorted(scores, key=lambda piece: -scores[piece])
+    return [pair for piece in ordered for pair in _halve(piece, scores)]
+
+
+def _halve(piece: str, known: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+    for end in range(1, len(piece)):
+        if piece[:end] in known and piece[end:] in known:
+            yield piece[:end], piece[end:]
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,42 @@
 """SentencePiece's normalisation of Unicode, without a model's pieces."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 
 import sentencepiece
 
 # protobuf makes the class when the module is loaded, where mypy can't see it.
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
+from mtkit.programs import import_extra
+
+_TOUCHED = re.compile(r"[\r()`´„“”–—‘’‚…«»\u00a0\"]| [ :;%]|''|^\s|\s$")
+"""What some rule looks for. A line without any of it stays as it is, and needn't go through thirty
+substitutions, which take 50 microseconds."""
 RULES = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 """Rules that come with SentencePiece: NFKC with small additions, or none."""
-
 Normalization = str | bytes
 """The name of one of `RULES`, or a serialised model that has a rule of its own."""
+
+
+def punctuation_normalizer(language: str) -> Callable[[Sequence[str]], list[str]]:
+    """Returns a function that normalises lines of one language: quotes, dashes, spaces.
+
+    The rules are those of Moses' normalize-punctuation.perl, some of which depend on the language.
+
+    Raises:
+        MtkitError: sacremoses isn't installed.
+    """
+    fault = 'tokenizer.punctuation = "moses" needs the package sacremoses'
+    sacremoses = import_extra("sacremoses", fault, "punctuation")
+    normalize = sacremoses.MosesPunctNormalizer(
+        lang=language.replace("_", "-").split("-")[0].lower()
+    ).normalize
+
+    def normalize_lines(lines: Sequence[str]) -> list[str]:
+        return [normalize(line) if _TOUCHED.search(line) else line for line in lines]
+
+    return normalize_lines
 
 
 class UnicodeNormalizer:

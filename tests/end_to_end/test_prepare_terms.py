@@ -7,7 +7,7 @@ import numpy as np
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.recipe import load_recipe
-from mtkit.text.term_annotation import TERM_SYMBOLS
+from mtkit.text.term_forms import TERM_SYMBOLS
 from mtkit.text.tokenizer import SubwordTokenizer
 
 

@@ -22,7 +22,7 @@ from mtkit.model.config import ModelConfig
 from mtkit.model.exporters.transformers import save_transformers_folder
 from mtkit.model.folder import LoadedModel, load_model_folder, write_model_folder
 from mtkit.model.importers.transformers import load_transformers_folder
-from mtkit.model.language_model_cards import language_model_card
+from mtkit.model.new_cards import language_model_card
 from mtkit.model.weights import pack_weights
 from mtkit.network import CausalLanguageModel, MaskedLanguageModel, PaddedLayout
 from mtkit.recipe.inference import Inference

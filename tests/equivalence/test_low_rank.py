@@ -8,8 +8,7 @@ from torch import nn
 
 from mtkit.model.folder import load_model_folder
 from mtkit.model.parameters import find_maps, list_adapted, list_learned_shapes
-from mtkit.model.transformers_names import Counterpart
-from mtkit.model.translator_names import list_translator_counterparts
+from mtkit.model.transformers_names import Counterpart, list_translator_counterparts
 from mtkit.network import PaddedLayout
 from mtkit.network.low_rank import AdaptedLinear
 from mtkit.pipeline.import_model import import_model

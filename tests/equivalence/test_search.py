@@ -11,7 +11,7 @@ from torch import Tensor
 from mtkit.inference.engines.open_torch_engine import make_ready
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.search.beam import beam_search
-from mtkit.inference.search.greedy import greedy_search
+from mtkit.inference.search.sampling import greedy_search
 from mtkit.inference.search.step_model import EncoderDecoderSteps
 from mtkit.inference.translation import Hypothesis
 from mtkit.network import EncoderDecoder, PaddedLayout

@@ -5,21 +5,223 @@ counted by itself.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
-from mtkit.data.augmentation.aligned_terms import LinkedPair
-from mtkit.data.augmentation.copied_words import find_shared, put_symbols
-from mtkit.data.augmentation.term_lexicon import TermLexicon
-from mtkit.data.augmentation.terms import AlignedTermAnnotator, TermAnnotator
-from mtkit.data.augmentation.typing import make_typos, strip_final_punctuation, write_title
-from mtkit.recipe.augment import Augment
-from mtkit.text.term_annotation import TERM_SYMBOLS
-from mtkit.text.words import Span
+import regex
 
+from mtkit.data.augmentation.aligned_terms import (
+    LinkedPair,
+    LinkedTerm,
+    TermLexicon,
+    find_linked_terms,
+)
+from mtkit.recipe.augment import Augment, Terms
+from mtkit.text.glossary import Glossary, read_glossary
+from mtkit.text.term_forms import TERM_SYMBOLS, annotate, find_uses, has_symbols
+from mtkit.text.words import Span, replace_spans
+
+_TYPED_WORD = regex.compile(r"\p{L}{4,}")
+_FINAL = regex.compile(r"(?<=\w[\p{Pe}\p{Pf}\"']?)[.!?。！？…]+(?=[\p{Pe}\p{Pf}\"”’]?\s*$)")
+"""Final punctuation behind a word."""
+_WORD = regex.compile(r"\d+(?:[.,:/-]\d+)*|[\p{L}\p{M}\p{N}_]+(?:[-'’.@/][\p{L}\p{M}\p{N}_]+)*")
+"""A number with its signs, or a word; in scripts without spaces a word runs on to the next sign."""
 Example = tuple[str, str, str]
 """Its kind, source and target."""
+
+
+class TermAnnotator:
+    """Annotates sources by a dictionary.
+
+    Args:
+        dictionary: Its file.
+        settings: How many terms an example has, and how many are left out of its source.
+
+    Raises:
+        MtkitError: The dictionary can't be read.
+    """
+
+    def __init__(self, dictionary: Path, settings: Terms) -> None:
+        read = read_glossary(dictionary)
+        self._dictionary = Glossary([term for term in read.terms if not term.is_forbidden])
+        self._settings = settings
+
+    def annotate(self, source: str, target: str, random: Random) -> tuple[str, str] | None:
+        """Returns a source with translations that its target has, and that; None without any.
+
+        Args:
+            source: A source.
+            target: Its target.
+            random: Decides how many words are annotated, and which.
+        """
+        found = self._dictionary.find(source)
+        if not found or has_symbols(source + target):
+            return None
+        terms = [(each.span, each.terms[0]) for each in found]
+        uses = find_uses(target, [(term.target, term.is_case_sensitive) for _, term in terms])
+        there = [
+            (span, term.target)
+            for (span, term), use in zip(terms, uses, strict=True)
+            if use.form != "missed"
+        ]
+        if not there:
+            return None
+        number = random.randint(1, min(len(there), self._settings.max_terms))
+        chosen = random.sample(there, number)
+        masked = _choose_masked(chosen, self._settings.masked, random)
+        return annotate(source, chosen, masked), target
+
+
+class AlignedTermAnnotator:
+    """Annotates sources by the words that theirs are aligned to, in the most frequent form.
+
+    Args:
+        lexicon: The terms of the corpora.
+        settings: How many terms an example has, and how many are left out of its source.
+    """
+
+    def __init__(self, lexicon: TermLexicon, settings: Terms) -> None:
+        self._lexicon, self._settings = lexicon, settings
+
+    def annotate(self, pair: LinkedPair, random: Random) -> tuple[str, str] | None:
+        """Returns a source with translations of some of its terms, and its target.
+
+        None where it has none.
+
+        Args:
+            pair: The pair.
+            random: Decides how many terms are annotated, and which.
+        """
+        if has_symbols(pair.source + pair.target):
+            return None
+        terms = find_linked_terms(pair, self._lexicon.common)
+        if not terms:
+            return None
+        # A run of words is chosen less often than each of them.
+        drawn = sorted(terms, key=lambda term: random.random() * term.num_words)
+        number = random.randint(1, self._settings.max_terms)
+        chosen: list[LinkedTerm] = []
+        for term in drawn:
+            if len(chosen) < number and not any(_overlap(term, other) for other in chosen):
+                chosen.append(term)
+        given: list[tuple[Span, str]] = []
+        forms: list[tuple[Span, str]] = []
+        for term in chosen:
+            form = pair.target[slice(*term.target)]
+            base = self._lexicon.find_base(pair.source[slice(*term.source)], form)
+            if self._settings.invented and random.random() < self._settings.invented:
+                base, form = self._lexicon.invent(base, form, random)
+            given.append((term.source, base))
+            forms.append((term.target, form))
+        masked = _choose_masked(given, self._settings.masked, random)
+        return annotate(pair.source, given, masked), replace_spans(pair.target, sorted(forms))
+
+
+def _choose_masked(terms: Sequence[tuple[Span, str]], share: float, random: Random) -> list[Span]:
+    """Returns those of the terms that are left out of the source."""
+    return [span for span, _ in terms if share and random.random() < share]
+
+
+def _overlap(first: LinkedTerm, second: LinkedTerm) -> bool:
+    return first.source[0] < second.source[1] and second.source[0] < first.source[1]
+
+
+def write_title(text: str) -> str:
+    """Returns a text with the first letter of each word in upper case; others stay as they are."""
+    return regex.sub(r"(?<![\p{L}\p{M}\p{N}'’])\p{Ll}", lambda found: found.group().upper(), text)
+
+
+def strip_final_punctuation(text: str) -> str | None:
+    """Returns a text without its final punctuation; None where it has none."""
+    stripped, count = _FINAL.subn("", text)
+    return stripped if count else None
+
+
+def make_typos(text: str, share: float, random: Random) -> str | None:
+    """Returns a text with typing errors in some words of four letters or more.
+
+    None where there is no such word, or where no error changes one.
+
+    Args:
+        text: The text.
+        share: Of the words.
+        random: Decides which, and by which errors.
+    """
+    words = [found.span() for found in _TYPED_WORD.finditer(text)]
+    if not words:
+        return None
+    changed = text
+    for start, end in sorted(random.sample(words, max(1, round(share * len(words)))), reverse=True):
+        changed = changed[:start] + _misspell(changed[start:end], random) + changed[end:]
+    return changed if changed != text else None
+
+
+def _misspell(word: str, random: Random) -> str:
+    """Returns a word with one error behind its first letter, which people seldom miss."""
+    index = random.randrange(1, len(word) - 1)
+    letter = word[index]
+    match random.randrange(4):
+        case 0:
+            return word[:index] + word[index + 1] + letter + word[index + 2 :]
+        case 1:
+            return word[:index] + word[index + 1 :]
+        case 2:
+            return word[:index] + letter + word[index:]
+        case _:
+            return word[:index] + random.choice(word.lower()) + word[index + 1 :]
+
+
+def find_shared(source: str, target: str) -> list[tuple[Span, Span]]:
+    """Returns where the words stand that occur once on each side, written the same.
+
+    A single letter isn't one, as the article and the pronoun of two languages may look alike.
+    """
+    sides = [list(_WORD.finditer(side)) for side in (source, target)]
+    counts = [Counter(found.group() for found in side) for side in sides]
+    of_target = {found.group(): found.span() for found in sides[1]}
+    return [
+        (found.span(), of_target[word])
+        for found in sides[0]
+        if counts[0][word := found.group()] == 1 == counts[1][word]
+        and (len(word) > 1 or word.isdecimal())
+    ]
+
+
+def put_symbols(
+    source: str,
+    target: str,
+    shared: Sequence[tuple[Span, Span]],
+    symbols: Sequence[str],
+    random: Random,
+) -> tuple[str, str]:
+    """Returns a pair with symbols in place of one or more of the words that its sides share.
+
+    Args:
+        source: A source.
+        target: Its target.
+        shared: What `find_shared` found, at least one.
+        symbols: Symbols to choose from.
+        random: Decides how many words, which, and by which symbols.
+    """
+    # Half the examples have one, so that the text around stays natural; all symbols are learned.
+    most = min(len(shared), len(symbols))
+    number = 1 if random.random() < 0.5 else random.randint(1, most)
+    chosen = random.sample(shared, number)
+    drawn = random.sample(symbols, number)
+    edits = list(zip(chosen, drawn, strict=True))
+    return (
+        _replace(source, [(spans[0], symbol) for spans, symbol in edits]),
+        _replace(target, [(spans[1], symbol) for spans, symbol in edits]),
+    )
+
+
+def _replace(text: str, edits: Sequence[tuple[Span, str]]) -> str:
+    for (start, end), symbol in sorted(edits, reverse=True):
+        text = text[:start] + symbol + text[end:]
+    return text
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,96 @@ from numpy.typing import NDArray
 
 from mtkit.checks import lengths
 from mtkit.checks.characters import build_table, is_script, read_text
+from mtkit.checks.language import WIDELY_WRITTEN, OtherLanguage, name_label, require_identifier
 from mtkit.data.cleaning import filters
 from mtkit.data.cleaning.alignment import Suspect, find_suspects
-from mtkit.data.cleaning.filters import Flags, RepairedRows, find_misread
-from mtkit.data.cleaning.language import Languages, expand_script, scripts_of
+from mtkit.data.cleaning.filters import (
+    REPAIRS,
+    Flags,
+    RepairedRows,
+    find_misread,
+    repair,
+    repair_lines,
+    strip,
+)
 from mtkit.data.cleaning.overlap import HeldOut, find_overlap
-from mtkit.data.cleaning.repairs import REPAIRS, repair, repair_lines, strip
-from mtkit.errors import MtkitError
-from mtkit.recipe.cleaning import Cleaning
+from mtkit.errors import MtkitError, suggest
+from mtkit.recipe.cleaning import Cleaning, LanguageIdentification
+from mtkit.text.words import find_script
+
+_SCRIPTS_OF = {
+    "Hans": ("Hani",),
+    "Hant": ("Hani",),
+    "Hanb": ("Hani", "Bopo"),
+    "Jpan": ("Hani", "Hira", "Kana"),
+    "Hrkt": ("Hira", "Kana"),
+    "Kore": ("Hang", "Hani"),
+    "Jamo": ("Hang",),
+    "Latf": ("Latn",),
+    "Latg": ("Latn",),
+    "Cyrs": ("Cyrl",),
+    "Aran": ("Arab",),
+}
+"""ISO 15924 codes of more than one script of Unicode, or of a variant of one."""
+_Find = Callable[[RepairedRows, Flags], Flags]
+"""Takes a block and the rows that are still in it; returns which rows to drop."""
+_OF_PAIRS = ("length_ratio", "identical", "numbers", "urls")
+"""Filters that compare two sides."""
+
+
+def scripts_of(language: str) -> tuple[str, ...]:
+    """Returns the ISO 15924 codes of the scripts that a language is written in; none if unknown."""
+    scripts = expand_script(find_script(language))
+    return scripts if all(map(is_script, scripts)) else ()
+
+
+def expand_script(code: str) -> tuple[str, ...]:
+    """Returns the scripts of Unicode that an ISO 15924 code stands for: of Jpan, three."""
+    return _SCRIPTS_OF.get(code, (code,))
+
+
+class Languages:
+    """Which language lines are in, of the recipe's own and some others."""
+
+    def __init__(self, settings: LanguageIdentification, *languages: str) -> None:
+        """Loads the model.
+
+        Args:
+            settings: Which others, and from where on a line is judged.
+            languages: Languages of the recipe: of source and target, or of the text alone.
+
+        Raises:
+            MtkitError: The package isn't installed, or the model doesn't know a language.
+        """
+        self._settings = settings
+        off = "--set data.cleaning.language.enabled=false"
+        known = require_identifier("data.cleaning.language", off).labels
+
+        def label(language: str, key: str) -> str:
+            name = name_label(language)
+            if name not in known:
+                raise MtkitError(
+                    f'{key} = "{language}": the language identification model doesn\'t know this '
+                    f"language{suggest(name, known)}",
+                    f"known: {', '.join(sorted(known))}; or {off}",
+                )
+            return name
+
+        sides = ("data.source_language", "data.target_language")
+        own = list(map(label, languages, sides if len(languages) > 1 else ("data.language",)))
+        others = settings.candidates or WIDELY_WRITTEN
+        candidates = [label(other, "data.cleaning.language.candidates") for other in others]
+        self._sides = [OtherLanguage(name, (*own, *candidates)) for name in own]
+
+    def find_foreign(self, block: RepairedRows, chosen: Flags) -> Flags:
+        """Returns which of the chosen rows have a side in another language."""
+        return block.judge(chosen, lambda *lines: any(map(self._is_foreign, lines, self._sides)))
+
+    def _is_foreign(self, line: str, side: OtherLanguage) -> bool:
+        if len(line) < self._settings.min_characters:
+            return False
+        other, confidence = side.find(line)
+        return bool(other) and confidence >= self._settings.min_confidence
 
 
 @dataclass(frozen=True)
@@ -182,12 +264,6 @@ class _Stopwatch:
         now = perf_counter()
         self.seconds[name] += now - self._lap_at
         self._lap_at = now
-
-
-_Find = Callable[[RepairedRows, Flags], Flags]
-"""Takes a block and the rows that are still in it; returns which rows to drop."""
-_OF_PAIRS = ("length_ratio", "identical", "numbers", "urls")
-"""Filters that compare two sides."""
 
 
 def _arrange(

@@ -7,9 +7,8 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from mtkit.data.cleaning.filters import Flags, RepairedRows
+from mtkit.data.cleaning.filters import Flags, RepairedRows, repair
 from mtkit.data.cleaning.folding import hash_folded, make_folding
-from mtkit.data.cleaning.repairs import repair
 from mtkit.recipe.cleaning import Overlap
 from mtkit.text.normalization import Normalization
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtkit.data.preparation.facts import AlignerFacts, AlignmentFacts
-from mtkit.data.preparation.progress import follow
+from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import (
     ALIGNMENT_COLUMN,
     TextStore,
@@ -18,7 +18,9 @@ from mtkit.data.preparation.text_store import (
 )
 from mtkit.data.preparation.tokenize_text import TextPart, list_parts
 from mtkit.data.sources.pharaoh import write_links
-from mtkit.data.word_alignment import ALIGNER_FILE, WordAligner, find_aligned_words, train_aligner
+from mtkit.data.word_alignment.aligner import ALIGNER_FILE, WordAligner
+from mtkit.data.word_alignment.estimate import train_aligner
+from mtkit.data.word_alignment.word_table import find_aligned_words
 from mtkit.digests import digest_file
 from mtkit.worker_processes import map_in_order
 

@@ -22,7 +22,7 @@ from mtkit.data.preparation.cleaned_block import (
 from mtkit.data.preparation.duplicates import KeyFiles
 from mtkit.data.preparation.facts import BlockFacts, CorpusFacts, ShownRow, TextFacts
 from mtkit.data.preparation.held_out import read_held_out_rows
-from mtkit.data.preparation.progress import follow
+from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import (
     ALIGNMENT_COLUMN,
     DOCUMENT_COLUMN,

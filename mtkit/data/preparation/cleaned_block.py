@@ -12,7 +12,6 @@ from mtkit.data.batches.text_blocks import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.cleaning.clean import Cleaned, Cleaner, measure_length_ratio
 from mtkit.data.cleaning.overlap import HeldOut
-from mtkit.data.preparation.carried_links import carry_links
 from mtkit.data.preparation.duplicates import DuplicateKey, digest_rows, list_keys
 from mtkit.data.preparation.facts import BlockFacts, ShownRow
 from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, make_text_batch
@@ -21,8 +20,8 @@ from mtkit.data.sources.pharaoh import Link, write_links
 from mtkit.data.sources.sentences import DocumentRun, TextBlock
 from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.recipe.cleaning import Cleaning
-from mtkit.text.normalization import Normalization
-from mtkit.text.punctuation import punctuation_normalizer
+from mtkit.text.normalization import Normalization, punctuation_normalizer
+from mtkit.text.words import Span, find_between_spaces
 
 NUM_SAMPLES = 5
 """Pairs that a report shows of each filter and corpus."""
@@ -30,6 +29,58 @@ _LONGEST_SHOWN = 300
 """Characters of a line that a report shows."""
 _SCATTER = 0x9E3779B97F4A7C15
 """Odd, so that multiples modulo 2^64 are scattered: 2^64 divided by the golden ratio."""
+
+
+def carry_links(
+    links: set[Link], before: tuple[str, str], after: tuple[str, str]
+) -> set[Link] | None:
+    """Returns links between the words that a pair has after repairs; None where none can be told.
+
+    Words are what spaces separate. A repair may add spaces or remove some: then words are found by
+    their characters.
+
+    Args:
+        links: Between the words of the pair as it was.
+        before: Source and target as they were.
+        after: Source and target as they are now.
+    """
+    if before == after or not links:
+        return links
+    sources, targets = map(_map_words, before, after)
+    if sources is None or targets is None:
+        return None
+    return {
+        (source, target)
+        for old_source, old_target in links
+        for source in sources[old_source]
+        for target in targets[old_target]
+    }
+
+
+def _map_words(before: str, after: str) -> list[list[int]] | None:
+    """Returns which words each word of a text became; None where it can't be told."""
+    old, new = find_between_spaces(before), find_between_spaces(after)
+    if [before[slice(*span)] for span in old] == [after[slice(*span)] for span in new]:
+        return [[index] for index in range(len(old))]
+    of_old, of_new = _list_owners(before, old), _list_owners(after, new)
+    if [character for character, _ in of_old] != [character for character, _ in of_new]:
+        # Other characters: the same number of words is as good a sign as any.
+        return [[index] for index in range(len(old))] if len(old) == len(new) else None
+    found: list[list[int]] = [[] for _ in old]
+    for (_, old_word), (_, new_word) in zip(of_old, of_new, strict=True):
+        if new_word not in found[old_word]:
+            found[old_word].append(new_word)
+    return found
+
+
+def _list_owners(text: str, words: list[Span]) -> list[tuple[str, int]]:
+    """Returns each character of a text that is no space of any kind, with its word."""
+    return [
+        (character, index)
+        for index, (start, end) in enumerate(words)
+        for character in text[start:end]
+        if not character.isspace()
+    ]
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from mtkit.data.augmentation.aligned_terms import CommonWords, LinkedPair, find_linked_terms
-from mtkit.data.augmentation.term_lexicon import TermLexicon
+from mtkit.data.augmentation.aligned_terms import (
+    CommonWords,
+    LinkedPair,
+    TermLexicon,
+    find_linked_terms,
+)
 from mtkit.data.preparation.facts import TermFacts
-from mtkit.data.preparation.progress import follow
+from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextStore
 from mtkit.data.preparation.tokenize_text import TextPart, choose_words, list_parts
-from mtkit.data.word_alignment import find_aligned_words
+from mtkit.data.word_alignment.word_table import find_aligned_words
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.worker_processes import map_in_order

@@ -9,14 +9,14 @@ from mtkit.console import say
 from mtkit.data.preparation.clean_corpora import nothing_left, nothing_read
 from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, shorten
 from mtkit.data.preparation.facts import CorpusFacts, LongRow, TextFacts
-from mtkit.data.preparation.progress import follow
+from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import (
     TextStoreWriter,
     make_text_batch,
     open_duplicate_marks,
 )
+from mtkit.data.sources.blocks import LabelledRow
 from mtkit.data.sources.labelled import name_row, read_labelled
-from mtkit.data.sources.rows import LabelledRow
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.cleaning import Cleaning

@@ -51,6 +51,13 @@ class EpochSize:
     target_tokens: int
     updates: int
 
+    def describe(self) -> str:
+        """Returns its pairs and tokens in words."""
+        return (
+            f"{self.pairs:,} pairs, {self.source_tokens:,} source and "
+            f"{self.target_tokens:,} target tokens"
+        )
+
 
 @dataclass(frozen=True)
 class TextEpochSize:
@@ -65,6 +72,10 @@ class TextEpochSize:
     blocks: int
     tokens: int
     updates: int
+
+    def describe(self) -> str:
+        """Returns its blocks and tokens in words."""
+        return f"{self.blocks:,} blocks, {self.tokens:,} tokens"
 
 
 @dataclass(frozen=True)

@@ -2,27 +2,18 @@
 
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from mtkit.data.preparation.facts import ReportedCorpus, ShownRow
-from mtkit.data.preparation.report import Report, TextEpochSize
+from mtkit.data.preparation.facts import ReportedSelection
+from mtkit.data.preparation.report import Report
 from mtkit.data.preparation.report_table import describe_limit, name_value
 from mtkit.files import write_atomically
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 1rem }
-table { border-collapse: collapse; margin: 1rem 0 }
-th, td { border-bottom: 1px solid #ccc; padding: .2rem .8rem; text-align: left }
-td { vertical-align: top }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums }
-td.text { max-width: 26rem; overflow-wrap: anywhere }
-.note { background: #fff3d0; padding: .3rem .8rem; margin: .3rem 0 }
-svg { max-width: 100%; height: auto }
-"""
+Rows = list[list[str]]
 
 
 def write_report(report: Report, folder: Path) -> None:
@@ -37,28 +28,30 @@ def write_report(report: Report, folder: Path) -> None:
 
 def render_page(report: Report) -> str:
     """Returns a self-contained HTML page on a report."""
-    title = f"{report.recipe}: {' → '.join(report.languages)}"
-    parts = [
-        "<!doctype html>",
-        f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
-        f"<style>{_STYLE}</style></head><body>",
-        f"<h1>{escape(title)}</h1>",
-        *(f'<p class="note">{escape(note)}</p>' for note in report.notes),
-        *_corpora(report),
-        *_tokens(report),
-        *_selection(report),
-        *_seconds(report),
-        *(part for corpus in report.corpora for part in _samples(corpus, report)),
-        "</body></html>\n",
-    ]
-    return "\n".join(parts)
+    # Imported here: a command that ends before its report needs no templates.
+    from markupsafe import Markup  # noqa: PLC0415
+
+    from mtkit.pages import open_templates  # noqa: PLC0415
+
+    environment = open_templates("mtkit.data.preparation")
+    environment.filters.update(
+        count="{:,}".format, text=lambda text: Markup(escape(text)), visible=_visible
+    )
+    page: str = environment.get_template("report.html.jinja").render(
+        report=report,
+        corpora=_corpora(report),
+        seconds=_seconds(report),
+        **_tokens(report),
+        **({} if report.selection is None else _selection(report, report.selection)),
+    )
+    return f"{page}\n"
 
 
-def _corpora(report: Report) -> list[str]:
+def _corpora(report: Report) -> Rows:
     corpora = report.corpora
     filters = dict.fromkeys(name for corpus in corpora for name in corpus["dropped"])
     repairs = dict.fromkeys(kind for corpus in corpora for kind in corpus["repaired"])
-    rows: list[list[str]] = [
+    return [
         [f"{report.unit}s read", *(f"{corpus['read']:,}" for corpus in corpora)],
         *(
             [f"dropped by {name}", *(_share(c["dropped"].get(name, 0), c["read"]) for c in corpora)]
@@ -79,10 +72,9 @@ def _corpora(report: Report) -> list[str]:
             for kind in repairs
         ),
     ]
-    return ["<h2>Corpora</h2>", *_table(["", *(corpus["name"] for corpus in corpora)], rows)]
 
 
-def _documents(report: Report) -> list[list[str]]:
+def _documents(report: Report) -> Rows:
     """Returns rows that say how many documents and blocks of text in one language there are."""
     if len(report.languages) > 1:
         return []
@@ -92,10 +84,11 @@ def _documents(report: Report) -> list[list[str]]:
     ]
 
 
-def _tokens(report: Report) -> list[str]:
+def _tokens(report: Report) -> dict[str, object]:
+    """Returns rows on the tokens of each column, a picture of lengths, and an epoch's size."""
     sides = [report.tokens[side] for side in report.columns if side in report.tokens]
     if not sides:
-        return []
+        return {"sides": sides}
     rows = [
         ["tokens", *(f"{side['tokens']:,}" for side in sides)],
         ["vocabulary size", *(f"{side['pieces']:,}" for side in sides)],
@@ -107,18 +100,10 @@ def _tokens(report: Report) -> list[str]:
         ["unknown tokens", *(_share(side["unknown_tokens"], side["tokens"]) for side in sides)],
         ["unknown characters", *(_list_unknown(side["unknown_pieces"]) for side in sides)],
     ]
-    parts = ["<h2>Tokens</h2>", *_table(["", *report.languages], rows)]
-    epoch = report.epoch
-    if epoch is not None:
-        size = (
-            f"{epoch.blocks:,} blocks, {epoch.tokens:,} tokens"
-            if isinstance(epoch, TextEpochSize)
-            else f"{epoch.pairs:,} pairs, {epoch.source_tokens:,} source and "
-            f"{epoch.target_tokens:,} target tokens"
-        )
-        parts.append(f"<p>An epoch has {epoch.updates:,} updates, {size}.</p>")
     what = "sentence" if len(sides) > 1 else "block"
-    return [*parts, _draw_lengths(report.languages, [side["lengths"] for side in sides], what)]
+    lengths = _draw_lengths(report.languages, [side["lengths"] for side in sides], what)
+    size = "" if report.epoch is None else report.epoch.describe()
+    return {"sides": sides, "tokens": rows, "lengths": lengths, "epoch_size": size}
 
 
 def _list_unknown(pieces: dict[str, int]) -> str:
@@ -156,87 +141,44 @@ def _last(histogram: Sequence[int]) -> int:
     return max((length for length, count in enumerate(histogram) if count), default=1)
 
 
-def _selection(report: Report) -> list[str]:
+def _selection(report: Report, found: ReportedSelection) -> dict[str, object]:
     """Returns the ranking of the text: its quantiles, its corpora, rows to read."""
-    found = report.selection
-    if found is None:
-        return []
-    of = f"a sample of {found['scored']:,}" if found["is_estimate"] else f"{found['scored']:,}"
-    parts = [
-        "<h2>Selection</h2>",
-        f"<p>{found['kept']:,} of {of} {report.unit}s are kept: {describe_limit(found)}. "
-        + (
-            "The classifier takes the others for faults.</p>"
-            if found["unit"] == "probability"
-            else "Differences are of cross-entropies: lower is more like the text of the "
-            "in-domain model.</p>"
-        ),
-        *_table(
-            ["", *found["quantiles"]],
+    value_name = name_value(found)
+    return {
+        "limit": describe_limit(found),
+        "value_name": value_name,
+        "quantiles": [
+            [f"largest {value_name}", *(f"{value:.3f}" for value in found["quantiles"].values())]
+        ],
+        "ranked": [
             [
-                [
-                    f"largest {name_value(found)}",
-                    *(f"{value:.3f}" for value in found["quantiles"].values()),
-                ]
-            ],
-        ),
-        *_table(
-            ["corpus", f"{report.unit}s ranked", "kept", f"mean {name_value(found)}"],
-            [
-                [
-                    name,
-                    f"{each['scored']:,}",
-                    _share(each["kept"], each["scored"]),
-                    "" if each["mean"] is None else f"{each['mean']:.3f}",
-                ]
-                for name, each in found["corpora"].items()
-            ],
-        ),
-    ]
-    for where, rows in found["samples"].items():
-        header = [name_value(found), "corpus", *report.columns]
-        cells: list[list[str]] = [
-            [
-                f"{row['difference']:.3f}",
-                row["corpus"],
-                *(_visible(str(text)) for name, text in row.items() if name in report.columns),
+                name,
+                f"{each['scored']:,}",
+                _share(each["kept"], each["scored"]),
+                "" if each["mean"] is None else f"{each['mean']:.3f}",
             ]
-            for row in rows
-        ]
-        parts += [f"<h3>{escape(where)}</h3>", *_table(header, cells)]
-    return parts
+            for name, each in found["corpora"].items()
+        ],
+        "samples": {
+            where: [
+                [
+                    f"{row['difference']:.3f}",
+                    row["corpus"],
+                    *(_visible(str(text)) for name, text in row.items() if name in report.columns),
+                ]
+                for row in rows
+            ]
+            for where, rows in found["samples"].items()
+        },
+    }
 
 
-def _seconds(report: Report) -> list[str]:
+def _seconds(report: Report) -> Rows:
     num_read = sum(corpus["read"] for corpus in report.corpora)
-    rows = [
+    return [
         [name, f"{spent:,.1f}", f"{spent / max(1, num_read) * 1e6:.2f}"]
         for name, spent in report.seconds.items()
     ]
-    header = ["", "CPU seconds", f"microseconds per {report.unit}"]
-    return ["<h2>Time spent on cleaning</h2>", *_table(header, rows)]
-
-
-def _samples(corpus: ReportedCorpus, report: Report) -> Iterable[str]:
-    for name, samples in corpus["samples"].items():
-        yield f"<h2>{escape(corpus['name'])}: dropped by {escape(name)}</h2>"
-        yield from _sentences(samples, report.columns)
-    if corpus["longest"]:
-        yield f"<h2>{escape(corpus['name'])}: longest {report.unit}s read</h2>"
-        yield from _sentences(corpus["longest"], report.columns)
-
-
-def _sentences(samples: Sequence[ShownRow], columns: Sequence[str]) -> list[str]:
-    def cells(sample: Mapping[str, Any]) -> str:
-        texts = (_visible(str(sample[column])) for column in columns)
-        return "".join(f'<td class="text">{escape(text)}</td>' for text in texts)
-
-    rows = "\n".join(
-        f'<tr><td class="number">{sample["line"] or ""}</td>{cells(sample)}</tr>'
-        for sample in samples
-    )
-    head = "".join(f"<th>{column}</th>" for column in columns)
-    return [f"<table><tr><th>line</th>{head}</tr>{rows}</table>"]
 
 
 def _visible(text: str) -> str:
@@ -248,20 +190,3 @@ def _visible(text: str) -> str:
 
 def _share(count: int, total: int) -> str:
     return f"{count:,} ({count / max(1, total):.2%})"
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    head = "".join(
-        f"<th{' class=number' if index else ''}>{escape(cell)}</th>"
-        for index, cell in enumerate(header)
-    )
-    body = "\n".join(
-        "<tr>"
-        + "".join(
-            f"<td{' class=number' if index else ''}>{escape(cell)}</td>"
-            for index, cell in enumerate(row)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return [f"<table><tr>{head}</tr>{body}</table>"]

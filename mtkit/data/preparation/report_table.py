@@ -9,7 +9,7 @@ from rich.text import Text
 
 from mtkit.console import say, warn
 from mtkit.data.preparation.facts import ReportedSelection
-from mtkit.data.preparation.report import Report, TextEpochSize
+from mtkit.data.preparation.report import Report
 from mtkit.units import plural
 
 _RANKED_SHOWN = 3
@@ -25,14 +25,8 @@ def show_report(report: Report, console: Console) -> None:
     if report.epoch is not None:
         epoch = report.epoch
         passes = report.max_steps / max(1, epoch.updates)
-        size = (
-            f"{epoch.blocks:,} blocks, {epoch.tokens:,} tokens; "
-            if isinstance(epoch, TextEpochSize)
-            else f"{epoch.pairs:,} pairs, {epoch.source_tokens:,} source and "
-            f"{epoch.target_tokens:,} target tokens; "
-        )
         say(
-            f"one epoch: {plural(epoch.updates, 'update')}, {size}"
+            f"one epoch: {plural(epoch.updates, 'update')}, {epoch.describe()}; "
             f"training.max_steps = {report.max_steps:,} is {passes:,.1f} epochs"
         )
     if report.selection is not None:

@@ -21,7 +21,7 @@ from mtkit.data.preparation.cut_blocks import (
     join_blocks,
 )
 from mtkit.data.preparation.facts import TokenizedCorpus, TrainFacts
-from mtkit.data.preparation.progress import follow
+from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import DOCUMENT_COLUMN, TextStore
 from mtkit.data.preparation.tokenize_text import (
     ColumnCounts,

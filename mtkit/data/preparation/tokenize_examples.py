@@ -10,7 +10,7 @@ from mtkit.data.batches.joined_texts import encode_texts
 from mtkit.data.batches.labelled_store import LabelledStoreWriter
 from mtkit.data.preparation.facts import DevFacts, TextFacts, TrainFacts
 from mtkit.data.preparation.labelled_text import list_labelled
-from mtkit.data.preparation.progress import follow
+from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.preparation.tokenize_text import ColumnCounts, count_unknown, describe_column
 from mtkit.data.sources.labelled import read_labelled

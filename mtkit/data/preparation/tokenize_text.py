@@ -12,17 +12,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mtkit.data.augmentation.aligned_terms import TermLexicon
 from mtkit.data.augmentation.augment import Augmenter, Links
-from mtkit.data.augmentation.term_lexicon import TermLexicon
 from mtkit.data.batches.length_order import build_order
 from mtkit.data.batches.ragged import Ragged
 from mtkit.data.batches.token_store import ALIGNMENT_COLUMN as TOKEN_LINKS
 from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_batch
 from mtkit.data.preparation.facts import ColumnFacts, TokenizedCorpus, TrainFacts
 from mtkit.data.preparation.piece_links import WordPieces, link_pieces
-from mtkit.data.preparation.progress import follow
+from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextStore
-from mtkit.data.word_alignment.words import find_aligned_words
+from mtkit.data.word_alignment.word_table import find_aligned_words
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.augment import Augment

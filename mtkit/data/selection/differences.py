@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mtkit.data.preparation.facts import DifferencesFacts
-from mtkit.data.preparation.progress import follow
+from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.preparation.tokenize_text import TextPart, list_parts
 from mtkit.data.selection.language_models import (

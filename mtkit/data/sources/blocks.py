@@ -9,16 +9,30 @@ from mtkit.errors import MtkitError
 
 Decoded = tuple[list[str], list[str], int]
 """Source lines, target lines, and how many lines were invalid UTF-8."""
-
 _LINE_BREAKS = re.compile(r"[\r\n]+")
 _LINE_BREAK_BYTES = re.compile(rb"[\r\n]+")
-
-
 BYTES_PER_BLOCK = 8 << 20
 """A block ends with the pair that passes this, so that long lines take no more memory than others:
 cleaning takes some thirty times what the text does."""
 LINES_PER_STEP = 256
 """Lines between two looks at a block's size."""
+
+
+@dataclass(frozen=True)
+class LabelledRow:
+    """A text with its label.
+
+    Attributes:
+        text: The text, in one line; blank where the file has none.
+        second: The second text of a pair; empty where there are no pairs.
+        label: The label, without white space around it.
+        number: Number of its line or row in the file, from 1.
+    """
+
+    text: str
+    second: str
+    label: str
+    number: int
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtkit.data.sources.blocks import Block, Decoded, ReadSettings, as_one_line
-from mtkit.data.sources.broken_lines import parse_lines
 from mtkit.data.sources.columns import TRANSLATION, Columns
 from mtkit.data.sources.lines import (
     LineReader,
     check_has_content,
     decode_text,
+    parse_lines,
     read_line_blocks,
 )
 from mtkit.errors import MtkitError

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from mtkit.data.sources.blocks import ReadSettings, as_one_line
-from mtkit.data.sources.broken_lines import parse_lines
+from mtkit.data.sources.blocks import LabelledRow, ReadSettings, as_one_line
 from mtkit.data.sources.columns import list_names
 from mtkit.data.sources.json_lines import has_surrogate, kind_of, parse_object, surrogate_fault
 from mtkit.data.sources.lines import (
@@ -12,11 +11,11 @@ from mtkit.data.sources.lines import (
     check_has_content,
     decode_text,
     join_lines,
+    parse_lines,
     take_block,
 )
 from mtkit.data.sources.parquet import open_parquet, texts_at
 from mtkit.data.sources.planted_faults import read_planted
-from mtkit.data.sources.rows import LabelledRow
 from mtkit.data.sources.tsv import find_places, split_columns
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.corpora import TrainingKeys

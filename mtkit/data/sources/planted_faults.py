@@ -8,9 +8,8 @@ planted depends on the text alone: a test set is the same for everyone.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 
-from mtkit.data.sources.blocks import ReadSettings, decode_block
+from mtkit.data.sources.blocks import LabelledRow, ReadSettings, decode_block
 from mtkit.data.sources.files import read_file_blocks
-from mtkit.data.sources.rows import LabelledRow
 from mtkit.recipe.corpora import FileCorpus, TrainingKeys
 from mtkit.recipe.text_corpora import PlantedCorpus, PlantedFault
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtkit.data.sources.blocks import BYTES_PER_BLOCK, ReadSettings
-from mtkit.data.sources.broken_lines import parse_lines
 from mtkit.data.sources.columns import list_names
 from mtkit.data.sources.json_lines import (
     has_surrogate,
@@ -20,6 +19,7 @@ from mtkit.data.sources.lines import (
     check_has_content,
     decode_text,
     join_lines,
+    parse_lines,
     take_block,
 )
 from mtkit.data.sources.parquet import open_parquet, texts_at

@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from mtkit.data.sources.blocks import Block, ReadSettings, group_rows
 from mtkit.data.sources.lines import BYTE_ORDER_MARK, LineReader, check_has_content
 from mtkit.recipe.parsing import Linearization, TreeCorpus
-from mtkit.text.trees.brackets import escape, read_trees
-from mtkit.text.trees.symbols import linearize
-from mtkit.text.trees.tree import Tree, simplify
+from mtkit.text.trees.brackets import Tree, escape, linearize, read_trees, simplify
 
 _LINES_AT_ONCE = 1_024
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from mtkit.console import warn
 from mtkit.data.sources.blocks import Block, Decoded, ReadSettings
-from mtkit.data.sources.broken_lines import check_lines
 from mtkit.data.sources.columns import list_names
 from mtkit.data.sources.lines import (
     LineReader,
     check_has_content,
+    check_lines,
     decode_text,
     join_lines,
     read_line_blocks,

@@ -19,42 +19,30 @@ from mtkit.documents.document import (
 from mtkit.documents.escaped_text import read_escaped_text
 
 # fmt: off
-_INLINE = frozenset(
-    (
-        "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "cite", "data", "del", "dfn",
-        "em", "font", "i", "img", "input", "ins", "mark", "nobr", "q", "rb", "rp", "rt", "rtc",
-        "ruby", "s", "small", "span", "strike", "strong", "sub", "sup", "time", "u", "wbr",
-    )
-)
-_CODE = frozenset(
-    (
-        "code", "kbd", "math", "samp", "svg", "tt", "var",
-    )
-)
+_INLINE = frozenset((
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "cite", "data", "del", "dfn",
+    "em", "font", "i", "img", "input", "ins", "mark", "nobr", "q", "rb", "rp", "rt", "rtc",
+    "ruby", "s", "small", "span", "strike", "strong", "sub", "sup", "time", "u", "wbr",
+))
+_CODE = frozenset(("code", "kbd", "math", "samp", "svg", "tt", "var"))
 """Inline elements whose text is left as it is."""
-_SKIPPED = frozenset(
-    (
-        "applet", "audio", "canvas", "embed", "frameset", "iframe", "listing", "noembed",
-        "object", "plaintext", "pre", "script", "style", "template", "textarea", "video", "xmp",
-    )
-)
+_SKIPPED = frozenset((
+    "applet", "audio", "canvas", "embed", "frameset", "iframe", "listing", "noembed",
+    "object", "plaintext", "pre", "script", "style", "template", "textarea", "video", "xmp",
+))
 """Elements that are left as they are, and are no part of a sentence."""
-_VOID = frozenset(
-    (
-        "area", "base", "basefont", "br", "col", "embed", "frame", "hr", "img", "input", "link",
-        "meta", "param", "source", "track", "wbr",
-    )
-)
-_BLOCKS = frozenset(
-    (
-        "address", "article", "aside", "blockquote", "body", "button", "caption", "center",
-        "colgroup", "dd", "details", "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption",
-        "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup",
-        "html", "label", "legend", "li", "main", "menu", "nav", "ol", "optgroup", "option", "p",
-        "search", "section", "select", "summary", "table", "tbody", "td", "tfoot", "th", "thead",
-        "title", "tr", "ul",
-    )
-)
+_VOID = frozenset((
+    "area", "base", "basefont", "br", "col", "embed", "frame", "hr", "img", "input", "link",
+    "meta", "param", "source", "track", "wbr",
+))
+_BLOCKS = frozenset((
+    "address", "article", "aside", "blockquote", "body", "button", "caption", "center",
+    "colgroup", "dd", "details", "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption",
+    "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup",
+    "html", "label", "legend", "li", "main", "menu", "nav", "ol", "optgroup", "option", "p",
+    "search", "section", "select", "summary", "table", "tbody", "td", "tfoot", "th", "thead",
+    "title", "tr", "ul",
+))
 # fmt: on
 TEXT_ATTRIBUTES = (
     *("title", "alt", "placeholder", "abbr"),

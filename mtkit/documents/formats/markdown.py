@@ -28,9 +28,8 @@ from mtkit.documents.formats.html_elements import (
     read_visible,
     rewrite_languages,
 )
-from mtkit.documents.formats.markdown_blocks import Block, BlockLocator
 from mtkit.documents.formats.markdown_inline import Mark, MarkdownParser, describe_mark
-from mtkit.documents.formats.markdown_masks import mask_page
+from mtkit.documents.formats.markdown_masks import Block, BlockLocator, mask_page
 from mtkit.documents.formats.markdown_writing import (
     MarkdownWriter,
     choose_escapes,

@@ -27,8 +27,8 @@ from mtkit.documents.document import (
     as_written,
 )
 from mtkit.documents.escaped_text import read_lines, read_utf16
-from mtkit.documents.formats.plain import continues
 from mtkit.documents.formats.string_markup import make_string_units
+from mtkit.documents.plain_text import continues
 from mtkit.documents.units import MAX_DEPTH, Part
 from mtkit.errors import MtkitError
 

@@ -7,11 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
-from mtkit.checks.addresses import list_lacking_addresses
-from mtkit.checks.copied import share_of_words
 from mtkit.checks.numbers import list_other_numbers
-from mtkit.checks.repetition import count_repeats
-from mtkit.checks.words import split_words
+from mtkit.checks.words import count_repeats, list_lacking_addresses, share_of_words, split_words
 
 Flag = Literal["empty", "repeated", "untranslated", "numbers", "urls", "too short", "too long"]
 

@@ -1,20 +1,34 @@
 """All checks of a line's translation, and how many lines have which flag."""
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from mtkit.checks.addresses import list_lacking_addresses
-from mtkit.checks.copied import share_of_words
 from mtkit.checks.flag import Flag
-from mtkit.checks.language import require_identifier
+from mtkit.checks.language import (
+    WIDELY_WRITTEN,
+    OtherLanguage,
+    find_label,
+    open_identifier,
+    require_identifier,
+)
 from mtkit.checks.lengths import compare_lengths
 from mtkit.checks.numbers import list_other_numbers
-from mtkit.checks.repetition import count_repeats
-from mtkit.checks.words import split_text
-from mtkit.evaluation.flags.language import expect_language, lower_shouting
+from mtkit.checks.words import count_repeats, list_lacking_addresses, share_of_words, split_text
 from mtkit.recipe.flags import FLAG_NAMES, FlagName, Flags
 from mtkit.text.widths import measure_letters, measure_width
 
+_MAX_IDENTIFIED = 4_000
+"""More of a text tells nothing new."""
+_ALIKE = (
+    frozenset({"bs", "hr", "sr"}),
+    frozenset({"da", "nb", "nn", "no"}),
+    frozenset({"id", "ms"}),
+    frozenset({"cs", "sk"}),
+    frozenset({"gl", "pt"}),
+)
+"""Languages that the model confuses in single sentences, and readers sometimes do."""
 _MAX_CHARACTERS = 20_000
 """Of a line that is looked at: time grows with it, and a line isn't a book."""
 _OF_ANY_LENGTH = ("too short", "too long", "unlikely", "poorly covered")
@@ -26,6 +40,29 @@ _MAX_TOLD = 5
 """Numbers or addresses that a text names."""
 _Finding = tuple[float, float, str]
 """What was measured, the limit that it is beyond, and both in words."""
+
+
+@lru_cache(maxsize=64)
+def expect_language(source_language: str, target_language: str) -> OtherLanguage | None:
+    """Returns what tells other languages from a translation's; None where it can't be identified.
+
+    Args:
+        source_language: Code of the source's language; empty where it isn't known.
+        target_language: Code of the translation's.
+    """
+    known = open_identifier().labels
+    expected = find_label(target_language, known)
+    if expected is None:
+        return None
+    alike = frozenset[str]().union(*(group for group in _ALIKE if expected in group))
+    source = find_label(source_language, known) if source_language else None
+    return OtherLanguage(expected, {*WIDELY_WRITTEN} - alike | ({source} if source else set()))
+
+
+def lower_shouting(text: str) -> str:
+    """Returns a text without the capitals of words all in capitals: they are like no language's."""
+    text = unicodedata.normalize("NFC", text[:_MAX_IDENTIFIED])
+    return " ".join(word.lower() if word.isupper() else word for word in text.split())
 
 
 @dataclass(frozen=True)

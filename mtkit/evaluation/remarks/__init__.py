@@ -3,8 +3,3 @@
 Each check looks for one problem that makes scores meaningless or incomparable. Some can't be seen
 in the text, such as two good translations that are swapped.
 """
-
-from mtkit.evaluation.remarks.find import find_remarks
-from mtkit.evaluation.remarks.remark import Remark
-
-__all__ = ["Remark", "find_remarks"]

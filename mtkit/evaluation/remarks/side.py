@@ -4,14 +4,12 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-
-from mtkit.evaluation.remarks.remark import of_all
 
 _SPACED_MARK = re.compile(r" [,.，。、](?= |$)", re.MULTILINE)
 _GLUED_MARK = re.compile(r"[^\W\d_][,.](?= |$)|\w[，。、]", re.MULTILINE)
 _MIN_MARKS = 5
-
 UNSPACED = {
     "CJK": "zh",
     "HIRAGANA": "ja-mecab",
@@ -23,6 +21,24 @@ UNSPACED = {
     "TIBETAN": "char",
 }
 """Scripts without spaces between words, by the first word of their letters' names in Unicode."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something that was seen in the text.
+
+    Attributes:
+        kind: One word for it, such as `tokenized`; for programs.
+        text: The finding, with numbers, its possible meaning, and advice.
+    """
+
+    kind: str
+    text: str
+
+
+def of_all(count: int, total: int) -> str:
+    """Returns a count of all, in words."""
+    return f"{count:,} of {total:,}"
 
 
 class Side:

@@ -176,39 +176,19 @@ def as_markdown(results: Sequence[SystemResult]) -> str:
     Intervals are in brackets, the best score of a metric is bold, and differences from the
     baseline, which is the first system, have their p-values.
     """
-    metrics = list_metrics(results)
-    header = ["System"] + [
-        f"{_escape_markdown(metric.name)} {'↑' if metric.higher_is_better else '↓'}[^{number}]"
-        for number, metric in enumerate(metrics, start=1)
-    ]
-    rows = [header, ["---"] + ["---:"] * len(metrics)]
-    for result in results:
-        by_name = {score.name: score for score in result.scores}
-        cells = [
-            _as_markdown_cell(by_name.get(metric.name), find_best(results, metric.name))
-            for metric in metrics
-        ]
-        rows.append([_escape_markdown(result.name), *cells])
-    table = "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
-    footnotes = "".join(
-        f"[^{number}]: {_escape_markdown(metric.name)}, "
-        f"{'higher' if metric.higher_is_better else 'lower'} is better: `{metric.signature}`\n"
-        for number, metric in enumerate(metrics, start=1)
+    # Imported here: scores alone need no templates.
+    from mtkit.pages import open_templates  # noqa: PLC0415
+
+    environment = open_templates("mtkit.evaluation.report", is_html=False)
+    environment.filters.update(
+        signed=show_signed,
+        p_value=show_p_value,
+        escaped=lambda name: _MARKDOWN_MARKUP.sub(r"\\\1", name),
     )
-    return f"{table}\n{footnotes}"
-
-
-def _as_markdown_cell(score: SystemScore | None, best: float | None) -> str:
-    if score is None:
-        return "–"
-    cell = f"**{score.value:.2f}**" if score.value == best else f"{score.value:.2f}"
-    if score.interval is not None:
-        cell += f" [{score.interval.low:.2f}, {score.interval.high:.2f}]"
-    if score.difference is not None:
-        p_value = show_p_value(score.difference.p_value).replace("<", "\\<")
-        cell += f" ({show_signed(score.difference.value)}, {p_value})"
-    return cell
-
-
-def _escape_markdown(text: str) -> str:
-    return _MARKDOWN_MARKUP.sub(r"\\\1", text)
+    metrics = list_metrics(results)
+    return environment.get_template("table.md.jinja").render(
+        results=results,
+        metrics=metrics,
+        scores={result.name: {score.name: score for score in result.scores} for result in results},
+        best={metric.name: find_best(results, metric.name) for metric in metrics},
+    )

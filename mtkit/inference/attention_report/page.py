@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from mtkit.inference.attention import KINDS, HeadFigures, LineAttention
 from mtkit.pages import open_templates
@@ -40,7 +39,7 @@ def render_page(
     return page
 
 
-def _as_data(line: LineAttention) -> dict[str, Any]:
+def _as_data(line: LineAttention) -> dict[str, object]:
     return {
         "source": [*line.source_pieces],
         "target": [*line.target_pieces],

@@ -9,10 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
-from mtkit.inference.batching import make_shards
-from mtkit.inference.engines.aligning import fill_rows, list_aligned_inputs
 from mtkit.inference.engines.ctranslate2_search import CTranslate2Search
-from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.engines.engine import (
+    EncodedSource,
+    fill_rows,
+    list_aligned_inputs,
+    make_shards,
+)
 from mtkit.inference.engines.features import check_features, list_uses
 from mtkit.inference.translation import Hypothesis
 from mtkit.model.alignment_head import AlignmentHead, default_head, read_alignment_head

@@ -33,8 +33,7 @@ from dataclasses import replace
 from itertools import chain, compress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mtkit.inference.batching import make_batches
-from mtkit.inference.engines.engine import EncodedSource, find_limit
+from mtkit.inference.engines.engine import EncodedSource, find_limit, make_batches
 from mtkit.inference.search.penalties import MIN_COVERAGE, leave_out_beginning, length_penalty
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import torch
+from torch import nn
 
 from mtkit.console import warn
 from mtkit.errors import MtkitError
@@ -30,6 +32,8 @@ from mtkit.network.precision import in_precision
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.recipe.precision import MIN_WIDTH_IN_BFLOAT16, InferencePrecision
+
+Placed = TypeVar("Placed", bound=nn.Module)
 
 
 def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str) -> Engine:
@@ -137,6 +141,26 @@ def make_ready(
     if gains_by_prepacking(device):
         ready.prepack()
     return ready
+
+
+def place_network(
+    network: Placed, settings: Inference, device: str, model: Model
+) -> tuple[Placed, torch.device]:
+    """Returns a network for inference on a device, in its precision, and that device.
+
+    Args:
+        network: It; the one given is used up.
+        settings: `precision` counts.
+        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
+        model: Its section of a recipe.
+
+    Raises:
+        MtkitError: There is no such device.
+    """
+    found = find_device(device)
+    limit_threads()
+    precision = choose_precision(settings, found, model)
+    return in_precision(network.to(found), precision).eval(), found
 
 
 def choose_precision(settings: Inference, device: torch.device, model: Model) -> InferencePrecision:

@@ -26,13 +26,14 @@ import torch
 from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
-from mtkit.inference.batching import make_shards, search_in_batches
 from mtkit.inference.engines.engine import (
     AligningEngine,
     AttendingEngine,
     ConstrainingEngine,
     EncodedSource,
     Engine,
+    make_shards,
+    search_in_batches,
 )
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference

@@ -12,11 +12,13 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mtkit.inference.batching import make_batches
-from mtkit.inference.engines.aligning import fill_rows, list_aligned_inputs
-from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.search.compiled_steps import CompiledSteps
-from mtkit.inference.search.step_model import EncoderDecoderSteps, StepModel
+from mtkit.inference.engines.engine import (
+    EncodedSource,
+    fill_rows,
+    list_aligned_inputs,
+    make_batches,
+)
+from mtkit.inference.search.step_model import CompiledSteps, EncoderDecoderSteps, StepModel
 from mtkit.inference.translation import Hypothesis
 from mtkit.model.alignment_head import AlignmentHead, default_head
 from mtkit.network import CausalLanguageModel, EncoderDecoder, PaddedLayout

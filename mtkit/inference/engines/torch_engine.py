@@ -9,19 +9,21 @@ from itertools import chain
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource, find_limit, find_room
-from mtkit.inference.engines.run_search import run_search, split_by_search
 from mtkit.inference.engines.torch_aligner import GeneratingNetwork, TorchAligner
-from mtkit.inference.search.compiled_steps import CompiledSteps
+from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.penalties import leave_out_beginning
+from mtkit.inference.search.rules import OutputRules
+from mtkit.inference.search.sampling import greedy_search, sample
 from mtkit.inference.search.scoring import score_targets, score_text
 from mtkit.inference.search.step_model import (
     CausalSteps,
+    CompiledSteps,
     EncoderDecoderSteps,
     EnsembleSteps,
     FusedSteps,
@@ -38,6 +40,67 @@ from mtkit.network.recorded_attention import RecordingLayout
 from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.inference import Inference
 from mtkit.text.token_ids import BOS, PAD
+
+
+def split_by_search(sources: Sequence[EncodedSource], settings: Inference) -> list[list[int]]:
+    """Returns the sources' indices in groups, each of which one search can take.
+
+    With a beam of 1 most have a greedy search, and those with phrases that an output must contain
+    a beam search, which finds others.
+    """
+    if settings.beam_size > 1:
+        return [list(range(len(sources)))]
+    groups: tuple[list[int], list[int]] = [], []
+    for index, source in enumerate(sources):
+        groups[bool(source.required)].append(index)
+    return [group for group in groups if group]
+
+
+def run_search(
+    model: StepModel,
+    sources: Sequence[EncodedSource],
+    settings: Inference,
+    limits: Int[Tensor, " batch"],
+) -> list[list[Hypothesis]]:
+    """Returns each source's hypotheses, by the search that they and the settings ask for.
+
+    Args:
+        model: What has read the sources.
+        sources: What is translated together.
+        settings: How to search.
+        limits: Maximum output length of each, `</s>` counted.
+    """
+    required = [source.required for source in sources]
+    rules = OutputRules(
+        [source.forced for source in sources],
+        num_certain=[len(source.begin) for source in sources],
+        min_length=settings.min_length,
+        no_repeat_ngram=settings.no_repeat_ngram,
+        forbidden=[source.forbidden for source in sources],
+    )
+    if settings.sampling is not None:
+        return sample(
+            model,
+            limits,
+            sampling=settings.sampling,
+            num_samples=settings.n_best,
+            draws=[source.draw for source in sources],
+            penalty=settings.length_penalty,
+            rules=rules,
+        )
+    if settings.beam_size == 1 and not any(required):
+        return greedy_search(model, limits, settings.length_penalty, rules)
+    return beam_search(
+        model,
+        limits,
+        beam_size=settings.beam_size,
+        n_best=settings.n_best,
+        penalty=settings.length_penalty,
+        coverage=settings.coverage_penalty,
+        stop_margin=settings.stop_margin,
+        rules=rules,
+        required=required,
+    )
 
 
 class TorchEngine:

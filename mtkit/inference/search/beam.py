@@ -30,11 +30,16 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mtkit.inference.search.compiled_steps import CompiledSteps, FindAttention, find_watched
 from mtkit.inference.search.constraints import RequiredPhrases, Selection
 from mtkit.inference.search.penalties import MIN_COVERAGE, end_output, length_penalty
 from mtkit.inference.search.rules import NO_RULES, OutputRules
-from mtkit.inference.search.step_model import StepModel, compact
+from mtkit.inference.search.step_model import (
+    CompiledSteps,
+    FindAttention,
+    StepModel,
+    compact,
+    find_watched,
+)
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import LengthPenalty
 from mtkit.text.token_ids import BOS, EOS

@@ -1,6 +1,6 @@
 """Lines that arrive one by one, collected while those before are answered.
 
-Apart from `windows.py`: asyncio takes a hundredth of a second to import.
+Apart from `byte_lines.py`: asyncio takes a hundredth of a second to import.
 """
 
 import asyncio

@@ -4,15 +4,14 @@ import json
 import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from mtkit.inference.request import LineError, LineWarning, Request
-from mtkit.inference.streams.byte_lines import read_byte_lines
-from mtkit.inference.streams.windows import WarningPrinter
+from mtkit.inference.streams.byte_lines import WarningPrinter, read_byte_lines
 from mtkit.input_forms import LineForm
 
 _BYTE_ORDER_MARK = "\ufeff"
-_Parsed = tuple[str, str | None, dict[str, Any] | None]
+_Parsed = tuple[str, str | None, dict[str, object] | None]
 """A source, its target if there is one, and what else a JSON object held."""
 
 
@@ -117,7 +116,7 @@ def _parse(text: str, line: int, input_format: InputFormat) -> Request:
     )
 
 
-def _read_language(extra: dict[str, Any] | None, key: str, line: int) -> str:
+def _read_language(extra: dict[str, object] | None, key: str, line: int) -> str:
     """Returns a language that a JSON object names; empty where it names none."""
     found = (extra or {}).get(key)
     if found is not None and not isinstance(found, str):

@@ -8,9 +8,8 @@ from typing import BinaryIO
 
 from mtkit.inference.classify import LabelledLine, LineClassifier
 from mtkit.inference.request import LineError, Request
-from mtkit.inference.streams.byte_lines import write_lines
+from mtkit.inference.streams.byte_lines import WarningPrinter, write_lines
 from mtkit.inference.streams.input_format import InputFormat, read_requests, replace_surrogates
-from mtkit.inference.streams.windows import WarningPrinter
 
 _KEYS = ("label", "probabilities")
 _BLANK: dict[str, object] = {"label": None, "probabilities": {}}

@@ -10,14 +10,13 @@ from dataclasses import replace
 from typing import BinaryIO
 
 from mtkit.inference.request import Request
-from mtkit.inference.streams.byte_lines import write_lines
+from mtkit.inference.streams.byte_lines import Answer, WarningPrinter, answer_windows, write_lines
 from mtkit.inference.streams.input_format import (
     PLAIN_TEXT,
     InputFormat,
     read_requests,
     replace_surrogates,
 )
-from mtkit.inference.streams.windows import Answer, WarningPrinter, answer_windows
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import BLANK, Translation
 

@@ -6,9 +6,8 @@ languages, README.md. Argos adds no `</s>` to a source, so CTranslate2 is told t
 
 import json
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import sentencepiece
 from babel import Locale, UnknownLocaleError
@@ -131,5 +130,5 @@ def _name_language(code: str) -> str:
     return name or code
 
 
-def _to_json(content: dict[str, Any]) -> str:
+def _to_json(content: Mapping[str, object]) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

@@ -3,36 +3,50 @@
 transformers' network has no bias of the output. Here a bias hides what the model never writes, such
 as `<s>`, the decoder's first input: there it is hidden by `renormalize_logits` with
 `bad_words_ids`.
+
+`M2M100Tokenizer` has a SentencePiece model and vocab.json, and its languages by heart.
+`NllbTokenizer` has tokenizer.json; older versions can read the SentencePiece model too, where a
+piece's row is one behind its index.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
 
 from torch import Tensor
 
 from mtkit.errors import MtkitError, shorten
 from mtkit.model.config import ModelConfig
-from mtkit.model.exporters.translator_rows import TokenRows
 from mtkit.model.exporters.written_translator import (
+    TOKENIZER_CONFIG,
+    TokenRows,
     WrittenTranslator,
     describe_network,
     list_misfits,
+    write_json,
 )
-from mtkit.model.importers.fairseq_languages import M2M100, WMT21
-from mtkit.model.importers.m2m100_config import FIRST_POSITION
+from mtkit.model.importers.m2m100 import M2M100, WMT21
 from mtkit.model.importers.translator import HIDDEN_BIAS
-from mtkit.model.transformers_names import to_theirs
-from mtkit.model.translator_names import SHARED, list_translator_counterparts
+from mtkit.model.transformers_names import SHARED, list_translator_counterparts, to_theirs
+from mtkit.model.translator_config import FIRST_POSITION
 from mtkit.recipe.model import Model
-from mtkit.text.arrange_pieces import read_piece_of_row
+from mtkit.text.arrange_pieces import (
+    is_bpe,
+    list_merges,
+    list_symbols,
+    read_charsmap,
+    read_piece_of_row,
+    restore_model,
+)
 from mtkit.text.languages import find_language
-from mtkit.text.merges import is_bpe, list_symbols
 from mtkit.text.token_ids import BOS, EOS, MASK_PIECE, PAD, SPECIAL_PIECES, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 
 _SHOWN = 3
 _FIXED = {"m2m100": M2M100, "wmt21": WMT21}
 """The languages that `M2M100Tokenizer` has, by its `language_codes`."""
+_SPM = "sentencepiece.bpe.model"
+_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+_METASPACE = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
 
 
 def list_m2m100_faults(model: Model, tokenizer: SubwordTokenizer) -> Iterator[str]:
@@ -236,7 +250,7 @@ def _name_rows(pieces: Sequence[str], closing: Collection[str]) -> dict[str, int
     return {name or f"<row {row}>": row for row, name in enumerate(names[: last + 1])}
 
 
-def describe_m2m100(model: Model, written: WrittenTranslator, longest: int) -> dict[str, Any]:
+def describe_m2m100(model: Model, written: WrittenTranslator, longest: int) -> dict[str, object]:
     """Returns the content of config.json."""
     return describe_network(model, written, "m2m_100", longest) | {
         "bos_token_id": 0,
@@ -252,3 +266,134 @@ def rename_m2m100(
     found = to_theirs(weights, list_translator_counterparts(config))
     found[SHARED] = written.target.arrange(weights["source_embedding.tokens.weight"])
     return found
+
+
+def write_m2m100_tokenizer(
+    folder: Path,
+    config: ModelConfig,
+    tokenizer: SubwordTokenizer,
+    written: WrittenTranslator,
+    longest: int,
+) -> None:
+    """Writes the files of `M2M100Tokenizer` or `NllbTokenizer`."""
+    languages, rows = tokenizer.languages, written.target.pieces
+    assert languages is not None
+    codes = tuple(languages.target)
+    source, target = (
+        find_language(code, codes) for code in (config.source_language, config.target_language)
+    )
+    named = {"bos": "<s>", "eos": "</s>", "sep": "</s>", "unk": "<unk>", "pad": "<pad>"}
+    # Without one it is English, whether the model has that or not.
+    default = source or find_language("en", codes) or codes[0]
+    described: dict[str, object] = {
+        "tokenizer_class": written.tokenizer_class,
+        "src_lang": default,
+        "tgt_lang": target or None,
+        "model_max_length": longest,
+        **{f"{name}_token": piece for name, piece in named.items()},
+    }
+    listed = sorted(languages.target.values(), key=rows.__getitem__)
+    # Without this list they would be left in text that is written.
+    described["additional_special_tokens"] = listed
+    (folder / _SPM).write_bytes(restore_model(tokenizer.models[1]))
+    if written.tokenizer_class == "M2M100Tokenizer":
+        first = min(rows[piece] for piece in languages.target.values())
+        pieces = {piece: row for piece, row in rows.items() if row < first}
+        write_json(folder / "vocab.json", pieces)
+        described["language_codes"] = find_codes(tokenizer)
+        described["added_tokens_decoder"] = {
+            str(rows[piece]): _describe_added(piece) for piece in (*_SPECIAL, *listed)
+        }
+        described["num_madeup_words"] = len(written.target.origins) - first - len(codes)
+    else:
+        described |= {
+            "cls_token": "<s>",
+            "mask_token": MASK_PIECE,
+            "legacy_behaviour": languages.source_place == "behind",
+        }
+        spoken = languages.target[default]
+        write_json(folder / "tokenizer.json", _describe_fast(tokenizer, rows, listed, spoken))
+    write_json(folder / TOKENIZER_CONFIG, described)
+
+
+def _describe_fast(
+    tokenizer: SubwordTokenizer, rows: Mapping[str, int], languages: list[str], spoken: str
+) -> dict[str, object]:
+    """Returns the content of tokenizer.json.
+
+    Args:
+        tokenizer: The tokenizer.
+        rows: The row of each piece.
+        languages: Pieces of languages.
+        spoken: The one that sources have at first.
+    """
+    known, model = tokenizer.languages, tokenizer.models[1]
+    assert known is not None
+    pieces = tokenizer.target_vocabulary.pieces
+    unknown = {pieces[token] for token in tokenizer.unknown[1]}
+    special = [piece for piece in (*_SPECIAL, *languages, MASK_PIECE) if piece in rows]
+    normalizers: list[dict[str, object]] = [
+        {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+    ]
+    if charsmap := read_charsmap(model):
+        normalizers.insert(0, {"type": "Precompiled", "precompiled_charsmap": charsmap})
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            {"id": rows[piece], **_describe_added(piece)}
+            for piece in sorted(special, key=rows.__getitem__)
+        ],
+        "normalizer": {"type": "Sequence", "normalizers": normalizers},
+        "pre_tokenizer": _METASPACE,
+        "post_processor": _describe_marks(
+            rows, spoken, stands_behind=known.source_place == "behind"
+        ),
+        "decoder": _METASPACE,
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": "<unk>",
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": True,
+            "byte_fallback": False,
+            "vocab": dict(rows),
+            "merges": [list(pair) for pair in list_merges(model, unknown)],
+        },
+    }
+
+
+def _describe_added(piece: str) -> dict[str, object]:
+    """Returns what is told of a special piece."""
+    return {
+        "content": piece,
+        "single_word": False,
+        "lstrip": piece == MASK_PIECE,
+        "rstrip": False,
+        "normalized": False,
+        "special": True,
+    }
+
+
+def _describe_marks(
+    rows: Mapping[str, int], language: str, *, stands_behind: bool
+) -> dict[str, object]:
+    """Returns how a source, or two, gets its language and its end."""
+    end = "</s>"
+    before, behind = ([], [end, language]) if stands_behind else ([language], [end])
+
+    def describe(*sequences: str) -> list[Mapping[str, object]]:
+        marks = {each: {"SpecialToken": {"id": each, "type_id": 0}} for each in (end, language)}
+        texts = [{"Sequence": {"id": name, "type_id": 0}} for name in sequences]
+        return [*(marks[each] for each in before), *texts, *(marks[each] for each in behind)]
+
+    return {
+        "type": "TemplateProcessing",
+        "single": describe("A"),
+        "pair": describe("A", "B"),
+        "special_tokens": {
+            each: {"id": each, "ids": [rows[each]], "tokens": [each]} for each in (end, language)
+        },
+    }

@@ -3,39 +3,73 @@
 Marian is post-norm, Pegasus pre-norm with a norm behind each stack; both have sinusoidal positions
 with all sines first, and a bias of each piece's logit. `MarianTokenizer` serves both: SentencePiece
 cuts text, and vocab.json has the ids.
+
+Positions with sines and cosines interleaved become those with all sines first: each vector that is
+added to another has its dimensions reordered, and so have the rows or columns of whatever reads or
+writes it. Heads are inside the maps, and stay as they are.
 """
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from mtkit.model.config import ModelConfig
-from mtkit.model.exporters.residual_order import sines_first
-from mtkit.model.exporters.translator_rows import TokenRows, give_back, keep_order
 from mtkit.model.exporters.written_translator import (
     TOKENIZER_CONFIG,
+    TokenRows,
     WrittenTranslator,
     describe_network,
+    give_back,
+    keep_order,
     list_misfits,
     write_json,
 )
 from mtkit.model.importers.marian import TAG
 from mtkit.model.importers.translator import HIDDEN_BIAS
-from mtkit.model.transformers_names import to_theirs
-from mtkit.model.translator_names import (
+from mtkit.model.parameters import find_rows
+from mtkit.model.transformers_names import (
     OUTPUT_BIAS,
     POSITIONS,
     find_embeddings,
     list_translator_counterparts,
+    to_theirs,
 )
 from mtkit.network.positions import sinusoids
 from mtkit.recipe.model import Model
 from mtkit.text.arrange_pieces import leave_out_unknown
 from mtkit.text.token_ids import PAD
 from mtkit.text.tokenizer import SubwordTokenizer
+
+_READS = ("query_key_value", "query", "key_value", "inner")
+"""Linear maps whose inputs are such vectors."""
+_WRITES = ("output",)
+"""Linear maps whose outputs are such vectors."""
+
+
+def sines_first(weights: Mapping[str, Tensor], d_model: int) -> dict[str, Tensor]:
+    """Returns an encoder-decoder's weights for positions that have all sines first.
+
+    Args:
+        weights: By name, for positions with sines at even dimensions.
+        d_model: Width of the vectors.
+    """
+    order = torch.cat((torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)))
+    return {name: _reorder(name, weight, order) for name, weight in weights.items()}
+
+
+def _reorder(name: str, weight: Tensor, order: Tensor) -> Tensor:
+    owner, _, kind = name.rpartition(".")
+    part = owner.rpartition(".")[2]
+    if name == "output_bias":
+        return weight
+    if part.endswith("norm") or part in _WRITES:
+        return weight[order]
+    if part in _READS:
+        return weight[:, order] if kind == "weight" else weight
+    assert find_rows(name) is not None, name
+    return weight[:, order]
 
 
 def list_marian_faults(model: Model, tokenizer: SubwordTokenizer) -> Iterator[str]:
@@ -118,7 +152,7 @@ def rename_marian(
 
 def describe_marian(
     config: ModelConfig, written: WrittenTranslator, longest: int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Returns the content of config.json."""
     model = config.model
     if model.norm == "pre":

@@ -6,27 +6,16 @@ from pathlib import Path
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.folders import building
-from mtkit.model.card import CARD_FILE, with_use
+from mtkit.model.card import CARD_FILE, render_text, with_use
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE
 from mtkit.model.folder import LoadedModel
-from mtkit.model.language_model_cards import language_model_card
+from mtkit.model.new_cards import language_model_card
 from mtkit.model.transformers_config import MtkitKeys, describe
 from mtkit.model.transformers_names import list_counterparts, to_theirs
 from mtkit.model.weights import pack_weights, write_tensors
 
 TOKENIZER_FILE = "joint.spm"
 """The SentencePiece model, as in mtkit's own folders: a row of weights is a token of mtkit's."""
-_USE = """\
-A folder of transformers:
-
-```python
-from transformers import {architecture}
-
-model = {architecture}.from_pretrained(".")
-```
-
-It takes the pieces of `joint.spm` by mtkit's ids: `<pad>` 0, `<unk>` 1, `<s>` 2, `</s>` 3, then all
-others in their order. Each text begins with `<s>`, and each sentence of it ends with `</s>`."""
 
 
 def save_transformers_folder(loaded: LoadedModel, folder: Path) -> None:
@@ -67,7 +56,8 @@ def save_transformers_folder(loaded: LoadedModel, folder: Path) -> None:
         write_atomically(draft / CONFIG_FILE, json.dumps(content, indent=2) + "\n")
         write_tensors(to_theirs(weights, list_counterparts(config)), draft / WEIGHTS_FILE)
         (draft / TOKENIZER_FILE).write_bytes(loaded.tokenizer.models[1])
-        write_atomically(draft / CARD_FILE, with_use(card, _USE.format(architecture=architecture)))
+        use = render_text("use_pretrained", architecture=architecture)
+        write_atomically(draft / CARD_FILE, with_use(card, use))
 
 
 def _name_class(loaded: LoadedModel) -> str:

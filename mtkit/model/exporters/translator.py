@@ -14,8 +14,8 @@ from mtkit.model.exporters.m2m100 import (
     describe_m2m100,
     list_m2m100_faults,
     rename_m2m100,
+    write_m2m100_tokenizer,
 )
-from mtkit.model.exporters.m2m100_tokenizer import write_m2m100_tokenizer
 from mtkit.model.exporters.marian import (
     arrange_marian,
     describe_marian,

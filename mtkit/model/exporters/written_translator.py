@@ -1,4 +1,9 @@
-"""What all forms of translators in transformers' folders have in common: keys of their settings."""
+"""What all forms of translators in transformers' folders have in common: keys of their settings.
+
+An imported model gets back the rows that it had. Training may have told apart tokens that shared a
+row, such as `<pad>` and the decoder's first input: each that differs gets a row behind the others.
+A model of mtkit's own keeps its order, and its `<s>` is `<pad>` there: the decoder's first input.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,15 +11,113 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from mtkit.files import write_atomically
-from mtkit.model.exporters.translator_rows import TokenRows
+from mtkit.model.importers.marian import UNUSED_PIECE
 from mtkit.model.translator_config import ACTIVATIONS
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
+from mtkit.text.token_ids import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
 _MIN_POSITIONS = 512
 _NORM_EPSILON = 1e-5
+
+
+@dataclass(frozen=True)
+class TokenRows:
+    """A vocabulary in transformers' order.
+
+    Attributes:
+        rows: The row of each token of mtkit's.
+        origins: The token that each row's vectors are of.
+        pieces: The row of each piece, as vocab.json has it.
+        pad: Row of `<pad>`.
+        start: Row of the decoder's first input.
+        forbidden: Rows that may not be written.
+    """
+
+    rows: tuple[int, ...]
+    origins: tuple[int, ...]
+    pieces: Mapping[str, int]
+    pad: int
+    start: int
+    forbidden: tuple[int, ...]
+
+    @property
+    def eos(self) -> int:
+        """Row of `</s>`."""
+        return self.rows[EOS]
+
+    def arrange(self, vectors: Tensor) -> Tensor:
+        """Returns one vector, or number, for each row, given those of tokens."""
+        return vectors[torch.tensor(self.origins)]
+
+
+def keep_order(pieces: Sequence[str]) -> TokenRows:
+    """Returns rows in the order of mtkit's tokens.
+
+    Args:
+        pieces: The piece of each token.
+    """
+    names = [UNUSED_PIECE, pieces[UNK], SPECIAL_PIECES[PAD], *pieces[EOS:]]
+    tokens = tuple(range(len(pieces)))
+    return TokenRows(
+        rows=tokens,
+        origins=tokens,
+        pieces={name: row for row, name in reversed(list(enumerate(names)))},
+        pad=BOS,
+        start=BOS,
+        forbidden=(PAD, BOS),
+    )
+
+
+def give_back(
+    pieces: Sequence[str], foreign: Sequence[int], vectors: Sequence[Tensor]
+) -> TokenRows:
+    """Returns the rows that an imported model's tokens had, and new ones where training needs them.
+
+    Args:
+        pieces: The piece of each token.
+        foreign: The row that each token had; tokens that were added later have none.
+        vectors: Matrices of a vector for each token; tokens that shared a row still do where all
+            of these are equal.
+    """
+    num_rows = max(foreign) + 1
+    rows: dict[int, int] = {}
+    origins: dict[int, int] = {}
+    # A row that several tokens share is that of a token which may be written, never of `<s>`.
+    for token in (PAD, UNK, EOS, *range(len(SPECIAL_PIECES), len(pieces)), BOS):
+        row = foreign[token] if token < len(foreign) else num_rows
+        first = origins.get(row)
+        if first is not None and not all(each[first].equal(each[token]) for each in vectors):
+            row = num_rows
+        if row == num_rows:
+            num_rows += 1
+        rows[token] = row
+        origins.setdefault(row, token)
+    # Whoever looks up a piece without a row of its own gets the row of unknown pieces.
+    named = {
+        piece: rows[token]
+        for token, piece in enumerate(pieces)
+        if origins[rows[token]] == token and (token != BOS or rows[BOS] != rows[PAD])
+    }
+    pad, start = rows[PAD], rows[BOS]
+    return TokenRows(
+        rows=tuple(rows[token] for token in range(len(pieces))),
+        origins=tuple(origins[row] for row in range(num_rows)),
+        pieces=dict(sorted(_restore(named).items(), key=lambda item: item[1])),
+        pad=pad,
+        start=start,
+        forbidden=(pad,) if start == pad else (pad, start),
+    )
+
+
+def _restore(pieces: Mapping[str, int]) -> dict[str, int]:
+    """Returns pieces without those that stand for a row which no text has."""
+    return {piece: row for piece, row in pieces.items() if not piece.startswith("<row ")}
 
 
 @dataclass(frozen=True)
@@ -81,7 +184,7 @@ def find_longest(settings: Inference) -> int:
 
 def describe_network(
     model: Model, written: WrittenTranslator, model_type: str, longest: int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Returns the content of config.json that all translators have."""
     rows = written.target
     activation = next(name for name, ours in ACTIVATIONS.items() if ours == model.activation)
@@ -113,7 +216,7 @@ def describe_network(
     }
 
 
-def describe_search(written: WrittenTranslator, settings: Inference) -> dict[str, Any]:
+def describe_search(written: WrittenTranslator, settings: Inference) -> dict[str, object]:
     """Returns the content of generation_config.json.
 
     Args:
@@ -121,7 +224,7 @@ def describe_search(written: WrittenTranslator, settings: Inference) -> dict[str
         settings: Decoding defaults, with the power form of the length penalty.
     """
     rows = written.target
-    described: dict[str, Any] = {
+    described: dict[str, object] = {
         "num_beams": settings.beam_size,
         "length_penalty": settings.length_penalty.alpha,
         # A margin of a few tokens lies between the two; "never" takes several times as long.

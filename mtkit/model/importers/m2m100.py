@@ -3,6 +3,9 @@
 Pre-norm, sinusoids with fairseq's wavelengths from position 2 on; `</s>` is the decoder's first
 input, and the output begins with the piece of its language. Sources are `LANGUAGE text </s>`, or in
 an older form of NLLB `text </s> LANGUAGE`.
+
+Folders of M2M100 tell no ids of languages: they follow the pieces of `vocab.json` in this order.
+So they do in folders of NLLB-200 without `tokenizer.json`.
 """
 
 import re
@@ -11,13 +14,10 @@ from typing import Any
 
 from mtkit.errors import MtkitError, shorten
 from mtkit.model.config import ModelConfig
-from mtkit.model.importers.fairseq_languages import M2M100, NLLB, WMT21
-from mtkit.model.importers.generation import Generation
-from mtkit.model.importers.m2m100_config import M2M100Config
 from mtkit.model.importers.marian import MAX_VOCABULARY_BYTES, read_ids
-from mtkit.model.importers.reading import building_tokenizer, read_network
-from mtkit.model.importers.source_folder import SourceFolder
-from mtkit.model.importers.translator import ForeignTranslator
+from mtkit.model.importers.source_folder import SourceFolder, building_tokenizer, read_network
+from mtkit.model.importers.translator import ForeignTranslator, Generation
+from mtkit.model.translator_config import M2M100Config
 from mtkit.text.arrange_pieces import (
     SpecialRows,
     arrange_pieces,
@@ -30,6 +30,43 @@ from mtkit.text.languages import SEVERAL, ModelLanguages, SourcePlace
 from mtkit.text.sentencepiece_segmenter import read_model
 from mtkit.text.tokenizer import SubwordTokenizer
 
+_M2M100 = """
+    af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl
+    gu ha he hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn
+    mr ms my ne nl no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn
+    tr uk ur uz vi wo xh yi yo zh zu
+"""
+M2M100 = tuple(_M2M100.split())
+"""Of arXiv 2010.11125: ISO 639-1 where there is one."""
+WMT21 = ("en", "ha", "is", "ja", "cs", "ru", "zh", "de")
+"""Of the WMT21 models (arXiv 2108.03265)."""
+_NLLB = """
+    ace_Arab ace_Latn acm_Arab acq_Arab aeb_Arab afr_Latn ajp_Arab aka_Latn amh_Ethi apc_Arab
+    arb_Arab ars_Arab ary_Arab arz_Arab asm_Beng ast_Latn awa_Deva ayr_Latn azb_Arab azj_Latn
+    bak_Cyrl bam_Latn ban_Latn bel_Cyrl bem_Latn ben_Beng bho_Deva bjn_Arab bjn_Latn bod_Tibt
+    bos_Latn bug_Latn bul_Cyrl cat_Latn ceb_Latn ces_Latn cjk_Latn ckb_Arab crh_Latn cym_Latn
+    dan_Latn deu_Latn dik_Latn dyu_Latn dzo_Tibt ell_Grek eng_Latn epo_Latn est_Latn eus_Latn
+    ewe_Latn fao_Latn pes_Arab fij_Latn fin_Latn fon_Latn fra_Latn fur_Latn fuv_Latn gla_Latn
+    gle_Latn glg_Latn grn_Latn guj_Gujr hat_Latn hau_Latn heb_Hebr hin_Deva hne_Deva hrv_Latn
+    hun_Latn hye_Armn ibo_Latn ilo_Latn ind_Latn isl_Latn ita_Latn jav_Latn jpn_Jpan kab_Latn
+    kac_Latn kam_Latn kan_Knda kas_Arab kas_Deva kat_Geor knc_Arab knc_Latn kaz_Cyrl kbp_Latn
+    kea_Latn khm_Khmr kik_Latn kin_Latn kir_Cyrl kmb_Latn kon_Latn kor_Hang kmr_Latn lao_Laoo
+    lvs_Latn lij_Latn lim_Latn lin_Latn lit_Latn lmo_Latn ltg_Latn ltz_Latn lua_Latn lug_Latn
+    luo_Latn lus_Latn mag_Deva mai_Deva mal_Mlym mar_Deva min_Latn mkd_Cyrl plt_Latn mlt_Latn
+    mni_Beng khk_Cyrl mos_Latn mri_Latn zsm_Latn mya_Mymr nld_Latn nno_Latn nob_Latn npi_Deva
+    nso_Latn nus_Latn nya_Latn oci_Latn gaz_Latn ory_Orya pag_Latn pan_Guru pap_Latn pol_Latn
+    por_Latn prs_Arab pbt_Arab quy_Latn ron_Latn run_Latn rus_Cyrl sag_Latn san_Deva sat_Beng
+    scn_Latn shn_Mymr sin_Sinh slk_Latn slv_Latn smo_Latn sna_Latn snd_Arab som_Latn sot_Latn
+    spa_Latn als_Latn srd_Latn srp_Cyrl ssw_Latn sun_Latn swe_Latn swh_Latn szl_Latn tam_Taml
+    tat_Cyrl tel_Telu tgk_Cyrl tgl_Latn tha_Thai tir_Ethi taq_Latn taq_Tfng tpi_Latn tsn_Latn
+    tso_Latn tuk_Latn tum_Latn tur_Latn twi_Latn tzm_Tfng uig_Arab ukr_Cyrl umb_Latn urd_Arab
+    uzn_Latn vec_Latn vie_Latn war_Latn wol_Latn xho_Latn ydd_Hebr yor_Latn yue_Hant zho_Hans
+    zho_Hant zul_Latn
+"""
+NLLB = tuple(_NLLB.split())
+"""Of NLLB-200 (arXiv 2207.04672): ISO 639-3 with the script."""
+
+
 _SPM = "sentencepiece.bpe.model"
 _FAST = "tokenizer.json"
 _VOCABULARY = "vocab.json"
@@ -40,9 +77,11 @@ _SPECIAL_IDS = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
 _MASK = "<mask>"
 _OF_M2M100 = re.compile(r"__([A-Za-z]{2,3}(?:_[A-Za-z]+)?)__")
 _OF_NLLB = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
+_Read = tuple[bytes, dict[str, int], dict[str, str]]
+"""The SentencePiece model, the id of each piece, and the piece of each language by its code."""
 
 
-def read_m2m100(folder: SourceFolder, content: dict[str, Any]) -> ForeignTranslator:
+def read_m2m100(folder: SourceFolder, content: dict[str, object]) -> ForeignTranslator:
     """Returns a translator of M2M100's kind but for its weights.
 
     Args:
@@ -91,11 +130,7 @@ def read_m2m100(folder: SourceFolder, content: dict[str, Any]) -> ForeignTransla
     )
 
 
-_Read = tuple[bytes, dict[str, int], dict[str, str]]
-"""The SentencePiece model, the id of each piece, and the piece of each language by its code."""
-
-
-def _read_m2m100(folder: SourceFolder, theirs: M2M100Config, settings: dict[str, Any]) -> _Read:
+def _read_m2m100(folder: SourceFolder, theirs: M2M100Config, settings: dict[str, object]) -> _Read:
     spm = read_model(folder.need(_SPM))
     ids = read_ids(folder, _VOCABULARY, theirs.vocab_size)
     named = settings.get("language_codes", "m2m100")
@@ -125,7 +160,7 @@ def _read_m2m100(folder: SourceFolder, theirs: M2M100Config, settings: dict[str,
     return spm, ids, dict(found)
 
 
-def _read_nllb(folder: SourceFolder, theirs: M2M100Config, settings: dict[str, Any]) -> _Read:
+def _read_nllb(folder: SourceFolder, theirs: M2M100Config, settings: dict[str, object]) -> _Read:
     fast = folder.read_json(_FAST, max_bytes=MAX_VOCABULARY_BYTES)
     path = folder.find(_SPM)
     if path is None and not fast:
@@ -171,12 +206,11 @@ def _read_fast(folder: SourceFolder, content: Mapping[str, Any]) -> dict[str, in
             "mtkit reads the tokenizer of NLLB-200",
         )
     added = content.get("added_tokens")
-    ids: dict[str, Any] = dict(vocabulary)
+    ids: dict[str, object] = dict(vocabulary)
     for token in added if isinstance(added, list) else []:
         if isinstance(token, dict) and isinstance(token.get("content"), str):
             ids[token["content"]] = token.get("id")
-    _check_numbers(folder, _FAST, ids)
-    return ids
+    return _check_numbers(folder, _FAST, ids)
 
 
 def _make_model(folder: SourceFolder, content: Mapping[str, Any]) -> bytes:
@@ -203,29 +237,30 @@ def _make_model(folder: SourceFolder, content: Mapping[str, Any]) -> bytes:
         raise MtkitError(f"{folder.origin}/{_FAST}: damaged: {error}") from error
 
 
-def _read_added(folder: SourceFolder, settings: dict[str, Any]) -> dict[str, int]:
+def _read_added(folder: SourceFolder, settings: dict[str, object]) -> dict[str, int]:
     """Returns the ids of pieces that were added, where files tell them."""
-    ids: dict[str, Any] = folder.read_json("added_tokens.json", max_bytes=_MAX_CONFIG_BYTES)
-    ids = dict(ids)
+    ids = folder.read_json("added_tokens.json", max_bytes=_MAX_CONFIG_BYTES).copy()
     decoder = settings.get("added_tokens_decoder")
     for row, token in (decoder if isinstance(decoder, dict) else {}).items():
         piece = token.get("content") if isinstance(token, dict) else None
         if isinstance(piece, str) and row.isdecimal() and len(row) < 10:
             ids[piece] = int(row)
-    _check_numbers(folder, _SETTINGS, ids)
-    return ids
+    return _check_numbers(folder, _SETTINGS, ids)
 
 
-def _check_numbers(folder: SourceFolder, name: str, ids: Mapping[str, Any]) -> None:
+def _check_numbers(folder: SourceFolder, name: str, ids: Mapping[str, object]) -> dict[str, int]:
+    found: dict[str, int] = {}
     for piece, row in ids.items():
         if not isinstance(row, int) or isinstance(row, bool):
             raise MtkitError(
                 f"{folder.origin}/{name}: piece '{shorten(piece, 40)}' has id "
                 f"{shorten(str(row), 40)}, expected a whole number"
             )
+        found[piece] = row
+    return found
 
 
-def _list_special(folder: SourceFolder, settings: dict[str, Any]) -> list[str]:
+def _list_special(folder: SourceFolder, settings: dict[str, object]) -> list[str]:
     """Returns the further special pieces that files list, in their order."""
     found = folder.read_json(_SPECIAL_MAP, max_bytes=_MAX_CONFIG_BYTES)
     for source in (found, settings):

@@ -7,15 +7,12 @@ two lists of pieces have the ids.
 
 import json
 import re
-from typing import Any
 
 from mtkit.errors import MtkitError, shorten
 from mtkit.model.config import ModelConfig
-from mtkit.model.importers.generation import Generation
-from mtkit.model.importers.marian_config import BiasedConfig, MarianConfig, PegasusConfig
-from mtkit.model.importers.reading import building_tokenizer, read_network
-from mtkit.model.importers.source_folder import SourceFolder
-from mtkit.model.importers.translator import ForeignTranslator
+from mtkit.model.importers.source_folder import SourceFolder, building_tokenizer, read_network
+from mtkit.model.importers.translator import ForeignTranslator, Generation
+from mtkit.model.translator_config import BiasedConfig, MarianConfig, PegasusConfig
 from mtkit.text.arrange_pieces import (
     ArrangedPieces,
     SpecialRows,
@@ -37,7 +34,7 @@ UNUSED_PIECE = "<unused>"
 _NAME = re.compile(r"opus-mt-(?:tc-)?(?:big-|base-|tiny-)?([a-zA-Z_]+)-([a-zA-Z_]+)")
 
 
-def read_marian(folder: SourceFolder, content: dict[str, Any]) -> ForeignTranslator:
+def read_marian(folder: SourceFolder, content: dict[str, object]) -> ForeignTranslator:
     """Returns a Marian translator but for its weights.
 
     Args:
@@ -84,7 +81,7 @@ def read_marian(folder: SourceFolder, content: dict[str, Any]) -> ForeignTransla
     )
 
 
-def _check_written_here(folder: SourceFolder, settings: dict[str, Any]) -> None:
+def _check_written_here(folder: SourceFolder, settings: dict[str, object]) -> None:
     """Checks that a Pegasus has the tokenizer that mtkit writes for one."""
     named = settings.get("tokenizer_class")
     if named != "MarianTokenizer":
@@ -96,7 +93,7 @@ def _check_written_here(folder: SourceFolder, settings: dict[str, Any]) -> None:
 
 
 def _read_vocabularies(
-    folder: SourceFolder, theirs: BiasedConfig, settings: dict[str, Any], spms: list[bytes]
+    folder: SourceFolder, theirs: BiasedConfig, settings: dict[str, object], spms: list[bytes]
 ) -> tuple[ArrangedPieces, ArrangedPieces, set[str]]:
     """Returns both sides' pieces, and the tags that may stand before a source."""
     ids = _rename_own(read_ids(folder, "vocab.json", theirs.vocab_size))
@@ -145,15 +142,17 @@ def read_ids(folder: SourceFolder, name: str, num_rows: int) -> dict[str, int]:
     """
     folder.need(name)
     content = folder.read_json(name, max_bytes=MAX_VOCABULARY_BYTES)
+    ids: dict[str, int] = {}
     for piece, row in content.items():
         if not isinstance(row, int) or isinstance(row, bool):
             fault = f"{shorten(json.dumps(piece), 60)} has id {shorten(str(row), 40)}"
             raise MtkitError(f"{folder.origin}/{name}: {fault}, expected a whole number")
-    check_ids(content, num_rows, f"{folder.origin}/{name}")
-    return content
+        ids[piece] = row
+    check_ids(ids, num_rows, f"{folder.origin}/{name}")
+    return ids
 
 
-def _find_languages(folder: SourceFolder, settings: dict[str, Any]) -> tuple[str, str]:
+def _find_languages(folder: SourceFolder, settings: dict[str, object]) -> tuple[str, str]:
     """Returns the languages that a tokenizer's settings tell, or the folder's name."""
     told = [settings.get(key) for key in ("source_lang", "target_lang")]
     named = _NAME.search(folder.origin)

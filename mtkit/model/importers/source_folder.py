@@ -2,14 +2,20 @@
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
+
+from pydantic import ValidationError
 
 from mtkit.console import say
 from mtkit.errors import MtkitError, shorten, suggest
 from mtkit.files import read_json
-from mtkit.foreign_files import check_file
+from mtkit.foreign_files import check_file, describe_fault
+from mtkit.model.translator_config import TranslatorConfig
+from mtkit.recipe.model import Model
 
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 FILES = (
@@ -27,6 +33,7 @@ FILES = (
 )
 _WEIGHTS = ("model*.safetensors", "model.safetensors.index.json")
 _PICKLES = ("pytorch_model*.bin", "pytorch_model.bin.index.json")
+Keys = TypeVar("Keys", bound=TranslatorConfig)
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,7 @@ class SourceFolder:
             )
         return path
 
-    def read_json(self, name: str, *, max_bytes: int) -> dict[str, Any]:
+    def read_json(self, name: str, *, max_bytes: int) -> dict[str, object]:
         """Returns the JSON object in a file; an empty one where it isn't there."""
         path = self.find(name)
         return {} if path is None else read_json(path, max_bytes=max_bytes)
@@ -158,3 +165,39 @@ def _fetch(name: str) -> Path:
 
 def _page(name: str) -> str:
     return f"{os.environ.get('HF_ENDPOINT', 'https://huggingface.co')}/{name}"
+
+
+def read_network(
+    kind: type[Keys], folder: SourceFolder, content: dict[str, object]
+) -> tuple[Keys, Model]:
+    """Returns a config.json's keys, and the network that they describe.
+
+    Args:
+        kind: The keys that are read.
+        folder: The folder.
+        content: The config.json.
+
+    Raises:
+        MtkitError: mtkit has no such network.
+    """
+    origin = f"{folder.origin}/config.json"
+    try:
+        theirs = kind.model_validate(content)
+        return theirs, theirs.to_model()
+    except ValidationError as error:
+        raise MtkitError(f"{origin}: no network that mtkit has: {describe_fault(error)}") from error
+    except ValueError as error:
+        raise MtkitError(f"{origin}: no network that mtkit has: {error}") from error
+
+
+@contextmanager
+def building_tokenizer(folder: SourceFolder) -> Iterator[None]:
+    """Has what SentencePiece raises told as a damaged tokenizer.
+
+    Raises:
+        MtkitError: The files make no tokenizer.
+    """
+    try:
+        yield
+    except (RuntimeError, TypeError, UnicodeDecodeError) as error:
+        raise MtkitError(f"{folder.origin}: damaged tokenizer: {error}") from error

@@ -3,37 +3,140 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, Self
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from mtkit.errors import MtkitError, shorten
+from mtkit.foreign_files import describe_fault
 from mtkit.model.config import ModelConfig, OpenedFolder
 from mtkit.model.folder import write_model_folder
 from mtkit.model.importers.foreign_weights import ForeignWeights
 from mtkit.model.importers.licence import Licence
+from mtkit.model.importers.source_folder import SourceFolder
+from mtkit.model.new_cards import imported_card
 from mtkit.model.parameters import Shape
-from mtkit.model.transformers_names import Counterpart
-from mtkit.model.translator_cards import imported_card
-from mtkit.model.translator_names import (
+from mtkit.model.transformers_names import (
     OUTPUT_BIAS,
     POSITIONS,
+    Counterpart,
     find_embeddings,
     list_translator_counterparts,
 )
 from mtkit.model.weights import check_memory
 from mtkit.network.positions import sinusoids
-from mtkit.recipe.inference import Inference
+from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.text.arrange_pieces import ArrangedPieces
-from mtkit.text.foreign_rows import ForeignRows
 from mtkit.text.token_ids import PAD
 from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.tokenizer_files import ForeignRows
 
+FILE = "generation_config.json"
+_MAX_BYTES = 1 << 20
+_MAX_SOURCE_TOKENS = 100_000
 HIDDEN_BIAS = -1_000.0
 """Logit of a token that the other program doesn't have: its probability is 0 in any precision."""
 _SHOWN = 3
 _POSITION_TABLES = (*POSITIONS.values(), *(f"{name}s" for name in POSITIONS.values()))
 """Names of fixed waves; M2M100's older files have `weights`."""
+
+
+class Generation(BaseModel):
+    """The keys that a translator's outputs depend on; the defaults are transformers'."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    origin: str
+    num_beams: int = Field(1, ge=1, le=1_000)
+    length_penalty: float = Field(1.0, ge=0.0, le=10.0)
+    max_length: int = Field(20, ge=2)
+    min_length: int = Field(0, ge=0)
+    no_repeat_ngram_size: int = Field(0, ge=0)
+    renormalize_logits: bool = False
+    bad_words_ids: list[list[int]] | None = None
+    forced_bos_token_id: int | None = None
+    early_stopping: bool | Literal["never"] = False
+    do_sample: bool = False
+    num_beam_groups: int = 1
+    repetition_penalty: float = 1.0
+    encoder_no_repeat_ngram_size: int = 0
+    diversity_penalty: float = 0.0
+
+    @classmethod
+    def read(cls, folder: SourceFolder, config: dict[str, object]) -> Self:
+        """Returns a folder's settings; older folders have them in config.json.
+
+        Raises:
+            MtkitError: The file is damaged, or asks for what mtkit doesn't have.
+        """
+        found = folder.read_json(FILE, max_bytes=_MAX_BYTES)
+        origin = f"{folder.origin}/{FILE if found else 'config.json'}"
+        told = {key: value for key, value in (found or config).items() if value is not None}
+        try:
+            read = cls.model_validate({**told, "origin": origin})
+        except ValidationError as error:
+            raise MtkitError(f"{origin}: {describe_fault(error)}") from error
+        read._check_search()
+        return read
+
+    def _check_search(self) -> None:
+        wanted = {
+            "do_sample": False,
+            "num_beam_groups": 1,
+            "repetition_penalty": 1.0,
+            "encoder_no_repeat_ngram_size": 0,
+            "diversity_penalty": 0.0,
+        }
+        for key, value in wanted.items():
+            if getattr(self, key) != value:
+                raise MtkitError(
+                    f"{self.origin}: {key} = {getattr(self, key)}, but mtkit's search has no such "
+                    "thing",
+                    f"set it to {str(value).lower()} if the model is to be used without it",
+                )
+
+    def find_hidden(self, never_written: tuple[int, ...]) -> tuple[int, ...]:
+        """Returns the rows that take no probability: those of bad words, if it is shared out.
+
+        Args:
+            never_written: Rows that mtkit never writes: they may be bad words in any case.
+
+        Raises:
+            MtkitError: Others are bad words.
+        """
+        for word in self.bad_words_ids or []:
+            if len(word) != 1 or not (self.renormalize_logits or word[0] in never_written):
+                raise MtkitError(
+                    f"{self.origin}: bad_words_ids has {word[:10]}, but mtkit can forbid padding "
+                    "alone, and other single pieces where renormalize_logits is true",
+                    "remove it if the model is to be used without it",
+                )
+        if not self.renormalize_logits:
+            return ()
+        return tuple(word[0] for word in self.bad_words_ids or [])
+
+    def to_settings(self, max_positions: int) -> Inference:
+        """Returns the decoding defaults of a model folder.
+
+        Args:
+            max_positions: Tokens of a source at most.
+        """
+        # Their maximum counts the decoder's first input.
+        max_tokens = min(self.max_length - 1, 100_000)
+        return Inference(
+            beam_size=self.num_beams,
+            length_penalty=LengthPenalty(kind="power", alpha=self.length_penalty),
+            # Theirs counts the decoder's first input.
+            min_length=max(0, self.min_length - 1),
+            no_repeat_ngram=self.no_repeat_ngram_size or None,
+            # Where theirs stops at as many outputs as beams, ours still looks at the open ones.
+            stop_margin=max_tokens if self.early_stopping == "never" else 0,
+            max_output_tokens=max_tokens,
+            max_extra_tokens=min(max_tokens, 10_000),
+            max_source_tokens=max(8, min(max_positions, _MAX_SOURCE_TOKENS)),
+        )
 
 
 @dataclass(frozen=True)

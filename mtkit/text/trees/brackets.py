@@ -1,12 +1,31 @@
-"""Trees read from Penn Treebank brackets of any layout, and written on one line."""
+"""Trees read from Penn Treebank brackets of any layout, and written on one line.
+
+A tree is written as the symbols of a target sentence.
+Two forms: Vinyals et al. 2015 ("Grammar as a Foreign Language", arXiv 1412.7449, sections 2 and 3),
+and tensor2tensor's, which Vaswani et al. 2017 (arXiv 1706.03762, section 6.3) trained with. Both
+write a tree depth-first, close each constituent by its label, and leave words out:
+
+    John has a dog .
+    vinyals        (S (NP XX )NP (VP XX (NP XX XX )NP )VP . )S
+    tensor2tensor  S NP NNP /NP VP VBZ NP DT NN /NP /VP . /S
+"""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mtkit.errors import MtkitError
-from mtkit.text.trees.tree import CLOSE, Close, Leaf, Mark, Open, Tree
+from mtkit.recipe.parsing import Linearization
 
+ROOTS = ("", "TOP", "ROOT")
+"""Labels of the bracket around a tree, which tell nothing of it."""
+TRACE = "-NONE-"
+"""Tag of what isn't pronounced: a trace, or a zero element."""
+PUNCTUATION = (",", ":", "``", "''", ".")
+"""Tags of punctuation, which EVALB leaves out by COLLINS.prm."""
+_FUNCTION_MARKS = "-="
+ANY_TAG = "XX"
+"""The tag of every word but punctuation in `vinyals`' form, and of words that a parser forgot."""
 WORD = re.compile(r"[^ \t\r\n\f\v]+")
 """A word of a sentence: as in a treebank, only ASCII's white space parts words."""
 _TOKEN = re.compile(r"\(([^ \t\r\n\f\v()]*)|\)|[^ \t\r\n\f\v()]+")
@@ -14,6 +33,154 @@ _ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
 _BRACKET = re.compile(r"[()]")
 ROOT = "TOP"
 """Label of the bracket that is written around a tree; EVALB's COLLINS.prm drops it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A constituent begins.
+
+    Attributes:
+        label: Its label, such as `NP-SBJ`.
+    """
+
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A word.
+
+    Attributes:
+        tag: Its part of speech, such as `NNP`.
+        word: The word, in the treebank's spelling: `-LRB-` for a bracket.
+    """
+
+    tag: str
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """The constituent ends that began last."""
+
+
+CLOSE = Close()
+Mark = Open | Leaf | Close
+"""What a tree's text says from left to right; so a tree of any depth takes no recursion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A tree: its marks in order, each constituent closed.
+
+    Attributes:
+        marks: Constituents' beginnings and ends, and words.
+    """
+
+    marks: tuple[Mark, ...]
+
+    @property
+    def leaves(self) -> list[Leaf]:
+        """Its words with their tags."""
+        return [mark for mark in self.marks if isinstance(mark, Leaf)]
+
+    @property
+    def words(self) -> list[str]:
+        """Its words."""
+        return [leaf.word for leaf in self.leaves]
+
+
+def simplify(tree: Tree) -> Tree:
+    """Returns what a parser learns of a tree.
+
+    The bracket around it goes (`TOP`, `ROOT`, or one without a label); so do traces, constituents
+    that hold nothing else, and function tags of constituents: `NP-SBJ=2` becomes `NP`, as by EVALB
+    and in Vinyals et al. 2015 (arXiv 1412.7449).
+    """
+    marks: list[Mark] = []
+    for mark in _unwrap(tree.marks):
+        match mark:
+            case Open(label):
+                marks.append(Open(strip_functions(label)))
+            case Leaf(tag, _) if tag == TRACE:
+                pass
+            case _:
+                marks.append(mark)
+    return Tree(tuple(drop_empty(marks)))
+
+
+def strip_functions(label: str) -> str:
+    """Returns a constituent's label without function tags and indices; `-LRB-` stays whole."""
+    for index, letter in enumerate(label):
+        if index and letter in _FUNCTION_MARKS:
+            return label[:index]
+    return label
+
+
+def drop_empty(marks: Iterable[Mark]) -> list[Mark]:
+    """Returns marks without constituents that hold no word."""
+    kept: list[Mark] = []
+    for mark in marks:
+        if isinstance(mark, Close) and isinstance(kept[-1], Open):
+            kept.pop()
+        else:
+            kept.append(mark)
+    return kept
+
+
+def _unwrap(marks: Sequence[Mark]) -> Sequence[Mark]:
+    """Returns the marks without the bracket around all of them, if it has a root's label."""
+    while marks and isinstance(marks[0], Open) and marks[0].label in ROOTS:
+        depth = 0
+        for mark in marks[:-1]:
+            depth += isinstance(mark, Open) - isinstance(mark, Close)
+            if depth == 0:
+                # It ends before the last mark: there is more than one.
+                return marks
+        marks = marks[1:-1]
+    return marks
+
+
+def linearize(tree: Tree, form: Linearization) -> list[str]:
+    """Returns the symbols of a tree, one for each constituent's beginning and end and each word.
+
+    In the form `vinyals` a tag is `XX`, but punctuation keeps its own, as in that paper's figures:
+    scores leave punctuation out, and tell it by its tag.
+
+    Args:
+        tree: A tree, simplified.
+        form: Which of the two.
+
+    Raises:
+        MtkitError: A label that the form can't tell from a bracket.
+    """
+    symbols: list[str] = []
+    is_vinyals = form == "vinyals"
+    labels: list[str] = []
+    for mark in tree.marks:
+        match mark:
+            case Open(label):
+                _check(label, is_vinyals=is_vinyals)
+                labels.append(label)
+                symbols.append(f"({label}" if is_vinyals else label)
+            case Leaf(tag, _) if is_vinyals:
+                symbols.append(tag if tag in PUNCTUATION else ANY_TAG)
+            case Leaf(tag, _):
+                _check(tag, is_vinyals=is_vinyals)
+                symbols.append(tag)
+            case Close():
+                symbols.append(f"){labels.pop()}" if is_vinyals else f"/{labels.pop()}")
+    return symbols
+
+
+def _check(label: str, *, is_vinyals: bool) -> None:
+    if not label:
+        raise MtkitError("a tree has a bracket without a label inside", "give it a label")
+    if not is_vinyals and label.startswith("/"):
+        raise MtkitError(
+            f"a tree has the label '{label}', which would close a constituent",
+            'set data.parsing.linearization to "vinyals", or rename the label',
+        )
 
 
 def read_trees(lines: Iterable[str], name: str) -> Iterator[Tree]:

@@ -11,8 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.recipe.parsing import Linearization
-from mtkit.text.trees.symbols import ANY_TAG
-from mtkit.text.trees.tree import CLOSE, PUNCTUATION, Leaf, Mark, Open, Tree, drop_empty
+from mtkit.text.trees.brackets import (
+    ANY_TAG,
+    CLOSE,
+    PUNCTUATION,
+    Leaf,
+    Mark,
+    Open,
+    Tree,
+    drop_empty,
+)
 
 _PUNCTUATION_BY_WORD = {
     **dict.fromkeys((".", "?", "!"), "."),

@@ -1,7 +1,7 @@
 import pytest
 
-from mtkit.checks.addresses import list_lacking_addresses
 from mtkit.checks.numbers import find_numbers
+from mtkit.checks.words import list_lacking_addresses
 
 
 @pytest.mark.parametrize(

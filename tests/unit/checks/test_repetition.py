@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.checks.characters import build_table, read_text
-from mtkit.checks.repetition import find_repetitive
+from mtkit.checks.words import find_repetitive
 
 
 @given(st.lists(st.sampled_from(["a", "b", "ab"]), min_size=1, max_size=40), st.integers(1, 3))

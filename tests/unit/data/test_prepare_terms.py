@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from mtkit.data import phrasebook
-from mtkit.data.augmentation.term_lexicon import TermLexicon
+from mtkit.data.augmentation.aligned_terms import TermLexicon
 from mtkit.data.phrasebook.lexicon import NOUNS
 from mtkit.data.preparation.collect_terms import LEXICON_FILE, add_up
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, load_recipe
-from mtkit.text.term_annotation import TERM_SYMBOLS
+from mtkit.text.term_forms import TERM_SYMBOLS
 from mtkit.workspace import Workspace
 
 RECIPE = """\

@@ -7,8 +7,7 @@ import pytest
 from mtkit.documents.document import Document, Edit, Languages, Node, Spelled, Unit
 from mtkit.documents.formats.xml import read_xml
 from mtkit.documents.report import BROKEN_MARKUP, Report
-from mtkit.documents.skeletons import choose_skeleton
-from mtkit.documents.translate_file import translate_content
+from mtkit.documents.translate_file import choose_skeleton, translate_content
 from mtkit.documents.translate_units import translate_document, write_checked
 from mtkit.documents.xml_tokens import XML_TEXT
 from mtkit.errors import MtkitError

@@ -3,8 +3,8 @@
 import pytest
 
 from mtkit.documents.atoms import find_atoms, find_sign_kinds
+from mtkit.documents.crossings import SignEdges
 from mtkit.documents.document import Languages, TranslatedText
-from mtkit.documents.sign_edges import SignEdges
 from mtkit.documents.translate_file import translate_markup
 
 from .translators import keep_text

@@ -11,8 +11,7 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.evaluate import ReferenceText, evaluate
 from mtkit.evaluation.parseval import count_brackets, measure_trees
 from mtkit.recipe.evaluation import Evaluation
-from mtkit.text.trees.brackets import write_tree
-from mtkit.text.trees.tree import Tree
+from mtkit.text.trees.brackets import Tree, write_tree
 
 from ..text.trees.random_trees import trees
 

@@ -12,8 +12,8 @@ from mtkit.data.sources.pharaoh import parse_links, write_links
 from mtkit.errors import MtkitError
 from mtkit.inference.align import LocatedText, align_words
 from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.paragraphs import join_parts
 from mtkit.inference.request import LineError, Request
-from mtkit.inference.segment import join_parts
 from mtkit.inference.streams.input_format import InputFormat
 from mtkit.inference.streams.translate_stream import score_stream
 from mtkit.inference.translate import Translator

@@ -2,8 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.inference.batching import make_batches, make_shards, search_in_batches
-from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.engines.engine import (
+    EncodedSource,
+    make_batches,
+    make_shards,
+    search_in_batches,
+)
 from mtkit.recipe.inference import Inference
 
 from .fakes import BracketEngine

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.inference.copied_lines import copy_line, is_copied
+from mtkit.inference.line_pipeline import copy_line, is_copied
 from mtkit.inference.request import Request
 from mtkit.inference.translate import Translator
 from mtkit.recipe.flags import Flags

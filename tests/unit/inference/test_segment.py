@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.inference.segment import choose_gaps, cut_line, join_parts
+from mtkit.inference.paragraphs import choose_gaps, cut_line, join_parts
 from mtkit.inference.translation import Candidate, Hypothesis
 
 

@@ -16,7 +16,7 @@ from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Glossary, Inference, Sampling
 from mtkit.text.glossary import Term
-from mtkit.text.term_annotation import TERM_SYMBOLS
+from mtkit.text.term_forms import TERM_SYMBOLS
 from mtkit.text.token_ids import UNK
 from mtkit.text.vocabulary import Vocabulary
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.errors import MtkitError
-from mtkit.inference.copied_lines import is_copied
 from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.line_pipeline import is_copied
 from mtkit.inference.request import Request
 from mtkit.inference.translate import Translator
 from mtkit.recipe.inference import Inference, Sampling

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 from mtkit.model.card import with_export, with_scores
 from mtkit.model.config import ModelConfig
-from mtkit.model.translator_cards import model_card
+from mtkit.model.new_cards import model_card
 
 
 def write_card(recipe, vocab_sizes, **facts):

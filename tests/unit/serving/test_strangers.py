@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from mtkit.serving.access import RequestBytes, WaitingBytes
 from mtkit.serving.faults import RequestError
 from mtkit.serving.keys import KeyRing, add_key
 from mtkit.serving.settings import Serving
-from mtkit.serving.waiting_bytes import RequestBytes, WaitingBytes
 
 from .conftest import FakeWorker
 from .sockets import Running, wait_until

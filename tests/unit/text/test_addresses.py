@@ -1,6 +1,6 @@
 import pytest
 
-from mtkit.text.addresses import find_addresses, remove_addresses
+from mtkit.text.protected import find_addresses, remove_addresses
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from transformers.models.m2m_100 import tokenization_m2m_100
 from transformers.models.nllb import tokenization_nllb
 
 from mtkit.errors import MtkitError
-from mtkit.model.importers.fairseq_languages import M2M100, NLLB, WMT21
+from mtkit.model.importers.m2m100 import M2M100, NLLB, WMT21
 from mtkit.text.languages import ModelLanguages, TranslatorLanguages, find_language
 
 

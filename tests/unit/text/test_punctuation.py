@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacremoses import MosesPunctNormalizer
 
-from mtkit.text.punctuation import punctuation_normalizer
+from mtkit.text.normalization import punctuation_normalizer
 
 # Everything that some rule looks for, among what none does.
 TEXT = st.text("aZ9 \t\r()`´„“”–—‘’‚…«»\u00a0\":;%'.,?!º¿-", max_size=30)

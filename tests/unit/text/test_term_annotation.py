@@ -1,4 +1,4 @@
-from mtkit.text.term_annotation import annotate, has_symbols, knows_terms
+from mtkit.text.term_forms import annotate, has_symbols, knows_terms
 from mtkit.text.vocabulary import Vocabulary
 
 

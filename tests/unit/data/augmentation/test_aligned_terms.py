@@ -6,13 +6,10 @@ from random import Random
 
 import pytest
 
-from mtkit.data.augmentation.aligned_terms import LinkedPair, find_linked_terms
-from mtkit.data.augmentation.augment import Augmenter, Links
-from mtkit.data.augmentation.term_lexicon import TermLexicon
-from mtkit.data.augmentation.terms import AlignedTermAnnotator
-from mtkit.data.word_alignment import find_aligned_words
-from mtkit.recipe.augment import Augment
-from mtkit.recipe.augment_terms import Terms
+from mtkit.data.augmentation.aligned_terms import LinkedPair, TermLexicon, find_linked_terms
+from mtkit.data.augmentation.augment import AlignedTermAnnotator, Augmenter, Links
+from mtkit.data.word_alignment.word_table import find_aligned_words
+from mtkit.recipe.augment import Augment, Terms
 from mtkit.text.words import find_between_spaces
 
 COMMON = ({"the", "a", "of", "and"}, {"der", "die", "das", "von", "und"})

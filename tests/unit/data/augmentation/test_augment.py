@@ -11,9 +11,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from mtkit.data import phrasebook
-from mtkit.data.augmentation.augment import Augmenter, list_copy_symbols
-from mtkit.data.augmentation.copied_words import find_shared, put_symbols
-from mtkit.data.augmentation.typing import make_typos, strip_final_punctuation, write_title
+from mtkit.data.augmentation.augment import (
+    Augmenter,
+    find_shared,
+    list_copy_symbols,
+    make_typos,
+    put_symbols,
+    strip_final_punctuation,
+    write_title,
+)
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import open_prepared
 from mtkit.recipe import load_recipe

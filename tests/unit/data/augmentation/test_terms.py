@@ -4,8 +4,7 @@ import pytest
 
 from mtkit.data.augmentation.augment import Augmenter, list_augment_symbols
 from mtkit.errors import MtkitError
-from mtkit.recipe.augment import Augment
-from mtkit.recipe.augment_terms import Terms
+from mtkit.recipe.augment import Augment, Terms
 
 _SOURCES = ["The cats sleep.", "A dog and a cat.", "Nothing at all.", "The <term0> cat."]
 _TARGETS = ["Die Katzen schlafen.", "Ein Tier und eine Katze.", "Gar nichts.", "Die Katze."]

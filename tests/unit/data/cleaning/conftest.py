@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from mtkit.data.cleaning import Cleaner, HeldOut, measure_length_ratio
+from mtkit.data.cleaning.clean import Cleaner, measure_length_ratio
+from mtkit.data.cleaning.overlap import HeldOut
 from mtkit.recipe.cleaning import Cleaning
 
 Lines = list[str]

@@ -10,12 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.data.cleaning import (
-    Cleaned,
-    Cleaner,
-    HeldOut,
-    measure_length_ratio,
-)
+from mtkit.data.cleaning.clean import Cleaned, Cleaner, measure_length_ratio
+from mtkit.data.cleaning.overlap import HeldOut
 from mtkit.recipe.cleaning import Cleaning
 
 ORDER = [

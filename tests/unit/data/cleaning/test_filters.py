@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mtkit.data.cleaning import Cleaner
+from mtkit.data.cleaning.clean import Cleaner
 from mtkit.errors import MtkitError
 
 Make = Callable[..., Cleaner]

@@ -6,8 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from mtkit.checks.language import open_identifier
-from mtkit.data.cleaning import Cleaner
-from mtkit.data.cleaning.language import scripts_of
+from mtkit.data.cleaning.clean import Cleaner, scripts_of
 from mtkit.errors import MtkitError
 
 ENGLISH = "The committee will meet again next week."

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.data.cleaning import Cleaned, Cleaner, HeldOut
+from mtkit.data.cleaning.clean import Cleaned, Cleaner
+from mtkit.data.cleaning.overlap import HeldOut
 from mtkit.errors import MtkitError
 from mtkit.recipe.cleaning import Cleaning
 

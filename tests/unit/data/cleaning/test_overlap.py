@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from sentencepiece import SentencePieceNormalizer
 
 from mtkit.checks.characters import build_table, read_text
-from mtkit.data.cleaning import Cleaner, HeldOut
+from mtkit.data.cleaning.clean import Cleaner
 from mtkit.data.cleaning.folding import hash_folded, make_folding
+from mtkit.data.cleaning.overlap import HeldOut
 
 HELD_OUT = [
     ("The quick brown fox jumps.", "Der schnelle braune Fuchs springt."),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mtkit.data.cleaning import Cleaned, Cleaner
+from mtkit.data.cleaning.clean import Cleaned, Cleaner
 
 Lines = list[str]
 Read = Callable[[str, str, str], tuple[Lines, Lines]]

@@ -3,7 +3,7 @@
 import pytest
 
 from mtkit.checks.characters import build_table, read_text
-from mtkit.data.cleaning.repairs import repair, repair_lines
+from mtkit.data.cleaning.filters import repair, repair_lines
 
 NONE = {
     "c1_control": 0,

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-import mtkit.data.selection.ranking as ranking_module
-from mtkit.data.selection.ranking import find_ranked
+import mtkit.data.selection.select_rows as ranking_module
+from mtkit.data.selection.select_rows import find_ranked
 
 
 @given(

@@ -18,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from mtkit.data.phrasebook.splits import MAX_PAIRS
+from mtkit.data.phrasebook.sentences import MAX_PAIRS
 from mtkit.data.sources.blocks import decode_block
 from mtkit.data.sources.corpora import (
     AnyCorpus,

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.data.preparation.carried_links import carry_links
+from mtkit.data.preparation.cleaned_block import carry_links
 from mtkit.data.sources.blocks import decode_block
 from mtkit.data.sources.corpora import check_corpus, input_files, read_blocks
 from mtkit.data.sources.pharaoh import parse_links, write_links

@@ -6,10 +6,13 @@ from random import Random
 import numpy as np
 import pytest
 
-from mtkit.data.word_alignment import WordAligner, align_together, blocks, train_aligner
+from mtkit.data.word_alignment import blocks
+from mtkit.data.word_alignment.aligner import WordAligner
 from mtkit.data.word_alignment.blocks import number_pairs
+from mtkit.data.word_alignment.estimate import train_aligner
 from mtkit.data.word_alignment.hidden_markov import MAX_JUMP
 from mtkit.data.word_alignment.learner import Known, Learner, begin_jumps
+from mtkit.data.word_alignment.together import align_together
 
 Links = set[tuple[int, int]]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.evaluation.report.marks import Stretch, mark_differences
+from mtkit.evaluation.report.page import Stretch, mark_differences
 
 
 def marked(translation: str, reference: str) -> str:

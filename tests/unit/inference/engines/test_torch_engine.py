@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.errors import MtkitError
-from mtkit.inference.batching import search_in_batches
-from mtkit.inference.engines import open_torch_engine, run_search
-from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.engines import open_torch_engine, torch_engine
+from mtkit.inference.engines.engine import EncodedSource, search_in_batches
 from mtkit.inference.engines.open_torch_engine import choose_precision
 from mtkit.inference.engines.torch_engine import TorchEngine, pad
 from mtkit.model.alignment_head import AlignmentHead
@@ -347,7 +346,7 @@ def test_callers_in_threads_search_one_batch_after_the_other(make_recipe, make_m
     sources = [EncodedSource([*range(4, 4 + length), EOS]) for length in range(1, 8)]
     expected = search_in_batches(engine, sources, settings)
     at_work, seen = 0, []
-    search = run_search.beam_search
+    search = torch_engine.beam_search
 
     def watch(*arguments, **options):
         nonlocal at_work
@@ -358,7 +357,7 @@ def test_callers_in_threads_search_one_batch_after_the_other(make_recipe, make_m
         at_work -= 1
         return found
 
-    monkeypatch.setattr(run_search, "beam_search", watch)
+    monkeypatch.setattr(torch_engine, "beam_search", watch)
     with ThreadPoolExecutor(3) as threads:
         calls = [threads.submit(search_in_batches, engine, sources, settings) for _ in range(3)]
         for call in calls:

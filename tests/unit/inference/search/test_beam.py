@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.inference.search.beam import beam_search, top_k
-from mtkit.inference.search.greedy import greedy_search
 from mtkit.inference.search.penalties import length_penalty
+from mtkit.inference.search.sampling import greedy_search
 from mtkit.recipe.inference import LengthPenalty
 from mtkit.text.token_ids import BOS, EOS, PAD, UNK
 

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from mtkit.inference.search.greedy import greedy_search
+from mtkit.inference.search.sampling import greedy_search
 from mtkit.recipe.inference import LengthPenalty
 from mtkit.text.token_ids import BOS, EOS, PAD
 

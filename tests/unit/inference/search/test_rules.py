@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from transformers import NoRepeatNGramLogitsProcessor
 
 from mtkit.inference.search.beam import beam_search
-from mtkit.inference.search.greedy import greedy_search
 from mtkit.inference.search.rules import OutputRules
+from mtkit.inference.search.sampling import greedy_search
 from mtkit.recipe.inference import LengthPenalty
 from mtkit.text.token_ids import BOS, EOS, PAD
 

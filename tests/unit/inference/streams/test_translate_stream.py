@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.errors import MtkitError
-from mtkit.inference.copied_lines import is_copied
+from mtkit.inference.line_pipeline import is_copied
+from mtkit.inference.streams.byte_lines import WarningPrinter
 from mtkit.inference.streams.input_format import InputFormat, read_requests
 from mtkit.inference.streams.translate_stream import score_stream, translate_stream
-from mtkit.inference.streams.windows import WarningPrinter
 
 from ..fakes import bracket
 

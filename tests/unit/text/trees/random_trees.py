@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from mtkit.text.trees.tree import CLOSE, Leaf, Mark, Open, Tree
+from mtkit.text.trees.brackets import CLOSE, Leaf, Mark, Open, Tree
 
 LABELS = ["S", "NP", "VP", "PP", "SBAR", "ADVP", "PRN", "X"]
 TAGS = ["NN", "DT", "VBZ", "IN", "PRP$", "-LRB-", ",", ".", ":", "``", "''"]

@@ -5,8 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.errors import MtkitError
-from mtkit.text.trees.brackets import parse_tree, read_trees, split_words, write_tree
-from mtkit.text.trees.tree import Leaf, simplify
+from mtkit.text.trees.brackets import (
+    Leaf,
+    parse_tree,
+    read_trees,
+    simplify,
+    split_words,
+    write_tree,
+)
 
 from .random_trees import trees
 

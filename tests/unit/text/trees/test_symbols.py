@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given
 
 from mtkit.errors import MtkitError
-from mtkit.text.trees.brackets import parse_tree, read_trees, write_tree
+from mtkit.text.trees.brackets import (
+    PUNCTUATION,
+    Leaf,
+    Tree,
+    linearize,
+    parse_tree,
+    read_trees,
+    simplify,
+    write_tree,
+)
 from mtkit.text.trees.restore import restore
-from mtkit.text.trees.symbols import linearize
-from mtkit.text.trees.tree import PUNCTUATION, Leaf, Tree, simplify
 
 from .random_trees import trees
 
