@@ -9,7 +9,7 @@ import pytest
 import mtkit
 
 ROOT = Path(mtkit.__file__).parent
-LOADS_TORCH = {"mtkit.data.batches.collate", "mtkit.data.batches.examples"}
+LOADS_TORCH = {f"mtkit.data.batches.{name}" for name in ("collate", "examples", "filling")}
 
 
 def list_modules(room: Path) -> list[str]:

@@ -8,6 +8,7 @@ from mtkit.data.batches.micro_batches import MicroBatch
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.batches.updates import TrainingBatches
 from mtkit.training.loss import LossSums
+from mtkit.training.objectives.objective import Objective
 from mtkit.training.validation import ValidationResult
 
 
@@ -47,7 +48,7 @@ class UnigramBatches(TrainingBatches[Tensor]):
         return self._tokens[torch.arange(limit) % len(self._tokens)]
 
 
-class UnigramObjective:
+class UnigramObjective(Objective[nn.Linear, Tensor]):
     """Cross entropy of tokens that don't depend on anything; the model is one logit per token.
 
     What it can reach at best is the tokens' entropy, which is known by hand.
