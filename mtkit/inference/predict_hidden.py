@@ -20,7 +20,7 @@ from mtkit.model.digest import reading
 from mtkit.model.folder import load_own_network
 from mtkit.network import MaskedLanguageModel
 from mtkit.network.device import find_device, limit_threads
-from mtkit.network.precision import in_precision
+from mtkit.network.projecting import in_precision
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.masking import Masking
 

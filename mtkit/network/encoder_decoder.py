@@ -3,14 +3,13 @@
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mtkit.network.attention import WatchedHead
 from mtkit.network.cache import DecoderCache
 from mtkit.network.embeddings import InputEmbedding, TokenEmbedding
-from mtkit.network.initialization import initialize
 from mtkit.network.layout import Layout
 from mtkit.network.layouts import PaddedLayout, UnpaddedLayout
-from mtkit.network.projecting import ProjectingNetwork
+from mtkit.network.projecting import ProjectingNetwork, initialize
 from mtkit.network.stack import TransformerStack
-from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.model import Model
 
 _MIN_PADDING = 0.1

@@ -3,6 +3,7 @@
 What trains is loaded for a checkpoint alone: translating with a model folder starts without it.
 """
 
+import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
-from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, ModelConfig, read_settings
+from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, ModelConfig, read_config, read_settings
 from mtkit.pipeline.engine_choice import choose_engine, find_export_fault, with_length_ratio
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
@@ -223,3 +224,101 @@ def _check_its_data(path: Path, workspace: Workspace) -> None:
             "tokenizer may differ",
             "prepare again the data that it was trained on",
         )
+
+
+_KEY_VARIABLE = "MTKIT_API_KEY"
+
+
+def is_address(model: str) -> bool:
+    """Checks whether a model is named by the address of a server."""
+    return model.startswith(("http://", "https://"))
+
+
+def open_remote(
+    models: Sequence[str],
+    overrides: Sequence[str] = (),
+    *,
+    source_language: str = "",
+    target_language: str = "",
+) -> Translator:
+    """Returns a translator that asks a server; its key is in the environment: MTKIT_API_KEY.
+
+    Args:
+        models: The server's address alone.
+        overrides: `inference.beam_size`, `inference.n_best` and `inference.paragraphs`; the server
+            has the rest.
+        source_language: Code of the lines' language; found out by the server where it is empty.
+        target_language: Code of the language translated into; the model's own where it is empty.
+
+    Raises:
+        MtkitError: Several models, or another override.
+    """
+    from mtkit.recipe.inference import Inference
+    from mtkit.recipe.override_section import override_section
+    from mtkit.serving.client import RemoteTranslator
+
+    if len(models) > 1:
+        raise MtkitError(
+            f"--model {models[0]}: a server can't be part of an ensemble", "give it alone"
+        )
+    allowed = (
+        "inference.beam_size=",
+        "inference.n_best=",
+        "inference.paragraphs=",
+        "inference.paragraphs.",
+    )
+    for override in overrides:
+        if not override.startswith(allowed):
+            if override.startswith("inference.glossary."):
+                raise MtkitError(
+                    "a server takes no glossary from --glossary",
+                    "give one with --model FOLDER; Python's Request takes terms for a server, too",
+                )
+            raise MtkitError(
+                f"--set {override}: a server has settings of its own",
+                "inference.beam_size, n_best and paragraphs can be asked for",
+            )
+    settings = override_section(Inference(), "inference", overrides) if overrides else None
+    return RemoteTranslator(
+        models[0],
+        key=os.environ.get(_KEY_VARIABLE),
+        source=source_language or "auto",
+        target=target_language or None,
+        settings=settings,
+    )
+
+
+if TYPE_CHECKING:
+    from mtkit.inference.classify import LineClassifier
+
+
+def open_classifier(
+    models: Sequence[Path], *, device: str, score_only: bool = False
+) -> "LineClassifier | None":
+    """Returns the classifier of a model folder; None where the model is none.
+
+    Args:
+        models: What `mtkit translate` was given, or a run's model folder.
+        device: `cpu`, `cuda`, or `auto`.
+        score_only: Whether outputs are to be scored, which classifiers have none of.
+
+    Raises:
+        MtkitError: A classifier that is damaged, in an ensemble, or to score outputs.
+    """
+    is_classifier = [
+        (folder / CONFIG_FILE).is_file() and read_config(folder).objective == "classification"
+        for folder in models
+    ]
+    if not any(is_classifier):
+        return None
+    if len(models) > 1:
+        raise MtkitError("classifiers can't be ensembled", "name one model folder")
+    if score_only:
+        raise MtkitError(
+            f"{models[0]} is a classifier, and --score-only scores translations",
+            "--json has the probabilities of labels",
+        )
+    # Imported here: whether a model is a classifier is asked before torch is needed.
+    from mtkit.inference.classify import LineClassifier
+
+    return LineClassifier(models[0], device=device)

@@ -27,8 +27,7 @@ from mtkit.training.checkpoint import (
     read_checkpoint,
     write_facts,
 )
-from mtkit.training.learner import Learner, list_frozen
-from mtkit.training.moments import load_moments, pack_moments
+from mtkit.training.learner import Learner, list_frozen, load_moments, pack_moments
 
 _DAMAGED = "damaged-"
 

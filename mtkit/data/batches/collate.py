@@ -12,12 +12,12 @@ from mtkit.data.batches.masking import HiddenTokens
 from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
 from mtkit.data.batches.segments import Segments
 from mtkit.network import GridLayout, Layout, PackedLayout
-from mtkit.network.device import send
+from mtkit.network.device import Sendable
 from mtkit.text.token_ids import BOS, PAD
 
 
 @dataclass(frozen=True)
-class LinkedTokens:
+class LinkedTokens(Sendable):
     """The pairs of a batch's target and source tokens that are aligned.
 
     Attributes:
@@ -29,13 +29,9 @@ class LinkedTokens:
     cells: Tensor
     num_sources: Tensor
 
-    def to(self, device: torch.device) -> "LinkedTokens":
-        """Returns the links on a device; the copy may still be under way on a GPU's stream."""
-        return LinkedTokens(send(self.cells, device), send(self.num_sources, device))
-
 
 @dataclass(frozen=True)
-class TranslationBatch:
+class TranslationBatch(Sendable):
     """Sentence pairs as tensors, both sides laid out in the same way.
 
     Attributes:
@@ -56,18 +52,6 @@ class TranslationBatch:
     target_outputs: Tensor
     links: LinkedTokens | None = None
     is_filled: bool = False
-
-    def to(self, device: torch.device) -> "TranslationBatch":
-        """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
-        return replace(
-            self,
-            source_tokens=send(self.source_tokens, device),
-            source_layout=self.source_layout.to(device),
-            target_inputs=send(self.target_inputs, device),
-            target_layout=self.target_layout.to(device),
-            target_outputs=send(self.target_outputs, device),
-            links=None if self.links is None else self.links.to(device),
-        )
 
     def link(self, links: Ragged, *, first_row: int) -> "TranslationBatch":
         """Returns the batch with the tokens that are aligned, before it is sent to a device.
@@ -104,7 +88,7 @@ class TranslationBatch:
 
 
 @dataclass(frozen=True)
-class TextBatch:
+class TextBatch(Sendable):
     """Text in one language as tensors, for a model that predicts each next token.
 
     Attributes:
@@ -117,15 +101,9 @@ class TextBatch:
     layout: Layout
     outputs: Tensor
 
-    def to(self, device: torch.device) -> "TextBatch":
-        """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
-        return TextBatch(
-            send(self.inputs, device), self.layout.to(device), send(self.outputs, device)
-        )
-
 
 @dataclass(frozen=True)
-class JoinedBatch:
+class JoinedBatch(Sendable):
     """Sentence pairs as texts, for a decoder alone that learns the targets.
 
     Attributes:
@@ -142,18 +120,9 @@ class JoinedBatch:
     indices: Tensor
     outputs: Tensor
 
-    def to(self, device: torch.device) -> "JoinedBatch":
-        """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
-        return JoinedBatch(
-            send(self.inputs, device),
-            self.layout.to(device),
-            send(self.indices, device),
-            send(self.outputs, device),
-        )
-
 
 @dataclass(frozen=True)
-class MaskedBatch:
+class MaskedBatch(Sendable):
     """Text in one language as tensors, for a model that predicts hidden tokens.
 
     Attributes:
@@ -174,17 +143,6 @@ class MaskedBatch:
     indices: Tensor
     outputs: Tensor
     is_random: Tensor | None
-
-    def to(self, device: torch.device) -> "MaskedBatch":
-        """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
-        return MaskedBatch(
-            inputs=send(self.inputs, device),
-            segments=send(self.segments, device),
-            layout=self.layout.to(device),
-            indices=send(self.indices, device),
-            outputs=send(self.outputs, device),
-            is_random=None if self.is_random is None else send(self.is_random, device),
-        )
 
 
 def collate_pairs(

@@ -26,7 +26,7 @@ from mtkit.network.cpu.quantized import (
     is_quantized,
 )
 from mtkit.network.device import find_device, limit_threads, suit_precision
-from mtkit.network.precision import in_precision
+from mtkit.network.projecting import in_precision
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.recipe.precision import MIN_WIDTH_IN_BFLOAT16, InferencePrecision

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from mtkit.inference.search.step_model import StepModel
 from mtkit.network import PaddedLayout
+from mtkit.network.attention import WatchedHead
 from mtkit.network.cpu.compiled_translator import CompiledTranslator
-from mtkit.network.watched_head import WatchedHead
 
 
 class CompiledSteps:

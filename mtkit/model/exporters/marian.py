@@ -31,7 +31,7 @@ from mtkit.model.translator_names import (
     find_embeddings,
     list_translator_counterparts,
 )
-from mtkit.network.positions import sinusoids
+from mtkit.network.embeddings import sinusoids
 from mtkit.recipe.model import Model
 from mtkit.text.arrange_pieces import leave_out_unknown
 from mtkit.text.token_ids import PAD

@@ -22,7 +22,7 @@ from mtkit.model.translator_names import (
     list_translator_counterparts,
 )
 from mtkit.model.weights import check_memory
-from mtkit.network.positions import sinusoids
+from mtkit.network.embeddings import sinusoids
 from mtkit.recipe.inference import Inference
 from mtkit.text.arrange_pieces import ArrangedPieces
 from mtkit.text.foreign_rows import ForeignRows

@@ -21,7 +21,7 @@ from mtkit.network.cpu.integer_products import PlainProduct
 from mtkit.network.cpu.prepacked import PrepackedLinear
 from mtkit.network.cpu.quantized import QuantizedLinear
 from mtkit.network.device import is_imitated
-from mtkit.network.precision import copy_in_bfloat16
+from mtkit.network.projecting import copy_in_bfloat16
 from mtkit.recipe.inference import Inference, LengthPenalty, Sampling
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS, PAD

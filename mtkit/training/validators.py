@@ -1,4 +1,4 @@
-"""Language models on the development set: loss, perplexity, accuracy; a few texts to read."""
+"""Language models and classifiers on the development set: loss, scores, a few texts to read."""
 
 import math
 from abc import abstractmethod
@@ -9,22 +9,49 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mtkit.console import warn
 from mtkit.data.batches.collate import (
     MaskedBatch,
+    collate_joined,
     collate_masked,
     collate_text,
     lay_out,
     lay_out_side,
 )
+from mtkit.data.batches.examples import collate_together, find_closing
 from mtkit.data.batches.infilling import InfillingReader
 from mtkit.data.batches.masking import FIXED_WORDS, TokenMasker
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.batches.segments import SegmentReader, Segments, check_pairs
+from mtkit.errors import MtkitError
+from mtkit.evaluation.labels import measure_labels as score_labels
+from mtkit.evaluation.parseval import measure_trees
+from mtkit.evaluation.scores import score_corpus
+from mtkit.evaluation.tokenizers import resolve_tokenizer
+from mtkit.inference.engines.engine import EncodedSource, Engine
+from mtkit.inference.engines.parallel_engine import open_processes
+from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.parse import TreeMaker
+from mtkit.inference.translate import Translator
+from mtkit.inference.translation import Hypothesis
 from mtkit.network import CausalLanguageModel, EncoderDecoder, MaskedLanguageModel, PaddedLayout
+from mtkit.network.device import is_out_of_memory
+from mtkit.recipe.inference import Inference
 from mtkit.recipe.training import Denoising
 from mtkit.text.token_ids import BOS, EOS
-from mtkit.training.text_loss import measure_causal, measure_encoded, select_hidden
-from mtkit.training.translation_loss import measure_translation
+from mtkit.text.trees.brackets import write_tree
+from mtkit.training.distributed import Processes
+from mtkit.training.loss import (
+    Classifier,
+    TranslatingModel,
+    encode_and_classify,
+    measure_causal,
+    measure_encoded,
+    measure_joined,
+    measure_labels,
+    measure_translation,
+    select_predicting,
+)
 from mtkit.training.validation import (
     ModelValidator,
     Network,
@@ -137,7 +164,7 @@ class MaskedValidator(TextValidator[MaskedLanguageModel]):
         batch = self._collate(self._reader.read(rows, 0), rows)
         states = model(batch.inputs, batch.segments, batch.layout)
         measured = measure_encoded(model, states, batch, label_smoothing=self._label_smoothing)
-        predicted = model.predict(select_hidden(states, batch)).argmax(dim=-1)
+        predicted = model.predict(select_predicting(states, batch)).argmax(dim=-1)
         num_right = (predicted == batch.outputs).sum()
         sums = [*list_losses(measured), torch.tensor(len(batch.outputs)), num_right]
         if batch.is_random is None or measured.example_loss is None:
@@ -164,7 +191,7 @@ class MaskedValidator(TextValidator[MaskedLanguageModel]):
         )
         batch = self._collate(segments, np.array([number]))
         states = model(batch.inputs, batch.segments, batch.layout)
-        predicted = model.predict(select_hidden(states, batch)).argmax(dim=-1)
+        predicted = model.predict(select_predicting(states, batch)).argmax(dim=-1)
         filled = row.copy()
         filled[batch.indices.cpu().numpy()] = predicted.cpu().numpy()
         decode = self._data.tokenizer.decode_target
@@ -231,3 +258,141 @@ def _generate(
             if generated[-1] == EOS:
                 break
     return generated
+
+
+class LabelValidator(ModelValidator[Classifier]):
+    """Measures a classifier: loss, accuracy, macro-F1."""
+
+    def _prepare(self) -> None:
+        self._closing = find_closing(self._data.tokenizer, self._recipe.classification.kind)
+
+    def _measure(self, model: Classifier) -> tuple[dict[str, float], Sequence[Sample]]:
+        data = self._data
+        assert data.dev_labels is not None, "labels"
+        # Labels that other processes find stay 0 here, and are added.
+        found = torch.zeros(len(data.dev), dtype=torch.float64)
+        sums = self._add_up(
+            [self._lengths() + 1], lambda rows: self._classify(model, rows, found), count=2
+        )
+        numbers = self._processes.sum(found.to(self._processes.device)).cpu().to(torch.int64)
+        given = [data.labels[number] for number in numbers.tolist()]
+        wanted = [data.labels[number] for number in data.dev_labels.tolist()]
+        accuracy, macro_f1 = score_labels(given, wanted, data.labels)
+        scores = {"accuracy": accuracy.value, "macro_f1": macro_f1.value}
+        loss, nll = (value / len(data.dev) for value in sums)
+        samples = self._sample_columns(text=data.dev_text[0], label=wanted, found=given)
+        return name_losses(loss, nll) | scores, samples
+
+    def _classify(self, model: Classifier, rows: Indices, found: Tensor) -> list[Tensor]:
+        """Returns the losses of some texts, and notes the labels that are found."""
+        assert self._data.dev_labels is not None, "labels"
+        tokens = self._data.dev.gather(rows)["text"]
+        batch = collate_together(tokens, self._data.dev_labels[rows], self._closing)
+        batch = batch.to(self._processes.device)
+        _, logits = encode_and_classify(model, batch)
+        found[rows] = logits.argmax(dim=-1).to("cpu", torch.float64)
+        smoothing = self._label_smoothing
+        return list_losses(measure_labels(logits, batch.labels, label_smoothing=smoothing))
+
+
+_MIN_BATCH_TOKENS = 64
+
+
+class TranslationValidator(ModelValidator[TranslatingModel]):
+    """Measures a translator, on the same path that `translate` and `score` take.
+
+    Raises:
+        MtkitError: A tokeniser for scores that isn't installed, or a sentence that the model's
+            learned positions don't reach.
+    """
+
+    def _prepare(self) -> None:
+        recipe = self._recipe
+        self._sources, self._references = self._data.dev_text
+        self._trees = TreeMaker.of(recipe.data.linearization, self._data.tokenizer)
+        if self._trees is not None:
+            pairs = zip(self._sources, self._references, strict=True)
+            self._references = [write_tree(self._trees.read(*pair)) for pair in pairs]
+        two = recipe.evaluation.model_copy(update={"metrics": ("bleu", "chrf")})
+        self._evaluation = resolve_tokenizer(two, recipe.data.target_language)
+        score_corpus(["a"], [["a"]], self._evaluation)
+        longest = max(map(len, self._data.tokenizer.encode_source(self._sources)))
+        max_tokens = recipe.model.max_tokens
+        if max_tokens is not None and longest > max_tokens:
+            raise MtkitError(
+                f"the development set has a source sentence of {longest:,} tokens, but with "
+                f"model.max_positions = {recipe.model.max_positions:,} it has {max_tokens:,} at "
+                "most",
+                "remove it from the development set, or raise model.max_positions",
+            )
+
+    def _measure(self, model: TranslatingModel) -> tuple[dict[str, float], Sequence[Sample]]:
+        store, lengths = self._data.dev, [self._lengths("source"), self._lengths("target")]
+        sums = self._add_up(lengths, lambda rows: self._measure_rows(model, rows), count=2)
+        loss, nll = (value / store.num_tokens["target"] for value in sums)
+        hypotheses = self._translate(model)
+        samples = self._sample_columns(
+            source=self._sources, reference=self._references, hypothesis=hypotheses
+        )
+        return name_losses(loss, nll) | self._score(hypotheses), samples
+
+    def _measure_rows(self, model: TranslatingModel, rows: Indices) -> list[Tensor]:
+        tokens, device = self._data.dev.gather(rows), self._processes.device
+        source, target, sizes = tokens["source"], tokens["target"], [len(rows)]
+        smoothing = self._label_smoothing
+        if isinstance(model, EncoderDecoder):
+            pairs = lay_out(source, target, sizes).to(device)
+            return list_losses(measure_translation(model, pairs, label_smoothing=smoothing))
+        layout = lay_out_side(source.lengths + target.lengths, sizes)
+        joined = collate_joined(source, target, layout).to(device)
+        return list_losses(measure_joined(model, joined, label_smoothing=smoothing))
+
+    def _score(self, hypotheses: Sequence[str]) -> dict[str, float]:
+        """Returns the scores of translations, or of trees, by their names."""
+        if self._trees is None:
+            bleu, chrf = score_corpus(hypotheses, [self._references], self._evaluation)
+            return {"bleu": bleu.value, "chrf": chrf.value}
+        found = {each.name: each.value for each in measure_trees(hypotheses, self._references)}
+        return {"f1": found["labelled F1"], "exact_match": found["exact match"]}
+
+    def _translate(self, model: TranslatingModel) -> list[str]:
+        plain = {"engine": "torch", "beam_size": self._settings.beam_size, "n_best": 1}
+        without = dict.fromkeys(("sampling", "fusion", "flags", "glossary"))
+        settings = self._recipe.inference.model_copy(update=plain | without)
+        engine: Engine = _BeatingEngine(model, self._processes)
+        if self._forks:
+            engine = open_processes(engine, self._processes.device, settings.processes)
+        while True:
+            translator = Translator.of(
+                engine,
+                self._data.tokenizer,
+                settings,
+                source_language=self._recipe.data.source_language,
+                target_language=self._recipe.data.target_language,
+                warns=False,
+                linearization=self._recipe.data.linearization,
+            )
+            try:
+                part = list(translator.stream(self._processes.shard(self._sources)))
+                break
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error) or settings.batch_tokens < _MIN_BATCH_TOKENS:
+                    raise
+            smaller = settings.batch_tokens // 2
+            warn(f"out of memory in validation: retrying with {smaller:,} tokens at a time")
+            settings = settings.model_copy(update={"batch_tokens": smaller})
+        return self._processes.gather(part)
+
+
+class _BeatingEngine(TorchEngine):
+    """An engine that shows the other processes, before each batch, that this one is at work."""
+
+    def __init__(self, model: TranslatingModel, processes: Processes) -> None:
+        super().__init__(model, processes.device)
+        self._progress = processes.progress
+
+    def search(
+        self, sources: Sequence[EncodedSource], settings: Inference
+    ) -> list[list[Hypothesis]]:
+        self._progress.beat()
+        return super().search(sources, settings)

@@ -1,4 +1,4 @@
-"""A translator's objective: label-smoothed cross entropy of the target, given the source."""
+"""The batches of translators, which predict the target, given the source."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,8 +7,9 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from mtkit.data.batches.collate import TranslationBatch, collate_pairs
+from mtkit.data.batches.collate import JoinedBatch, TranslationBatch, collate_joined, collate_pairs
 from mtkit.data.batches.filling import Filling
+from mtkit.data.batches.micro_batches import MicroBatch
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.batches.token_store import ALIGNMENT_COLUMN, PAIR_COLUMNS
 from mtkit.data.subword_sampling import SegmentationSampler
@@ -95,3 +96,21 @@ class TranslationBatches(PairBatches[TranslationBatch]):
             return batch
         first_row = 1 if guided.at == "input" else 0
         return batch.link(examples[ALIGNMENT_COLUMN], first_row=first_row)
+
+
+class JoinedBatches(PairBatches[JoinedBatch]):
+    """Sentence pairs as texts, in the updates that an encoder-decoder would make of them."""
+
+    def bound(self, rows: Indices) -> Sequence[Indices]:
+        """Returns the tokens of both sides together."""
+        source, target = super().bound(rows)
+        return [source + target]
+
+    def split(self, examples: Indices, num_processes: int, limit: int) -> list[list[MicroBatch]]:
+        """Returns micro-batches; their limit bounds the tokens of a side, a text has two."""
+        return super().split(examples, num_processes, 2 * limit)
+
+    def collate(self, examples: Mapping[str, Ragged], lay_out: LayOut) -> JoinedBatch:
+        """Returns pairs as a batch of texts."""
+        source, target = examples["source"], examples["target"]
+        return collate_joined(source, target, lay_out(source.lengths + target.lengths))
