@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mtkit.network.cache import DecoderCache, LayerCache
-from mtkit.network.layout import Heads, Layout
+from mtkit.network.layout import Heads, Layout, NewestStates, SourceStates, States, TargetStates
 from mtkit.network.layouts import PaddedLayout
 from mtkit.network.scaled_dot_product import (
     AttentionOptions,
@@ -154,11 +154,8 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(values, config.d_model)
 
     def forward(
-        self,
-        inputs: Float[Tensor, "batch length d_model"],
-        layout: Layout,
-        layer_cache: LayerCache | None = None,
-    ) -> Float[Tensor, "batch length d_model"]:
+        self, inputs: States, layout: Layout, layer_cache: LayerCache | None = None
+    ) -> States:
         """Returns each position's attention to the positions that it may see.
 
         Where a cache is given, keys and values of padded texts are kept in it.
@@ -175,11 +172,8 @@ class SelfAttention(nn.Module):
         return merged
 
     def step(
-        self,
-        inputs: Float[Tensor, "batch beam d_model"],
-        cache: DecoderCache,
-        layer_cache: LayerCache,
-    ) -> Float[Tensor, "batch beam d_model"]:
+        self, inputs: NewestStates, cache: DecoderCache, layer_cache: LayerCache
+    ) -> NewestStates:
         """Returns the attention of each hypothesis's newest position, and adds it to the cache."""
         projected = self.query_key_value(inputs)
         if self.rotary is not None:
@@ -207,12 +201,12 @@ class CrossAttention(nn.Module):
 
     def forward(
         self,
-        inputs: Float[Tensor, "batch tgt_len d_model"],
+        inputs: TargetStates,
         layout: Layout,
-        memory: Float[Tensor, "batch src_len d_model"],
+        memory: SourceStates,
         memory_layout: Layout,
         watched: WatchedHead | None = None,
-    ) -> Float[Tensor, "batch tgt_len d_model"]:
+    ) -> TargetStates:
         """Returns each target position's attention to the encoded source.
 
         Where a head is watched, its queries and keys are kept in it.
@@ -227,9 +221,9 @@ class CrossAttention(nn.Module):
 
     def watch(
         self,
-        inputs: Float[Tensor, "batch tgt_len d_model"],
+        inputs: TargetStates,
         layout: Layout,
-        memory: Float[Tensor, "batch src_len d_model"],
+        memory: SourceStates,
         memory_layout: Layout,
         watched: WatchedHead,
     ) -> None:
@@ -237,18 +231,13 @@ class CrossAttention(nn.Module):
         (queries,) = layout.split_heads(self.query(inputs), self.num_heads, self.widths[:1])
         watched.keep(queries, self.project_memory(memory, memory_layout)[0])
 
-    def project_memory(
-        self, memory: Float[Tensor, "batch src_len d_model"], memory_layout: Layout
-    ) -> tuple[Heads, ...]:
+    def project_memory(self, memory: SourceStates, memory_layout: Layout) -> tuple[Heads, ...]:
         """Returns the source's keys and values, which stay the same for every target step."""
         return memory_layout.split_heads(self.key_value(memory), self.num_heads, self.widths)
 
     def step(
-        self,
-        inputs: Float[Tensor, "batch beam d_model"],
-        cache: DecoderCache,
-        layer_cache: LayerCache,
-    ) -> Float[Tensor, "batch beam d_model"]:
+        self, inputs: NewestStates, cache: DecoderCache, layer_cache: LayerCache
+    ) -> NewestStates:
         """Returns each hypothesis's attention to its sentence's source, which isn't copied."""
         # Hypotheses of one sentence lie where target positions would: none sees another here.
         (queries,) = split_heads(self.query(inputs), self.num_heads, self.widths[:1])

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from mtkit.network.cpu.compiled import CompiledLinear
 from mtkit.network.cpu.prepacked import PrepackedLinear
 from mtkit.network.cpu.quantized import QuantizedLinear
-from mtkit.network.layout import Layout
+from mtkit.network.layout import Layout, NewestStates, NewestTokens, States, Tokens
 from mtkit.network.sublayers import Dropout, LayerNorm
 from mtkit.recipe.model import Model, Sinusoids
 from mtkit.recipe.precision import Precision
@@ -94,7 +94,7 @@ class TokenEmbedding(nn.Module):
         self.scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
         self.projection: CompiledLinear | PrepackedLinear | QuantizedLinear | None = None
 
-    def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
+    def forward(self, tokens: Tokens) -> States:
         """Returns the scaled vector of each token, in fp32 at least."""
         return _look_up(self.weight, tokens) * self.scale
 
@@ -129,9 +129,7 @@ class SegmentEmbedding(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(2, config.d_model))
 
-    def forward(
-        self, segments: Int[Tensor, "batch length"]
-    ) -> Float[Tensor, "batch length d_model"]:
+    def forward(self, segments: Tokens) -> States:
         """Returns the vector of each token's part, 0 or 1, in fp32 at least."""
         return _look_up(self.weight, segments)
 
@@ -157,12 +155,7 @@ class InputEmbedding(nn.Module):
         self.norm = LayerNorm(config) if config.embedding_norm else nn.Identity()
         self.dropout = Dropout(config.dropout)
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        layout: Layout,
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> Float[Tensor, "batch length d_model"]:
+    def forward(self, tokens: Tokens, layout: Layout, segments: Tokens | None = None) -> States:
         """Returns the vectors of tokens with this layout.
 
         Args:
@@ -182,9 +175,7 @@ class InputEmbedding(nn.Module):
             added = parts if added is None else added + parts
         return self._embed(tokens, added)
 
-    def step(
-        self, tokens: Int[Tensor, "batch beam"], position: int | Int[Tensor, " batch"]
-    ) -> Float[Tensor, "batch beam d_model"]:
+    def step(self, tokens: NewestTokens, position: int | Int[Tensor, " batch"]) -> NewestStates:
         """Returns the vectors of tokens that all have the same position, or those of a text have.
 
         Args:

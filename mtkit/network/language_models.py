@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from mtkit.network.cache import DecoderCache
 from mtkit.network.embeddings import InputEmbedding, TokenEmbedding
-from mtkit.network.layout import Layout
+from mtkit.network.layout import Layout, NewestLogits, NewestTokens, States, Tokens
 from mtkit.network.layouts import PaddedLayout
 from mtkit.network.projecting import ProjectingNetwork, initialize
 from mtkit.network.stack import TransformerStack
@@ -32,9 +32,7 @@ class CausalDecoder(ProjectingNetwork):
             config, config.num_decoder_layers, cross_attention=False, is_causal=True
         )
 
-    def forward(
-        self, tokens: Int[Tensor, "batch length"], layout: Layout
-    ) -> Float[Tensor, "batch length d_model"]:
+    def forward(self, tokens: Tokens, layout: Layout) -> States:
         """Returns, for each position, the vector that predicts the next token.
 
         Args:
@@ -61,7 +59,7 @@ class CausalLanguageModel(CausalDecoder):
         """Returns an empty cache for so many texts, ready for the first `step`."""
         return self.decoder.start_alone(num_sentences, device)
 
-    def read(self, tokens: Int[Tensor, "batch length"], layout: PaddedLayout) -> DecoderCache:
+    def read(self, tokens: Tokens, layout: PaddedLayout) -> DecoderCache:
         """Returns a cache that holds texts, for `step` to continue them.
 
         Args:
@@ -71,9 +69,7 @@ class CausalLanguageModel(CausalDecoder):
         """
         return self.decoder.read(self.target_embedding(tokens, layout), layout)
 
-    def step(
-        self, tokens: Int[Tensor, "batch beam"], cache: DecoderCache
-    ) -> Float[Tensor, "batch beam vocab"]:
+    def step(self, tokens: NewestTokens, cache: DecoderCache) -> NewestLogits:
         """Returns the logits of the token after `tokens`, and adds `tokens` to the cache.
 
         Args:
@@ -122,12 +118,7 @@ class MaskedEncoder(ProjectingNetwork):
             config, config.num_encoder_layers, cross_attention=False, is_causal=False
         )
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        segments: Int[Tensor, "batch length"],
-        layout: Layout,
-    ) -> Float[Tensor, "batch length d_model"]:
+    def forward(self, tokens: Tokens, segments: Tokens, layout: Layout) -> States:
         """Returns the encoded tokens; vectors of padding hold no meaning.
 
         Args:
@@ -163,9 +154,7 @@ class MaskedLanguageModel(MaskedEncoder):
         """
         return self.project(self.masked_head(states))
 
-    def classify_pair(
-        self, states: Float[Tensor, "batch length d_model"], layout: Layout
-    ) -> Float[Tensor, "sentences 2"]:
+    def classify_pair(self, states: States, layout: Layout) -> Float[Tensor, "sentences 2"]:
         """Returns the logits of "follows" (0) and "doesn't follow" (1), from the encoded tokens.
 
         They come from each text's first token, `<s>`, through a linear map and tanh.
@@ -196,20 +185,14 @@ class MaskedClassifier(MaskedEncoder):
         self.classifier = nn.Linear(config.d_model, num_labels)
         initialize(self, std=config.initial_std)
 
-    def classify(
-        self, states: Float[Tensor, "batch length d_model"], layout: Layout
-    ) -> Float[Tensor, "texts labels"]:
+    def classify(self, states: States, layout: Layout) -> Float[Tensor, "texts labels"]:
         """Returns the logits of the labels, from the encoded tokens."""
         pooled = torch.tanh(self.pooler(layout.select_first(states)))
         logits: Tensor = self.classifier(self.dropout(pooled))
         return logits
 
     def label(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        segments: Int[Tensor, "batch length"],
-        layout: Layout,
-        last: Int[Tensor, " texts"],
+        self, tokens: Tokens, segments: Tokens, layout: Layout, last: Int[Tensor, " texts"]
     ) -> Float[Tensor, "texts labels"]:
         """Returns the logits of the labels; where each text's last token is doesn't matter."""
         del last
@@ -236,10 +219,7 @@ class CausalClassifier(CausalDecoder):
         initialize(self, std=config.initial_std)
 
     def classify(
-        self,
-        states: Float[Tensor, "batch length d_model"],
-        layout: Layout,
-        last: Int[Tensor, " texts"],
+        self, states: States, layout: Layout, last: Int[Tensor, " texts"]
     ) -> Float[Tensor, "texts labels"]:
         """Returns the logits of the labels.
 
@@ -252,11 +232,7 @@ class CausalClassifier(CausalDecoder):
         return logits
 
     def label(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        segments: Int[Tensor, "batch length"],
-        layout: Layout,
-        last: Int[Tensor, " texts"],
+        self, tokens: Tokens, segments: Tokens, layout: Layout, last: Int[Tensor, " texts"]
     ) -> Float[Tensor, "texts labels"]:
         """Returns the logits of the labels; which of two texts a token is of doesn't matter."""
         del segments

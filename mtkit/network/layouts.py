@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mtkit.network.cpu.attention import join_grids, split_grids
 from mtkit.network.device import Sendable
-from mtkit.network.layout import Heads
+from mtkit.network.layout import Heads, States, Tokens
 from mtkit.network.scaled_dot_product import (
     AttentionOptions,
     attend,
@@ -93,7 +93,7 @@ class PaddedLayout(_OneGridLayout):
     """
 
     @classmethod
-    def without_padding(cls, tokens: Int[Tensor, "batch length"]) -> "PaddedLayout":
+    def without_padding(cls, tokens: Tokens) -> "PaddedLayout":
         """Returns the layout of sentences of one length."""
         return cls(torch.ones_like(tokens, dtype=torch.bool))
 
@@ -107,15 +107,11 @@ class PaddedLayout(_OneGridLayout):
         """The same for every sentence."""
         return torch.arange(self.max_length, device=self.is_token.device)[None]
 
-    def select_tokens(
-        self, states: Float[Tensor, "batch length d_model"]
-    ) -> Float[Tensor, "tokens d_model"]:
+    def select_tokens(self, states: States) -> Float[Tensor, "tokens d_model"]:
         """Returns the states that aren't padding's."""
         return states[self.is_token]
 
-    def select_first(
-        self, states: Float[Tensor, "batch length d_model"]
-    ) -> Float[Tensor, "batch d_model"]:
+    def select_first(self, states: States) -> Float[Tensor, "batch d_model"]:
         """Returns the state of each sentence's first token."""
         return states[:, 0]
 

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterator
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from mtkit.network.attention import CrossAttention, SelfAttention, WatchedHead
 from mtkit.network.cache import DecoderCache, LayerCache
-from mtkit.network.layout import Layout
+from mtkit.network.layout import Layout, NewestStates, SourceStates, States
 from mtkit.network.layouts import PaddedLayout, UnpaddedLayout
 from mtkit.network.scaled_dot_product import limit_attention_kernels
 from mtkit.network.sublayers import Dropout, FeedForward, LayerNorm
@@ -45,12 +44,12 @@ class TransformerLayer(nn.Module):
 
     def forward(
         self,
-        states: Float[Tensor, "batch length d_model"],
+        states: States,
         layout: Layout,
-        memory: Float[Tensor, "batch src_len d_model"] | None = None,
+        memory: SourceStates | None = None,
         memory_layout: Layout | None = None,
         watched: WatchedHead | None = None,
-    ) -> Float[Tensor, "batch length d_model"]:
+    ) -> States:
         """Returns the layer's output for all positions at once; see `TransformerStack`.
 
         `watched` is a head of this layer.
@@ -67,9 +66,9 @@ class TransformerLayer(nn.Module):
 
     def watch(
         self,
-        states: Float[Tensor, "batch length d_model"],
+        states: States,
         layout: Layout,
-        memory: Float[Tensor, "batch src_len d_model"],
+        memory: SourceStates,
         memory_layout: Layout,
         watched: WatchedHead,
     ) -> None:
@@ -79,9 +78,7 @@ class TransformerLayer(nn.Module):
         inputs = self.cross_attention_norm(states) if self.norm_first else states
         self.cross_attention.watch(inputs, layout, memory, memory_layout, watched)
 
-    def read(
-        self, states: Float[Tensor, "batch length d_model"], layout: PaddedLayout
-    ) -> tuple[Float[Tensor, "batch length d_model"], LayerCache]:
+    def read(self, states: States, layout: PaddedLayout) -> tuple[States, LayerCache]:
         """Returns the output for texts that are continued, and a cache of their keys and values.
 
         For a layer without cross-attention.
@@ -92,11 +89,8 @@ class TransformerLayer(nn.Module):
         return self._add(states, self.feed_forward_norm, self.feed_forward), layer_cache
 
     def step(
-        self,
-        states: Float[Tensor, "batch beam d_model"],
-        cache: DecoderCache,
-        layer_cache: LayerCache,
-    ) -> Float[Tensor, "batch beam d_model"]:
+        self, states: NewestStates, cache: DecoderCache, layer_cache: LayerCache
+    ) -> NewestStates:
         """Returns the layer's output for the newest position, and adds it to the cache."""
         attention, norm = self.find_self_attention()
         states = self._add(states, norm, lambda inputs: attention.step(inputs, cache, layer_cache))
@@ -146,12 +140,12 @@ class TransformerStack(nn.Module):
 
     def forward(
         self,
-        states: Float[Tensor, "batch length d_model"],
+        states: States,
         layout: Layout,
-        memory: Float[Tensor, "batch src_len d_model"] | None = None,
+        memory: SourceStates | None = None,
         memory_layout: Layout | None = None,
         watched: WatchedHead | None = None,
-    ) -> Float[Tensor, "batch length d_model"]:
+    ) -> States:
         """Returns each position's vector, of all that it may see.
 
         Args:
@@ -171,9 +165,9 @@ class TransformerStack(nn.Module):
 
     def watch(
         self,
-        states: Float[Tensor, "batch length d_model"],
+        states: States,
         layout: Layout,
-        memory: Float[Tensor, "batch src_len d_model"],
+        memory: SourceStates,
         memory_layout: Layout,
         watched: WatchedHead,
     ) -> None:
@@ -185,9 +179,7 @@ class TransformerStack(nn.Module):
             last.watch(states, layout, memory, memory_layout, watched)
 
     def start(
-        self,
-        memory: Float[Tensor, "batch src_len d_model"],
-        memory_layout: PaddedLayout | UnpaddedLayout,
+        self, memory: SourceStates, memory_layout: PaddedLayout | UnpaddedLayout
     ) -> DecoderCache:
         """Returns a cache that holds the source and no target position."""
         layers = [
@@ -201,9 +193,7 @@ class TransformerStack(nn.Module):
         no_source = torch.empty(num_sentences, 0, dtype=torch.bool, device=device)
         return DecoderCache([LayerCache() for _ in self.layers], no_source)
 
-    def read(
-        self, states: Float[Tensor, "batch length d_model"], layout: PaddedLayout
-    ) -> DecoderCache:
+    def read(self, states: States, layout: PaddedLayout) -> DecoderCache:
         """Returns a cache that holds texts, for a stack without cross-attention to continue them.
 
         Args:
@@ -217,9 +207,7 @@ class TransformerStack(nn.Module):
                 caches.append(layer_cache)
         return DecoderCache.of_texts(caches, layout.is_token)
 
-    def step(
-        self, states: Float[Tensor, "batch beam d_model"], cache: DecoderCache
-    ) -> Float[Tensor, "batch beam d_model"]:
+    def step(self, states: NewestStates, cache: DecoderCache) -> NewestStates:
         """Returns the newest position's vectors, and adds the position to the cache."""
         cache.begin_step()
         with limit_attention_kernels(states.device):

@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mtkit.network.cpu import dropout as cpu_dropout
+from mtkit.network.layout import States
 from mtkit.recipe.model import Activation, Model
 
 
@@ -25,9 +26,7 @@ class FeedForward(nn.Module):
         self.output = nn.Linear(config.d_ff, config.d_model)
         self.dropout = Dropout(config.activation_dropout)
 
-    def forward(
-        self, inputs: Float[Tensor, "batch length d_model"]
-    ) -> Float[Tensor, "batch length d_model"]:
+    def forward(self, inputs: States) -> States:
         """Returns each position's vector, mapped on its own."""
         inner = self.inner(inputs)
         if self.activation == "swiglu":

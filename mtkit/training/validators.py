@@ -19,8 +19,7 @@ from mtkit.data.batches.collate import (
     lay_out_side,
 )
 from mtkit.data.batches.examples import collate_together, find_closing
-from mtkit.data.batches.infilling import InfillingReader
-from mtkit.data.batches.masking import FIXED_WORDS, TokenMasker
+from mtkit.data.batches.masking import FIXED_WORDS, InfillingReader, TokenMasker
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.batches.segments import SegmentReader, Segments, check_pairs
 from mtkit.errors import MtkitError

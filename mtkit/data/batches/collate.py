@@ -15,6 +15,11 @@ from mtkit.network import GridLayout, Layout, PackedLayout
 from mtkit.network.device import Sendable
 from mtkit.text.token_ids import BOS, PAD
 
+RowLayout = GridLayout | PackedLayout
+"""A layout of training: all sentences lie in one row."""
+LayOut = Callable[[Indices], RowLayout]
+"""Returns the layout of one side of a micro-batch, given the tokens of each sentence."""
+
 
 @dataclass(frozen=True)
 class LinkedTokens(Sendable):
@@ -145,9 +150,7 @@ class MaskedBatch(Sendable):
     is_random: Tensor | None
 
 
-def collate_pairs(
-    source: Ragged, target: Ragged, lay_out: Callable[[Indices], GridLayout | PackedLayout]
-) -> TranslationBatch:
+def collate_pairs(source: Ragged, target: Ragged, lay_out: LayOut) -> TranslationBatch:
     """Returns sentence pairs, each side closed by `</s>`, as one batch.
 
     Args:
@@ -180,7 +183,7 @@ def lay_out(
     return collate_pairs(source, target, form)
 
 
-def collate_text(text: Ragged, layout: GridLayout | PackedLayout) -> TextBatch:
+def collate_text(text: Ragged, layout: RowLayout) -> TextBatch:
     """Returns rows of text as one batch with a layout of their lengths."""
     return TextBatch(spread(_shift(text), layout), layout, torch.from_numpy(text.tokens))
 
@@ -195,9 +198,7 @@ def join(source: Ragged, target: Ragged) -> Ragged:
     return Ragged(tokens, lengths)
 
 
-def collate_joined(
-    source: Ragged, target: Ragged, layout: GridLayout | PackedLayout
-) -> JoinedBatch:
+def collate_joined(source: Ragged, target: Ragged, layout: RowLayout) -> JoinedBatch:
     """Returns sentence pairs as texts in one batch.
 
     Args:
@@ -217,9 +218,7 @@ def collate_joined(
     )
 
 
-def collate_masked(
-    segments: Segments, hidden: HiddenTokens, layout: GridLayout | PackedLayout
-) -> MaskedBatch:
+def collate_masked(segments: Segments, hidden: HiddenTokens, layout: RowLayout) -> MaskedBatch:
     """Returns texts with hidden tokens as one batch with a layout of their lengths."""
     is_random = segments.is_random
     return MaskedBatch(
@@ -258,7 +257,7 @@ def lay_out_side(lengths: Indices, grid_sizes: Sequence[int], *, row_step: int =
     )
 
 
-def spread(tokens: Indices, layout: GridLayout | PackedLayout, *, padding: int = PAD) -> Tensor:
+def spread(tokens: Indices, layout: RowLayout, *, padding: int = PAD) -> Tensor:
     """Returns the row of a layout with the tokens of its sentences, and padding elsewhere."""
     if isinstance(layout, PackedLayout):
         return torch.from_numpy(tokens)[None]

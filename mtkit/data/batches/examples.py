@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtkit.data.batches.collate import lay_out_side, spread
+from mtkit.data.batches.collate import RowLayout, lay_out_side, spread
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.errors import MtkitError
-from mtkit.network import GridLayout, Layout, PackedLayout
+from mtkit.network import Layout
 from mtkit.network.device import Sendable
 from mtkit.recipe.objective import ClassifierKind
 from mtkit.text.token_ids import BOS, CLOSING_PIECES, EOS, UNK
@@ -71,7 +71,7 @@ def add_begin(rows: Ragged) -> Ragged:
 def collate_examples(
     rows: Ragged,
     labels: Indices,
-    layout: GridLayout | PackedLayout,
+    layout: RowLayout,
     *,
     closing: ClosingTokens | None,
 ) -> ExampleBatch:

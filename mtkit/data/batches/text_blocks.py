@@ -1,7 +1,8 @@
-"""Text in one language as blocks: rows of a token store, and the document that each is of.
+"""Text in one language on disk: rows of a token store, and a number beside each.
 
-A block is a stretch of one document's tokens. `documents.npy` beside the store's files holds a
-number for each row; numbers rise from 0 on, and none is left out.
+Blocks of text have the number of their document, labelled texts that of their label. A block is a
+stretch of one document's tokens. `documents.npy` beside the store's files holds a number for each
+row; numbers rise from 0 on, and none is left out.
 """
 
 import io
@@ -136,13 +137,12 @@ def _map_documents(path: Path, num_rows: int) -> NDArray[np.int64]:
 
 _NUMBERS_FILE = "labels.npy"
 _NAMES_FILE = "labels.json"
-_NUMBER = np.dtype("<i8")
 _MAX_BYTES = 1 << 24
 
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """Texts with labels.
+    """Texts with labels, whose numbers are in `labels.npy`, and names in `labels.json`.
 
     Attributes:
         store: Their tokens, in the column `text`.

@@ -17,9 +17,9 @@ from mtkit.model.digest import reading
 from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.network import CausalLanguageModel, EncoderDecoder, Network
 from mtkit.network.cpu.compiled_translator import can_compile
-from mtkit.network.cpu.integer_products import PlainProduct
 from mtkit.network.cpu.prepacked import gains_by_prepacking
 from mtkit.network.cpu.quantized import (
+    PlainProduct,
     choose_kernel,
     gains_by_compiling,
     gains_by_quantizing,

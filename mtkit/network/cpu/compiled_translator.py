@@ -25,8 +25,7 @@ from mtkit.network.cpu.compiled import (
     address,
     choose_library,
 )
-from mtkit.network.cpu.integer_products import CompiledProduct
-from mtkit.network.cpu.quantized import QuantizedLinear
+from mtkit.network.cpu.quantized import CompiledProduct, QuantizedLinear
 from mtkit.network.embeddings import InputEmbedding
 from mtkit.network.encoder_decoder import EncoderDecoder
 from mtkit.network.stack import TransformerLayer, TransformerStack

@@ -101,6 +101,9 @@ class Selection(_Record):
     candidates: list[CandidateRecord]
 
 
+_KEPT = ("state", "data_digest", "recipe")
+
+
 class TrainingRecord(_Record):
     """The last checkpoint of the training that `model/` comes from, without its numbers.
 
@@ -119,24 +122,13 @@ class TrainingRecord(_Record):
     @classmethod
     def of(cls, last: Checkpoint) -> "TrainingRecord":
         """Returns the record of a run's last checkpoint."""
-        return cls(
-            state=last.state,
-            is_scored=last.score is not None,
-            data_digest=last.data_digest,
-            recipe=last.recipe,
-        )
+        return cls(is_scored=last.score is not None, **{key: getattr(last, key) for key in _KEPT})
 
     def as_checkpoint(self, workspace: Workspace) -> Checkpoint:
         """Returns the checkpoint, whose files may be gone."""
-        return Checkpoint(
-            folder=workspace.checkpoints / f"step-{self.state.step:08d}",
-            state=self.state,
-            score=0.0 if self.is_scored else None,
-            is_regular=True,
-            digests={},
-            data_digest=self.data_digest,
-            recipe=self.recipe,
-        )
+        folder = workspace.checkpoints / f"step-{self.state.step:08d}"
+        score, kept = 0.0 if self.is_scored else None, {key: getattr(self, key) for key in _KEPT}
+        return Checkpoint(folder, score=score, is_regular=True, digests={}, **kept)
 
 
 class ModelRecord(_Record):

@@ -7,14 +7,20 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from mtkit.data.batches.collate import JoinedBatch, TranslationBatch, collate_joined, collate_pairs
+from mtkit.data.batches.collate import (
+    JoinedBatch,
+    LayOut,
+    TranslationBatch,
+    collate_joined,
+    collate_pairs,
+)
 from mtkit.data.batches.filling import Filling
 from mtkit.data.batches.micro_batches import MicroBatch
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.batches.token_store import ALIGNMENT_COLUMN, PAIR_COLUMNS
 from mtkit.data.subword_sampling import SegmentationSampler
 from mtkit.training.distributed import Processes
-from mtkit.training.objectives.stored import Batch, LayOut, StoredBatches, make_up_side
+from mtkit.training.objectives.stored import Batch, StoredBatches, make_up_side
 from mtkit.training.training_run import TrainingRun
 
 

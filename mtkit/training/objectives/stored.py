@@ -1,7 +1,7 @@
 """Updates from prepared data, whatever an example is: what is the same for every objective."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
@@ -9,13 +9,13 @@ from typing import Generic, TypeVar
 import numpy as np
 import torch
 
-from mtkit.data.batches.collate import lay_out_side, pack_side
+from mtkit.data.batches.collate import LayOut, RowLayout, lay_out_side, pack_side
 from mtkit.data.batches.filling import Filling
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.micro_batches import MicroBatch, split_packed_update, split_update
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.batches.updates import TrainingBatches, plan_epoch
-from mtkit.network import GridLayout, PackedLayout, can_pack
+from mtkit.network import can_pack
 from mtkit.network.device import Sendable
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import UNK
@@ -99,9 +99,7 @@ class Passes:
             row_step=self.row_step,
         )
 
-    def lay_out(
-        self, lengths: Indices, grid_sizes: Sequence[int], row_step: int
-    ) -> GridLayout | PackedLayout:
+    def lay_out(self, lengths: Indices, grid_sizes: Sequence[int], row_step: int) -> RowLayout:
         """Returns the layout of one side of a micro-batch.
 
         Args:
@@ -114,8 +112,6 @@ class Passes:
         return lay_out_side(lengths, grid_sizes or (len(lengths),), row_step=row_step)
 
 
-LayOut = Callable[[Indices], GridLayout | PackedLayout]
-"""Returns the layout of one side of a micro-batch, given the tokens of each sentence."""
 Examples = TypeVar("Examples")
 """Rows of the store as an objective reads them in an epoch."""
 

@@ -8,6 +8,7 @@ from typing import overload
 import numpy as np
 
 from mtkit.data.batches.collate import (
+    LayOut,
     MaskedBatch,
     TextBatch,
     TranslationBatch,
@@ -22,14 +23,13 @@ from mtkit.data.batches.examples import (
     collate_examples,
     find_closing,
 )
-from mtkit.data.batches.infilling import DenoisingTexts, InfillingReader
-from mtkit.data.batches.masking import HiddenTokens, TokenMasker
+from mtkit.data.batches.masking import DenoisingTexts, HiddenTokens, InfillingReader, TokenMasker
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.batches.segments import NUM_ADDED, SegmentReader, Segments, check_pairs
 from mtkit.data.batches.text_blocks import TextBlocks
 from mtkit.recipe.training import Classification, Denoising
 from mtkit.text.token_ids import EOS
-from mtkit.training.objectives.stored import LayOut, StoredBatches, make_up_side
+from mtkit.training.objectives.stored import StoredBatches, make_up_side
 
 MaskedTexts = tuple[Segments, HiddenTokens]
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.data.batches.infilling import InfillingReader
+from mtkit.data.batches.masking import InfillingReader
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
