@@ -25,7 +25,7 @@ from mtkit.model.costs import (
     count_operations,
     count_trained,
 )
-from mtkit.pipeline.accelerators import Accelerator, find_accelerator
+from mtkit.pipeline.hardware import Accelerator, find_accelerator
 from mtkit.recipe import Recipe
 from mtkit.recipe.objective import ENCODER_DECODERS, Objective
 from mtkit.recipe.precision import Precision

@@ -26,7 +26,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Generic, TypeVar, overload
@@ -101,6 +101,12 @@ class EpochPlan(Sequence[Indices]):
     _starts: Indices
     _shuffled: Indices
     _length_groups: int
+    _first_row: int = 0
+
+    def take(self, num_updates: int, *, first_row: int) -> "EpochPlan":
+        """Returns its first `num_updates` updates, whose rows are numbered from `first_row` on."""
+        shuffled = self._shuffled[: num_updates * self._length_groups]
+        return replace(self, _shuffled=shuffled, _first_row=first_row)
 
     @property
     def num_pairs(self) -> int:
@@ -139,7 +145,8 @@ class EpochPlan(Sequence[Indices]):
         first = range(len(self))[update] * self._length_groups
         groups = np.sort(self._shuffled[first : first + self._length_groups])
         starts = self._starts[groups]
-        return self._line.draw(join_ranges(starts, self._starts[groups + 1] - starts))
+        positions = join_ranges(starts, self._starts[groups + 1] - starts)
+        return self._first_row + self._line.draw(positions)
 
 
 class _Line:

@@ -1,7 +1,6 @@
 """The batches of translators, which predict the target, given the source."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -90,13 +89,13 @@ class TranslationBatches(PairBatches[TranslationBatch]):
         if packs and training.cuda_graphs and training.guided_alignment is None:
             longest = max(self.longest, self.bound_longest())
             share = training.batch_tokens // processes.count
-            self._passes = replace(self._passes, filling=Filling.of(share, longest))
+            self._filling = Filling.of(share, longest)
 
     def collate(self, examples: Mapping[str, Ragged], lay_out: LayOut) -> TranslationBatch:
         """Returns pairs as a batch, with their links where a head learns alignments."""
         batch = collate_pairs(examples["source"], examples["target"], lay_out)
-        if self._passes.filling is not None:
-            return self._passes.filling.fill(batch)
+        if self._filling is not None:
+            return self._filling.fill(batch)
         guided = self._recipe.training.guided_alignment
         if guided is None:
             return batch

@@ -2,8 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -14,7 +12,7 @@ from mtkit.data.batches.filling import Filling
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.micro_batches import MicroBatch, split_packed_update, split_update
 from mtkit.data.batches.ragged import Indices, Ragged
-from mtkit.data.batches.updates import TrainingBatches, plan_epoch
+from mtkit.data.batches.updates import EpochPlan, TrainingBatches, plan_epoch
 from mtkit.network import can_pack
 from mtkit.network.device import Sendable
 from mtkit.recipe.model import Model
@@ -39,79 +37,6 @@ def can_pack_passes(model: Model, device: torch.device, dtype: torch.dtype) -> b
     )
 
 
-@dataclass(frozen=True)
-class Passes:
-    """The form of passes: packed, or in grids; all processes must have the same.
-
-    Attributes:
-        packs: Whether they are packed: one row without padding.
-        grid_slots: The cost of a grid beside its tokens, in tokens that it might hold.
-        row_step: Rows of grids are filled up to a multiple of it, at most.
-        filling: What packed batches are filled up to; None where they have no padding.
-    """
-
-    packs: bool
-    grid_slots: int
-    row_step: int
-    filling: Filling | None = None
-
-    @classmethod
-    def of(cls, d_model: int, device: torch.device, *, dtype: torch.dtype, packs: bool) -> "Passes":
-        """Returns the form for a model's width, on a device, computed in `dtype`."""
-        if device.type == "cpu" and dtype == torch.bfloat16:
-            slots = max(_GRID_COST_WITH_KERNELS // d_model, 1)
-            return cls(packs, slots, slots)
-        return cls(packs, max(_GRID_COST // d_model, 1), 1)
-
-    def split(
-        self,
-        examples: Indices,
-        source_lengths: Indices,
-        target_lengths: Indices,
-        *,
-        num_processes: int,
-        limit: int,
-    ) -> list[list[MicroBatch]]:
-        """Returns each process's micro-batches of one update, within the limit of a pass.
-
-        Args:
-            examples: The update.
-            source_lengths: Tokens of each one's source; 0 for text without one.
-            target_lengths: Tokens of each one's target.
-            num_processes: How many processes share the update.
-            limit: Bound of one pass, in tokens a side.
-        """
-        lengths = source_lengths, target_lengths
-        if self.packs:
-            return split_packed_update(
-                examples,
-                *lengths,
-                micro_batch_tokens=limit,
-                num_processes=num_processes,
-                fill_row=int if self.filling is None else self.filling.fill_row,
-            )
-        return split_update(
-            examples,
-            *lengths,
-            micro_batch_tokens=limit,
-            num_processes=num_processes,
-            grid_slots=self.grid_slots,
-            row_step=self.row_step,
-        )
-
-    def lay_out(self, lengths: Indices, grid_sizes: Sequence[int], row_step: int) -> RowLayout:
-        """Returns the layout of one side of a micro-batch.
-
-        Args:
-            lengths: Tokens of each sentence, grid after grid.
-            grid_sizes: Sentences of each grid; where none is given, all make one grid.
-            row_step: The micro-batch's.
-        """
-        if self.packs:
-            return pack_side(lengths)
-        return lay_out_side(lengths, grid_sizes or (len(lengths),), row_step=row_step)
-
-
 Examples = TypeVar("Examples")
 """Rows of the store as an objective reads them in an epoch."""
 
@@ -132,8 +57,13 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
         super().__init__(rank=processes.rank, num_processes=processes.count)
         self._data, self._recipe = run.data, run.recipe
         self._device = processes.device
-        d_model = run.recipe.model.d_model
-        self._passes = Passes.of(d_model, self._device, dtype=dtype, packs=packs)
+        # Packed passes are one row without padding, or filled up; others are in grids.
+        self._packs = packs
+        self._filling: Filling | None = None
+        makes_kernels = self._device.type == "cpu" and dtype == torch.bfloat16
+        cost = _GRID_COST_WITH_KERNELS if makes_kernels else _GRID_COST
+        self._grid_slots = max(cost // run.recipe.model.d_model, 1)
+        self._row_step = self._grid_slots if makes_kernels else 1
 
     @abstractmethod
     def read(self, rows: Indices, epoch: int) -> Examples:
@@ -164,7 +94,7 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
         """Returns the rows of each update of an epoch."""
         return self._plan_rows(self._data.train_order, epoch)
 
-    def _plan_rows(self, order: LengthOrder, epoch: int) -> Sequence[Indices]:
+    def _plan_rows(self, order: LengthOrder, epoch: int) -> EpochPlan:
         training = self._recipe.training
         return plan_epoch(
             order,
@@ -183,8 +113,20 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
         """Returns each process's micro-batches of one update, within the limit of a pass."""
         *sources, target_lengths = self.bound(examples)
         source_lengths = sources[0] if sources else np.zeros_like(target_lengths)
-        return self._passes.split(
-            examples, source_lengths, target_lengths, num_processes=num_processes, limit=limit
+        sides = examples, source_lengths, target_lengths
+        if self._packs:
+            return split_packed_update(
+                *sides,
+                micro_batch_tokens=limit,
+                num_processes=num_processes,
+                fill_row=int if self._filling is None else self._filling.fill_row,
+            )
+        return split_update(
+            *sides,
+            micro_batch_tokens=limit,
+            num_processes=num_processes,
+            grid_slots=self._grid_slots,
+            row_step=self._row_step,
         )
 
     def count_target_tokens(self, examples: Indices, epoch: int) -> int:
@@ -200,10 +142,14 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
         """Returns a made-up batch: as many of the longest rows as the limit of a pass lets."""
         length = self.bound_longest()
         examples = self.make_up(max(1, limit // length), length)
-        return self._send(examples, (), self._passes.row_step)
+        return self._send(examples, (), self._row_step)
 
     def _send(self, examples: Examples, grid_sizes: tuple[int, ...], row_step: int) -> Batch:
-        lay_out = partial(self._passes.lay_out, grid_sizes=grid_sizes, row_step=row_step)
+        def lay_out(lengths: Indices) -> RowLayout:
+            if self._packs:
+                return pack_side(lengths)
+            return lay_out_side(lengths, grid_sizes or (len(lengths),), row_step=row_step)
+
         return self.collate(examples, lay_out).to(self._device)
 
 

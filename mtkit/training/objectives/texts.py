@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import overload
 
 import numpy as np
 
@@ -41,29 +40,6 @@ class _Blocks:
     text: TextBlocks
     first: int
     reader: SegmentReader
-
-
-@dataclass(frozen=True)
-class _PartOfPlan(Sequence[Indices]):
-    """The first `num_updates` updates of a plan, whose rows are numbered from `first_row` on."""
-
-    plan: Sequence[Indices]
-    num_updates: int
-    first_row: int
-
-    def __len__(self) -> int:
-        return min(self.num_updates, len(self.plan))
-
-    @overload
-    def __getitem__(self, update: int) -> Indices: ...
-
-    @overload
-    def __getitem__(self, update: slice) -> list[Indices]: ...
-
-    def __getitem__(self, update: int | slice) -> Indices | list[Indices]:
-        if isinstance(update, slice):
-            return [self[number] for number in range(*update.indices(len(self)))]
-        return self.plan[range(len(self))[update]] + self.first_row
 
 
 class MaskedBatches(StoredBatches[MaskedTexts, MaskedBatch]):
@@ -130,7 +106,7 @@ class MaskedBatches(StoredBatches[MaskedTexts, MaskedBatch]):
         if epoch >= len(before) or before[epoch] >= num_short_updates:
             return super().plan_epoch(epoch)
         left = num_short_updates - before[epoch]
-        return _PartOfPlan(self._plan_rows(order, epoch), left, self._short.first)
+        return self._plan_rows(order, epoch).take(left, first_row=self._short.first)
 
     def _find(self, examples: Indices) -> tuple["_Blocks", Indices]:
         """Returns the blocks that an update's examples are among, and their rows."""

@@ -13,7 +13,7 @@ from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.prepare import prepare
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
-from mtkit.pipeline.accelerators import ACCELERATORS
+from mtkit.pipeline.hardware import ACCELERATORS
 from mtkit.pipeline.plan import Setup, TrainingPlan, plan
 from mtkit.recipe import load_recipe, shipped_recipes
 from mtkit.training.distributed import Processes
