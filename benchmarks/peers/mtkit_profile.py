@@ -18,11 +18,11 @@ from torch.profiler import ProfilerActivity, profile
 
 import mtkit.network.layouts
 import mtkit.training.loss
-import mtkit.training.objectives.pairs
+import mtkit.training.objectives.stored
 from mtkit.data.batches.collate import TranslationBatch
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.training.learner import Learner
-from mtkit.training.objectives.pairs import TranslationBatches
+from mtkit.training.objectives.stored import TranslationBatches
 
 _NUM_OPERATORS = 15
 _NUM_PROFILED = 5
@@ -85,8 +85,8 @@ def take_sections(training: Training, device: str) -> Sections:
     sections.wrap(TranslationBatches, "count_target_tokens", "data")
     sections.wrap(TranslationBatches, "split", "data")
     sections.wrap(TokenStore, "gather", "data")
-    sections.wrap(mtkit.training.objectives.pairs, "lay_out", "data")
-    sections.wrap(mtkit.training.objectives.pairs, "pack", "data")
+    sections.wrap(mtkit.training.objectives.stored, "lay_out", "data")
+    sections.wrap(mtkit.training.objectives.stored, "pack", "data")
     sections.wrap(TranslationBatch, "to", "data")
     model = training.model
     # Their inputs have no gradient, by whose arrival the end of a pass back is noticed.

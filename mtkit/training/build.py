@@ -24,8 +24,12 @@ from mtkit.training.loss import (
     measure_translation,
 )
 from mtkit.training.metrics_log import MetricsLog, open_trackers
-from mtkit.training.objectives.pairs import JoinedBatches, TranslationBatches
-from mtkit.training.objectives.stored import StoredBatches, can_pack_passes
+from mtkit.training.objectives.stored import (
+    JoinedBatches,
+    StoredBatches,
+    TranslationBatches,
+    can_pack_passes,
+)
 from mtkit.training.objectives.texts import (
     CausalBatches,
     DenoisingBatches,

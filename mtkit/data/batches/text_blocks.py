@@ -58,7 +58,22 @@ class TextBlocks:
         return cls(store, LengthOrder(folder, TEXT_COLUMNS), documents)
 
 
-class TextBlocksWriter:
+class _NumberedRowsWriter:
+    """Writes rows of text, each of which has a number."""
+
+    def __init__(self, folder: Path, vocab_size: int) -> None:
+        self._folder = folder
+        self._vocab_sizes = dict.fromkeys(TEXT_COLUMNS, vocab_size)
+        self._store = TokenStoreWriter(folder, self._vocab_sizes)
+
+    def _append(self, rows: Ragged, numbers: Indices, corpus: int, names: str) -> None:
+        if len(numbers) != len(rows):
+            raise ValueError(names.format(len(numbers), len(rows)))
+        if len(rows):
+            self._store.append(make_batch({"text": rows}, self._vocab_sizes), corpus=corpus)
+
+
+class TextBlocksWriter(_NumberedRowsWriter):
     """Writes blocks in constant memory; complete once the `with` block ends.
 
     Args:
@@ -66,11 +81,7 @@ class TextBlocksWriter:
         vocab_size: Pieces of the vocabulary.
     """
 
-    def __init__(self, folder: Path, vocab_size: int) -> None:
-        self._folder = folder
-        self._vocab_sizes = dict.fromkeys(TEXT_COLUMNS, vocab_size)
-        self._store = TokenStoreWriter(folder, self._vocab_sizes)
-        self._num_rows = 0
+    _num_rows = 0
 
     def __enter__(self) -> "TextBlocksWriter":
         self._documents = (self._folder / _DOCUMENTS_FILE).open("wb")
@@ -89,12 +100,9 @@ class TextBlocksWriter:
         Raises:
             ValueError: Not one document for each block.
         """
-        if len(documents) != len(blocks):
-            raise ValueError(f"{len(documents)} documents for {len(blocks)} blocks")
-        if len(blocks):
-            self._store.append(make_batch({"text": blocks}, self._vocab_sizes), corpus=corpus)
-            self._documents.write(documents.astype(_NUMBER).tobytes())
-            self._num_rows += len(blocks)
+        self._append(blocks, documents, corpus, "{} documents for {} blocks")
+        self._documents.write(documents.astype(_NUMBER).tobytes())
+        self._num_rows += len(blocks)
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         self._store.__exit__(kind, *rest)
@@ -123,16 +131,12 @@ def _map_documents(path: Path, num_rows: int) -> NDArray[np.int64]:
     except FileNotFoundError as error:
         raise MtkitError(f"{path}: no such file", "run `mtkit prepare` again") from error
     except (ValueError, EOFError) as error:
-        raise MtkitError(f"{path}: damaged: {error}", "run `mtkit prepare` again") from error
-    if (
-        not isinstance(documents, np.ndarray)
-        or documents.dtype != _NUMBER
-        or documents.shape != (num_rows,)
-    ):
-        raise MtkitError(
-            f"{path}: damaged: expected {num_rows:,} numbers", "run `mtkit prepare` again"
-        )
-    return documents
+        raise _damaged(path, str(error)) from error
+    is_array = isinstance(documents, np.ndarray) and documents.dtype == _NUMBER
+    if not is_array or documents.shape != (num_rows,):
+        raise _damaged(path, f"expected {num_rows:,} numbers")
+    found: NDArray[np.int64] = documents
+    return found
 
 
 _NUMBERS_FILE = "labels.npy"
@@ -198,7 +202,7 @@ def read_labels(folder: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
-class LabelledStoreWriter:
+class LabelledStoreWriter(_NumberedRowsWriter):
     """Writes labelled texts; complete once the `with` block ends.
 
     Args:
@@ -208,9 +212,8 @@ class LabelledStoreWriter:
     """
 
     def __init__(self, folder: Path, vocab_size: int, labels: Sequence[str]) -> None:
-        self._folder, self._labels = folder, list(labels)
-        self._vocab_sizes = dict.fromkeys(TEXT_COLUMNS, vocab_size)
-        self._store = TokenStoreWriter(folder, self._vocab_sizes)
+        super().__init__(folder, vocab_size)
+        self._labels = list(labels)
         # Eight bytes a text.
         self._numbers: list[Indices] = [np.zeros(0, _NUMBER)]
 
@@ -229,11 +232,8 @@ class LabelledStoreWriter:
         Raises:
             ValueError: Not one label for each text.
         """
-        if len(numbers) != len(rows):
-            raise ValueError(f"{len(numbers)} labels for {len(rows)} texts")
-        if len(rows):
-            self._store.append(make_batch({"text": rows}, self._vocab_sizes), corpus=corpus)
-            self._numbers.append(numbers.astype(_NUMBER))
+        self._append(rows, numbers, corpus, "{} labels for {} texts")
+        self._numbers.append(numbers.astype(_NUMBER))
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         self._store.__exit__(kind, *rest)

@@ -17,7 +17,7 @@ from mtkit.pipeline.hardware import ACCELERATORS
 from mtkit.pipeline.plan import Setup, TrainingPlan, plan
 from mtkit.recipe import load_recipe, shipped_recipes
 from mtkit.training.distributed import Processes
-from mtkit.training.objectives.pairs import TranslationBatches
+from mtkit.training.objectives.stored import TranslationBatches
 from mtkit.training.training_run import TrainingRun
 from mtkit.workspace import Workspace
 
