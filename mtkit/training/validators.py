@@ -90,6 +90,9 @@ class TextValidator(ModelValidator[Network]):
     def _sample(self, model: Network, number: int, tokens: list[int]) -> Sample:
         """Returns a line, closed by `</s>`, and what the model makes of it."""
 
+    def _decode(self, **texts: list[int]) -> Sample:
+        return {name: self._data.tokenizer.decode_target(each) for name, each in texts.items()}
+
 
 class CausalValidator(TextValidator[CausalLanguageModel]):
     """Measures a causal language model."""
@@ -116,12 +119,8 @@ class CausalValidator(TextValidator[CausalLanguageModel]):
         cache = model.start(1, device)
         step = partial(model.step, cache=cache)
         continued = _generate(step, [BOS, *beginning], limit, device)
-        decode = self._data.tokenizer.decode_target
-        return {
-            "beginning": decode(beginning),
-            "reference": decode(tokens[:_SAMPLE_TOKENS]),
-            "continued": decode([*beginning, *continued]),
-        }
+        reference, continued = tokens[:_SAMPLE_TOKENS], [*beginning, *continued]
+        return self._decode(beginning=beginning, reference=reference, continued=continued)
 
 
 class MaskedValidator(TextValidator[MaskedLanguageModel]):
@@ -193,12 +192,8 @@ class MaskedValidator(TextValidator[MaskedLanguageModel]):
         predicted = model.predict(select_predicting(states, batch)).argmax(dim=-1)
         filled = row.copy()
         filled[batch.indices.cpu().numpy()] = predicted.cpu().numpy()
-        decode = self._data.tokenizer.decode_target
-        return {
-            "hidden": decode(batch.inputs[0].tolist()),
-            "reference": decode(row.tolist()),
-            "filled": decode(filled.tolist()),
-        }
+        hidden = batch.inputs[0].tolist()
+        return self._decode(hidden=hidden, reference=row.tolist(), filled=filled.tolist())
 
 
 class DenoisingValidator(TextValidator[EncoderDecoder]):
@@ -236,12 +231,7 @@ class DenoisingValidator(TextValidator[EncoderDecoder]):
         cache = model.start(source, PaddedLayout.without_padding(source))
         limit = min(_SAMPLE_TOKENS, self._recipe.data.block_tokens - 1)
         filled = [BOS, *_generate(partial(model.step, cache=cache), [BOS], limit, device)]
-        decode = self._data.tokenizer.decode_target
-        return {
-            "hidden": decode(hidden.tokens.tolist()),
-            "reference": decode(text),
-            "filled": decode(filled),
-        }
+        return self._decode(hidden=hidden.tokens.tolist(), reference=text, filled=filled)
 
 
 def _generate(
