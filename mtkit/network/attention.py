@@ -1,4 +1,4 @@
-"""Multi-head attention (arXiv 1706.03762, section 3.2.2)."""
+"""Multi-head attention (arXiv 1706.03762, section 3.2.2); rotary positions; a watched head."""
 
 import math
 from dataclasses import dataclass

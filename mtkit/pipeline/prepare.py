@@ -1,4 +1,7 @@
-"""The front door of `mtkit prepare`; refuses to replace the data of a run's checkpoints."""
+"""The front door of `mtkit prepare`; refuses to replace the data of a run's checkpoints.
+
+The models by which it selects text are run by PyTorch, which is loaded for these alone.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

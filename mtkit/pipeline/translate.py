@@ -1,4 +1,4 @@
-"""The front door of `mtkit translate`: a model opened for translation.
+"""The front door of `mtkit translate`: a model, a classifier or a server opened for it.
 
 What trains is loaded for a checkpoint alone: translating with a model folder starts without it.
 """

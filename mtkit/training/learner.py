@@ -1,4 +1,8 @@
-"""A model, its optimizer and, by option, frozen parts and the moving average of its weights."""
+"""A model, its optimizer and, by option, frozen parts and the moving average of its weights.
+
+An update may be computed in bf16, by a working copy. Adam's moments go into checkpoints by the
+names of their weights.
+"""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence

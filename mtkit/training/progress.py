@@ -1,4 +1,4 @@
-"""The view of a training: live on a terminal, plain lines elsewhere."""
+"""What a person reads of a training: its view, live on a terminal, its beginning and its end."""
 
 import shlex
 import time

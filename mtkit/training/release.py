@@ -1,4 +1,7 @@
-"""Checkpoints released to `model/`; the end of a training, which releases the best."""
+"""Checkpoints released to `model/`, with the head that alignments are read from.
+
+The end of a training releases the best.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
