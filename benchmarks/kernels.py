@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from mtkit.network.cpu.attention import attend_on_cpu
-from mtkit.network.cpu.heads import split_grids
-from mtkit.network.dropout import Dropout
+from mtkit.network.cpu.attention import attend_on_cpu, split_grids
+from mtkit.network.sublayers import Dropout
 
 _SIZES = [(256, 16, 4, 32), (128, 32, 8, 64)]
 _REPEATS = 20

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from mtkit.data.batches.collate import lay_out
-from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.micro_batches import split_update
 from mtkit.data.batches.token_store import TokenStore
+from mtkit.data.batches.updates import plan_epoch
 
 _PARTS = ("start", "middle", "end")
 

@@ -19,9 +19,8 @@ from mtkit.network import EncoderDecoder, can_pack
 from mtkit.network.device import suit_precision
 from mtkit.recipe.model import Model
 from mtkit.training import loss as loss_module
-from mtkit.training import translation_loss
+from mtkit.training.learner import WorkingCopy
 from mtkit.training.loss import LossSums
-from mtkit.training.precision import WorkingCopy
 
 _VOCAB_SIZE = 37_000
 _SENTENCE_TOKENS = 25

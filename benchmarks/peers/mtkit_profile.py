@@ -17,12 +17,12 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 import mtkit.network.layouts
-import mtkit.training.objectives.translation
-import mtkit.training.translation_loss
+import mtkit.training.loss
+import mtkit.training.objectives.stored
 from mtkit.data.batches.collate import TranslationBatch
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.training.learner import Learner
-from mtkit.training.objectives.translation import TranslationBatches
+from mtkit.training.objectives.stored import TranslationBatches
 
 _NUM_OPERATORS = 15
 _NUM_PROFILED = 5
@@ -85,8 +85,8 @@ def take_sections(training: Training, device: str) -> Sections:
     sections.wrap(TranslationBatches, "count_target_tokens", "data")
     sections.wrap(TranslationBatches, "split", "data")
     sections.wrap(TokenStore, "gather", "data")
-    sections.wrap(mtkit.training.objectives.translation, "lay_out", "data")
-    sections.wrap(mtkit.training.objectives.translation, "pack", "data")
+    sections.wrap(mtkit.training.objectives.stored, "lay_out", "data")
+    sections.wrap(mtkit.training.objectives.stored, "pack", "data")
     sections.wrap(TranslationBatch, "to", "data")
     model = training.model
     # Their inputs have no gradient, by whose arrival the end of a pass back is noticed.
@@ -97,7 +97,7 @@ def take_sections(training: Training, device: str) -> Sections:
     for name in ("attend", "attend_packed"):
         sections.wrap(mtkit.network.layouts, name, "attention itself, forward")
     # Forward, it makes the gradients of states and embeddings as well.
-    sections.wrap(mtkit.training.translation_loss, "projected_cross_entropy", "projection and loss")
+    sections.wrap(mtkit.training.loss, "projected_cross_entropy", "projection and loss")
     sections.wrap(torch.Tensor, "backward", "backward, the rest")
     sections.wrap(Learner, "update", "optimizer")
     return sections

@@ -21,7 +21,7 @@ from mtkit.model.config import (
 )
 from mtkit.model.weights import pack_weights, write_tensors
 from mtkit.network import EncoderDecoder
-from mtkit.network.positions import LearnedPositions
+from mtkit.network.embeddings import LearnedPositions
 from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import BOS, EOS, PAD

@@ -34,7 +34,7 @@ def import_model(
     The folder translates, is exported and fine-tuned like any other. No code of the model's is run.
     """
     if keep_pieces_of:
-        from mtkit.pipeline.trim_model import import_trimmed
+        from mtkit.pipeline.import_model import import_trimmed
 
         import_trimmed(source, output, keep_pieces_of)
         return

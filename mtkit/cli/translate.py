@@ -134,7 +134,7 @@ def translate(
         raise typer.BadParameter("--glossary is for translating, not for --score-only")
     changes = [*run.overrides, *_list_changes(engine, glossary)]
     languages = {"source_language": source_language, "target_language": target_language}
-    from mtkit.pipeline.remote import is_address
+    from mtkit.pipeline.translate import is_address
 
     translator: Translator
     if model and any(map(is_address, model)):
@@ -142,7 +142,7 @@ def translate(
     else:
         opened = None if model else run.open(changes)
         folders = [opened[1].model] if opened else [Path(each) for each in model or ()]
-        from mtkit.pipeline.classify import open_classifier
+        from mtkit.pipeline.translate import open_classifier
 
         classifier = open_classifier(folders, device=device, score_only=score_only)
         if classifier is not None:
@@ -186,7 +186,7 @@ def _keeping_what_is_loaded(*, is_document: bool) -> Iterator[None]:
 def _open_remote(
     addresses: list[str], changes: list[str], languages: dict[str, str], *, is_document: bool
 ) -> "Translator":
-    from mtkit.pipeline.remote import open_remote
+    from mtkit.pipeline.translate import open_remote
 
     if is_document:
         raise MtkitError(

@@ -10,9 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.data.batches.labelled_store import LabelledTexts
 from mtkit.data.batches.length_order import LengthOrder
-from mtkit.data.batches.text_blocks import TextBlocks
+from mtkit.data.batches.text_blocks import LabelledTexts, TextBlocks
 from mtkit.data.batches.token_store import ALIGNMENT_COLUMN, TokenStore
 from mtkit.data.sources.corpora import input_files
 from mtkit.data.tokenizer_choice import TokenizerChoice

@@ -15,7 +15,7 @@ from mtkit.recipe.tokenizer import Sampling
 from mtkit.text.tokenizer import SubwordTokenizer
 
 _SAMPLING_STREAM = 4
-"""Parts these draws from those of the batches (mtkit/data/batches/epoch.py), which have 0 to 3."""
+"""Parts these draws from those of updates (mtkit/data/batches/updates.py), which have 0 to 3."""
 
 
 class SegmentationSampler:

@@ -17,7 +17,7 @@ from mtkit.inference.translate import Translator
 from mtkit.model.folder import load_model_folder
 from mtkit.network import EncoderDecoder
 from mtkit.network.device import find_device, limit_threads
-from mtkit.network.recorded_attention import RecordingLayout
+from mtkit.network.layouts import RecordingLayout
 from mtkit.recipe.inference import Inference
 from mtkit.text.token_ids import BOS
 

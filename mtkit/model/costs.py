@@ -17,10 +17,9 @@ from mtkit.model.parameters import (
     list_learned_shapes,
     list_shapes,
 )
-from mtkit.recipe.lora import Lora
 from mtkit.recipe.model import Model
 from mtkit.recipe.objective import ENCODER_DECODERS, Objective
-from mtkit.recipe.training import FrozenPart
+from mtkit.recipe.training import FrozenPart, Training
 
 PER_WEIGHT = 6
 """Operations per weight and token: a multiplication and an addition, once forward, twice back."""
@@ -81,39 +80,30 @@ def count_weights(
     next_sentence: bool = True,
 ) -> Weights:
     """Returns the number of weights of each part, biases included."""
-    shapes = list_shapes(
-        model,
-        source_vocab_size,
-        target_vocab_size,
-        objective=objective,
-        next_sentence=next_sentence,
-    )
+    sizes = source_vocab_size, target_vocab_size
+    shapes = list_shapes(model, *sizes, objective=objective, next_sentence=next_sentence)
     counts = Counter[Part]()
     for name, shape in shapes.items():
         counts[find_part(name)] += prod(shape)
     return Weights(**{part: counts[part] for part in get_args(Part)})
 
 
-def count_learned(
+def count_trained(
     model: Model,
-    source_vocab_size: int,
-    target_vocab_size: int,
-    lora: Lora,
+    training: Training,
+    vocab_sizes: tuple[int, int],
     *,
     objective: Objective = "translation",
-    next_sentence: bool = True,
-) -> tuple[int, int]:
-    """Returns the weights that learn with LoRA, and how many of them the network itself lacks."""
-    shapes = list_shapes(
-        model,
-        source_vocab_size,
-        target_vocab_size,
-        objective=objective,
-        next_sentence=next_sentence,
-    )
-    learned = list_learned_shapes(shapes, model, lora)
+) -> tuple[Weights, int, int]:
+    """Returns a network's weights, how many learn, and how many of those LoRA adds to it."""
+    next_sentence = training.masked.next_sentence
+    weights = count_weights(model, *vocab_sizes, objective=objective, next_sentence=next_sentence)
+    if training.lora is None:
+        return weights, weights.count_learning(training.freeze), 0
+    shapes = list_shapes(model, *vocab_sizes, objective=objective, next_sentence=next_sentence)
+    learned = list_learned_shapes(shapes, model, training.lora)
     added = sum(prod(shape) for name, shape in learned.items() if is_low_rank(name))
-    return sum(map(prod, learned.values())), added
+    return weights, sum(map(prod, learned.values())), added
 
 
 def count_operations(

@@ -7,14 +7,17 @@ times heads. A `row` is a batch of one sequence: grids or sentences one after th
 Masks are boolean, True is a real token: `is_token`.
 """
 
-from mtkit.network.attention_kernels import can_pack
 from mtkit.network.cache import DecoderCache
-from mtkit.network.causal_model import CausalLanguageModel
-from mtkit.network.classifiers import CausalClassifier, MaskedClassifier
 from mtkit.network.encoder_decoder import EncoderDecoder
+from mtkit.network.language_models import (
+    CausalClassifier,
+    CausalLanguageModel,
+    MaskedClassifier,
+    MaskedLanguageModel,
+)
 from mtkit.network.layout import Layout
 from mtkit.network.layouts import GridLayout, PackedLayout, PaddedLayout
-from mtkit.network.masked_model import MaskedLanguageModel
+from mtkit.network.scaled_dot_product import can_pack
 
 Network = (
     EncoderDecoder | CausalLanguageModel | MaskedLanguageModel | MaskedClassifier | CausalClassifier

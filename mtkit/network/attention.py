@@ -1,12 +1,15 @@
-"""Multi-head attention (arXiv 1706.03762, section 3.2.2)."""
+"""Multi-head attention (arXiv 1706.03762, section 3.2.2); rotary positions; a watched head."""
 
-from jaxtyping import Float
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mtkit.network.cache import DecoderCache, LayerCache
-from mtkit.network.fused_linear import FusedLinear
-from mtkit.network.layout import Heads, Layout
-from mtkit.network.rotary import RotaryPositions
+from mtkit.network.layout import Heads, Layout, NewestStates, SourceStates, States, TargetStates
+from mtkit.network.layouts import PaddedLayout
 from mtkit.network.scaled_dot_product import (
     AttentionOptions,
     attend_newest,
@@ -14,8 +17,119 @@ from mtkit.network.scaled_dot_product import (
     merge_heads,
     split_heads,
 )
-from mtkit.network.watched_head import WatchedHead
+from mtkit.network.sublayers import FusedLinear
 from mtkit.recipe.model import Model
+
+_INITIAL_POSITIONS = 256
+
+
+def rotations(num_positions: int, d_key: int) -> Float[Tensor, "num_positions pairs 2"]:
+    """Returns cosine and sine of p / 10000^(2i/d_key), in fp32 (equation 15).
+
+    Args:
+        num_positions: Positions p, from 0.
+        d_key: Width of a query or key; i counts its pairs, d_key / 2 of them.
+    """
+    pairs = torch.arange(d_key // 2, dtype=torch.float64)
+    frequencies = torch.exp(-math.log(10_000.0) * 2.0 / d_key * pairs)
+    angles = torch.arange(num_positions, dtype=torch.float64)[:, None] * frequencies
+    return torch.stack((angles.cos(), angles.sin()), dim=-1).float()
+
+
+class RotaryPositions(nn.Module):
+    """Turns pairs of dimensions 2i and 2i + 1 by p / 10000^(2i/d_key), for a token at position p.
+
+    The table grows with the longest text seen, so no length is too long.
+
+    Args:
+        d_key: Width of a query or key, an even number.
+        num_heads: Heads of queries and keys together.
+    """
+
+    table: Tensor
+
+    def __init__(self, d_key: int, num_heads: int) -> None:
+        super().__init__()
+        self.d_key, self.num_heads = d_key, num_heads
+        self.register_buffer("table", rotations(_INITIAL_POSITIONS, d_key), persistent=False)
+
+    def forward(
+        self,
+        projected: Float[Tensor, "batch length width"],
+        positions: Int[Tensor, "#batch #length"],
+        *,
+        end: int,
+    ) -> Float[Tensor, "batch length width"]:
+        """Returns a projection whose first heads, those of queries and keys, are turned.
+
+        Angles and products are in fp32 at least.
+
+        Args:
+            projected: Queries, keys and whatever else, side by side.
+            positions: Each token's position.
+            end: More than the largest of them.
+        """
+        if end > self.table.shape[0]:
+            grown = rotations(max(end, 2 * self.table.shape[0]), self.d_key)
+            self.table = grown.to(self.table)
+        width = self.num_heads * self.d_key
+        computed_type = torch.promote_types(projected.dtype, torch.float32)
+        pairs = projected[..., :width].to(computed_type)
+        pairs = pairs.reshape(*pairs.shape[:2], self.num_heads, -1, 2)
+        # A turn by an angle is a product with a complex number.
+        turns = torch.view_as_complex(self.table[positions].to(computed_type)).unsqueeze(2)
+        turned = torch.view_as_real(torch.view_as_complex(pairs) * turns).flatten(2)
+        return torch.cat((turned.to(projected.dtype), projected[..., width:]), dim=-1)
+
+
+@dataclass
+class WatchedHead:
+    """A head, and its layer's queries and keys in the last pass; all attention stays fused.
+
+    Attributes:
+        layer: The decoder's layer, from 1.
+        head: The head of it, from 1; None for the mean of all.
+    """
+
+    layer: int
+    head: int | None
+    _queries: Heads = ()
+    _keys: Heads = ()
+
+    def keep(self, queries: Heads, keys: Heads) -> None:
+        """Keeps a pass's queries and keys, by heads."""
+        self._queries, self._keys = queries, keys
+
+    def find_log_weights(self, layout: Layout, memory_layout: Layout) -> Float[Tensor, " cells"]:
+        """Returns the logarithms of the head's weights in the last pass, and forgets the pass.
+
+        They stand by grid (`Layout.grid_shapes`), sentence, target position and source position.
+
+        Args:
+            layout: The targets' layout in that pass.
+            memory_layout: The sources'.
+        """
+        assert self.head is not None, "one head"
+        queries, keys = self._take()
+        grids = layout.find_log_weights(queries, keys, memory_layout, self.head - 1)
+        return torch.cat([grid.flatten() for grid in grids])
+
+    def find_weights(
+        self, layout: PaddedLayout, memory_layout: PaddedLayout
+    ) -> Float[Tensor, "batch queries memory"]:
+        """Returns the weights of the last pass, of padded sentences, and forgets the pass."""
+        queries, keys = self._take()
+        heads = range(queries[0].shape[1]) if self.head is None else (self.head - 1,)
+        found = [
+            layout.find_log_weights(queries, keys, memory_layout, head)[0].exp() for head in heads
+        ]
+        return torch.stack(found).mean(dim=0)
+
+    def _take(self) -> tuple[Heads, Heads]:
+        queries, keys = self._queries, self._keys
+        assert queries, "a pass"
+        self._queries = self._keys = ()
+        return queries, keys
 
 
 class SelfAttention(nn.Module):
@@ -40,11 +154,8 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(values, config.d_model)
 
     def forward(
-        self,
-        inputs: Float[Tensor, "batch length d_model"],
-        layout: Layout,
-        layer_cache: LayerCache | None = None,
-    ) -> Float[Tensor, "batch length d_model"]:
+        self, inputs: States, layout: Layout, layer_cache: LayerCache | None = None
+    ) -> States:
         """Returns each position's attention to the positions that it may see.
 
         Where a cache is given, keys and values of padded texts are kept in it.
@@ -61,11 +172,8 @@ class SelfAttention(nn.Module):
         return merged
 
     def step(
-        self,
-        inputs: Float[Tensor, "batch beam d_model"],
-        cache: DecoderCache,
-        layer_cache: LayerCache,
-    ) -> Float[Tensor, "batch beam d_model"]:
+        self, inputs: NewestStates, cache: DecoderCache, layer_cache: LayerCache
+    ) -> NewestStates:
         """Returns the attention of each hypothesis's newest position, and adds it to the cache."""
         projected = self.query_key_value(inputs)
         if self.rotary is not None:
@@ -93,12 +201,12 @@ class CrossAttention(nn.Module):
 
     def forward(
         self,
-        inputs: Float[Tensor, "batch tgt_len d_model"],
+        inputs: TargetStates,
         layout: Layout,
-        memory: Float[Tensor, "batch src_len d_model"],
+        memory: SourceStates,
         memory_layout: Layout,
         watched: WatchedHead | None = None,
-    ) -> Float[Tensor, "batch tgt_len d_model"]:
+    ) -> TargetStates:
         """Returns each target position's attention to the encoded source.
 
         Where a head is watched, its queries and keys are kept in it.
@@ -113,9 +221,9 @@ class CrossAttention(nn.Module):
 
     def watch(
         self,
-        inputs: Float[Tensor, "batch tgt_len d_model"],
+        inputs: TargetStates,
         layout: Layout,
-        memory: Float[Tensor, "batch src_len d_model"],
+        memory: SourceStates,
         memory_layout: Layout,
         watched: WatchedHead,
     ) -> None:
@@ -123,18 +231,13 @@ class CrossAttention(nn.Module):
         (queries,) = layout.split_heads(self.query(inputs), self.num_heads, self.widths[:1])
         watched.keep(queries, self.project_memory(memory, memory_layout)[0])
 
-    def project_memory(
-        self, memory: Float[Tensor, "batch src_len d_model"], memory_layout: Layout
-    ) -> tuple[Heads, ...]:
+    def project_memory(self, memory: SourceStates, memory_layout: Layout) -> tuple[Heads, ...]:
         """Returns the source's keys and values, which stay the same for every target step."""
         return memory_layout.split_heads(self.key_value(memory), self.num_heads, self.widths)
 
     def step(
-        self,
-        inputs: Float[Tensor, "batch beam d_model"],
-        cache: DecoderCache,
-        layer_cache: LayerCache,
-    ) -> Float[Tensor, "batch beam d_model"]:
+        self, inputs: NewestStates, cache: DecoderCache, layer_cache: LayerCache
+    ) -> NewestStates:
         """Returns each hypothesis's attention to its sentence's source, which isn't copied."""
         # Hypotheses of one sentence lie where target positions would: none sees another here.
         (queries,) = split_heads(self.query(inputs), self.num_heads, self.widths[:1])

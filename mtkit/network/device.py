@@ -1,6 +1,9 @@
-"""Devices that a network runs on, and the threads and precision that suit them."""
+"""Devices that a network runs on, the threads and precision that suit them, and their memory."""
 
 import os
+import sys
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -32,6 +35,25 @@ def send(tensor: Tensor, device: torch.device) -> Tensor:
     if device.type == "cpu":
         return tensor
     return tensor.pin_memory().to(device, non_blocking=True)
+
+
+_Sent = TypeVar("_Sent", bound="Sendable")
+
+
+@dataclass(frozen=True)
+class Sendable:
+    """A dataclass of tensors, or of further ones that can be sent to a device."""
+
+    def to(self: _Sent, device: torch.device) -> _Sent:
+        """Returns it on a device; the copy may still be under way on a GPU's stream."""
+
+        def move(part: Any) -> Any:
+            if isinstance(part, Tensor):
+                return send(part, device)
+            return part.to(device) if isinstance(part, Sendable) else part
+
+        moved = {each.name: move(getattr(self, each.name)) for each in fields(self)}
+        return replace(self, **moved)
 
 
 def count_threads() -> int:
@@ -89,3 +111,44 @@ def _multiplies_bfloat16() -> bool:
         if is_supported is not None and is_supported():
             return not is_imitated(torch.device("cpu"))
     return False
+
+
+_OUT_OF_MEMORY = (
+    "out of memory",
+    "can't allocate memory",
+    "bad_alloc",
+    "not enough memory",
+    "alloc_failed",
+    # What oneDNN says where it finds no room for a kernel.
+    "could not create a primitive",
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Checks that an error says that memory could not be had, of a GPU or of the machine."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    text = str(error).lower()
+    return any(phrase in text for phrase in _OUT_OF_MEMORY)
+
+
+def release_memory(device: torch.device) -> None:
+    """Hands memory that no tensor holds back to a GPU."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
+def peak_memory_bytes(device: torch.device) -> int:
+    """Returns the most memory that this process has held so far: of its GPU, or of the machine.
+
+    On a system that doesn't report it, that is 0.
+    """
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    try:
+        import resource  # noqa: PLC0415
+    except ModuleNotFoundError:
+        return 0
+    # macOS counts in bytes, all others in kibibytes.
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

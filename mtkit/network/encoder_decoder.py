@@ -1,16 +1,23 @@
 """The Transformer of "Attention Is All You Need" (arXiv 1706.03762)."""
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
+from mtkit.network.attention import WatchedHead
 from mtkit.network.cache import DecoderCache
 from mtkit.network.embeddings import InputEmbedding, TokenEmbedding
-from mtkit.network.initialization import initialize
-from mtkit.network.layout import Layout
+from mtkit.network.layout import (
+    Layout,
+    NewestLogits,
+    NewestTokens,
+    SourceStates,
+    SourceTokens,
+    TargetStates,
+    TargetTokens,
+)
 from mtkit.network.layouts import PaddedLayout, UnpaddedLayout
-from mtkit.network.projecting import ProjectingNetwork
+from mtkit.network.projecting import ProjectingNetwork, initialize
 from mtkit.network.stack import TransformerStack
-from mtkit.network.watched_head import WatchedHead
 from mtkit.recipe.model import Model
 
 _MIN_PADDING = 0.1
@@ -46,9 +53,7 @@ class EncoderDecoder(ProjectingNetwork):
         )
         initialize(self, std=config.initial_std)
 
-    def encode(
-        self, source_tokens: Int[Tensor, "batch src_len"], source_layout: Layout
-    ) -> Float[Tensor, "batch src_len d_model"]:
+    def encode(self, source_tokens: SourceTokens, source_layout: Layout) -> SourceStates:
         """Returns the encoded source; vectors of padding hold no meaning."""
         embedded = self.source_embedding(source_tokens, source_layout)
         encoded: Tensor = self.encoder(embedded, source_layout)
@@ -56,12 +61,12 @@ class EncoderDecoder(ProjectingNetwork):
 
     def forward(
         self,
-        source_tokens: Int[Tensor, "batch src_len"],
+        source_tokens: SourceTokens,
         source_layout: Layout,
-        target_tokens: Int[Tensor, "batch tgt_len"],
+        target_tokens: TargetTokens,
         target_layout: Layout,
         watched: WatchedHead | None = None,
-    ) -> Float[Tensor, "batch tgt_len d_model"]:
+    ) -> TargetStates:
         """Returns, for each target position, the vector that predicts the next token.
 
         Args:
@@ -78,9 +83,9 @@ class EncoderDecoder(ProjectingNetwork):
 
     def watch(
         self,
-        memory: Float[Tensor, "batch src_len d_model"],
+        memory: SourceStates,
         source_layout: PaddedLayout,
-        target_tokens: Int[Tensor, "batch tgt_len"],
+        target_tokens: TargetTokens,
         target_layout: PaddedLayout,
         watched: WatchedHead,
     ) -> Float[Tensor, "batch tgt_len src_len"]:
@@ -97,14 +102,12 @@ class EncoderDecoder(ProjectingNetwork):
         self.decoder.watch(embedded, target_layout, memory, source_layout, watched)
         return watched.find_weights(target_layout, source_layout)
 
-    def start(
-        self, source_tokens: Int[Tensor, "batch src_len"], source_layout: PaddedLayout
-    ) -> DecoderCache:
+    def start(self, source_tokens: SourceTokens, source_layout: PaddedLayout) -> DecoderCache:
         """Returns the encoded source, ready for the first `step`."""
         return self.decoder.start(*self.encode_without_padding(source_tokens, source_layout))
 
     def encode_without_padding(
-        self, source_tokens: Int[Tensor, "batch src_len"], source_layout: PaddedLayout
+        self, source_tokens: SourceTokens, source_layout: PaddedLayout
     ) -> tuple[Tensor, PaddedLayout | UnpaddedLayout]:
         """Returns encoded sources and their layout, without padding where that gains.
 
@@ -116,9 +119,7 @@ class EncoderDecoder(ProjectingNetwork):
             source_tokens = source_tokens[source_layout.is_token][None]
         return self.encode(source_tokens, layout), layout
 
-    def step(
-        self, tokens: Int[Tensor, "batch beam"], cache: DecoderCache
-    ) -> Float[Tensor, "batch beam vocab"]:
+    def step(self, tokens: NewestTokens, cache: DecoderCache) -> NewestLogits:
         """Returns the logits of the token after `tokens`, and adds `tokens` to the cache.
 
         Args:

@@ -13,6 +13,17 @@ from torch import Tensor
 
 from mtkit.network.scaled_dot_product import AttentionOptions
 
+States = Float[Tensor, "batch length d_model"]
+Tokens = Int[Tensor, "batch length"]
+SourceStates = Float[Tensor, "batch src_len d_model"]
+SourceTokens = Int[Tensor, "batch src_len"]
+TargetStates = Float[Tensor, "batch tgt_len d_model"]
+TargetTokens = Int[Tensor, "batch tgt_len"]
+"""Tokens of a layout, of sources, of targets; and their vectors."""
+NewestStates = Float[Tensor, "batch beam d_model"]
+NewestTokens = Int[Tensor, "batch beam"]
+NewestLogits = Float[Tensor, "batch beam vocab"]
+"""Of a decoding step: each hypothesis's newest token, its vector, and the logits of the next."""
 Heads = tuple[Float[Tensor, "_ heads _ _"], ...]
 """Queries, keys or values [batch, heads, length, width of a head]: of each grid, or one for all."""
 
@@ -88,15 +99,11 @@ class Layout(Protocol):
         """
         ...
 
-    def select_tokens(
-        self, states: Float[Tensor, "batch length d_model"]
-    ) -> Float[Tensor, "tokens d_model"]:
+    def select_tokens(self, states: States) -> Float[Tensor, "tokens d_model"]:
         """Returns the states of real tokens, sentence after sentence."""
         ...
 
-    def select_first(
-        self, states: Float[Tensor, "batch length d_model"]
-    ) -> Float[Tensor, "sentences d_model"]:
+    def select_first(self, states: States) -> Float[Tensor, "sentences d_model"]:
         """Returns the state of each sentence's first token."""
         ...
 

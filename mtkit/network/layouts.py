@@ -1,20 +1,21 @@
 """The layouts that there are: padded, without padding but in attention, in grids, packed."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.network.attention_kernels import attend_packed, can_pack
-from mtkit.network.cpu.heads import join_grids, split_grids
-from mtkit.network.device import send
-from mtkit.network.layout import Heads
+from mtkit.network.cpu.attention import join_grids, split_grids
+from mtkit.network.device import Sendable
+from mtkit.network.layout import Heads, States, Tokens
 from mtkit.network.scaled_dot_product import (
     AttentionOptions,
     attend,
     attend_in_row,
+    attend_packed,
+    can_pack,
     find_log_weights,
     merge_heads,
     split_heads,
@@ -22,7 +23,7 @@ from mtkit.network.scaled_dot_product import (
 
 
 @dataclass(frozen=True)
-class _OneGridLayout:
+class _OneGridLayout(Sendable):
     """Layouts whose sentences attend in one padded grid.
 
     Attributes:
@@ -92,7 +93,7 @@ class PaddedLayout(_OneGridLayout):
     """
 
     @classmethod
-    def without_padding(cls, tokens: Int[Tensor, "batch length"]) -> "PaddedLayout":
+    def without_padding(cls, tokens: Tokens) -> "PaddedLayout":
         """Returns the layout of sentences of one length."""
         return cls(torch.ones_like(tokens, dtype=torch.bool))
 
@@ -106,21 +107,13 @@ class PaddedLayout(_OneGridLayout):
         """The same for every sentence."""
         return torch.arange(self.max_length, device=self.is_token.device)[None]
 
-    def select_tokens(
-        self, states: Float[Tensor, "batch length d_model"]
-    ) -> Float[Tensor, "tokens d_model"]:
+    def select_tokens(self, states: States) -> Float[Tensor, "tokens d_model"]:
         """Returns the states that aren't padding's."""
         return states[self.is_token]
 
-    def select_first(
-        self, states: Float[Tensor, "batch length d_model"]
-    ) -> Float[Tensor, "batch d_model"]:
+    def select_first(self, states: States) -> Float[Tensor, "batch d_model"]:
         """Returns the state of each sentence's first token."""
         return states[:, 0]
-
-    def to(self, device: torch.device) -> "PaddedLayout":
-        """Returns the layout on a device."""
-        return PaddedLayout(send(self.is_token, device))
 
 
 @dataclass(frozen=True)
@@ -174,14 +167,9 @@ class UnpaddedLayout(_OneGridLayout):
         """Returns the state of each sentence's first token."""
         return states[0, self.positions[0] == 0]
 
-    def to(self, device: torch.device) -> "UnpaddedLayout":
-        """Returns the layout on a device."""
-        moved = (send(each, device) for each in (self.is_token, self.token_indices, self.positions))
-        return UnpaddedLayout(*moved)
-
 
 @dataclass(frozen=True)
-class GridLayout:
+class GridLayout(Sendable):
     """Sentences of similar length in padded grids, and the grids one after the other in a row.
 
     A pass costs the same however many grids there are, and rows of few different lengths want few
@@ -268,18 +256,9 @@ class GridLayout:
             begin = end
         return torch.cat(firsts)
 
-    def to(self, device: torch.device) -> "GridLayout":
-        """Returns the layout on a device."""
-        return replace(
-            self,
-            is_token=send(self.is_token, device),
-            positions=send(self.positions, device),
-            token_indices=send(self.token_indices, device),
-        )
-
 
 @dataclass(frozen=True)
-class PackedLayout:
+class PackedLayout(Sendable):
     """Sentences side by side in one row without padding, for a GPU.
 
     Attributes:
@@ -358,7 +337,35 @@ class PackedLayout:
         """Returns the state of each sentence's first token."""
         return states[0, self.offsets[:-1]]
 
-    def to(self, device: torch.device) -> "PackedLayout":
-        """Returns the layout on a device."""
-        offsets, positions = send(self.offsets, device), send(self.positions, device)
-        return replace(self, offsets=offsets, positions=positions)
+
+@dataclass(frozen=True)
+class RecordingLayout(PaddedLayout):
+    """Padded sentences whose attention is computed by its formula, and its weights kept.
+
+    Attributes:
+        weights: softmax(Q K^T / sqrt(d_key)) in fp32, [batch, heads, queries, memory], once for
+            each attention, in order: of a decoder's layers first to itself, then to the source.
+    """
+
+    weights: list[Float[Tensor, "batch heads queries memory"]] = field(default_factory=list)
+
+    def attend(
+        self,
+        queries: Heads,
+        keys: Heads,
+        values: Heads,
+        memory_layout: PaddedLayout,
+        options: AttentionOptions,
+    ) -> Float[Tensor, "batch length all_heads"]:
+        """Returns each sentence's attention, and keeps its weights; drops none of them."""
+        scores = (queries[0] @ keys[0].transpose(2, 3)).float() * queries[0].shape[-1] ** -0.5
+        ahead = memory_layout.positions[:, None, :] - self.positions[:, :, None]
+        is_visible = memory_layout.is_token[:, None, :]
+        if options.is_causal:
+            is_visible = is_visible & (ahead <= 0)
+        if options.window is not None:
+            # Padding may have nothing but padding near it; it sees itself, lest it become NaN.
+            is_visible = is_visible & (ahead.abs() <= options.window) | (ahead == 0)
+        weights = scores.masked_fill(~is_visible[:, None], -torch.inf).softmax(dim=-1)
+        self.weights.append(weights)
+        return merge_heads(weights.to(values[0].dtype) @ values[0])

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mtkit.network.dropout import Dropout
+from mtkit.network.sublayers import Dropout
 
 
 class LowRankPair(nn.Module):

@@ -1,4 +1,7 @@
-"""What networks that emit tokens have in common: a projection to the vocabulary."""
+"""What networks have in common: a projection to the vocabulary, and initial weights."""
+
+import copy
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
@@ -7,9 +10,10 @@ from torch import Tensor, nn
 from mtkit.network.cpu.compiled import compile_linear_maps
 from mtkit.network.cpu.prepacked import prepack_linear_maps
 from mtkit.network.cpu.quantized import Fill, keep_weights, quantize_linear_maps
-from mtkit.network.embeddings import TokenEmbedding
+from mtkit.network.embeddings import LearnedPositions, SegmentEmbedding, TokenEmbedding
+from mtkit.network.sublayers import FusedLinear
 from mtkit.recipe.model import Model
-from mtkit.recipe.precision import Precision
+from mtkit.recipe.precision import InferencePrecision, Precision
 
 
 class ProjectingNetwork(nn.Module):
@@ -64,3 +68,65 @@ class ProjectingNetwork(nn.Module):
         """
         quantize_linear_maps(self, fill)
         self.output_embedding.quantize(self.output_bias)
+
+
+def initialize(module: nn.Module, *, std: float | None = None) -> None:
+    """Sets every parameter below `module`, in a fixed order, from torch's generator.
+
+    The paper (arXiv 1706.03762) is silent. As in its authors' code, matrices are Glorot-uniform and
+    embeddings normal with variance 1/d_model, so that sqrt(d_model) times one has variance 1;
+    biases are 0, norms 1. Fused maps (queries, keys and values; a gate and its input) are drawn
+    each for itself: Glorot's bound depends on a map's own width. The output's bias is 0 already.
+
+    Args:
+        module: A network.
+        std: Standard deviation of the normal distribution that all matrices and embeddings are
+            drawn from instead, as in GPT (Radford et al. 2018, section 4.1) and BERT.
+    """
+    with torch.no_grad():
+        for part in module.modules():
+            match part:
+                case nn.Linear():
+                    if std is None:
+                        nn.init.xavier_uniform_(part.weight)
+                    else:
+                        nn.init.normal_(part.weight, std=std)
+                    nn.init.zeros_(part.bias)
+                case nn.LayerNorm():
+                    nn.init.ones_(part.weight)
+                    nn.init.zeros_(part.bias)
+                case TokenEmbedding() | LearnedPositions() | SegmentEmbedding():
+                    nn.init.normal_(part.weight, std=std or part.weight.shape[1] ** -0.5)
+        if std is not None:
+            return
+        # After all others: the order of draws is part of what a seed means.
+        for part in module.modules():
+            if isinstance(part, FusedLinear):
+                for weight in torch.split(part.weight, list(part.widths)):
+                    nn.init.xavier_uniform_(weight)
+
+
+_Network = TypeVar("_Network", bound=nn.Module)
+
+
+def copy_in_bfloat16(model: _Network) -> _Network:
+    """Returns a copy of a network with its weights in bfloat16; buffers stay as they are."""
+    copied = copy.deepcopy(model)
+    for weight in copied.parameters():
+        weight.data = weight.data.to(torch.bfloat16)
+    return copied
+
+
+def in_precision(model: _Network, precision: InferencePrecision) -> _Network:
+    """Returns a network for inference in a precision; the one given is used up.
+
+    In int8 the output projection, which isn't a linear map of its own, stays as it is.
+    """
+    match precision:
+        case "fp32":
+            return model
+        case "bf16":
+            return copy_in_bfloat16(model)
+        case "int8":
+            quantize_linear_maps(model)
+            return model

@@ -1,12 +1,15 @@
 """softmax(Q K^T / sqrt(d_key)) V of each head (arXiv 1706.03762, section 3.2.1)."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from mtkit.network.bands import choose_block, cut_into_bands, join_bands
 from mtkit.network.cpu.attention import attend_on_cpu
 
 
@@ -193,3 +196,161 @@ def _make_band(
     if options.window is not None:
         band = band.triu(-options.window).tril(options.window)
     return (band.tril() if options.is_causal else band)[None, None]
+
+
+ORDER = (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH)
+"""The first that can do what is asked is taken: FlashAttention (arXiv 2307.08691) without a mask,
+the memory-efficient kernel (arXiv 2112.05682) with one, plain products for any other width.
+
+cuDNN's, which PyTorch may take first on an H100 and later, is left out: it makes a plan for every
+new shape, and sentences come in a new shape with every batch and at every step of a search.
+"""
+_FLASH_TYPES = (torch.bfloat16, torch.float16)
+_FLASH_CAPABILITY = (8, 0)
+"""Of NVIDIA's Ampere and later."""
+_FLASH_WIDTH_STEP, _FLASH_MAX_WIDTH = 8, 256
+
+
+@contextmanager
+def limit_attention_kernels(device: torch.device) -> Iterator[None]:
+    """Limits attention on a GPU to the kernels of `ORDER`; changes nothing on other devices.
+
+    Another model in the same process has its own kernels again when the block ends.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    with sdpa_kernel(list(ORDER), set_priority=True):
+        yield
+
+
+def can_pack(device: torch.device, dtype: torch.dtype, *, d_key: int, d_value: int) -> bool:
+    """Checks that a device has a kernel for attention within packed sentences.
+
+    It is FlashAttention's (arXiv 2307.08691) for sequences of varying length. Without it the row
+    would have to be compared with all of itself.
+    """
+    return (
+        device.type == "cuda"
+        and _has_packed_kernel(device)
+        and dtype in _FLASH_TYPES
+        and d_key == d_value
+        and d_key % _FLASH_WIDTH_STEP == 0
+        and d_key <= _FLASH_MAX_WIDTH
+    )
+
+
+def attend_packed(
+    queries: Float[Tensor, "1 heads queries d_key"],
+    keys: Float[Tensor, "1 heads memory d_key"],
+    values: Float[Tensor, "1 heads memory d_key"],
+    options: AttentionOptions,
+    *,
+    offsets: tuple[Int[Tensor, " bounds"], Int[Tensor, " bounds"]],
+    max_lengths: tuple[int, int],
+) -> Float[Tensor, "1 heads queries d_key"]:
+    """Returns the attention of packed sentences, each within itself, where `can_pack` says so.
+
+    `offsets`, in int32, say where each sentence's queries begin and the last one's end, and its
+    keys; `max_lengths` are the most queries and keys of a sentence. No weights are dropped.
+    """
+    reach = -1 if options.window is None else options.window
+    # Not by torch.nn.attention.varlen, whose checks in Python take longer than the kernel.
+    attended_QHV: Tensor = torch.ops.aten._flash_attention_forward(
+        *(heads[0].transpose(0, 1) for heads in (queries, keys, values)),
+        *offsets,
+        *max_lengths,
+        0.0,
+        options.is_causal and options.window is None,
+        return_debug_mask=False,
+        window_size_left=reach,
+        window_size_right=0 if options.is_causal else reach,
+    )[0]
+    return attended_QHV.transpose(0, 1)[None]
+
+
+@cache
+def _has_packed_kernel(device: torch.device) -> bool:
+    if not torch.cuda.is_available() or not torch.backends.cuda.is_flash_attention_available():
+        return False
+    return not torch.version.hip and (torch.cuda.get_device_capability(device) >= _FLASH_CAPABILITY)
+
+
+_MIN_BLOCK = 32
+"""Queries of a block at least: smaller products cost more than they save."""
+_MIN_GAIN = 2.0
+"""How many times fewer pairs bands must have, to be worth the copies of keys and values."""
+
+Heads = Float[Tensor, "batch heads length _"]
+Bands = Float[Tensor, "_ heads _ _"]
+"""Heads of blocks, or of the keys near each."""
+
+
+def choose_block(length: int, window: int, *, is_causal: bool) -> int:
+    """Returns how many queries make a block; 0 where one mask over the whole text is as quick."""
+    block = max(_MIN_BLOCK, window)
+    width = block + (1 if is_causal else 2) * window
+    return block if length >= _MIN_GAIN * width else 0
+
+
+def cut_into_bands(
+    queries: Heads,
+    keys: Heads,
+    values: Heads,
+    is_token: Bool[Tensor, "batch length"] | None,
+    *,
+    block: int,
+    window: int,
+    is_causal: bool,
+) -> tuple[Bands, Bands, Bands, Bool[Tensor, "_ 1 _ _"]]:
+    """Returns blocks of queries, the keys and values near each, and which of these each query sees.
+
+    Restricted attention (arXiv 1706.03762, section 4, table 1) to r neighbours costs O(r n d) so; a
+    mask over all n * n pairs gives the same weights at the cost of full attention. Blocks lie in
+    the batch, [batch * blocks, heads, block, width of a head], so that whatever computes attention
+    computes it block by block.
+
+    Args:
+        queries: Of texts, padded at the end.
+        keys: As many.
+        values: As many.
+        is_token: False at padding, which no token sees; None where there is none.
+        block: Queries of a block.
+        window: Neighbours on either side that a query sees, beside itself.
+        is_causal: Whether it sees those before it alone.
+    """
+    batch, _, length, _ = queries.shape
+    num_blocks = -(-length // block)
+    after = 0 if is_causal else window
+    filling = num_blocks * block - length
+    width = window + block + after
+
+    def spread(heads: Heads) -> Bands:
+        padded = nn.functional.pad(heads, (0, 0, window, filling + after))
+        # [batch, heads, blocks, width of a head, keys of a block]
+        near = padded.unfold(2, width, block)
+        return near.permute(0, 2, 1, 4, 3).flatten(0, 1)
+
+    longer = nn.functional.pad(queries, (0, 0, 0, filling))
+    blocks = longer.view(*longer.shape[:2], num_blocks, block, -1)
+    if is_token is None:
+        is_token = torch.ones(1, length, dtype=torch.bool, device=queries.device)
+    near = nn.functional.pad(is_token, (window, filling + after)).unfold(1, width, block)
+    places = torch.arange(width, device=queries.device) - window
+    ahead = places - torch.arange(block, device=queries.device)[:, None]
+    is_near = (ahead >= -window) & (ahead <= after)
+    # Padding may have nothing but padding near it; it sees itself, lest it become NaN.
+    is_visible = (near[:, :, None] & is_near) | (ahead == 0)
+    is_visible = is_visible.expand(batch, -1, -1, -1).flatten(0, 1)
+    return (
+        blocks.transpose(1, 2).flatten(0, 1),
+        spread(keys),
+        spread(values),
+        is_visible[:, None],
+    )
+
+
+def join_bands(attended: Bands, *, batch: int, length: int) -> Bands:
+    """Returns what the blocks of `cut_into_bands` attended, as texts again."""
+    blocks = attended.view(batch, -1, *attended.shape[1:])
+    return blocks.transpose(1, 2).flatten(2, 3)[:, :, :length]

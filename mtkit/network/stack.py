@@ -1,19 +1,121 @@
-"""Layers one after the other: an encoder, a decoder, or a language model."""
+"""Layers (arXiv 1706.03762, section 3.1), and stacks of them: an encoder or a decoder."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
-from mtkit.network.attention_kernels import limit_attention_kernels
+from mtkit.network.attention import CrossAttention, SelfAttention, WatchedHead
 from mtkit.network.cache import DecoderCache, LayerCache
-from mtkit.network.layer import TransformerLayer
-from mtkit.network.layer_norm import LayerNorm
-from mtkit.network.layout import Layout
+from mtkit.network.layout import Layout, NewestStates, SourceStates, States
 from mtkit.network.layouts import PaddedLayout, UnpaddedLayout
-from mtkit.network.watched_head import WatchedHead
+from mtkit.network.scaled_dot_product import limit_attention_kernels
+from mtkit.network.sublayers import Dropout, FeedForward, LayerNorm
 from mtkit.recipe.model import Model
+
+
+class TransformerLayer(nn.Module):
+    """Self-attention, attention to a memory if there is one, feed-forward.
+
+    Files of weights call the attention of a layer with one `attention`, those of a layer with two
+    `self_attention` and `cross_attention`; the norm of each has the same name before `_norm`.
+
+    Args:
+        config: The recipe's section.
+        cross_attention: Whether it attends to a memory.
+        is_causal: Whether self-attention sees no later position.
+    """
+
+    def __init__(self, config: Model, *, cross_attention: bool, is_causal: bool) -> None:
+        super().__init__()
+        self.norm_first = config.norm == "pre"
+        self.has_cross_attention = cross_attention
+        if cross_attention:
+            self.self_attention = SelfAttention(config, is_causal=is_causal)
+            self.self_attention_norm = LayerNorm(config)
+            self.cross_attention = CrossAttention(config)
+            self.cross_attention_norm = LayerNorm(config)
+        else:
+            self.attention = SelfAttention(config, is_causal=is_causal)
+            self.attention_norm = LayerNorm(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_norm = LayerNorm(config)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(
+        self,
+        states: States,
+        layout: Layout,
+        memory: SourceStates | None = None,
+        memory_layout: Layout | None = None,
+        watched: WatchedHead | None = None,
+    ) -> States:
+        """Returns the layer's output for all positions at once; see `TransformerStack`.
+
+        `watched` is a head of this layer.
+        """
+        attention, norm = self.find_self_attention()
+        states = self._add(states, norm, lambda inputs: attention(inputs, layout))
+        if self.has_cross_attention:
+            states = self._add(
+                states,
+                self.cross_attention_norm,
+                lambda inputs: self.cross_attention(inputs, layout, memory, memory_layout, watched),
+            )
+        return self._add(states, self.feed_forward_norm, self.feed_forward)
+
+    def watch(
+        self,
+        states: States,
+        layout: Layout,
+        memory: SourceStates,
+        memory_layout: Layout,
+        watched: WatchedHead,
+    ) -> None:
+        """Passes states as far as a head of this layer; see `TransformerStack.watch`."""
+        attention, norm = self.find_self_attention()
+        states = self._add(states, norm, lambda inputs: attention(inputs, layout))
+        inputs = self.cross_attention_norm(states) if self.norm_first else states
+        self.cross_attention.watch(inputs, layout, memory, memory_layout, watched)
+
+    def read(self, states: States, layout: PaddedLayout) -> tuple[States, LayerCache]:
+        """Returns the output for texts that are continued, and a cache of their keys and values.
+
+        For a layer without cross-attention.
+        """
+        layer_cache = LayerCache()
+        attention, norm = self.find_self_attention()
+        states = self._add(states, norm, lambda inputs: attention(inputs, layout, layer_cache))
+        return self._add(states, self.feed_forward_norm, self.feed_forward), layer_cache
+
+    def step(
+        self, states: NewestStates, cache: DecoderCache, layer_cache: LayerCache
+    ) -> NewestStates:
+        """Returns the layer's output for the newest position, and adds it to the cache."""
+        attention, norm = self.find_self_attention()
+        states = self._add(states, norm, lambda inputs: attention.step(inputs, cache, layer_cache))
+        if self.has_cross_attention:
+            states = self._add(
+                states,
+                self.cross_attention_norm,
+                lambda inputs: self.cross_attention.step(inputs, cache, layer_cache),
+            )
+        return self._add(states, self.feed_forward_norm, self.feed_forward)
+
+    def find_self_attention(self) -> tuple[SelfAttention, LayerNorm]:
+        """Returns the layer's attention to its own sequence, and the norm beside it."""
+        if self.has_cross_attention:
+            return self.self_attention, self.self_attention_norm
+        return self.attention, self.attention_norm
+
+    def _add(
+        self, states: Tensor, norm: LayerNorm, sub_layer: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        """Returns the states plus a sub-layer's output, with dropout and a norm before or after."""
+        if self.norm_first:
+            return self.dropout.add(states, sub_layer(norm(states)))
+        normed: Tensor = norm(self.dropout.add(states, sub_layer(states)))
+        return normed
 
 
 class TransformerStack(nn.Module):
@@ -38,12 +140,12 @@ class TransformerStack(nn.Module):
 
     def forward(
         self,
-        states: Float[Tensor, "batch length d_model"],
+        states: States,
         layout: Layout,
-        memory: Float[Tensor, "batch src_len d_model"] | None = None,
+        memory: SourceStates | None = None,
         memory_layout: Layout | None = None,
         watched: WatchedHead | None = None,
-    ) -> Float[Tensor, "batch length d_model"]:
+    ) -> States:
         """Returns each position's vector, of all that it may see.
 
         Args:
@@ -63,9 +165,9 @@ class TransformerStack(nn.Module):
 
     def watch(
         self,
-        states: Float[Tensor, "batch length d_model"],
+        states: States,
         layout: Layout,
-        memory: Float[Tensor, "batch src_len d_model"],
+        memory: SourceStates,
         memory_layout: Layout,
         watched: WatchedHead,
     ) -> None:
@@ -77,9 +179,7 @@ class TransformerStack(nn.Module):
             last.watch(states, layout, memory, memory_layout, watched)
 
     def start(
-        self,
-        memory: Float[Tensor, "batch src_len d_model"],
-        memory_layout: PaddedLayout | UnpaddedLayout,
+        self, memory: SourceStates, memory_layout: PaddedLayout | UnpaddedLayout
     ) -> DecoderCache:
         """Returns a cache that holds the source and no target position."""
         layers = [
@@ -93,9 +193,7 @@ class TransformerStack(nn.Module):
         no_source = torch.empty(num_sentences, 0, dtype=torch.bool, device=device)
         return DecoderCache([LayerCache() for _ in self.layers], no_source)
 
-    def read(
-        self, states: Float[Tensor, "batch length d_model"], layout: PaddedLayout
-    ) -> DecoderCache:
+    def read(self, states: States, layout: PaddedLayout) -> DecoderCache:
         """Returns a cache that holds texts, for a stack without cross-attention to continue them.
 
         Args:
@@ -109,9 +207,7 @@ class TransformerStack(nn.Module):
                 caches.append(layer_cache)
         return DecoderCache.of_texts(caches, layout.is_token)
 
-    def step(
-        self, states: Float[Tensor, "batch beam d_model"], cache: DecoderCache
-    ) -> Float[Tensor, "batch beam d_model"]:
+    def step(self, states: NewestStates, cache: DecoderCache) -> NewestStates:
         """Returns the newest position's vectors, and adds the position to the cache."""
         cache.begin_step()
         with limit_attention_kernels(states.device):

@@ -236,13 +236,11 @@ def _read_text(
         return list(read_lines(lines_file)), []
     if workspace is not None and read_facts(workspace):
         return read_dev_text(workspace)
-    if (config.source_language, config.target_language) == ("en", "de"):
+    is_its_own = (config.source_language, config.target_language) == ("en", "de")
+    if is_its_own or has_several:
         say("comparing on the embedded phrasebook; use --lines FILE for text of your own")
-        pairs = list(generate_pairs("test", _NUM_PHRASES))
-        return [source for source, _ in pairs], [reference for _, reference in pairs]
-    if has_several:
-        say("comparing on the embedded phrasebook; use --lines FILE for text of your own")
-        return [source for source, _ in generate_pairs("test", _NUM_PHRASES)], []
+        sources, references = map(list, zip(*generate_pairs("test", _NUM_PHRASES), strict=True))
+        return sources, references if is_its_own else []
     raise MtkitError(
         "no text to compare the engines on",
         f"give a file of {config.source_language} sentences with --lines FILE",

@@ -1,8 +1,13 @@
-"""The hardware of a training; resolved by a command before it loads torch."""
+"""The hardware of a training, and kinds of GPU as their makers describe them.
+
+Torch isn't loaded: a command resolves its hardware before it loads that.
+"""
 
 from dataclasses import dataclass
 
 from mtkit.devices import DeviceKind
+from mtkit.errors import MtkitError, suggest
+from mtkit.recipe.precision import Precision, PrecisionChoice
 
 
 @dataclass(frozen=True)
@@ -45,3 +50,99 @@ class Hardware:
         if self.max_restarts:
             options += ["--max-restarts", str(self.max_restarts)]
         return options
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """A kind of GPU.
+
+    Attributes:
+        name: As it is sold.
+        fp32_operations_per_second: Greatest rate of matrix products in fp32.
+        bf16_operations_per_second: In bf16, summed in fp32, without sparsity; None where it has no
+            such products.
+        memory_bytes: Its memory.
+        bytes_per_second: How fast it reads and writes that.
+        link_bytes_per_second: How fast it sends to its neighbours within a machine, one way.
+    """
+
+    name: str
+    fp32_operations_per_second: float
+    bf16_operations_per_second: float | None
+    memory_bytes: float
+    bytes_per_second: float
+    link_bytes_per_second: float
+
+    def resolve_precision(self, precision: PrecisionChoice) -> Precision:
+        """Returns the precision that `training.precision` gives on this GPU.
+
+        Raises:
+            MtkitError: bf16 is set, which the GPU doesn't support.
+        """
+        has_bf16 = self.bf16_operations_per_second is not None
+        if precision == "bf16" and not has_bf16:
+            raise MtkitError(
+                f"--hardware {self.name}: it doesn't support bf16 (training.precision)",
+                "--set training.precision=auto uses fp32 there",
+            )
+        return "bf16" if has_bf16 and precision != "fp32" else "fp32"
+
+    def operations_per_second(self, precision: Precision) -> float:
+        """Returns the greatest rate of matrix products in a precision that it has."""
+        rate = self.fp32_operations_per_second
+        if precision == "bf16":
+            assert self.bf16_operations_per_second is not None
+            rate = self.bf16_operations_per_second
+        return rate
+
+
+def _describe(
+    name: str,
+    teraflops: tuple[float, float | None],
+    *,
+    gigabytes: float,
+    memory_rate: float,
+    link_rate: float,
+) -> Accelerator:
+    """Returns a kind of GPU, its rates in fp32 and bf16 in TFLOP/s, the others in GB/s."""
+    fp32, bf16 = teraflops
+    return Accelerator(
+        name,
+        fp32 * 1e12,
+        None if bf16 is None else bf16 * 1e12,
+        gigabytes * 1e9,
+        memory_rate * 1e9,
+        link_rate * 1e9,
+    )
+
+
+# NVIDIA's data sheets and white papers. Of those for servers the SXM forms with NVLink, whose rates
+# they give for both ways together; the others talk over 16 lanes of PCIe.
+ACCELERATORS = {
+    "p100": _describe("P100", (10.6, None), gigabytes=16, memory_rate=732, link_rate=80),
+    "v100": _describe("V100", (15.7, None), gigabytes=32, memory_rate=900, link_rate=150),
+    "t4": _describe("T4", (8.1, None), gigabytes=16, memory_rate=320, link_rate=16),
+    "l4": _describe("L4", (30.3, 121), gigabytes=24, memory_rate=300, link_rate=32),
+    "rtx3090": _describe("RTX 3090", (35.6, 71), gigabytes=24, memory_rate=936, link_rate=32),
+    "rtx4090": _describe("RTX 4090", (82.6, 165), gigabytes=24, memory_rate=1008, link_rate=32),
+    "a100": _describe("A100", (19.5, 312), gigabytes=80, memory_rate=2039, link_rate=300),
+    "h100": _describe("H100", (66.9, 989), gigabytes=80, memory_rate=3350, link_rate=450),
+    "h200": _describe("H200", (66.9, 989), gigabytes=141, memory_rate=4800, link_rate=450),
+}
+"""By the name that `mtkit plan --hardware` takes."""
+
+
+def find_accelerator(name: str) -> Accelerator:
+    """Returns a kind of GPU by its name, in whatever case.
+
+    Raises:
+        MtkitError: None is known by it.
+    """
+    found = ACCELERATORS.get(name.lower())
+    if found is None:
+        raise MtkitError(
+            f"--hardware {name}: unknown GPU" + suggest(name, ACCELERATORS),
+            f"one of {', '.join(ACCELERATORS)}; for this machine, `mtkit train --dry-run` "
+            "measures a few updates",
+        )
+    return found

@@ -16,7 +16,7 @@ import torch
 from mtkit.console import say, warn
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.memory import free_memory_bytes
-from mtkit.model.costs import bytes_of_weights, bytes_per_token, count_learned, count_weights
+from mtkit.model.costs import bytes_of_weights, bytes_per_token, count_trained
 from mtkit.network.device import count_threads, suit_precision
 from mtkit.pipeline.hardware import Hardware
 from mtkit.processors import count_processors, measure_load
@@ -144,10 +144,7 @@ def _estimate_memory(model: Model, training: Training, data: PreparedData) -> in
     precision = training.precision
     is_half = (suit_precision(torch.device("cpu")) if precision == "auto" else precision) == "bf16"
     sizes = data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
-    weights = count_weights(model, *sizes)
-    num_learning, num_added = weights.count_learning(training.freeze), 0
-    if training.lora is not None:
-        num_learning, num_added = count_learned(model, *sizes, training.lora)
+    weights, num_learning, num_added = count_trained(model, training, sizes)
     of_weights = bytes_of_weights(
         weights.total + num_added,
         num_learning,

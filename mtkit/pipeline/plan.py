@@ -11,8 +11,8 @@ from functools import partial
 
 import numpy as np
 
-from mtkit.data.batches.epoch import EpochPlan, find_epoch, plan_epoch
 from mtkit.data.batches.micro_batches import SHARE_SLACK
+from mtkit.data.batches.updates import EpochPlan, find_epoch, plan_epoch
 from mtkit.data.prepared import fingerprint, open_prepared, read_facts
 from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.errors import MtkitError
@@ -22,11 +22,10 @@ from mtkit.model.costs import (
     Weights,
     bytes_of_weights,
     bytes_per_token,
-    count_learned,
     count_operations,
-    count_weights,
+    count_trained,
 )
-from mtkit.pipeline.accelerators import Accelerator, find_accelerator
+from mtkit.pipeline.hardware import Accelerator, find_accelerator
 from mtkit.recipe import Recipe
 from mtkit.recipe.objective import ENCODER_DECODERS, Objective
 from mtkit.recipe.precision import Precision
@@ -164,23 +163,13 @@ class _Work:
 
     Attributes:
         recipe: What is trained.
-        accelerator: What on.
-        precision: What it computes in.
-        share: Of its peak that products reach.
         update: One update.
-        num_weights: The network's, and LoRA's matrices.
-        num_learning: Those that aren't frozen.
-        operations: Of one update.
+        plan: The plan without its setups.
     """
 
     recipe: Recipe
-    accelerator: Accelerator
-    precision: Precision
-    share: float
     update: _Update
-    num_weights: int
-    num_learning: int
-    operations: float
+    plan: TrainingPlan
 
 
 def plan(
@@ -216,21 +205,9 @@ def plan(
     else:
         choice = TokenizerChoice.of(recipe)
         update = _take_bounds(choice, recipe.training.batch_tokens, has_source=has_source)
-    weights = count_weights(
-        recipe.model,
-        *update.vocab_sizes,
-        objective=recipe.objective,
-        next_sentence=recipe.training.masked.next_sentence,
+    weights, num_learning, num_added = count_trained(
+        recipe.model, recipe.training, update.vocab_sizes, objective=recipe.objective
     )
-    num_learning, num_added = weights.count_learning(recipe.training.freeze), 0
-    if recipe.training.lora is not None:
-        num_learning, num_added = count_learned(
-            recipe.model,
-            *update.vocab_sizes,
-            recipe.training.lora,
-            objective=recipe.objective,
-            next_sentence=recipe.training.masked.next_sentence,
-        )
     operations = count_operations(
         recipe.model,
         update.vocab_sizes[1],
@@ -245,17 +222,7 @@ def plan(
         * sum(n * pairs for n, pairs in zip(layers, update.attended_pairs, strict=True))
     )
     num_updates = recipe.training.max_steps
-    work = _Work(
-        recipe,
-        accelerator,
-        precision,
-        share,
-        update,
-        weights.total + num_added,
-        num_learning,
-        per_update,
-    )
-    return TrainingPlan(
+    planned = TrainingPlan(
         name=recipe.name,
         source_vocab_size=update.vocab_sizes[0],
         target_vocab_size=update.vocab_sizes[1],
@@ -274,8 +241,11 @@ def plan(
         precision=precision,
         share=share,
         is_narrow=recipe.model.d_model < _MIN_WIDTH,
-        setups=tuple(_plan_setup(work, count) for count in sorted({*_MIN_NUM_GPUS, num_gpus})),
+        setups=(),
     )
+    work = _Work(recipe, update, planned)
+    setups = (_plan_setup(work, count) for count in sorted({*_MIN_NUM_GPUS, num_gpus}))
+    return replace(planned, setups=tuple(setups))
 
 
 def _take_bounds(choice: TokenizerChoice, tokens: int, *, has_source: bool) -> _Update:
@@ -356,16 +326,16 @@ def _look_at_epoch(
 
 def _plan_setup(work: _Work, num_gpus: int) -> Setup:
     """Returns what a number of GPUs make of it."""
-    accelerator, training = work.accelerator, work.recipe.training
-    peak = accelerator.operations_per_second(work.precision)
+    plan, accelerator = work.plan, work.plan.hardware
+    peak = accelerator.operations_per_second(plan.precision)
     limit = _bound_pass(work, num_gpus)
-    products = work.operations / (num_gpus * peak * work.share)
-    adam = work.num_learning * _UPDATE_TRAFFIC / accelerator.bytes_per_second
+    products = plan.operations_per_update / (num_gpus * peak * plan.share)
+    adam = plan.num_learning * _UPDATE_TRAFFIC / accelerator.bytes_per_second
     # A ring: each sends every number on twice but for its own part (decision 0001: in fp32).
-    sent = 2 * (num_gpus - 1) / num_gpus * _FP32_BYTES * work.num_learning
+    sent = 2 * (num_gpus - 1) / num_gpus * _FP32_BYTES * plan.num_learning
     communication = sent / accelerator.link_bytes_per_second
     seconds_per_update = products + adam + communication
-    seconds = seconds_per_update * training.max_steps
+    seconds = seconds_per_update * plan.num_updates
     memory = _count_memory(work, num_gpus, limit)
     return Setup(
         num_gpus=num_gpus,
@@ -391,23 +361,25 @@ def _bound_pass(work: _Work, num_gpus: int) -> int:
     limit = max(longest, math.ceil(training.batch_tokens * SHARE_SLACK / num_gpus))
     if training.micro_batch_tokens != "auto":
         limit = min(limit, max(longest, training.micro_batch_tokens))
-    while limit > longest and _count_memory(work, num_gpus, limit) > work.accelerator.memory_bytes:
+    while (
+        limit > longest and _count_memory(work, num_gpus, limit) > work.plan.hardware.memory_bytes
+    ):
         limit = max(longest, limit // 2)
     return limit
 
 
 def _count_memory(work: _Work, num_gpus: int, pass_tokens: int) -> float:
     """Returns the bytes that a GPU holds at the end of a forward pass, at its peak."""
-    model, update, is_half = work.recipe.model, work.update, work.precision == "bf16"
+    model, update, is_half = work.recipe.model, work.update, work.plan.precision == "bf16"
     per_source, per_target = bytes_per_token(
         model, is_half=is_half, objective=work.recipe.objective
     )
     of_update = per_source * update.source_tokens + per_target * update.target_tokens
     projection = update.vocab_sizes[1] * model.d_model * _FP32_BYTES
-    flat = work.num_learning * _FP32_BYTES if num_gpus > 1 else 0
+    flat = work.plan.num_learning * _FP32_BYTES if num_gpus > 1 else 0
     fixed = bytes_of_weights(
-        work.num_weights,
-        work.num_learning,
+        work.plan.weights.total + work.plan.num_added,
+        work.plan.num_learning,
         is_half=is_half,
         has_average=work.recipe.training.moving_average is not None,
     )

@@ -1,12 +1,30 @@
-"""The front door of `mtkit prepare`; refuses to replace the data of a run's checkpoints."""
+"""The front door of `mtkit prepare`; refuses to replace the data of a run's checkpoints.
 
-from mtkit.console import open_console, report, say
+The models by which it selects text are run by PyTorch, which is loaded for these alone.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.console import open_console, report, say, warn
 from mtkit.data.preparation.preflight import check_data as look_at_data
 from mtkit.data.preparation.report_table import show_longest, show_report
 from mtkit.data.prepare import prepare as prepare_data
-from mtkit.pipeline.select_text import TorchLanguageModels
+from mtkit.errors import MtkitError, suggest
+from mtkit.inference.engines.engine import Engine
+from mtkit.inference.predict_text import predict_text
+from mtkit.memory import free_memory_bytes
+from mtkit.model.config import open_model_folder
+from mtkit.model.digest import reading
 from mtkit.processors import count_processors
 from mtkit.recipe import Recipe
+from mtkit.recipe.inference import Inference
+from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
 
@@ -29,8 +47,8 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
         prepare_data(recipe, workspace, num_workers=num_workers, models=models)
         return
     # Imported here: they load torch, which takes two seconds that a first prepare needn't wait.
+    from mtkit.training.checkpoint import check_same_run  # noqa: PLC0415
     from mtkit.training.checkpoint_folder import CheckpointFolder  # noqa: PLC0415
-    from mtkit.training.same_run import check_same_run  # noqa: PLC0415
 
     saved = CheckpointFolder(workspace.checkpoints).list()
     tables = recipe.model_dump(mode="json", exclude_none=True)
@@ -65,3 +83,218 @@ def check_data(recipe: Recipe, *, num_workers: int | None = None) -> bool:
     if not found.faults:
         say("check passed: `mtkit prepare` can run")
     return not found.faults
+
+
+_SETTINGS = Inference(precision="fp32", processes=1)
+_BATCH_TOKENS = 2_048
+"""Tokens with padding that are measured together on a processor: more don't stay in its cache."""
+_BATCH_TOKENS_ON_GPU = 65_536
+_MAX_CONTEXT_TOKENS = 1_024
+"""A longer line is measured in pieces of so many tokens."""
+_PROCESS_BYTES = 600 << 20
+"""What Python, torch and a block of text take in a process, besides weights."""
+
+
+@dataclass(frozen=True)
+class TorchLanguageModels:
+    """Opens causal language models and classifiers, in fp32; see `LanguageModels`.
+
+    Attributes:
+        device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
+    """
+
+    device: str = "auto"
+
+    def check(self, folder: Path, language: str) -> None:
+        """Checks that a folder holds a causal language model; warns if of another language.
+
+        Args:
+            folder: The model folder.
+            language: Code of the language that it is to measure.
+
+        Raises:
+            MtkitError: It doesn't, or a file of it is missing or damaged.
+        """
+        _check_folder(folder)
+        with reading(folder):
+            config = open_model_folder(folder).config
+            if config.objective != "causal-lm":
+                kinds = {"translation": "a translator", "masked-lm": "a masked language model"}
+                raise MtkitError(
+                    f"{folder}: {kinds.get(config.objective, config.objective)}, but "
+                    "data.cleaning.selection needs a causal language model",
+                    'train one: objective = "causal-lm"',
+                )
+            log_probabilities, _ = self.open(folder)(["a"])
+        if not np.isfinite(log_probabilities).all():
+            raise damaged_weights(folder)
+        found = config.target_language
+        if _base(found) != _base(language) and "mul" not in (found, language):
+            warn(
+                f"data.cleaning.selection: {folder} is a model of language {found}, and the text "
+                f"that it measures is {language}"
+            )
+
+    def open(self, folder: Path) -> "TorchLineScorer":
+        """Returns what measures lines with the model in a folder."""
+        return TorchLineScorer(folder, self.device)
+
+    def check_classifier(self, folder: Path, label: str) -> None:
+        """Checks that a folder holds a classifier of pairs that knows a label.
+
+        Raises:
+            MtkitError: It doesn't, or a file of it is missing or damaged.
+        """
+        _check_folder(folder)
+        # Imported here: without a selection, preparing needs no torch.
+        from mtkit.inference.classify import require_classifier  # noqa: PLC0415
+
+        with reading(folder):
+            classifier = require_classifier(folder, open_model_folder(folder).config)
+        if not classifier.has_pairs:
+            raise MtkitError(
+                f"{folder}: a classifier of single texts, but data.cleaning.selection needs one of "
+                "pairs",
+                "train one on corpora with `planted_faults`",
+            )
+        if label not in classifier.labels:
+            raise MtkitError(
+                f"{folder}: has no label '{label}' (data.cleaning.selection.label)"
+                f"{suggest(label, classifier.labels)}",
+                f"its labels are {', '.join(classifier.labels)}",
+            )
+        if not np.isfinite(self.open_classifier(folder, label)(["a"], ["a"])).all():
+            raise damaged_weights(folder)
+
+    def open_classifier(self, folder: Path, label: str) -> "TorchPairJudge":
+        """Returns what measures pairs with the classifier in a folder."""
+        return TorchPairJudge(folder, label, self.device)
+
+    def limit_processes(self, folders: Sequence[Path], wanted: int) -> int:
+        """Returns how many processes may hold all these models at once: `wanted`, or fewer.
+
+        One where a GPU measures.
+        """
+        # Imported here: without a selection, preparing needs no torch.
+        from mtkit.model.adapter import list_weight_files  # noqa: PLC0415
+        from mtkit.network.device import find_device  # noqa: PLC0415
+
+        if find_device(self.device).type != "cpu":
+            return 1
+        free = free_memory_bytes()
+        if free is None:
+            return wanted
+        files = (path for folder in set(folders) for path in list_weight_files(folder))
+        num_bytes = sum(path.stat().st_size for path in files)
+        # Weights are there twice while they are loaded or put in another order.
+        return max(1, min(wanted, free // (2 * num_bytes + _PROCESS_BYTES)))
+
+
+class TorchLineScorer:
+    """Measures lines with a causal language model, each line by itself.
+
+    On a processor by one thread, so that a line's probability is the same in any process.
+
+    Args:
+        folder: The model folder.
+        device: `cpu`, `cuda`, or `auto`.
+
+    Raises:
+        MtkitError: There is no model, or it is damaged; there is no such device.
+    """
+
+    def __init__(self, folder: Path, device: str) -> None:
+        # Imported here: without a selection, preparing needs no torch.
+        from mtkit.inference.engines.open_torch_engine import open_torch_engine  # noqa: PLC0415
+        from mtkit.network.device import find_device  # noqa: PLC0415
+
+        with _one_thread():
+            self._tokenizer = SubwordTokenizer.load(folder)
+            self._engine: Engine = open_torch_engine([folder], _SETTINGS, device)
+        is_processor = find_device(device).type == "cpu"
+        self._batch_tokens = _BATCH_TOKENS if is_processor else _BATCH_TOKENS_ON_GPU
+
+    def __call__(self, lines: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Returns the natural log-probability of each line, and its number of tokens.
+
+        Both count `</s>`. A line longer than the model's positions, or than 1,024 tokens, is
+        measured in pieces.
+
+        Args:
+            lines: Lines of text, none blank.
+        """
+        with _one_thread():
+            found = predict_text(
+                self._engine,
+                self._tokenizer,
+                lines,
+                np.arange(len(lines)),
+                context_tokens=min(
+                    self._engine.max_tokens or _MAX_CONTEXT_TOKENS, _MAX_CONTEXT_TOKENS
+                ),
+                batch_tokens=self._batch_tokens,
+            )
+        return found.log_probabilities, found.num_tokens
+
+
+class TorchPairJudge:
+    """Measures pairs with a classifier; on a processor by one thread.
+
+    Args:
+        folder: The model folder.
+        label: The label to keep.
+        device: `cpu`, `cuda`, or `auto`.
+
+    Raises:
+        MtkitError: There is no classifier, or it is damaged; there is no such device.
+    """
+
+    def __init__(self, folder: Path, label: str, device: str) -> None:
+        # Imported here: without a selection, preparing needs no torch.
+        from mtkit.inference.classify import LineClassifier  # noqa: PLC0415
+
+        settings = _SETTINGS.model_copy(update={"batch_tokens": _BATCH_TOKENS})
+        with _one_thread():
+            self._classifier = LineClassifier(folder, device=device, settings=settings)
+        self._label = label
+
+    def __call__(self, sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.float64]:
+        """Returns the probability that each pair has another label, [pairs]."""
+        with _one_thread():
+            labelled = self._classifier.classify(sources, targets)
+        return np.array([1.0 - each.probabilities[self._label] for each in labelled])
+
+
+def _check_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise MtkitError(
+            f"{folder}: no such folder (data.cleaning.selection)",
+            "name the model/ folder of a run; a relative path in a recipe starts from "
+            "data.data_root",
+        )
+
+
+def damaged_weights(folder: Path) -> MtkitError:
+    """Returns the error for a model that computes no probabilities."""
+    return MtkitError(
+        f"{folder}: this model's probabilities are NaN or infinite",
+        "its weights are damaged: copy the complete folder again, or train it again",
+    )
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Has torch compute by one thread while the block runs."""
+    import torch  # noqa: PLC0415
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _base(language: str) -> str:
+    """Returns a language's code without script and region."""
+    return language.replace("_", "-").split("-")[0].lower()

@@ -1,8 +1,9 @@
-"""The front door of `mtkit translate`: a model opened for translation.
+"""The front door of `mtkit translate`: a model, a classifier or a server opened for it.
 
 What trains is loaded for a checkpoint alone: translating with a model folder starts without it.
 """
 
+import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.inference.translate import Translator
-from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, ModelConfig, read_settings
+from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, ModelConfig, read_config, read_settings
 from mtkit.pipeline.engine_choice import choose_engine, find_export_fault, with_length_ratio
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
 if TYPE_CHECKING:
+    from mtkit.inference.classify import LineClassifier
     from mtkit.network import Network
     from mtkit.recipe import Recipe
     from mtkit.recipe.inference import Inference
@@ -86,10 +88,7 @@ def load_models(
     """
     if any(_is_checkpoint(model) for model in models):
         if len(models) > 1:
-            raise MtkitError(
-                "checkpoints can't be ensembled",
-                "average them first: mtkit average",
-            )
+            raise MtkitError("checkpoints can't be ensembled", "average them first: mtkit average")
         if source_language or target_language:
             raise MtkitError(
                 f"{models[0]} is a checkpoint, which translates its recipe's languages alone",
@@ -139,7 +138,8 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
     from mtkit.network.device import find_device, limit_threads
     from mtkit.recipe import load_recipe
 
-    workspace = Workspace((path.parent if path.is_file() else path).parent.parent)
+    folder, file = (path.parent, path) if path.is_file() else (path, path / WEIGHTS_FILE)
+    workspace = Workspace(folder.parent.parent)
     recipe = load_recipe(workspace.recipe_file, overrides)
     if recipe.inference.engine == "ctranslate2":
         raise MtkitError(
@@ -156,19 +156,19 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
             f"{path} is a checkpoint, and inference.fusion works with model folders alone",
             "make a model folder of it with `mtkit average`, or remove inference.fusion",
         )
-    _check_its_data(path, workspace)
+    _check_its_data(folder, workspace)
     tokenizer = SubwordTokenizer.load(workspace.tokenizer)
     config = ModelConfig.of(recipe, tokenizer)
     try:
-        network = _load_network(recipe, tokenizer, path / WEIGHTS_FILE if path.is_dir() else path)
+        network = _load_network(recipe, config, tokenizer, file)
     except MtkitError as error:
-        older = _find_older(path)
-        hint = "" if older is None else f"take an earlier one: --model {shlex.quote(str(older))}"
-        raise MtkitError(error.message, hint or error.hint) from error
-    model = check_generates(network, config)
+        earlier = (one for one in folder.parent.glob("step-*") if one.name < folder.name)
+        older = [str(one) for one in earlier if (one / WEIGHTS_FILE).is_file()]
+        hint = f"take an earlier one: --model {shlex.quote(max(older))}" if older else error.hint
+        raise MtkitError(error.message, hint) from error
     limit_threads()
     chosen = find_device(device)
-    ready = make_ready(model.to(chosen), recipe.inference, chosen)
+    ready = make_ready(check_generates(network, config).to(chosen), recipe.inference, chosen)
     return Translator.of(
         open_processes(TorchEngine(ready, chosen), chosen, recipe.inference.processes),
         tokenizer,
@@ -180,12 +180,13 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
     )
 
 
-def _load_network(recipe: "Recipe", tokenizer: SubwordTokenizer, path: Path) -> "Network":
+def _load_network(
+    recipe: "Recipe", config: ModelConfig, tokenizer: SubwordTokenizer, path: Path
+) -> "Network":
     """Returns a run's network with the weights in a checkpoint's file."""
     from mtkit.model.folder import fill_network, load_network
     from mtkit.model.weights import check_weights, read_weights
 
-    config = ModelConfig.of(recipe, tokenizer)
     if recipe.training.lora is None:
         return load_network(config, path)
     from mtkit.training.checkpoint import read_checkpoint
@@ -197,23 +198,11 @@ def _load_network(recipe: "Recipe", tokenizer: SubwordTokenizer, path: Path) -> 
     return fill_network(config, weights, origin=path)
 
 
-def _find_older(path: Path) -> Path | None:
-    """Returns the checkpoint before a damaged one, in the same folder, if there is any."""
-    folder = path if path.is_dir() else path.parent
-    older = [
-        other
-        for other in folder.parent.glob("step-*")
-        if other.name < folder.name and (other / WEIGHTS_FILE).is_file()
-    ]
-    return max(older, default=None, key=lambda other: other.name)
-
-
-def _check_its_data(path: Path, workspace: Workspace) -> None:
+def _check_its_data(folder: Path, workspace: Workspace) -> None:
     """Checks that a checkpoint wasn't trained on other data than the workspace's."""
     from mtkit.data.prepared import read_digest
     from mtkit.training.checkpoint import STATE_FILE, read_checkpoint
 
-    folder = path if path.is_dir() else path.parent
     if not (folder / STATE_FILE).is_file():
         return
     wanted, found = read_digest(workspace), read_checkpoint(folder).data_digest
@@ -223,3 +212,91 @@ def _check_its_data(path: Path, workspace: Workspace) -> None:
             "tokenizer may differ",
             "prepare again the data that it was trained on",
         )
+
+
+def is_address(model: str) -> bool:
+    """Checks whether a model is named by the address of a server."""
+    return model.startswith(("http://", "https://"))
+
+
+def open_remote(
+    models: Sequence[str],
+    overrides: Sequence[str] = (),
+    *,
+    source_language: str = "",
+    target_language: str = "",
+) -> Translator:
+    """Returns a translator that asks a server; its key is in the environment: MTKIT_API_KEY.
+
+    Args:
+        models: The server's address alone.
+        overrides: `inference.beam_size`, `inference.n_best` and `inference.paragraphs`; the server
+            has the rest.
+        source_language: Code of the lines' language; found out by the server where it is empty.
+        target_language: Code of the language translated into; the model's own where it is empty.
+
+    Raises:
+        MtkitError: Several models, or another override.
+    """
+    from mtkit.recipe.inference import Inference
+    from mtkit.recipe.override_section import override_section
+    from mtkit.serving.client import RemoteTranslator
+
+    if len(models) > 1:
+        raise MtkitError(
+            f"--model {models[0]}: a server can't be part of an ensemble", "give it alone"
+        )
+    allowed = tuple(
+        f"inference.{key}" for key in ("beam_size=", "n_best=", "paragraphs=", "paragraphs.")
+    )
+    for override in overrides:
+        if override.startswith("inference.glossary."):
+            raise MtkitError(
+                "a server takes no glossary from --glossary",
+                "give one with --model FOLDER; Python's Request takes terms for a server, too",
+            )
+        if not override.startswith(allowed):
+            raise MtkitError(
+                f"--set {override}: a server has settings of its own",
+                "inference.beam_size, n_best and paragraphs can be asked for",
+            )
+    settings = override_section(Inference(), "inference", overrides) if overrides else None
+    return RemoteTranslator(
+        models[0],
+        key=os.environ.get("MTKIT_API_KEY"),
+        source=source_language or "auto",
+        target=target_language or None,
+        settings=settings,
+    )
+
+
+def open_classifier(
+    models: Sequence[Path], *, device: str, score_only: bool = False
+) -> "LineClassifier | None":
+    """Returns the classifier of a model folder; None where the model is none.
+
+    Args:
+        models: What `mtkit translate` was given, or a run's model folder.
+        device: `cpu`, `cuda`, or `auto`.
+        score_only: Whether outputs are to be scored, which classifiers have none of.
+
+    Raises:
+        MtkitError: A classifier that is damaged, in an ensemble, or to score outputs.
+    """
+    is_classifier = [
+        (folder / CONFIG_FILE).is_file() and read_config(folder).objective == "classification"
+        for folder in models
+    ]
+    if not any(is_classifier):
+        return None
+    if len(models) > 1:
+        raise MtkitError("classifiers can't be ensembled", "name one model folder")
+    if score_only:
+        raise MtkitError(
+            f"{models[0]} is a classifier, and --score-only scores translations",
+            "--json has the probabilities of labels",
+        )
+    # Imported here: whether a model is a classifier is asked before torch is needed.
+    from mtkit.inference.classify import LineClassifier
+
+    return LineClassifier(models[0], device=device)

@@ -13,29 +13,41 @@ from mtkit.model.weights import check_memory
 from mtkit.network import Network
 from mtkit.training.checkpoint import TrainingState
 from mtkit.training.distributed import Processes
-from mtkit.training.label_loss import measure_classification
-from mtkit.training.label_validation import LabelValidator
-from mtkit.training.learner import Learner, freeze
-from mtkit.training.loss import LossSums
-from mtkit.training.metrics_log import MetricsLog
-from mtkit.training.objectives.causal_lm import CausalBatches
-from mtkit.training.objectives.classification import LabelledBatches, find_auxiliary_weight
-from mtkit.training.objectives.decoder_only import JoinedBatches
-from mtkit.training.objectives.denoising import DenoisingBatches
-from mtkit.training.objectives.masked_lm import MaskedBatches
-from mtkit.training.objectives.objective import Objective
-from mtkit.training.objectives.passes import can_pack_passes
-from mtkit.training.objectives.stored import StoredBatches
-from mtkit.training.objectives.translation import TranslationBatches
-from mtkit.training.precision import resolve_precision
+from mtkit.training.learner import Learner, freeze, resolve_precision
+from mtkit.training.loss import (
+    Guide,
+    LossSums,
+    measure_causal,
+    measure_classification,
+    measure_joined,
+    measure_masked,
+    measure_translation,
+)
+from mtkit.training.metrics_log import MetricsLog, open_trackers
+from mtkit.training.objectives.stored import (
+    JoinedBatches,
+    StoredBatches,
+    TranslationBatches,
+    can_pack_passes,
+)
+from mtkit.training.objectives.texts import (
+    CausalBatches,
+    DenoisingBatches,
+    LabelledBatches,
+    MaskedBatches,
+    find_auxiliary_weight,
+)
 from mtkit.training.start_from import start_from
-from mtkit.training.text_loss import measure_causal, measure_masked
-from mtkit.training.text_validation import CausalValidator, DenoisingValidator, MaskedValidator
-from mtkit.training.trackers import open_trackers
 from mtkit.training.training_run import TrainingRun
-from mtkit.training.translation_loss import Guide, measure_joined, measure_translation
-from mtkit.training.translation_validation import TranslationValidator
+from mtkit.training.update import Objective
 from mtkit.training.validation import ModelValidator
+from mtkit.training.validators import (
+    CausalValidator,
+    DenoisingValidator,
+    LabelValidator,
+    MaskedValidator,
+    TranslationValidator,
+)
 from mtkit.training.whole_weights import adapt, find_base
 
 _UNREAD = "unread"

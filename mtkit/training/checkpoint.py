@@ -1,4 +1,4 @@
-"""A checkpoint: the state of training, metadata, digests; no pickle anywhere.
+"""A checkpoint: the state of training, metadata, digests; whether it is of a recipe's run.
 
 checkpoints/step-00001500/
     model.safetensors      what is validated and released: the weights, or their moving average;
@@ -7,12 +7,13 @@ checkpoints/step-00001500/
     optimizer.safetensors  both moments of Adam, by weight, and its count of updates
     state.json             the state of training, the development score, the recipe, digests
 
-Chance needs no state: each update's generator is seeded by the recipe's seed, step and rank.
+No pickle anywhere. Chance needs no state: each update's generator is seeded by the recipe's seed,
+step and rank.
 """
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -27,6 +28,9 @@ from mtkit.foreign_files import check_file, describe_fault
 from mtkit.model.config import WEIGHTS_FILE
 from mtkit.model.parameters import Shape
 from mtkit.model.weights import MAX_HEADER_BYTES
+from mtkit.recipe.invalidation import Invalidates
+from mtkit.recipe.tables import list_differences, relative_to_root, select
+from mtkit.recipe.training import Training
 
 FORMAT_VERSION = 3
 """Raised when other versions can't read the checkpoints that this version saves, or the reverse."""
@@ -167,6 +171,13 @@ def list_steps(checkpoints: Iterable[Checkpoint]) -> list[int]:
     return [checkpoint.state.step for checkpoint in checkpoints]
 
 
+def is_finished(training: Training, state: TrainingState) -> bool:
+    """Checks that training has come to its end, by steps or by patience."""
+    patience = training.early_stopping
+    is_out_of_patience = patience is not None and state.num_without_best >= patience.patience
+    return state.step >= training.max_steps or is_out_of_patience
+
+
 def describe_training(state: TrainingState, num_pairs: int) -> dict[str, str]:
     """Returns a model card's facts on the training, by name."""
     return {
@@ -214,3 +225,88 @@ def _damaged(folder: Path, reason: str) -> DamagedCheckpointError:
         f"{folder}: damaged checkpoint: {reason}",
         f"remove {folder} to continue without it",
     )
+
+
+Tables = Mapping[str, Any]
+"""A recipe as plain tables, as checkpoints hold it."""
+_SCHEDULES_TO_AN_END = ("cosine", "linear")
+_KEEP_BOTH = "use another folder with --workspace FOLDER, or remove the checkpoints to start over"
+
+
+def check_same_run(tables: Tables, data_digest: str | None, saved: list[Checkpoint]) -> None:
+    """Checks that a recipe can continue the run that some checkpoints are of.
+
+    Its data have no digest before they are prepared.
+
+    Raises:
+        MtkitError: They are of another run; it says which keys differ.
+    """
+    if not saved:
+        return
+    last = saved[-1]
+    wanted = _select_fixed(tables)
+    for checkpoint in saved:
+        _check_form(checkpoint, wanted)
+    differing = list_differences(wanted, _select_fixed(last.recipe))
+    if data_digest is not None and data_digest != last.data_digest:
+        differing.append("the training or development data have changed")
+    if differing:
+        raise MtkitError(
+            f"{last.folder.parent} contains checkpoints of another run: " + "; ".join(differing),
+            _KEEP_BOTH,
+        )
+
+
+def check_unchanged(tables: Tables, saved: list[Checkpoint]) -> None:
+    """Checks that a finished run ended with this recipe's settings, and no later than it says.
+
+    Raises:
+        MtkitError: It ended with other settings; it says which keys differ.
+    """
+    changes = list_changes(tables, saved)
+    step, max_steps = saved[-1].state.step, tables["training"]["max_steps"]
+    if step > max_steps and not changes:
+        changes = [f"it is at step {step:,}, past training.max_steps = {max_steps:,}"]
+    if changes:
+        raise MtkitError(
+            f"{saved[-1].folder.parent} contains a finished run with other settings: "
+            + "; ".join(changes),
+            _KEEP_BOTH,
+        )
+
+
+def list_changes(tables: Tables, saved: list[Checkpoint]) -> list[str]:
+    """Returns a phrase for each setting of training that differs from the last checkpoint's.
+
+    Settings of how often to log, check and save aren't among them.
+    """
+    if not saved:
+        return []
+    tuned = Invalidates.UPDATES
+    if tables["training"]["schedule"]["kind"] in _SCHEDULES_TO_AN_END:
+        tuned |= Invalidates.SCHEDULE_END
+    wanted = select(tables, tuned)
+    found = select(saved[-1].recipe, tuned)
+    if tables["training"]["precision"] == "auto":
+        wanted["training"]["precision"] = found["training"]["precision"]
+    return list_differences(wanted, found)
+
+
+def _check_form(checkpoint: Checkpoint, wanted: Tables) -> None:
+    """Checks that a checkpoint's recipe is a valid one, with the sections that are expected."""
+    try:
+        is_whole = wanted.keys() <= _select_fixed(checkpoint.recipe).keys()
+    except (AttributeError, KeyError, TypeError):
+        is_whole = False
+    if not is_whole:
+        raise MtkitError(
+            f"{checkpoint.folder}: damaged: it doesn't contain a valid recipe",
+            "remove this checkpoint",
+        )
+
+
+def _select_fixed(tables: Tables) -> dict[str, Any]:
+    """Returns the values that a run can't change under way, wherever a project's folder lies."""
+    chosen = select(tables, Invalidates.RUN)
+    fixed: dict[str, Any] = relative_to_root(chosen, tables["data"]["data_root"])
+    return fixed

@@ -27,8 +27,7 @@ from mtkit.training.checkpoint import (
     read_checkpoint,
     write_facts,
 )
-from mtkit.training.learner import Learner, list_frozen
-from mtkit.training.moments import load_moments, pack_moments
+from mtkit.training.learner import Learner, list_frozen, load_moments, pack_moments
 
 _DAMAGED = "damaged-"
 
@@ -77,16 +76,8 @@ class CheckpointFolder:
                 write_tensors(trained, draft / TRAINED_FILE)
             write_tensors(pack_moments(learner), draft / OPTIMIZER_FILE)
             digests = {path.name: digest_file(path) for path in sorted(draft.iterdir())}
-            saved = Checkpoint(
-                folder,
-                state,
-                None,
-                is_regular,
-                digests,
-                data_digest,
-                recipe,
-                learner.base_digest,
-            )
+            facts = digests, data_digest, recipe, learner.base_digest
+            saved = Checkpoint(folder, state, None, is_regular, *facts)
             write_facts(draft, saved)
         return saved
 
@@ -113,9 +104,8 @@ class CheckpointFolder:
             kept += _first_of_each(regular, [c.state.step // training.keep_every for c in regular])
         if training.keep_minutes is not None:
             seconds = 60.0 * training.keep_minutes
-            kept += _first_of_each(
-                regular, [int(c.state.elapsed_seconds // seconds) for c in regular]
-            )
+            groups = [int(c.state.elapsed_seconds // seconds) for c in regular]
+            kept += _first_of_each(regular, groups)
         for checkpoint in checkpoints:
             if checkpoint not in kept:
                 discard_folder(checkpoint.folder)

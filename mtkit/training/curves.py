@@ -1,7 +1,9 @@
 """The picture of a training: loss, development scores, learning rate and speed by step."""
 
 import math
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import Locator, LogLocator, MaxNLocator
+from numpy.typing import NDArray
 
-from mtkit.training.metrics import LABELS, MetricsLine, number
-from mtkit.training.series import Series, describe_length, group_events, list_scores
+from mtkit.training.metrics import LABELS, MetricsLine, describe_length, list_scores, number
 
 # Okabe and Ito's colours, which the colour-blind tell apart.
 _TRAINING, _DEVELOPMENT, _SCORE = "#0072B2", "#D55E00", "#009E73"
@@ -43,6 +45,86 @@ _STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "legend.fontsize": 8.5,
 }
+
+
+Numbers = NDArray[np.float64]
+_EARLY = 0.05
+"""Share of the steps that count as early, where losses fall and scores rise steeply."""
+_OTHER_EVENTS = "other events"
+
+
+@dataclass(frozen=True)
+class Series:
+    """One number of each line, by step.
+
+    Attributes:
+        steps: Where it was measured.
+        values: The number; NaN where it is missing, NaN or infinity.
+    """
+
+    steps: Numbers
+    values: Numbers
+
+    @classmethod
+    def of(cls, lines: Sequence[MetricsLine], key: str) -> "Series":
+        """Returns the numbers under a key."""
+        numbers = (number(line, key) for line in lines)
+        values = [math.nan if value is None else value for value in numbers]
+        return cls(
+            np.array([line["step"] for line in lines], dtype=np.float64),
+            np.array(values, dtype=np.float64),
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was measured."""
+        return not bool(np.isfinite(self.values).any())
+
+    def smoothed(self) -> "Series":
+        """Returns the mean over 1/25 of the points around each; NaN doesn't count."""
+        width = max(1, len(self.values) // 50)
+        window = np.ones(2 * width + 1)
+        is_number = np.isfinite(self.values)
+        counts = np.convolve(is_number, window, mode="same")
+        sums = np.convolve(np.where(is_number, self.values, 0.0), window, mode="same")
+        means = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
+        return Series(self.steps, means)
+
+    def later(self) -> Numbers:
+        """Returns the numbers after the early steps; all, where there are few."""
+        is_number = np.isfinite(self.values)
+        if len(self.steps) >= 10:
+            first, last = self.steps.min(), self.steps.max()
+            is_late = is_number & (self.steps > first + _EARLY * (last - first))
+            is_number = is_late if is_late.any() else is_number
+        return self.values[is_number]
+
+
+def group_events(events: Sequence[MetricsLine], max_kinds: int) -> list[tuple[str, list[int]]]:
+    """Returns events by kind, in words, and their steps.
+
+    Texts that differ in numbers alone are of one kind; kinds beyond `max_kinds` are put together.
+    """
+    kinds: dict[str, list[MetricsLine]] = {}
+    for event in events:
+        kind = re.sub(r"\d[\d,.]*\d|\d", "…", str(event["text"]))
+        if kind not in kinds and len(kinds) + 1 >= max_kinds:
+            kind = _OTHER_EVENTS
+        kinds.setdefault(kind, []).append(event)
+    named = []
+    for kind, alike in kinds.items():
+        texts = {str(event["text"]) for event in alike}
+        text = texts.pop() if len(texts) == 1 else kind
+        text = text if len(text) <= 46 else text[:45] + "…"
+        steps = sorted({int(event["step"]) for event in alike})
+        listed = (
+            ", ".join(f"{step:,}" for step in steps)
+            if len(steps) <= 2
+            else f"{steps[0]:,} to {steps[-1]:,}"
+        )
+        count = f"{len(alike):,} × " if len(alike) > 1 else ""
+        named.append((f"{count}{text} ({listed})", steps))
+    return named
 
 
 def draw_curves(

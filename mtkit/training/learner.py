@@ -1,24 +1,144 @@
-"""A model, its optimizer and, by option, frozen parts and the moving average of its weights."""
+"""A model, its optimizer and, by option, frozen parts and the moving average of its weights.
+
+An update may be computed in bf16, by a working copy. Adam's moments go into checkpoints by the
+names of their weights.
+"""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, TypeVar
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from mtkit.errors import MtkitError
 from mtkit.model.parameters import find_part, is_low_rank, learns_whole
+from mtkit.network.device import suit_precision
 from mtkit.network.low_rank import AdaptedLinear
+from mtkit.network.projecting import copy_in_bfloat16
 from mtkit.recipe.lora import Lora
-from mtkit.recipe.precision import Precision
-from mtkit.recipe.training import FrozenPart, Training
-from mtkit.training.optimizer import build_optimizer, set_learning_rate
-from mtkit.training.precision import Network_co, WorkingCopy
+from mtkit.recipe.precision import Precision, PrecisionChoice
+from mtkit.recipe.training import Adam, FrozenPart, Training
+from mtkit.training.distributed import Processes
 
 Network = TypeVar("Network", bound=nn.Module)
+
+
+Network_co = TypeVar("Network_co", bound=nn.Module, covariant=True)
+
+
+def resolve_precision(choice: PrecisionChoice, processes: Processes) -> Precision:
+    """Returns the recipe's precision; for `auto`, what suits every process's device."""
+    if choice != "auto":
+        return choice
+    return "fp32" if processes.any(suit_precision(processes.device) == "fp32") else "bf16"
+
+
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+_NUM_UPDATES = "step"
+
+
+class WorkingCopy(Generic[Network_co]):
+    """A model's weights in the precision that updates are computed in.
+
+    In bf16 the model keeps its weights in fp32, where an update's small steps add up (arXiv
+    1710.03740, section 3.1), and the passes go through a copy in bf16, made once per update. In
+    fp32 the copy is the model itself.
+
+    Attributes:
+        model: What the passes go through.
+        precision: What its passes are computed in.
+    """
+
+    def __init__(self, master: Network_co, precision: Precision) -> None:
+        self._master = master
+        self.model: Network_co = master
+        self.precision = precision
+        if precision == "bf16":
+            self.model = copy_in_bfloat16(master).train()
+        self._masters: list[Tensor] = list(master.parameters())
+        self._weights: list[Tensor] = list(self.model.parameters())
+
+    @torch.no_grad()
+    def refresh(self) -> None:
+        """Copies the model's weights of now."""
+        if self.model is not self._master:
+            torch._foreach_copy_(self._weights, self._masters)
+
+    @torch.no_grad()
+    def accumulate_gradients(self) -> None:
+        """Adds the copy's gradients to the model's, in the model's precision, and forgets them."""
+        if self.model is self._master:
+            return
+        first: tuple[list[Tensor], list[Tensor]] = [], []
+        further: tuple[list[Tensor], list[Tensor]] = [], []
+        for weight, master in zip(self._weights, self._masters, strict=True):
+            if weight.grad is None:
+                continue
+            sums, gradients = first if master.grad is None else further
+            if master.grad is None:
+                master.grad = torch.empty_like(master)
+            sums.append(master.grad)
+            gradients.append(weight.grad)
+        if first[0]:
+            torch._foreach_copy_(*first)
+        if further[0]:
+            torch._foreach_add_(*further)
+        self.forget_gradients()
+
+    def forget_gradients(self) -> None:
+        """Removes the copy's gradients."""
+        for weight in self._weights:
+            weight.grad = None
+
+
+_OUTPUT_BIAS = "output_bias"
+_IS_KEPT = "is_kept"
+
+
+def build_optimizer(model: nn.Module, adam: Adam, *, keeps_bias: bool = False) -> torch.optim.AdamW:
+    """Returns Adam (arXiv 1412.6980) over all weights that learn, its moments at zero.
+
+    The loop sets its rate at every step. Decoupled decay (arXiv 1711.05101) acts on matrices; with
+    decay 0 this is plain Adam.
+
+    Args:
+        model: The model.
+        adam: The recipe's section.
+        keeps_bias: Whether the bias of the output stays as it is. It has moments all the same, so
+            that checkpoints have the same tensors.
+    """
+    learning = [(name, one) for name, one in model.named_parameters() if one.requires_grad]
+    parameters = [weight for _, weight in learning]
+    kept = [weight for name, weight in learning if keeps_bias and name == _OUTPUT_BIAS]
+    vectors = [weight for weight in parameters if weight.ndim < 2]
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": adam.weight_decay},
+        {"params": [p for p in vectors if not any(p is one for one in kept)], "weight_decay": 0.0},
+    ]
+    if kept:
+        groups.append({"params": kept, "weight_decay": 0.0, _IS_KEPT: True})
+    optimizer = torch.optim.AdamW(
+        groups, lr=0.0, betas=(adam.beta1, adam.beta2), eps=adam.epsilon, fused=True
+    )
+    # Torch would make them in the first update; here, memory is tried and shared out before.
+    for weight in parameters:
+        optimizer.state[weight] = {
+            "step": torch.zeros((), device=weight.device),
+            "exp_avg": torch.zeros_like(weight),
+            "exp_avg_sq": torch.zeros_like(weight),
+        }
+    return optimizer
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Sets the rate of every group of the optimizer whose weights are to change."""
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0 if group.get(_IS_KEPT) else rate
 
 
 def freeze(model: nn.Module, parts: Sequence[FrozenPart], lora: Lora | None = None) -> None:
@@ -196,3 +316,58 @@ class Learner(Generic[Network_co]):
         for weight in self.model.parameters():
             sha.update(weight.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
         return sha.hexdigest()[:16]
+
+
+def pack_moments(learner: Learner[nn.Module]) -> dict[str, Tensor]:
+    """Returns both moments of each weight that learns, on the CPU, and the count of updates."""
+    states = learner.optimizer.state
+    moments = {
+        f"{moment}.{name}": states[weight][moment].detach().cpu().contiguous()
+        for name, weight in learner.model.named_parameters()
+        if weight.requires_grad
+        for moment in _MOMENTS
+    }
+    return {_NUM_UPDATES: torch.tensor(learner.num_updates), **moments}
+
+
+def load_moments(
+    learner: Learner[nn.Module], tensors: Mapping[str, Tensor], was_frozen: set[str], path: Path
+) -> None:
+    """Sets the state of the learner's optimizer to what `pack_moments` returned.
+
+    A weight that was frozen then and learns now has moments of 0; `path` is for messages.
+
+    Raises:
+        MtkitError: They are of another model.
+    """
+    _refuse_misfits(learner.model, tensors, was_frozen, path)
+    for name, weight in learner.model.named_parameters():
+        if weight.requires_grad:
+            state = learner.optimizer.state[weight]
+            state["step"].fill_(float(tensors[_NUM_UPDATES]))
+            for moment in _MOMENTS:
+                saved = tensors.get(f"{moment}.{name}")
+                state[moment].zero_() if saved is None else state[moment].copy_(saved)
+
+
+def _refuse_misfits(
+    model: nn.Module, tensors: Mapping[str, Tensor], was_frozen: set[str], path: Path
+) -> None:
+    hint = f"remove {path.parent} to resume from the checkpoint before it"
+    expected = {
+        f"{moment}.{name}": weight.shape
+        for name, weight in model.named_parameters()
+        if name not in was_frozen
+        for moment in _MOMENTS
+    }
+    expected[_NUM_UPDATES] = torch.Size()
+    for name in sorted(expected.keys() | tensors.keys()):
+        if name not in tensors or name not in expected:
+            what = "missing" if name in expected else "unexpected"
+            raise MtkitError(f"{path}: {name} is {what}", hint)
+        if tensors[name].shape != expected[name]:
+            raise MtkitError(
+                f"{path}: {name} has shape {list(tensors[name].shape)}, expected "
+                f"{list(expected[name])}",
+                hint,
+            )

@@ -1,31 +1,101 @@
 """The loop over updates: log lines, checkpoints, faults, a stop."""
 
 import math
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import FrameType
 from typing import Any
 
 from torch import nn
 
 from mtkit.console import warn
 from mtkit.errors import MtkitError
+from mtkit.network.device import peak_memory_bytes
 from mtkit.recipe import Recipe
-from mtkit.recipe.training import Training
-from mtkit.training.checkpoint import Checkpoint, TrainingState
+from mtkit.training.checkpoint import Checkpoint, TrainingState, is_finished
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import Processes
 from mtkit.training.learner import Learner
-from mtkit.training.memory import peak_memory_bytes
-from mtkit.training.meter import Meter
 from mtkit.training.metrics_log import MetricsLog
-from mtkit.training.objectives.objective import Objective
 from mtkit.training.progress import ProgressView
 from mtkit.training.schedule import learning_rate
-from mtkit.training.stopping import stop_request
-from mtkit.training.update import Outcome, Updater, Votes
+from mtkit.training.update import Objective, Outcome, Updater, Votes
 from mtkit.units import plural
+
+
+class Meter:
+    """Loss and speed since the last log line."""
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Begins again at nothing."""
+        self._sums = [0.0, 0.0]
+        self._num_target_tokens = 0
+        self._num_seen_tokens = 0
+        self._num_tokens = 0
+        self._num_slots = 0
+        self._gradient_norm = math.nan
+        self._started_at = time.monotonic()
+
+    def leave_out(self, seconds: float) -> None:
+        """Takes time that no update was made in out of the speed."""
+        self._started_at += seconds
+
+    def add(self, outcome: Outcome) -> None:
+        """Takes an update in; of a skipped one, its tokens alone."""
+        self._num_seen_tokens += outcome.num_target_tokens
+        self._num_tokens += outcome.num_tokens
+        self._num_slots += outcome.num_slots
+        if outcome.is_applied:
+            self._sums[0] += outcome.loss
+            self._sums[1] += outcome.negative_log_likelihood
+            self._num_target_tokens += outcome.num_target_tokens
+            self._gradient_norm = outcome.gradient_norm
+
+    def means(self) -> dict[str, float]:
+        """Returns means since the last log line, for the log; NaN without an update."""
+        count = self._num_target_tokens
+        loss, nll = (total / count if count else math.nan for total in self._sums)
+        elapsed_seconds = time.monotonic() - self._started_at
+        return {
+            "loss": loss,
+            "nll": nll,
+            "perplexity": math.exp(min(nll, 700.0)),
+            "gradient_norm": self._gradient_norm,
+            "target_tokens_per_second": self._num_seen_tokens / elapsed_seconds,
+            "padding": 1.0 - self._num_tokens / max(1, self._num_slots),
+        }
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def stop_request() -> Iterator[Callable[[], bool]]:
+    """Yields a check that Ctrl-C or SIGTERM has come; a second Ctrl-C ends at once.
+
+    Training grants the request at the end of an update.
+    """
+    received: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        # A batch system may send SIGTERM to each process and again through the launcher.
+        if number == signal.SIGINT:
+            signal.signal(number, previous[signal.SIGINT])
+
+    previous = {number: signal.signal(number, note) for number in _SIGNALS}
+    try:
+        yield lambda: bool(received)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 @dataclass(frozen=True)
@@ -302,13 +372,6 @@ def restore_everywhere(
     if found is not None:
         processes.broadcast(learner.tensors())
     return found
-
-
-def is_finished(training: Training, state: TrainingState) -> bool:
-    """Checks that training has come to its end, by steps or by patience."""
-    patience = training.early_stopping
-    is_out_of_patience = patience is not None and state.num_without_best >= patience.patience
-    return state.step >= training.max_steps or is_out_of_patience
 
 
 def _diverged(state: TrainingState, reason: str) -> MtkitError:

@@ -1,26 +1,39 @@
-"""Output projection and label-smoothed cross entropy, fused so that logits never exist whole.
+"""The loss of a batch of each kind: a forward pass, then label-smoothed cross entropy.
 
-A batch of 8,192 tokens with 32,000 pieces makes a gigabyte of logits, and each pass over them costs
-more than the product that made them. Here a chunk of tokens at a time is projected, turned into its
-loss and at once into its gradient, while it lies in the cache.
+The output projection and the cross entropy are fused, so that logits never exist whole. A batch
+of 8,192 tokens with 32,000 pieces makes a gigabyte of logits, and each pass over them costs more
+than the product that made them. Here a chunk of tokens at a time is projected, turned into its loss
+and at once into its gradient, while it lies in the cache.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from mtkit.data.batches.collate import (
+    JoinedBatch,
+    MaskedBatch,
+    TextBatch,
+    TranslationBatch,
+)
+from mtkit.data.batches.examples import ExampleBatch
 from mtkit.network import (
     CausalClassifier,
     CausalLanguageModel,
     EncoderDecoder,
+    MaskedClassifier,
     MaskedLanguageModel,
 )
+from mtkit.network.attention import WatchedHead
 from mtkit.text.token_ids import PAD
 
-GeneratingModel = EncoderDecoder | CausalLanguageModel | MaskedLanguageModel | CausalClassifier
+TranslatingModel = EncoderDecoder | CausalLanguageModel
+GeneratingModel = TranslatingModel | MaskedLanguageModel | CausalClassifier
 
 _CHUNK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
 _CHUNK_BYTES_OF_HALVES = _CHUNK_BYTES | {"cpu": 16 << 20}
@@ -237,3 +250,136 @@ def _sum_surprise(
         target_logits_N = logits_NV.gather(1, targets[rows[part], None])[:, 0]
         surprise_N[rows[part]] = torch.logsumexp(logits_NV, dim=1) - target_logits_N
     return surprise_N.sum()
+
+
+@dataclass(frozen=True)
+class Guide:
+    """A head that learns alignments.
+
+    Attributes:
+        layer: The decoder's layer, from 1.
+        head: The head of it, from 1.
+        weight: What its loss is multiplied by.
+    """
+
+    layer: int
+    head: int
+    weight: float
+
+
+def measure_translation(
+    model: EncoderDecoder,
+    batch: TranslationBatch,
+    *,
+    label_smoothing: float,
+    guide: Guide | None = None,
+) -> LossSums:
+    """Returns the loss of a batch, summed over its real target tokens.
+
+    Where a head is guided, the cross entropy of its weights against the batch's links is added.
+    """
+    watched = None if guide is None else WatchedHead(guide.layer, guide.head)
+    states = model(
+        batch.source_tokens, batch.source_layout, batch.target_inputs, batch.target_layout, watched
+    )
+    states = batch.target_layout.select_tokens(states)
+    smoothing, is_filled, targets = label_smoothing, batch.is_filled, batch.target_outputs
+    sums = output_cross_entropy(
+        model, states, targets, label_smoothing=smoothing, has_padding=is_filled
+    )
+    if guide is None or watched is None:
+        return sums
+    assert batch.links is not None, "links"
+    log_weights = watched.find_log_weights(batch.target_layout, batch.source_layout)
+    of_links = log_weights.index_select(0, batch.links.cells)
+    # Each target token's alignment is a distribution over its source tokens.
+    surprise = -(of_links / batch.links.num_sources).sum()
+    return sums._replace(loss=sums.loss + guide.weight * surprise)
+
+
+def measure_joined(
+    model: CausalLanguageModel, batch: JoinedBatch, *, label_smoothing: float
+) -> LossSums:
+    """Returns the loss of a decoder-only translator, summed over a batch's target tokens."""
+    states = select_predicting(model(batch.inputs, batch.layout), batch)
+    return output_cross_entropy(model, states, batch.outputs, label_smoothing=label_smoothing)
+
+
+def measure_causal(
+    model: CausalLanguageModel, batch: TextBatch, *, label_smoothing: float
+) -> LossSums:
+    """Returns the loss of a batch, summed over its tokens."""
+    states = batch.layout.select_tokens(model(batch.inputs, batch.layout))
+    return output_cross_entropy(model, states, batch.outputs, label_smoothing=label_smoothing)
+
+
+def measure_masked(
+    model: MaskedLanguageModel, batch: MaskedBatch, *, label_smoothing: float
+) -> LossSums:
+    """Returns the loss of a batch, summed over its hidden tokens and, beside it, over its pairs."""
+    states = model(batch.inputs, batch.segments, batch.layout)
+    return measure_encoded(model, states, batch, label_smoothing=label_smoothing)
+
+
+def measure_encoded(
+    model: MaskedLanguageModel, states: Tensor, batch: MaskedBatch, *, label_smoothing: float
+) -> LossSums:
+    """Returns `measure_masked` of a batch that the model has encoded."""
+    hidden = model.masked_head(select_predicting(states, batch))
+    sums = output_cross_entropy(model, hidden, batch.outputs, label_smoothing=label_smoothing)
+    if batch.is_random is None:
+        return sums
+    logits = model.classify_pair(states, batch.layout)
+    pairs = measure_labels(logits, batch.is_random, label_smoothing=0.0)
+    return sums._replace(example_loss=pairs.loss)
+
+
+def select_predicting(states: Tensor, batch: MaskedBatch | JoinedBatch) -> Tensor:
+    """Returns the states that predict a token, [predicted, d_model]."""
+    return batch.layout.select_tokens(states)[batch.indices]
+
+
+Classifier = MaskedClassifier | CausalClassifier
+
+
+def encode_and_classify(model: Classifier, batch: ExampleBatch) -> tuple[Tensor, Tensor]:
+    """Returns the states of a batch's tokens, and the logits of the labels, [texts, labels]."""
+    if isinstance(model, CausalClassifier):
+        states = model(batch.inputs, batch.layout)
+        return states, model.classify(states, batch.layout, batch.last)
+    states = model(batch.inputs, batch.segments, batch.layout)
+    return states, model.classify(states, batch.layout)
+
+
+def measure_labels(logits: Tensor, labels: Tensor, *, label_smoothing: float) -> LossSums:
+    """Returns the cross entropy of labels, summed over the texts, in fp32 at least."""
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    find = partial(nn.functional.cross_entropy, logits, labels, reduction="sum")
+    nll = find()
+    return LossSums(find(label_smoothing=label_smoothing) if label_smoothing else nll, nll.detach())
+
+
+def measure_classification(
+    model: Classifier, batch: ExampleBatch, *, label_smoothing: float, auxiliary: float
+) -> LossSums:
+    """Returns the loss of a batch.
+
+    Without an auxiliary loss it is summed over the texts. With one the first sums are the language
+    model's, over the tokens that are predicted, all but `<s>`, and that of labels goes beside them:
+    the mean of either counts (Radford et al. 2018, section 3.2).
+
+    Args:
+        model: The classifier.
+        batch: Texts.
+        label_smoothing: Of labels and tokens alike.
+        auxiliary: Weight of the language model's loss, lambda.
+    """
+    states, logits = encode_and_classify(model, batch)
+    of_labels = measure_labels(logits, batch.labels, label_smoothing=label_smoothing)
+    if not auxiliary or not isinstance(model, CausalClassifier):
+        return of_labels
+    predicts = torch.ones_like(batch.tokens, dtype=torch.bool)
+    predicts[batch.last] = False
+    states, targets = batch.layout.select_tokens(states)[predicts], batch.tokens.roll(-1)[predicts]
+    sums = output_cross_entropy(model, states, targets, label_smoothing=label_smoothing)
+    return LossSums(auxiliary * sums.loss, sums.negative_log_likelihood, of_labels.loss)

@@ -1,10 +1,12 @@
 """metrics.jsonl, one JSON object a line: what the lines say, and how they are read."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Required, TypedDict
 
 from mtkit.foreign_files import check_file
+from mtkit.units import format_duration, plural
 
 LOSSES = ("loss", "nll", "perplexity", "bits_per_character")
 """All found by every validation, but the last, which is a causal language model's; all else that a
@@ -70,3 +72,32 @@ def read_metrics(path: Path) -> list[MetricsLine]:
             case {"step": int(), "kind": str()}:
                 lines.append(content)
     return lines
+
+
+def list_scores(dev: Sequence[MetricsLine], score: str) -> list[str]:
+    """Returns the names of the development scores, the one that ranks checkpoints first."""
+    no_scores = {"kind", "step", "elapsed_seconds", *LOSSES}
+    names = dict.fromkeys(
+        key
+        for line in dev
+        for key in line
+        if key not in no_scores and number(line, key) is not None
+    )
+    return sorted(names, key=lambda name: name != score)
+
+
+def describe_length(metrics: Sequence[MetricsLine]) -> str:
+    """Returns how long the training was."""
+    train = [line for line in metrics if line["kind"] == "train"]
+    if not train:
+        return ""
+    last = train[-1]
+    facts = [f"{last['step']:,} steps"]
+    if last.get("epoch"):
+        facts.append(plural(last["epoch"], "epoch"))
+    if last.get("target_tokens"):
+        millions = last["target_tokens"] / 1e6
+        facts.append(f"{millions:,.{0 if millions >= 100 else 1}f} million target tokens")
+    if last.get("elapsed_seconds"):
+        facts.append(format_duration(last["elapsed_seconds"]))
+    return " · ".join(facts)

@@ -1,20 +1,200 @@
-"""The log of a training: metrics.jsonl, and what is fed from it: the picture, the trackers."""
+"""The log of a training: metrics.jsonl, and what is fed from it: the picture, the trackers.
+
+Trackers are TensorBoard and Weights & Biases.
+"""
 
 import json
 import math
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from mtkit.console import warn
+from mtkit.console import say, warn
+from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
+from mtkit.recipe import dump_recipe
 from mtkit.training.metrics import MetricsLine, Value, read_metrics
-from mtkit.training.trackers import Tracker
+from mtkit.training.training_run import TrainingRun
 
 _DRAWING_SHARE = 0.05
 """Of the time, which drawing may take while checkpoints come fast."""
+
+
+_FAULTS = (OSError, RuntimeError, ValueError)
+"""Of a full disk or a lost connection."""
+
+
+class Tracker(ABC):
+    """Something that draws curves for itself; its first fault switches it off, with a warning.
+
+    A subclass, which opens it for a run, takes the kind and the numbers of a line, and the line;
+    forgets what it was given after a step, as far as it can; and writes what is in a buffer.
+
+    Attributes:
+        name: Its name.
+        faults: What may fail.
+    """
+
+    name: str
+    faults: tuple[type[Exception], ...] = _FAULTS
+    _is_on = True
+
+    def log(self, kind: str, metrics: Mapping[str, Value]) -> None:
+        """Takes a line of the metrics file; None stands for NaN and infinity."""
+        numbers = {
+            f"{kind}/{key}": float(value)
+            for key, value in metrics.items()
+            if key != "step" and isinstance(value, (int, float)) and math.isfinite(value)
+        }
+        self._attempt(self._log, kind, numbers, metrics)
+
+    def rewind(self, step: int) -> None:
+        """Forgets what it was given after a step, as far as it can."""
+        self._attempt(self._rewind, step)
+
+    def close(self) -> None:
+        """Writes what is in a buffer."""
+        self._attempt(self._close)
+        self._is_on = False
+
+    def _attempt(self, action: Callable[..., None], *values: Any) -> None:
+        if not self._is_on:
+            return
+        try:
+            action(*values)
+        except self.faults as error:
+            self._is_on = False
+            warn(f"{self.name} failed and was switched off: {error}; training continues")
+
+    @abstractmethod
+    def _log(self, kind: str, numbers: Mapping[str, float], line: Mapping[str, Value]) -> None: ...
+
+    @abstractmethod
+    def _rewind(self, step: int) -> None: ...
+
+    @abstractmethod
+    def _close(self) -> None: ...
+
+
+def open_trackers(run: TrainingRun, *, resumed_at: int) -> list[Tracker]:
+    """Returns the recipe's trackers; one that fails from here on warns, and is switched off.
+
+    Where training doesn't resume, `resumed_at` is 0, and new curves begin.
+
+    Raises:
+        MtkitError: A tracker's package isn't installed, or it doesn't start.
+    """
+    kinds: dict[str, Callable[[TrainingRun, int], Tracker]] = {
+        "tensorboard": _TensorBoard,
+        "wandb": _WeightsAndBiases,
+    }
+    return [kinds[name](run, resumed_at) for name in run.recipe.training.trackers]
+
+
+class _TensorBoard(Tracker):
+    """TensorBoard's files, by torch's `SummaryWriter`; it forgets what they hold after a step."""
+
+    name = "TensorBoard"
+
+    def __init__(self, run: TrainingRun, resumed_at: int) -> None:
+        try:
+            # Imported here: an extra, and it takes a second.
+            from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
+        except ImportError as error:
+            raise _not_installed("tensorboard") from error
+        folder = run.workspace.tensorboard
+        # A kill loses what was not yet flushed.
+        self._open = partial(SummaryWriter, str(folder), flush_secs=10)
+        # The recipe is shown as it is.
+        lines = dump_recipe(run.recipe).splitlines()
+        try:
+            self._writer: Any = self._open(purge_step=resumed_at + 1)
+            self._writer.add_text("recipe", "".join(f"    {each}\n" for each in lines), resumed_at)
+        except _FAULTS as error:
+            raise MtkitError(
+                f"{folder}: can't write TensorBoard's files: {error}",
+                "to train without it: --set training.trackers=[]",
+            ) from error
+        say(f"to see the curves: tensorboard --logdir {folder}")
+
+    def _log(self, kind: str, numbers: Mapping[str, float], line: Mapping[str, Value]) -> None:
+        for key, value in numbers.items():
+            self._writer.add_scalar(key, value, line["step"])
+        if kind == "event":
+            self._writer.add_text("events", line["text"], line["step"])
+
+    def _rewind(self, step: int) -> None:
+        self._close()
+        self._writer = self._open(purge_step=step + 1)
+
+    def _close(self) -> None:
+        self._writer.close()
+
+
+class _WeightsAndBiases(Tracker):
+    """A run of Weights & Biases; where training went back, curves are drawn twice."""
+
+    name = "Weights & Biases"
+
+    def __init__(self, run: TrainingRun, resumed_at: int) -> None:
+        try:
+            # Imported here: an extra.
+            import wandb  # noqa: PLC0415
+        except ImportError as error:
+            raise _not_installed("wandb") from error
+        recipe, workspace = run.recipe, run.workspace
+        self.faults = (*_FAULTS, wandb.Error)
+        known = workspace.read_manifest().get("wandb", {}).get("run") if resumed_at else None
+        score = recipe.training.validation.metric
+        try:
+            started = self._started = wandb.init(
+                project="mtkit",
+                name=recipe.name,
+                dir=str(workspace.root),
+                config=run.tables,
+                id=known,
+                resume="allow",
+                # stdout and stderr stay mtkit's own, and no source code leaves the machine.
+                settings=wandb.Settings(console="off", silent=True, disable_code=True),
+            )
+            # Its own count of steps can't go back, as training does; the step is another metric.
+            started.define_metric("*", step_metric="step")
+            best = "min" if score == "loss" else "max"
+            started.define_metric(f"dev/{score}", step_metric="step", summary=best)
+        except self.faults as error:
+            raise MtkitError(
+                f"can't start Weights & Biases: {error}",
+                "run `wandb login` first; WANDB_MODE=offline keeps its files on this machine; to "
+                "train without it: --set training.trackers=[]",
+            ) from error
+        workspace.record("wandb", {"run": started.id})
+        url = started.url
+        if started.offline:
+            url = f"offline; to upload later: wandb sync {Path(started.dir).parent}"
+        say(f"Weights & Biases: {url}")
+
+    def _log(self, kind: str, numbers: Mapping[str, float], line: Mapping[str, Value]) -> None:
+        event = {"event": line["text"]} if kind == "event" else {}
+        if numbers or event:
+            self._started.log({**numbers, **event, "step": line["step"]})
+
+    def _rewind(self, step: int) -> None:
+        """Leaves what was sent."""
+
+    def _close(self) -> None:
+        self._started.finish()
+
+
+def _not_installed(name: str) -> MtkitError:
+    return MtkitError(
+        f'training.trackers = ["{name}"] needs the package {name}, which isn\'t installed',
+        f"pip install 'mtkit[{name}]'",
+    )
 
 
 @dataclass

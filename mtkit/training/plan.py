@@ -8,19 +8,16 @@ import numpy as np
 from torch import nn
 
 from mtkit.console import say, warn
-from mtkit.data.batches.epoch import find_epoch
-from mtkit.data.batches.updates import TrainingBatches
+from mtkit.data.batches.updates import TrainingBatches, find_epoch
 from mtkit.data.prepared import PreparedData
-from mtkit.network.device import limit_threads
+from mtkit.network.device import limit_threads, peak_memory_bytes
 from mtkit.training.build import build_learner, build_objective
 from mtkit.training.distributed import Processes, choose_device
 from mtkit.training.learner import Learner
-from mtkit.training.memory import peak_memory_bytes
-from mtkit.training.objectives.objective import Objective
+from mtkit.training.progress import describe_parameters
 from mtkit.training.schedule import note_warmup
-from mtkit.training.summary import describe_parameters
 from mtkit.training.training_run import TrainingRun
-from mtkit.training.update import Updater, Votes
+from mtkit.training.update import Objective, Updater, Votes
 from mtkit.units import format_duration, format_memory, plural
 
 _NUM_UPDATES_LOOKED_AT = 50

@@ -1,16 +1,34 @@
-"""Checkpoints released to `model/`; the end of a training, which releases the best."""
+"""Checkpoints released to `model/`, with the head that alignments are read from.
 
-from collections.abc import Mapping, Sequence
+The end of a training releases the best.
+"""
 
+from collections.abc import Iterator, Mapping, Sequence
+from typing import get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from mtkit.data.batches.micro_batches import cut
+from mtkit.data.batches.ragged import Indices
+from mtkit.data.batches.token_store import TokenStore
+from mtkit.inference.engines.torch_engine import pad
 from mtkit.model.adapter import AdapterConfig, is_adapter
+from mtkit.model.alignment_head import AlignmentHead, Position
+from mtkit.model.build import build
+from mtkit.model.config import ModelConfig
 from mtkit.model.folder import save_model_folder
-from mtkit.model.weights import read_weights
+from mtkit.model.weights import load_weights, read_weights
+from mtkit.network import EncoderDecoder
+from mtkit.network.device import find_device
+from mtkit.network.layouts import RecordingLayout
+from mtkit.recipe.guided_alignment import GuidedAlignment
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.lora import Lora
+from mtkit.text.token_ids import BOS
 from mtkit.text.widths import measure_width
-from mtkit.training.alignment_choice import find_alignment_head
 from mtkit.training.averaging.record import ModelRecord, TrainingRecord
 from mtkit.training.checkpoint import (
     Checkpoint,
@@ -20,11 +38,139 @@ from mtkit.training.checkpoint import (
     list_steps,
 )
 from mtkit.training.checkpoint_folder import CheckpointFolder
+from mtkit.training.progress import show_summary
 from mtkit.training.start_from import describe_start, find_start_licence
-from mtkit.training.summary import show_summary
 from mtkit.training.training_run import TrainingRun
 from mtkit.training.whole_weights import WholeWeights, find_base
 from mtkit.workspace import Workspace
+
+_MAX_PAIRS = 1_000
+_MAX_TOKENS = 2_048
+"""Of either side in one pass; its weights of all layers and heads are kept."""
+_PRIOR = 1.0
+"""Links that a source token is taken to have had before: to any target token, by frequency."""
+
+
+def find_alignment_head(
+    config: ModelConfig,
+    guided: GuidedAlignment | None,
+    store: TokenStore,
+    weights: Mapping[str, Tensor],
+) -> AlignmentHead | None:
+    """Returns the head to read alignments from; None of a model that tells none.
+
+    Args:
+        config: What the model is built from.
+        guided: How a head has learned alignments, if one has.
+        store: The development set.
+        weights: By name, in fp32.
+    """
+    is_translator = config.objective == "translation" and config.linearization is None
+    if not is_translator or config.model.architecture == "decoder-only":
+        return None
+    if guided is not None:
+        # The head that learned alignments needs no search.
+        layer = guided.choose_layer(config.model.num_decoder_layers)
+        return AlignmentHead(layer=layer, head=guided.head, at=guided.at)
+    device = find_device("auto")
+    network = build(config, has_initial_weights=False)
+    assert isinstance(network, EncoderDecoder)
+    load_weights(network, weights, origin="the weights of a checkpoint")
+    return choose_head(network.to(device).eval(), store, device)
+
+
+def choose_head(
+    network: EncoderDecoder, store: TokenStore, device: torch.device
+) -> AlignmentHead | None:
+    """Returns the head whose links say most of the words that they link; None without pairs.
+
+    Each head, and the mean of each layer's, links every target token to the source token that it
+    attends to most, at either position. The best predicts target tokens best by the relative
+    frequencies of its own other links: one that looks at random, or always at the same token,
+    predicts no more than how frequent a token is. No alignment made by hand is needed.
+
+    Args:
+        network: In evaluation mode, on its device.
+        store: Sentence pairs.
+        device: The device.
+    """
+    num_pairs = min(len(store), _MAX_PAIRS)
+    if not num_pairs:
+        return None
+    rows = np.arange(num_pairs) * len(store) // num_pairs
+    linked: dict[AlignmentHead, list[NDArray[np.int64]]] = {}
+    targets = []
+    for sources, target_tokens, weights in _attend(network, store, rows, device):
+        targets.append(target_tokens)
+        for layer, of_layer in enumerate(weights, start=1):
+            # A head before the mean that says the same.
+            for number in (*range(1, of_layer.shape[0] + 1), None):
+                chosen = of_layer.mean(axis=0) if number is None else of_layer[number - 1]
+                for at in get_args(Position):
+                    head = AlignmentHead(layer=layer, head=number, at=at)
+                    rows_of = chosen[head.first_row :][: len(target_tokens)]
+                    linked.setdefault(head, []).append(sources[rows_of.argmax(axis=1)])
+    if not targets:
+        return None
+    all_targets = np.concatenate(targets)
+    scores = {
+        head: measure_links(np.concatenate(found), all_targets) for head, found in linked.items()
+    }
+    return max(scores, key=lambda head: scores[head])
+
+
+def measure_links(sources: Indices, targets: Indices) -> float:
+    """Returns the mean log-probability of linked target tokens, each given its source token.
+
+    It is estimated from all other links, with add-one smoothing towards target frequencies.
+
+    Args:
+        sources: Source token of each link.
+        targets: Target token of each link.
+    """
+    _, pairs, pair_counts = np.unique(
+        np.stack((sources, targets)), axis=1, return_inverse=True, return_counts=True
+    )
+    of_source, of_target = np.bincount(sources), np.bincount(targets)
+    frequency = of_target[targets] / len(targets)
+    together = pair_counts[pairs.ravel()] - 1 + _PRIOR * frequency
+    return float(np.log(together / (of_source[sources] - 1 + _PRIOR)).mean())
+
+
+def _attend(
+    network: EncoderDecoder, store: TokenStore, rows: Indices, device: torch.device
+) -> Iterator[tuple[Indices, Indices, list[NDArray[np.float32]]]]:
+    """Yields each pair's tokens, without `</s>`, and of each layer [heads, inputs, sources]."""
+    lengths = store.lengths(rows)
+    order = np.lexsort((lengths["source"], lengths["target"]))
+    batches = cut(order, lengths["source"], lengths["target"], max_tokens=_MAX_TOKENS)
+    for batch in batches:
+        tokens = store.gather(rows[batch])
+        sources, targets = tokens["source"].to_lists(), tokens["target"].to_lists()
+        for each in _attend_together(network, sources, targets, device):
+            if len(each[0]) and len(each[1]):
+                yield each
+
+
+@torch.no_grad()
+def _attend_together(
+    network: EncoderDecoder,
+    sources: Sequence[list[int]],
+    targets: Sequence[list[int]],
+    device: torch.device,
+) -> Iterator[tuple[Indices, Indices, list[NDArray[np.float32]]]]:
+    source_tokens, source_layout = pad(sources)
+    inputs, target_layout = pad([[BOS, *target[:-1]] for target in targets])
+    recorded = RecordingLayout(target_layout.to(device).is_token)
+    network(source_tokens.to(device), source_layout.to(device), inputs.to(device), recorded)
+    # Of each layer the weights of its attention to itself, then to the source.
+    weights = [each.cpu().numpy() for each in recorded.weights[1::2]]
+    for index, (source, target) in enumerate(zip(sources, targets, strict=True)):
+        yield (
+            np.array(source[:-1], np.int64),
+            np.array(target[:-1], np.int64),
+            [each[index, :, : len(target), : len(source) - 1] for each in weights],
+        )
 
 
 def save_model(

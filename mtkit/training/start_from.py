@@ -2,27 +2,29 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import get_args
 
 import torch
-from torch import Tensor
 
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.model.card import find_licence
 from mtkit.model.digest import reading
 from mtkit.model.folder import LoadedModel, load_model_folder
+from mtkit.model.importers.translator import HIDDEN_BIAS
 from mtkit.model.parameters import Side, find_counterpart, find_rows, find_side
 from mtkit.network import CausalLanguageModel, EncoderDecoder, MaskedLanguageModel, Network
-from mtkit.network.positions import LearnedPositions
+from mtkit.network.embeddings import LearnedPositions
 from mtkit.recipe import Recipe
 from mtkit.recipe.model import Model
 from mtkit.recipe.objective import ClassifierKind, Objective
 from mtkit.recipe.tables import relative_to_root
 from mtkit.recipe.training import StartFrom, StartKey, Training
+from mtkit.text.learn_pieces import spell_pieces
 from mtkit.text.tokenizer import SubwordTokenizer
-from mtkit.training.piece_vectors import find_spelling, find_vocabulary
+from mtkit.text.vocabulary import Vocabulary
 
 _FREE_KEYS = ("architecture", "dropout", "attention_dropout", "activation_dropout", "initial_std")
 """Keys of `[model]` that no trained weight depends on, which network it is of apart."""
@@ -49,17 +51,36 @@ class _Start:
         key: The key of `[training.start_from]` that names it.
         folder: Its folder.
         loaded: The model.
-        matched: For each side that is taken, the model's id of each piece that both vocabularies
-            have, by the id in the new model.
-        made_of: For each side, the model's ids of the pieces that a new piece's vector is the mean
-            of, by the id in the new model; nothing for those that keep a random one.
+        tokenizer: The new model's.
+        extends: Whether new pieces' vectors are made of those of the pieces that spell them.
     """
 
     key: StartKey
     folder: Path
     loaded: LoadedModel
-    matched: dict[Side, dict[int, int]]
-    made_of: dict[Side, dict[int, list[int]]]
+    tokenizer: SubwordTokenizer
+    extends: bool
+
+    @cached_property
+    def matched(self) -> dict[Side, dict[int, int]]:
+        """The model's id of each piece that both vocabularies of a side have, by our id."""
+        found: dict[Side, dict[int, int]] = {}
+        for side in _SIDES[self.key]:
+            ids = find_vocabulary(side, self.loaded.tokenizer).ids
+            ours = enumerate(find_vocabulary(side, self.tokenizer).pieces)
+            found[side] = {token: ids[piece] for token, piece in ours if piece in ids}
+        return found
+
+    @cached_property
+    def made_of(self) -> dict[Side, dict[int, list[int]]]:
+        """For each side, the ids of the pieces that a new piece's vector is the mean of.
+
+        They are by our id; those that keep a random vector aren't there.
+        """
+        return {
+            side: find_spelling(side, self.tokenizer, self.loaded, matched) if self.extends else {}
+            for side, matched in self.matched.items()
+        }
 
 
 def start_from(
@@ -82,22 +103,16 @@ def start_from(
     assert settings is not None
     starts = []
     for key, folder in settings.folders.items():
-        loaded = _load(key, folder)
+        extends = settings.vocabulary == "extend"
+        start = _Start(key, folder, _load(key, folder), tokenizer, extends)
         if recipe.objective == "classification":
-            _check_classifier(recipe.classification.kind, folder, loaded)
+            _check_classifier(recipe.classification.kind, start)
         else:
-            _check_kind(recipe.objective, model, key, folder, loaded)
-        _check_shape(key, folder, recipe.model, loaded.config.model)
+            _check_kind(recipe.objective, model, start)
+        _check_shape(start, recipe.model)
         if settings.vocabulary != "new":
-            _check_kept(key, folder, loaded.tokenizer, tokenizer)
-        sides = _SIDES[key]
-        matched = {side: _match(side, tokenizer, loaded.tokenizer) for side in sides}
-        made_of: dict[Side, dict[int, list[int]]] = {side: {} for side in sides}
-        if settings.vocabulary == "extend":
-            made_of = {
-                side: find_spelling(side, tokenizer, loaded, matched[side]) for side in sides
-            }
-        starts.append(_Start(key, folder, loaded, matched, made_of))
+            _check_kept(start)
+        starts.append(start)
     if recipe.model.tied_embeddings == "three-way":
         _check_shared_matrix(starts)
     with torch.no_grad():
@@ -105,7 +120,7 @@ def start_from(
             _copy(start, model)
             _fold_segment(start, model)
     if says:
-        _report(recipe.training, recipe.data.languages, starts, tokenizer)
+        _report(recipe.training, recipe.data.languages, starts)
 
 
 def describe_start(settings: StartFrom | None, root: str) -> dict[str, str]:
@@ -141,51 +156,44 @@ def _load(key: StartKey, folder: Path) -> LoadedModel:
         return load_model_folder(folder)
 
 
-def _check_kind(
-    objective: Objective, model: Network, key: StartKey, folder: Path, start: LoadedModel
-) -> None:
+def _check_kind(objective: Objective, model: Network, start: _Start) -> None:
     """Checks that a model has the sides that are taken from it, and that ours has these."""
+    key, found, found_objective = start.key, start.loaded.model, start.loaded.config.objective
     if not isinstance(model, EncoderDecoder):
         if key != "model":
             raise MtkitError(
                 f"training.start_from.{key}: this recipe's network is {_HAS[type(model)]} alone",
                 "name a model of the same kind as training.start_from.model",
             )
-        if type(start.model) is not type(model):
-            raise _other_objective(objective, key, folder, start)
-        return
-    if isinstance(start.model, EncoderDecoder):
-        return
-    if start.config.objective == "classification":
-        raise _other_objective(objective, key, folder, start)
-    side: Side = "decoder" if isinstance(start.model, CausalLanguageModel) else "encoder"
-    if key != side:
-        kind = "a translator" if start.config.objective == "translation" else "a language model"
+        fits = type(found) is type(model)
+    else:
+        fits = isinstance(found, EncoderDecoder) or found_objective != "classification"
+    if not fits:
         raise MtkitError(
-            f"{folder} is {kind} that is {_HAS[type(start.model)]} alone "
+            f'{start.folder}: a model of objective = "{found_objective}", but this recipe has '
+            f'"{objective}" (training.start_from.{key})',
+            "name a model of the same objective",
+        )
+    if not isinstance(model, EncoderDecoder) or isinstance(found, EncoderDecoder):
+        return
+    side: Side = "decoder" if isinstance(found, CausalLanguageModel) else "encoder"
+    if key != side:
+        kind = "a translator" if found_objective == "translation" else "a language model"
+        raise MtkitError(
+            f"{start.folder} is {kind} that is {_HAS[type(found)]} alone "
             f"(training.start_from.{key})",
             f"name it as training.start_from.{side}: a part that no model is named for starts "
             "from random weights",
         )
 
 
-def _other_objective(
-    objective: Objective, key: StartKey, folder: Path, start: LoadedModel
-) -> MtkitError:
-    return MtkitError(
-        f'{folder}: a model of objective = "{start.config.objective}", but this recipe has '
-        f'"{objective}" (training.start_from.{key})',
-        "name a model of the same objective",
-    )
-
-
-def _check_classifier(wanted: ClassifierKind, folder: Path, start: LoadedModel) -> None:
+def _check_classifier(wanted: ClassifierKind, start: _Start) -> None:
     """Checks that a model is what a classifier is to be made of, or such a classifier."""
-    classifier = start.config.classifier
-    found = start.config.objective if classifier is None else classifier.kind
+    classifier = start.loaded.config.classifier
+    found = start.loaded.config.objective if classifier is None else classifier.kind
     if found != wanted:
         raise MtkitError(
-            f'{folder}: a model of objective = "{found}", but training.classification.kind = '
+            f'{start.folder}: a model of objective = "{found}", but training.classification.kind = '
             f'"{wanted}" (training.start_from.model)',
             f"--set training.classification.kind={found}"
             if found in get_args(ClassifierKind)
@@ -193,34 +201,29 @@ def _check_classifier(wanted: ClassifierKind, folder: Path, start: LoadedModel) 
         )
 
 
-def _check_shape(key: StartKey, folder: Path, wanted: Model, found: Model) -> None:
+def _check_shape(start: _Start, wanted: Model) -> None:
     """Checks that weights of one network fit another, position vectors aside."""
+    key, found = start.key, start.loaded.config.model
     ours, theirs = dict(wanted), dict(found)
-    left_out = {
-        name for side, names in _KEYS_OF_SIDE.items() if side not in _SIDES[key] for name in names
-    }
+    left_out = set(_FREE_KEYS)
+    for side, names in _KEYS_OF_SIDE.items():
+        left_out.update(names if side not in _SIDES[key] else ())
     if key == "decoder" and (wanted.tied_embeddings == "none" or found.tied_embeddings != "none"):
         # Both outputs are tied, or a matrix of its own may begin as a copy.
         left_out.add("tied_embeddings")
-    differing = [
-        name
-        for name in ours
-        if name not in _FREE_KEYS and name not in left_out and ours[name] != theirs[name]
-    ]
-    is_reached = found.positions != "learned" or wanted.max_positions > found.max_positions
-    if "max_positions" in differing and is_reached:
-        differing.remove("max_positions")
+    if found.positions != "learned" or wanted.max_positions > found.max_positions:
+        left_out.add("max_positions")
     # A width per head that is computed differs because of what it is computed from.
-    for name in _COMPUTED_KEYS:
-        is_computed = name not in wanted.model_fields_set
-        if name in differing and is_computed and theirs[name] == found.d_model // found.num_heads:
-            differing.remove(name)
+    for name in set(_COMPUTED_KEYS) - wanted.model_fields_set:
+        if theirs[name] == found.d_model // found.num_heads:
+            left_out.add(name)
+    differing = [name for name in ours if name not in left_out and ours[name] != theirs[name]]
     if differing:
         faults = (
             f"model.{name} = {ours[name]}, but the model has {theirs[name]}" for name in differing
         )
         raise MtkitError(
-            f"{folder}: this model's shape differs from the recipe's: " + "; ".join(faults),
+            f"{start.folder}: this model's shape differs from the recipe's: " + "; ".join(faults),
             " ".join(f"--set model.{name}={_write(theirs[name])}" for name in differing),
         )
 
@@ -243,24 +246,16 @@ def _check_shared_matrix(starts: Sequence[_Start]) -> None:
         )
 
 
-def _check_kept(
-    key: StartKey, folder: Path, start: SubwordTokenizer, tokenizer: SubwordTokenizer
-) -> None:
+def _check_kept(start: _Start) -> None:
     """Checks that a vocabulary is that of the model, with or without more pieces behind it."""
-    for side in _SIDES[key]:
-        ours, theirs = (find_vocabulary(side, one).pieces for one in (tokenizer, start))
+    both = start.tokenizer, start.loaded.tokenizer
+    for side in _SIDES[start.key]:
+        ours, theirs = (find_vocabulary(side, one).pieces for one in both)
         if ours[: len(theirs)] != theirs:
             raise MtkitError(
-                f"{folder}: this model's vocabulary no longer matches the prepared data",
+                f"{start.folder}: this model's vocabulary no longer matches the prepared data",
                 "run `mtkit prepare` again",
             )
-
-
-def _match(side: Side, ours: SubwordTokenizer, theirs: SubwordTokenizer) -> dict[int, int]:
-    """Returns their id of each piece that both vocabularies of a side have, by our id."""
-    ids = find_vocabulary(side, theirs).ids
-    pieces = find_vocabulary(side, ours).pieces
-    return {token: ids[piece] for token, piece in enumerate(pieces) if piece in ids}
 
 
 def _copy(start: _Start, model: Network) -> None:
@@ -276,17 +271,14 @@ def _copy(start: _Start, model: Network) -> None:
             continue
         match find_rows(name):
             case "source pieces" | "target pieces":
-                _copy_rows(weight, found, start.matched[side])
+                matched = start.matched[side]
+                weight[list(matched)] = found[list(matched.values())].to(weight)
                 for token, parts in start.made_of[side].items():
                     weight[token] = found[parts].mean(0).to(weight)
             case "positions":
                 weight[: len(found)] = found.to(weight)
             case None:
                 weight.copy_(found)
-
-
-def _copy_rows(weight: Tensor, theirs: Tensor, matched: Mapping[int, int]) -> None:
-    weight[list(matched)] = theirs[list(matched.values())].to(weight)
 
 
 def _fold_segment(start: _Start, model: Network) -> None:
@@ -312,17 +304,17 @@ def _report(
     training: Training,
     languages: tuple[str, str],
     starts: Sequence[_Start],
-    tokenizer: SubwordTokenizer,
 ) -> None:
     """Says what starts from which model, and what from random weights."""
     has_new = False
     for start in starts:
-        counts, lacks = _count_pieces(start, tokenizer)
+        counts, lacks = _count_pieces(start)
         part = "" if start.key == "model" else f"the {start.key} "
-        say(
-            f"starting {part}from {start.folder}, which has {counts}"
-            + (f"; {_describe_lacking(start)}" if lacks else "")
-        )
+        vectors = "random vectors"
+        if any(start.made_of.values()):
+            vectors = "the vectors of the pieces that spell them"
+        others = f"; the others start from {vectors}" if lacks else ""
+        say(f"starting {part}from {start.folder}, which has {counts}{others}")
         has_new = has_new or lacks
         _report_language(languages, start)
     if lacking := _list_lacking(starts):
@@ -340,20 +332,13 @@ def _report(
         )
 
 
-def _describe_lacking(start: _Start) -> str:
-    """Returns what the vectors of pieces are that a start lacks."""
-    if not any(start.made_of.values()):
-        return "the others start from random vectors"
-    return "the others start from the vectors of the pieces that spell them"
-
-
-def _count_pieces(start: _Start, tokenizer: SubwordTokenizer) -> tuple[str, bool]:
+def _count_pieces(start: _Start) -> tuple[str, bool]:
     """Returns how many of our pieces a start has, in words, and whether it lacks any."""
-    sizes = {side: len(find_vocabulary(side, tokenizer)) for side in start.matched}
+    sizes = {side: len(find_vocabulary(side, start.tokenizer)) for side in start.matched}
     found = {side: len(matched) for side, matched in start.matched.items()}
     lacks = found != sizes
     [(first, matched), *others] = start.matched.items()
-    if tokenizer.is_joint and all(other == matched for _, other in others):
+    if start.tokenizer.is_joint and all(other == matched for _, other in others):
         return f"{found[first]:,} of {sizes[first]:,} pieces", lacks
     counts = [
         f"{found[side]:,} of {size:,} {_VOCABULARIES[side]} pieces" for side, size in sizes.items()
@@ -366,15 +351,11 @@ def _report_language(ours: tuple[str, str], start: _Start) -> None:
     theirs = start.loaded.config
     languages = (theirs.source_language, theirs.target_language)
     does = "translates" if theirs.objective == "translation" else "is of"
-    match start.key:
-        case "model":
-            wanted, differs = _name_languages(ours), languages != ours
-        case "encoder":
-            wanted, differs = ours[0], languages[0] != ours[0]
-        case "decoder":
-            wanted, differs = ours[1], languages[1] != ours[1]
-    if differs:
-        say(f"that model {does} {_name_languages(languages)}; this run trains it for {wanted}")
+    part = {"model": slice(2), "encoder": slice(1), "decoder": slice(1, 2)}[start.key]
+    if languages[part] != ours[part]:
+        names = "-".join(dict.fromkeys(languages))
+        wanted = "-".join(dict.fromkeys(ours[part]))
+        say(f"that model {does} {names}; this run trains it for {wanted}")
 
 
 def _list_lacking(starts: Sequence[_Start]) -> str:
@@ -390,6 +371,47 @@ def _list_lacking(starts: Sequence[_Start]) -> str:
     return f"{lacking[0]} starts" if lacking else ""
 
 
-def _name_languages(languages: tuple[str, str]) -> str:
-    """Returns a translator's languages, or a language model's one."""
-    return "-".join(dict.fromkeys(languages))
+def find_spelling(
+    side: Side, ours: SubwordTokenizer, loaded: LoadedModel, matched: Mapping[int, int]
+) -> dict[int, list[int]]:
+    """Returns the ids of a model's pieces that spell each piece that it lacks, by our id.
+
+    A tag is made of all of the model's tags, where it has any, and a language's piece of those of
+    all its languages. A piece of which the model knows no letter isn't there.
+
+    Args:
+        side: The side whose vocabularies are meant.
+        ours: The tokenizer with more pieces.
+        loaded: The model.
+        matched: The model's id of each piece that it has, by our id.
+    """
+    theirs, pieces = loaded.tokenizer, find_vocabulary(side, ours).pieces
+    lacking = [token for token in range(len(pieces)) if token not in matched]
+    model = theirs.models[0 if side == "encoder" else 1]
+    spelled = spell_pieces(model, [pieces[token] for token in lacking])
+    ids, hidden = find_vocabulary(side, theirs).ids, _find_hidden(loaded)
+    tags = [ids[tag] for tag in theirs.tags if tag in ids]
+    languages = [ids[piece] for piece in _list_language_pieces(theirs)]
+    alike = dict.fromkeys(_list_language_pieces(ours), languages) | dict.fromkeys(ours.tags, tags)
+    found = {
+        token: alike.get(pieces[token]) or [part for part in parts if part not in hidden]
+        for token, parts in zip(lacking, spelled, strict=True)
+    }
+    return {token: parts for token, parts in found.items() if parts}
+
+
+def _list_language_pieces(tokenizer: SubwordTokenizer) -> list[str]:
+    """Returns the pieces that stand for languages, in a model of M2M100's kind."""
+    languages = tokenizer.languages if tokenizer.has_language_pieces else None
+    return [] if languages is None else list(languages.target.values())
+
+
+def _find_hidden(loaded: LoadedModel) -> set[int]:
+    """Returns the tokens that a model never writes, as its output's bias says."""
+    bias = dict(loaded.model.named_parameters()).get("output_bias")
+    return set() if bias is None else set((bias <= HIDDEN_BIAS / 2).nonzero().flatten().tolist())
+
+
+def find_vocabulary(side: Side, tokenizer: SubwordTokenizer) -> Vocabulary:
+    """Returns the vocabulary of a side."""
+    return tokenizer.source_vocabulary if side == "encoder" else tokenizer.target_vocabulary

@@ -19,17 +19,22 @@ from mtkit.recipe.precision import Precision
 from mtkit.recipe.tables import relative_to_root
 from mtkit.training.averaging.record import ModelRecord
 from mtkit.training.build import build_learner, build_objective, open_metrics
-from mtkit.training.checkpoint import Checkpoint, TrainingState
+from mtkit.training.checkpoint import (
+    Checkpoint,
+    TrainingState,
+    check_same_run,
+    check_unchanged,
+    is_finished,
+    list_changes,
+)
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import Processes, join_processes, leave_processes
 from mtkit.training.launch import count_machines
 from mtkit.training.learner import Learner
-from mtkit.training.loop import Trainer, is_finished, restore_everywhere
+from mtkit.training.loop import Trainer, restore_everywhere
 from mtkit.training.plan import plan_batches
-from mtkit.training.progress import ProgressView
+from mtkit.training.progress import ProgressView, describe_resumed, show_beginning
 from mtkit.training.release import has_wanted_form, is_released, release
-from mtkit.training.same_run import check_same_run, check_unchanged, list_changes
-from mtkit.training.summary import describe_resumed, show_beginning
 from mtkit.training.training_run import TrainingRun
 from mtkit.workspace import Workspace
 

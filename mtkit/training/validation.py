@@ -110,6 +110,11 @@ class ModelValidator(ABC, Generic[Network]):
         totals: list[float] = self._processes.sum(sums.to(self._processes.device)).tolist()
         return totals
 
+    def _sample_columns(self, **columns: Sequence[str]) -> list[Sample]:
+        """Returns a few rows of some columns, each value under its column's name."""
+        rows = spread(list(zip(*columns.values(), strict=True)), self._settings.num_samples)
+        return [dict(zip(columns, row, strict=True)) for row in rows]
+
     def _lengths(self, column: str = "text") -> Indices:
         """Returns the tokens of each row in a column."""
         return self._data.dev.lengths(np.arange(len(self._data.dev)))[column]

@@ -15,7 +15,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.translation import Translation
 from mtkit.model.adapter import list_weight_files
 from mtkit.pipeline.plan import plan
-from mtkit.pipeline.select_text import TorchLanguageModels
+from mtkit.pipeline.prepare import TorchLanguageModels
 from mtkit.pipeline.translate import load_models
 from mtkit.training import loop
 from mtkit.training.averaging.average import average

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from transformers import MarianConfig, MarianMTModel
 
 from mtkit.network import EncoderDecoder
-from mtkit.network.positions import sinusoids
+from mtkit.network.embeddings import sinusoids
 
 _MAX_POSITIONS = 256
 

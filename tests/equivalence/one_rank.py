@@ -24,9 +24,9 @@ from mtkit.training.distributed import join_processes, leave_processes
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer, restore_everywhere
 from mtkit.training.metrics_log import MetricsLog
-from mtkit.training.objectives.objective import Objective
 from mtkit.training.progress import ProgressView
 from mtkit.training.training_run import TrainingRun
+from mtkit.training.update import Objective
 from mtkit.training.validation import ValidationResult
 from mtkit.workspace import Workspace
 

@@ -17,13 +17,12 @@ from mtkit.data.batches.collate import (
 from mtkit.data.batches.ragged import Ragged
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.network import CausalLanguageModel, EncoderDecoder, MaskedLanguageModel, Network
-from mtkit.network.precision import copy_in_bfloat16
+from mtkit.network.projecting import copy_in_bfloat16
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import BOS, EOS
-from mtkit.training.precision import WorkingCopy
-from mtkit.training.text_loss import measure_causal, measure_masked
-from mtkit.training.translation_loss import measure_translation
+from mtkit.training.learner import WorkingCopy
+from mtkit.training.loss import measure_causal, measure_masked, measure_translation
 
 from .half_trained import draw_sources, encoded, half_trained_model
 

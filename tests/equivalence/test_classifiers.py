@@ -23,7 +23,7 @@ from mtkit.model.transformers_names import Counterpart, list_counterparts, to_ou
 from mtkit.model.weights import distinct_weights, load_weights
 from mtkit.network import CausalClassifier, MaskedClassifier
 from mtkit.recipe.model import Model
-from mtkit.training.label_loss import encode_and_classify, measure_classification
+from mtkit.training.loss import encode_and_classify, measure_classification
 
 VOCAB_SIZE, MAX_TOKENS = 61, 16
 DELIMITER, EXTRACT = 59, 60

@@ -20,7 +20,7 @@ from mtkit.network import CausalLanguageModel
 from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import BOS, EOS
-from mtkit.training.translation_loss import measure_joined
+from mtkit.training.loss import measure_joined
 
 VOCAB_SIZE = 23
 PAIRS = st.lists(

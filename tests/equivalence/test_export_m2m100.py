@@ -16,8 +16,7 @@ from mtkit.model.config import OpenedFolder
 from mtkit.model.folder import load_model_folder, write_model_folder
 from mtkit.model.weights import pack_weights
 from mtkit.pipeline.export import export, take_folder
-from mtkit.pipeline.import_model import import_model
-from mtkit.pipeline.trim_model import import_trimmed
+from mtkit.pipeline.import_model import import_model, import_trimmed
 from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.text.extend_vocabulary import extend_vocabulary
 from mtkit.text.learn_pieces import learn_pieces

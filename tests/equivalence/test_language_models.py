@@ -31,7 +31,7 @@ from mtkit.network.cpu import attention as cpu_attention
 from mtkit.network.cpu import dropout as cpu_dropout
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import BOS
-from mtkit.training.text_loss import measure_causal, measure_masked
+from mtkit.training.loss import measure_causal, measure_masked
 
 from ..padded import pad_pairs
 

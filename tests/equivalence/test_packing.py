@@ -11,7 +11,7 @@ from mtkit.data.batches.ragged import Ragged
 from mtkit.network import EncoderDecoder, can_pack
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS
-from mtkit.training.translation_loss import measure_translation
+from mtkit.training.loss import measure_translation
 
 from ..padded import pad_pairs
 

@@ -7,7 +7,7 @@ import torch
 
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.network import CausalLanguageModel, EncoderDecoder, PaddedLayout
-from mtkit.network.recorded_attention import RecordingLayout
+from mtkit.network.layouts import RecordingLayout
 from mtkit.recipe.model import Model
 
 PAD, BOS = 0, 2

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.network import EncoderDecoder, PaddedLayout, bands
-from mtkit.network.bands import choose_block
-from mtkit.network.scaled_dot_product import AttentionOptions, attend
+from mtkit.network import EncoderDecoder, PaddedLayout, scaled_dot_product
+from mtkit.network.scaled_dot_product import AttentionOptions, attend, choose_block
 from mtkit.recipe.model import Model
 
 VOCAB_SIZE = 31
@@ -79,8 +78,8 @@ def test_bands_of_a_long_text_are_the_whole_mask(
     if sees == "no padding":
         is_token = torch.arange(length)[None] < torch.tensor([length - 7, length])[:, None]
     found = []
-    for min_gain in (bands._MIN_GAIN, math.inf):
-        monkeypatch.setattr(bands, "_MIN_GAIN", min_gain)
+    for min_gain in (scaled_dot_product._MIN_GAIN, math.inf):
+        monkeypatch.setattr(scaled_dot_product, "_MIN_GAIN", min_gain)
         torch.manual_seed(14)
         heads = [torch.randn(2, 3, length, each, dtype=torch.float64) for each in (4, 4, 6)]
         for each in heads:

@@ -24,7 +24,7 @@ from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer
 from mtkit.training.metrics import read_metrics
 from mtkit.training.metrics_log import MetricsLog
-from mtkit.training.objectives.translation import TranslationBatches
+from mtkit.training.objectives.stored import TranslationBatches
 from mtkit.training.update import Updater
 
 WITHOUT_END = "training.max_steps=100000"

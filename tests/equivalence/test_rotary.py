@@ -14,9 +14,8 @@ from mtkit.model.exporters.ctranslate2_names import check_convertible
 from mtkit.model.transformers_names import list_counterparts, to_ours
 from mtkit.model.weights import load_weights
 from mtkit.network import EncoderDecoder, MaskedLanguageModel, PaddedLayout
-from mtkit.network.attention import SelfAttention
-from mtkit.network.precision import copy_in_bfloat16
-from mtkit.network.rotary import RotaryPositions
+from mtkit.network.attention import RotaryPositions, SelfAttention
+from mtkit.network.projecting import copy_in_bfloat16
 from mtkit.recipe.model import Model
 
 from ..padded import pad_pairs

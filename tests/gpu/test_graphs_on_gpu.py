@@ -10,10 +10,9 @@ from mtkit.network import EncoderDecoder
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS
 from mtkit.training.graphs import RecordedPasses
-from mtkit.training.loss import projected_cross_entropy
+from mtkit.training.loss import measure_translation, projected_cross_entropy
 from mtkit.training.metrics import read_metrics
 from mtkit.training.train import train
-from mtkit.training.translation_loss import measure_translation
 
 pytestmark = [
     pytest.mark.gpu,

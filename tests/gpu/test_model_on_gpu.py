@@ -11,11 +11,11 @@ from mtkit.data.batches.collate import TranslationBatch, lay_out, pack
 from mtkit.data.batches.ragged import Ragged
 from mtkit.network import EncoderDecoder, PaddedLayout, can_pack
 from mtkit.network.cache import DecoderCache
-from mtkit.network.dropout import Dropout
+from mtkit.network.sublayers import Dropout
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS
-from mtkit.training.precision import WorkingCopy
-from mtkit.training.translation_loss import measure_translation
+from mtkit.training.learner import WorkingCopy
+from mtkit.training.loss import measure_translation
 
 from ..padded import pad_pairs
 

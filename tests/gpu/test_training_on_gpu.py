@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 from mtkit.inference.translate import Translator
 from mtkit.training import loop
 from mtkit.training.metrics import read_metrics
-from mtkit.training.objectives.objective import Objective
 from mtkit.training.train import train
+from mtkit.training.update import Objective
 
 pytestmark = [
     pytest.mark.gpu,

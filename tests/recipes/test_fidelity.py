@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from mtkit.network import EncoderDecoder, PaddedLayout
-from mtkit.network.dropout import Dropout
+from mtkit.network.sublayers import Dropout
 from mtkit.recipe import load_recipe
 from mtkit.recipe.model import Model
-from mtkit.training.optimizer import build_optimizer, set_learning_rate
+from mtkit.training.learner import build_optimizer, set_learning_rate
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "fidelity.md"

@@ -12,12 +12,17 @@ from mtkit.data.batches.masking import HiddenTokens
 from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
 from mtkit.data.batches.segments import Segments
 from mtkit.network import GridLayout, Layout, PackedLayout
-from mtkit.network.device import send
+from mtkit.network.device import Sendable
 from mtkit.text.token_ids import BOS, PAD
+
+RowLayout = GridLayout | PackedLayout
+"""A layout of training: all sentences lie in one row."""
+LayOut = Callable[[Indices], RowLayout]
+"""Returns the layout of one side of a micro-batch, given the tokens of each sentence."""
 
 
 @dataclass(frozen=True)
-class LinkedTokens:
+class LinkedTokens(Sendable):
     """The pairs of a batch's target and source tokens that are aligned.
 
     Attributes:
@@ -29,13 +34,9 @@ class LinkedTokens:
     cells: Tensor
     num_sources: Tensor
 
-    def to(self, device: torch.device) -> "LinkedTokens":
-        """Returns the links on a device; the copy may still be under way on a GPU's stream."""
-        return LinkedTokens(send(self.cells, device), send(self.num_sources, device))
-
 
 @dataclass(frozen=True)
-class TranslationBatch:
+class TranslationBatch(Sendable):
     """Sentence pairs as tensors, both sides laid out in the same way.
 
     Attributes:
@@ -56,18 +57,6 @@ class TranslationBatch:
     target_outputs: Tensor
     links: LinkedTokens | None = None
     is_filled: bool = False
-
-    def to(self, device: torch.device) -> "TranslationBatch":
-        """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
-        return replace(
-            self,
-            source_tokens=send(self.source_tokens, device),
-            source_layout=self.source_layout.to(device),
-            target_inputs=send(self.target_inputs, device),
-            target_layout=self.target_layout.to(device),
-            target_outputs=send(self.target_outputs, device),
-            links=None if self.links is None else self.links.to(device),
-        )
 
     def link(self, links: Ragged, *, first_row: int) -> "TranslationBatch":
         """Returns the batch with the tokens that are aligned, before it is sent to a device.
@@ -104,7 +93,7 @@ class TranslationBatch:
 
 
 @dataclass(frozen=True)
-class TextBatch:
+class TextBatch(Sendable):
     """Text in one language as tensors, for a model that predicts each next token.
 
     Attributes:
@@ -117,15 +106,9 @@ class TextBatch:
     layout: Layout
     outputs: Tensor
 
-    def to(self, device: torch.device) -> "TextBatch":
-        """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
-        return TextBatch(
-            send(self.inputs, device), self.layout.to(device), send(self.outputs, device)
-        )
-
 
 @dataclass(frozen=True)
-class JoinedBatch:
+class JoinedBatch(Sendable):
     """Sentence pairs as texts, for a decoder alone that learns the targets.
 
     Attributes:
@@ -142,18 +125,9 @@ class JoinedBatch:
     indices: Tensor
     outputs: Tensor
 
-    def to(self, device: torch.device) -> "JoinedBatch":
-        """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
-        return JoinedBatch(
-            send(self.inputs, device),
-            self.layout.to(device),
-            send(self.indices, device),
-            send(self.outputs, device),
-        )
-
 
 @dataclass(frozen=True)
-class MaskedBatch:
+class MaskedBatch(Sendable):
     """Text in one language as tensors, for a model that predicts hidden tokens.
 
     Attributes:
@@ -175,21 +149,8 @@ class MaskedBatch:
     outputs: Tensor
     is_random: Tensor | None
 
-    def to(self, device: torch.device) -> "MaskedBatch":
-        """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
-        return MaskedBatch(
-            inputs=send(self.inputs, device),
-            segments=send(self.segments, device),
-            layout=self.layout.to(device),
-            indices=send(self.indices, device),
-            outputs=send(self.outputs, device),
-            is_random=None if self.is_random is None else send(self.is_random, device),
-        )
 
-
-def collate_pairs(
-    source: Ragged, target: Ragged, lay_out: Callable[[Indices], GridLayout | PackedLayout]
-) -> TranslationBatch:
+def collate_pairs(source: Ragged, target: Ragged, lay_out: LayOut) -> TranslationBatch:
     """Returns sentence pairs, each side closed by `</s>`, as one batch.
 
     Args:
@@ -222,7 +183,7 @@ def lay_out(
     return collate_pairs(source, target, form)
 
 
-def collate_text(text: Ragged, layout: GridLayout | PackedLayout) -> TextBatch:
+def collate_text(text: Ragged, layout: RowLayout) -> TextBatch:
     """Returns rows of text as one batch with a layout of their lengths."""
     return TextBatch(spread(_shift(text), layout), layout, torch.from_numpy(text.tokens))
 
@@ -237,9 +198,7 @@ def join(source: Ragged, target: Ragged) -> Ragged:
     return Ragged(tokens, lengths)
 
 
-def collate_joined(
-    source: Ragged, target: Ragged, layout: GridLayout | PackedLayout
-) -> JoinedBatch:
+def collate_joined(source: Ragged, target: Ragged, layout: RowLayout) -> JoinedBatch:
     """Returns sentence pairs as texts in one batch.
 
     Args:
@@ -259,9 +218,7 @@ def collate_joined(
     )
 
 
-def collate_masked(
-    segments: Segments, hidden: HiddenTokens, layout: GridLayout | PackedLayout
-) -> MaskedBatch:
+def collate_masked(segments: Segments, hidden: HiddenTokens, layout: RowLayout) -> MaskedBatch:
     """Returns texts with hidden tokens as one batch with a layout of their lengths."""
     is_random = segments.is_random
     return MaskedBatch(
@@ -300,7 +257,7 @@ def lay_out_side(lengths: Indices, grid_sizes: Sequence[int], *, row_step: int =
     )
 
 
-def spread(tokens: Indices, layout: GridLayout | PackedLayout, *, padding: int = PAD) -> Tensor:
+def spread(tokens: Indices, layout: RowLayout, *, padding: int = PAD) -> Tensor:
     """Returns the row of a layout with the tokens of its sentences, and padding elsewhere."""
     if isinstance(layout, PackedLayout):
         return torch.from_numpy(tokens)[None]

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtkit.data.batches.collate import lay_out_side, spread
+from mtkit.data.batches.collate import RowLayout, lay_out_side, spread
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.errors import MtkitError
-from mtkit.network import GridLayout, Layout, PackedLayout
-from mtkit.network.device import send
+from mtkit.network import Layout
+from mtkit.network.device import Sendable
 from mtkit.recipe.objective import ClassifierKind
 from mtkit.text.token_ids import BOS, CLOSING_PIECES, EOS, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -24,7 +24,7 @@ the extract token at the end."""
 
 
 @dataclass(frozen=True)
-class ExampleBatch:
+class ExampleBatch(Sendable):
     """Texts as tensors, for a classifier.
 
     Attributes:
@@ -42,17 +42,6 @@ class ExampleBatch:
     tokens: Tensor
     last: Tensor
     labels: Tensor
-
-    def to(self, device: torch.device) -> "ExampleBatch":
-        """Returns the batch on a device; the copy may still be under way on a GPU's stream."""
-        return ExampleBatch(
-            inputs=send(self.inputs, device),
-            segments=send(self.segments, device),
-            layout=self.layout.to(device),
-            tokens=send(self.tokens, device),
-            last=send(self.last, device),
-            labels=send(self.labels, device),
-        )
 
 
 def find_closing(tokenizer: SubwordTokenizer, kind: ClassifierKind) -> ClosingTokens | None:
@@ -82,7 +71,7 @@ def add_begin(rows: Ragged) -> Ragged:
 def collate_examples(
     rows: Ragged,
     labels: Indices,
-    layout: GridLayout | PackedLayout,
+    layout: RowLayout,
     *,
     closing: ClosingTokens | None,
 ) -> ExampleBatch:

@@ -1,15 +1,264 @@
-"""The updates of a training, one after the other: which examples, and what passes they come to."""
+"""The updates of a training, one after the other: which examples, and what passes they come to.
 
+Which sentences make up an update is a pure function of lengths, weights, seed and epoch.
+
+An update's sentences don't depend on how many processes share it or how much fits into one pass;
+only its cut into micro-batches does. Nothing here has an entry per sentence: what stands where is
+computed when it is asked for.
+
+An epoch is a line of draws from the strata (sentences of one target length, source length and
+corpus; a block of text in one language has one length, which stands for both). A stratum of n
+pairs, whose corpus has the weight p/q, has an endless row of draws: its n pairs in a fixed random
+order, over and over. Of that row, epochs 0 to e - 1 have taken floor((e * n * p + r) / q) draws, r
+being drawn from [0, q) once per stratum; epoch e takes those from there to where epoch e + 1
+begins. So any number of epochs on end has seen two pairs of a stratum equally often, give or take
+one, and an epoch takes n * p / q of them, rounded up or down by chance. With weight 1, that is
+every pair once.
+
+On the line, target lengths rise; at one target length, source lengths rise and at the next they
+fall, so that neighbours on the line are alike on both sides. The draws of one length class (target
+and source length) are shuffled again in each epoch. The line is cut into groups, the groups are
+shuffled, and each update takes some.
+"""
+
+import itertools
+import math
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence, Sized
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import lru_cache
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, overload
 
-from mtkit.data.batches.epoch import find_epoch
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.micro_batches import MicroBatch
-from mtkit.data.batches.ragged import Indices
+from mtkit.data.batches.permutation import Keys, derive_keys, permute, scale_keys
+from mtkit.data.batches.ragged import Indices, join_ranges
+
+_PAIR_STREAM, _OFFSET_STREAM, _CLASS_STREAM, _GROUP_STREAM = range(4)
+_MAX_DENOMINATOR = 1_000_000
+
+
+def plan_epoch(
+    order: LengthOrder,
+    *,
+    weights: Sequence[float],
+    batch_tokens: int,
+    length_groups: int,
+    seed: int,
+    epoch: int,
+) -> "EpochPlan":
+    """Returns the sentences of each update of one epoch.
+
+    Sentences are lined up by length (those of one length shuffled) and cut into groups of at most
+    batch_tokens / length_groups tokens a side. Groups are shuffled in turn; each update takes
+    `length_groups` of them.
+
+    Args:
+        order: The store's sentences by length.
+        weights: How often an epoch sees each pair of each corpus: 2 is twice, 0.5 every other
+            epoch. To six decimals.
+        batch_tokens: Real tokens a side in one update, at most.
+        length_groups: Groups of similar length in one update.
+        seed: The recipe's seed.
+        epoch: Passes over the data before this one.
+
+    Raises:
+        ValueError: A corpus has no weight or a negative one, or none with pairs has more than 0.
+    """
+    line = _Line(order, weights, seed, epoch)
+    starts = _cut_line(
+        line.class_counts,
+        line.class_source_lengths,
+        line.class_target_lengths,
+        max_tokens=batch_tokens // length_groups,
+    )
+    generator = np.random.Generator(np.random.PCG64([_GROUP_STREAM, seed, epoch]))
+    return EpochPlan(line, starts, generator.permutation(len(starts) - 1), length_groups)
+
+
+def find_epoch(plan: Callable[[int], Sized], *, first: int = 0) -> int:
+    """Returns the first epoch from `first` on that has an update: with low weights some have none.
+
+    `plan` returns the updates of an epoch.
+    """
+    return next(epoch for epoch in itertools.count(first) if len(plan(epoch)))
+
+
+@dataclass(frozen=True, eq=False)
+class EpochPlan(Sequence[Indices]):
+    """The sentences of each update, worked out when asked for.
+
+    An update's sentences come in order of the line, alike ones side by side, as `split_update`
+    wants them.
+    """
+
+    _line: "_Line"
+    _starts: Indices
+    _shuffled: Indices
+    _length_groups: int
+    _first_row: int = 0
+
+    def take(self, num_updates: int, *, first_row: int) -> "EpochPlan":
+        """Returns its first `num_updates` updates, whose rows are numbered from `first_row` on."""
+        shuffled = self._shuffled[: num_updates * self._length_groups]
+        return replace(self, _shuffled=shuffled, _first_row=first_row)
+
+    @property
+    def num_pairs(self) -> int:
+        """Pairs that the epoch sees, each as often as it does."""
+        return int(self._line.class_counts.sum())
+
+    @property
+    def num_source_tokens(self) -> int:
+        """Source tokens that the epoch sees, `</s>` counted."""
+        return int(self._line.class_counts @ self._line.class_source_lengths)
+
+    @property
+    def num_target_tokens(self) -> int:
+        """Target tokens that the epoch sees, `</s>` counted."""
+        return int(self._line.class_counts @ self._line.class_target_lengths)
+
+    @property
+    def length_classes(self) -> tuple[Indices, Indices, Indices]:
+        """How many pairs it sees of each source and target length, and these lengths."""
+        line = self._line
+        return line.class_counts, line.class_source_lengths, line.class_target_lengths
+
+    def __len__(self) -> int:
+        return math.ceil(len(self._shuffled) / self._length_groups)
+
+    @overload
+    def __getitem__(self, update: int) -> Indices: ...
+
+    @overload
+    def __getitem__(self, update: slice) -> list[Indices]: ...
+
+    def __getitem__(self, update: int | slice) -> Indices | list[Indices]:
+        """Returns the rows of one update's sentences; a slice's one by one."""
+        if isinstance(update, slice):
+            return [self[number] for number in range(*update.indices(len(self)))]
+        first = range(len(self))[update] * self._length_groups
+        groups = np.sort(self._shuffled[first : first + self._length_groups])
+        starts = self._starts[groups]
+        positions = join_ranges(starts, self._starts[groups + 1] - starts)
+        return self._first_row + self._line.draw(positions)
+
+
+class _Line:
+    """All draws of an epoch in order of length.
+
+    Attributes:
+        class_counts: Draws of each length class.
+        class_source_lengths: Its source length.
+        class_target_lengths: Its target length.
+    """
+
+    def __init__(self, order: LengthOrder, weights: Sequence[float], seed: int, epoch: int) -> None:
+        self._rows = order.rows
+        strata = order.strata[_line_up(order.strata)]
+        target_lengths, source_lengths = _lengths(strata)
+        self._firsts, self._sizes = strata["first"].copy(), strata["count"].copy()
+        self._pair_keys = derive_keys(_PAIR_STREAM, seed, count=len(strata))
+        offset_keys = derive_keys(_OFFSET_STREAM, seed, count=len(strata))
+        shares = _shares(weights, strata["corpus"])
+        self._taken = _draws_before(epoch, self._sizes, shares, offset_keys)
+        counts = _draws_before(epoch + 1, self._sizes, shares, offset_keys) - self._taken
+        self._stratum_starts = np.cumsum(counts) - counts
+
+        lengths = np.stack((target_lengths, source_lengths))
+        is_new = np.append(True, (lengths[:, 1:] != lengths[:, :-1]).any(axis=0))[: len(strata)]
+        heads = np.flatnonzero(is_new)
+        self.class_target_lengths, self.class_source_lengths = lengths[:, heads]
+        self.class_counts = np.add.reduceat(counts, heads) if len(heads) else counts
+        self._class_starts = self._stratum_starts[heads]
+        self._class_keys = derive_keys(_CLASS_STREAM, seed, epoch, count=len(heads))
+
+    def draw(self, positions: Indices) -> Indices:
+        """Returns the rows at some positions of the line."""
+        classes = np.searchsorted(self._class_starts, positions, side="right") - 1
+        starts = self._class_starts[classes]
+        shuffled = starts + permute(
+            positions - starts, self.class_counts[classes], self._class_keys[classes]
+        )
+        strata = np.searchsorted(self._stratum_starts, shuffled, side="right") - 1
+        draws = self._taken[strata] + shuffled - self._stratum_starts[strata]
+        sizes = self._sizes[strata]
+        pairs = permute(draws % sizes, sizes, self._pair_keys[strata])
+        rows: Indices = self._rows[self._firsts[strata] + pairs].astype(np.int64)
+        return rows
+
+
+def _line_up(strata: NDArray[np.void]) -> Indices:
+    """Returns the order of strata on the line."""
+    target_lengths, source_lengths = _lengths(strata)
+    _, ranks = np.unique(target_lengths, return_inverse=True)
+    rising = np.where(ranks % 2 == 0, source_lengths, -source_lengths)
+    return np.lexsort((strata["corpus"], rising, target_lengths))
+
+
+def _lengths(strata: NDArray[np.void]) -> tuple[Indices, Indices]:
+    """Returns each stratum's target and source length: the first and the last that it has."""
+    names = [name for name in strata.dtype.names or () if name.endswith("_length")]
+    return strata[names[0]], strata[names[-1]]
+
+
+def _shares(weights: Sequence[float], corpora: Indices) -> tuple[Indices, Indices]:
+    """Returns numerator and denominator of each stratum's weight."""
+    if len(corpora) and len(weights) <= corpora.max():
+        raise ValueError(f"{len(weights)} weights for {corpora.max() + 1} corpora")
+    fractions = [Fraction(weight).limit_denominator(_MAX_DENOMINATOR) for weight in weights]
+    numerators = np.array([fraction.numerator for fraction in fractions], dtype=np.int64)[corpora]
+    denominators = np.array([fraction.denominator for fraction in fractions])[corpora]
+    if len(corpora) and (min(fractions) < 0 or not numerators.any()):
+        raise ValueError(f"weights {list(weights)}: none may be negative, nor all be 0")
+    return numerators, denominators
+
+
+def _draws_before(
+    epoch: int, sizes: Indices, shares: tuple[Indices, Indices], keys: Keys
+) -> Indices:
+    """Returns the draws from each stratum in all epochs before one."""
+    numerators, denominators = shares
+    # Pairs times weight, whole and rest apart: the product with the epoch stays far below 2^63.
+    whole, rest = np.divmod(sizes * numerators, denominators)
+    offsets = scale_keys(keys, denominators)
+    drawn: Indices = epoch * whole + (epoch * rest + offsets) // denominators
+    return drawn
+
+
+def _cut_line(
+    counts: Indices, source_lengths: Indices, target_lengths: Indices, *, max_tokens: int
+) -> Indices:
+    """Returns where each group of a line begins, and where the last one ends.
+
+    A group holds as many sentences as stay within `max_tokens` on both sides, or one. `counts` are
+    the sentences of each length class on the line.
+    """
+    starts: list[Indices] = []
+    position = source_room = target_room = 0
+    for count, source_length, target_length in zip(
+        counts.tolist(), source_lengths.tolist(), target_lengths.tolist(), strict=True
+    ):
+        # What the open group still takes; before the first class there is none.
+        fitting = min(source_room // max(source_length, 1), target_room // max(target_length, 1))
+        left = count - min(count, max(fitting, 0))
+        if left:
+            size = max(max_tokens // max(source_length, target_length, 1), 1)
+            starts.append(np.arange(position + count - left, position + count, size))
+            source_room = target_room = max_tokens
+            left -= size * (len(starts[-1]) - 1)
+        else:
+            left = count
+        source_room -= left * source_length
+        target_room -= left * target_length
+        position += count
+    return np.concatenate([*starts, [position]]).astype(np.int64)
+
 
 Batch = TypeVar("Batch")
 """The input of an objective's loss, on its device."""

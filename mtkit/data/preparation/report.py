@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.text_blocks import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
+from mtkit.data.batches.updates import plan_epoch
 from mtkit.data.normalization import note_changed_targets
 from mtkit.data.preparation.facts import (
     ColumnFacts,

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from mtkit.data.batches.joined_texts import encode_texts
-from mtkit.data.batches.labelled_store import LabelledStoreWriter
+from mtkit.data.batches.text_blocks import LabelledStoreWriter
 from mtkit.data.preparation.facts import DevFacts, TextFacts, TrainFacts
 from mtkit.data.preparation.labelled_text import list_labelled
 from mtkit.data.preparation.stages import follow

@@ -19,16 +19,16 @@ from mtkit.model.digest import reading
 from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.network import CausalLanguageModel, EncoderDecoder, Network
 from mtkit.network.cpu.compiled_translator import can_compile
-from mtkit.network.cpu.integer_products import PlainProduct
 from mtkit.network.cpu.prepacked import gains_by_prepacking
 from mtkit.network.cpu.quantized import (
+    PlainProduct,
     choose_kernel,
     gains_by_compiling,
     gains_by_quantizing,
     is_quantized,
 )
 from mtkit.network.device import find_device, limit_threads, suit_precision
-from mtkit.network.precision import in_precision
+from mtkit.network.projecting import in_precision
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.recipe.precision import MIN_WIDTH_IN_BFLOAT16, InferencePrecision

@@ -22,7 +22,7 @@ from mtkit.inference.search.step_model import CompiledSteps, EncoderDecoderSteps
 from mtkit.inference.translation import Hypothesis
 from mtkit.model.alignment_head import AlignmentHead, default_head
 from mtkit.network import CausalLanguageModel, EncoderDecoder, PaddedLayout
-from mtkit.network.watched_head import WatchedHead
+from mtkit.network.attention import WatchedHead
 
 GeneratingNetwork = EncoderDecoder | CausalLanguageModel
 """A network that emits text, token by token."""

@@ -33,11 +33,11 @@ from mtkit.inference.search.step_model import (
 from mtkit.inference.translation import Hypothesis
 from mtkit.model.alignment_head import AlignmentHead
 from mtkit.network import CausalLanguageModel, EncoderDecoder, PaddedLayout
+from mtkit.network.attention import WatchedHead
 from mtkit.network.cpu.compiled_translator import CompiledTranslator, is_compiled
 from mtkit.network.cpu.quantized import WIDTH_MULTIPLE, is_quantized
 from mtkit.network.device import send
-from mtkit.network.recorded_attention import RecordingLayout
-from mtkit.network.watched_head import WatchedHead
+from mtkit.network.layouts import RecordingLayout
 from mtkit.recipe.inference import Inference
 from mtkit.text.token_ids import BOS, PAD
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mtkit.network import CausalLanguageModel, EncoderDecoder, PaddedLayout
+from mtkit.network.attention import WatchedHead
 from mtkit.network.cpu.compiled_translator import CompiledTranslator
-from mtkit.network.watched_head import WatchedHead
 
 FindAttention = Callable[[int, int], NDArray[np.float32]]
 """Returns the watched attention of a sentence's hypothesis; see `CompiledSteps.find_attention`."""

@@ -22,8 +22,7 @@ from mtkit.model.exporters.ctranslate2_library import load_library
 from mtkit.model.exporters.ctranslate2_names import check_convertible, list_exported
 from mtkit.model.weights import distinct_weights
 from mtkit.network import EncoderDecoder
-from mtkit.network.embeddings import InputEmbedding
-from mtkit.network.positions import LearnedPositions
+from mtkit.network.embeddings import InputEmbedding, LearnedPositions
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import BOS, EOS, UNK
 

@@ -36,7 +36,7 @@ from mtkit.model.transformers_names import (
     list_translator_counterparts,
     to_theirs,
 )
-from mtkit.network.positions import sinusoids
+from mtkit.network.embeddings import sinusoids
 from mtkit.recipe.model import Model
 from mtkit.text.arrange_pieces import leave_out_unknown
 from mtkit.text.token_ids import PAD

@@ -26,7 +26,7 @@ from mtkit.model.transformers_names import (
     list_translator_counterparts,
 )
 from mtkit.model.weights import check_memory
-from mtkit.network.positions import sinusoids
+from mtkit.network.embeddings import sinusoids
 from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.text.arrange_pieces import ArrangedPieces
 from mtkit.text.token_ids import PAD

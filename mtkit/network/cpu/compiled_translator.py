@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from mtkit.network.attention import WatchedHead
 from mtkit.network.cpu.compiled import (
     CompiledLinear,
     Embedding,
@@ -24,13 +25,10 @@ from mtkit.network.cpu.compiled import (
     address,
     choose_library,
 )
-from mtkit.network.cpu.integer_products import CompiledProduct
-from mtkit.network.cpu.quantized import QuantizedLinear
+from mtkit.network.cpu.quantized import CompiledProduct, QuantizedLinear
 from mtkit.network.embeddings import InputEmbedding
 from mtkit.network.encoder_decoder import EncoderDecoder
-from mtkit.network.layer import TransformerLayer
-from mtkit.network.stack import TransformerStack
-from mtkit.network.watched_head import WatchedHead
+from mtkit.network.stack import TransformerLayer, TransformerStack
 from mtkit.recipe.model import Model
 
 _ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "swiglu")

@@ -16,32 +16,29 @@ from mtkit.model.weights import check_weights
 from mtkit.network.device import find_device
 from mtkit.recipe import Recipe
 from mtkit.recipe.training import Averaging
-from mtkit.training.averaging.candidates import (
+from mtkit.training.averaging.measuring import (
+    compare,
+    describe_development,
+    digest_basis,
+    mean_weights,
+    measure_candidates,
+)
+from mtkit.training.averaging.record import (
     Candidate,
     Choice,
+    MeanComparison,
+    ModelRecord,
+    Selection,
+    TrainingRecord,
     choose_checkpoints,
     choose_winner,
     list_candidates,
     show_candidates,
 )
-from mtkit.training.averaging.mean import mean_weights
-from mtkit.training.averaging.measuring import (
-    compare,
-    describe_development,
-    digest_basis,
-    measure_candidates,
-)
-from mtkit.training.averaging.record import (
-    MeanComparison,
-    ModelRecord,
-    Selection,
-    TrainingRecord,
-)
-from mtkit.training.checkpoint import Checkpoint, list_steps
+from mtkit.training.checkpoint import Checkpoint, check_same_run, list_steps
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.metrics import LABELS
 from mtkit.training.release import has_wanted_form, save_model
-from mtkit.training.same_run import check_same_run
 from mtkit.training.training_run import TrainingRun
 from mtkit.training.whole_weights import list_checkpoint_shapes
 from mtkit.units import plural

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from mtkit.console import say, warn
@@ -13,14 +15,12 @@ from mtkit.errors import MtkitError
 from mtkit.model.build import build
 from mtkit.model.config import WEIGHTS_FILE
 from mtkit.model.weights import load_weights, read_weights
-from mtkit.network.device import limit_threads
-from mtkit.training.averaging.candidates import Candidate, Measured
-from mtkit.training.averaging.mean import mean_weights
-from mtkit.training.averaging.record import MeanComparison
+from mtkit.network.device import is_out_of_memory, limit_threads
+from mtkit.paths import for_library
+from mtkit.training.averaging.record import Candidate, MeanComparison, Measured
 from mtkit.training.build import build_validator
 from mtkit.training.checkpoint import Checkpoint, choose_best
 from mtkit.training.distributed import Processes
-from mtkit.training.memory import is_out_of_memory
 from mtkit.training.training_run import TrainingRun
 from mtkit.training.validation import list_score_settings
 from mtkit.training.whole_weights import WholeWeights
@@ -175,3 +175,37 @@ def _naming_memory(device: torch.device) -> Iterator[None]:
             f"out of memory on {device.type} while measuring a model on the development set",
             "--device cpu" if device.type == "cuda" else "close other programs",
         ) from error
+
+
+def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
+    """Returns the mean of each weight over several safetensors files, in fp32.
+
+    Holds one set of fp64 sums and one weight at a time, however many files there are.
+
+    Args:
+        files: Oldest first; they are added up from the newest on.
+
+    Raises:
+        MtkitError: A file is damaged, or its weights differ from another's in name or shape.
+    """
+    sums: dict[str, Tensor] = {}
+    for path in reversed(files):
+        try:
+            with for_library(path) as file, safe_open(file, framework="pt") as tensors:
+                names = set(tensors.keys())
+                if sums and names != sums.keys():
+                    raise MtkitError(
+                        f"{path}: its weights have other names than those in {files[-1]}"
+                    )
+                for name in sorted(names):
+                    weight = tensors.get_tensor(name)
+                    if name in sums and sums[name].shape != weight.shape:
+                        raise MtkitError(f"{path}: {name} has a different shape in {files[-1]}")
+                    sums[name] = sums[name].add_(weight) if name in sums else weight.double()
+        except (OSError, SafetensorError) as error:
+            raise MtkitError(
+                f"{path}: damaged or missing: {error}",
+                f"remove {path.parent} to average the other checkpoints",
+            ) from error
+    # Each sum gives way to its mean: both sets would be half as much again.
+    return {name: sums.pop(name).div_(len(files)).to(torch.float32) for name in list(sums)}

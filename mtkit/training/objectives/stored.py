@@ -1,39 +1,59 @@
-"""Updates from prepared data, whatever an example is: what is the same for every objective."""
+"""Updates from prepared data: what is the same for every objective, and those of sentence pairs."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Generic, Protocol, Self, TypeVar
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
 
-from mtkit.data.batches.epoch import plan_epoch
+from mtkit.data.batches.collate import (
+    JoinedBatch,
+    LayOut,
+    RowLayout,
+    TranslationBatch,
+    collate_joined,
+    collate_pairs,
+    lay_out_side,
+    pack_side,
+)
+from mtkit.data.batches.filling import Filling
 from mtkit.data.batches.length_order import LengthOrder
-from mtkit.data.batches.micro_batches import MicroBatch
+from mtkit.data.batches.micro_batches import MicroBatch, split_packed_update, split_update
 from mtkit.data.batches.ragged import Indices, Ragged
-from mtkit.data.batches.updates import TrainingBatches
-from mtkit.network import GridLayout, PackedLayout
+from mtkit.data.batches.token_store import ALIGNMENT_COLUMN, PAIR_COLUMNS
+from mtkit.data.batches.updates import EpochPlan, TrainingBatches, plan_epoch
+from mtkit.data.subword_sampling import SegmentationSampler
+from mtkit.network import can_pack
+from mtkit.network.device import Sendable
+from mtkit.recipe.model import Model
 from mtkit.text.token_ids import UNK
 from mtkit.training.distributed import Processes
-from mtkit.training.objectives.passes import Passes
 from mtkit.training.training_run import TrainingRun
 
-LayOut = Callable[[Indices], GridLayout | PackedLayout]
-"""Returns the layout of one side of a micro-batch, given the tokens of each sentence."""
+_GRID_COST = 8_192
+"""The cost of a grid beside its tokens, in tokens that it might hold, times d_model."""
+_GRID_COST_WITH_KERNELS = 32_768
+"""The same on a processor in bfloat16, where oneDNN makes a kernel for each shape. Rows that are
+multiples of as many tokens have few different lengths, and want few kernels (docs/log.md)."""
+
+
+def can_pack_passes(model: Model, device: torch.device, dtype: torch.dtype) -> bool:
+    """Checks that a device can train on packed batches: one pass without padding.
+
+    Its kernel drops no attention weights.
+    """
+    return model.attention_dropout == 0.0 and can_pack(
+        device, dtype, d_key=model.d_key, d_value=model.d_value
+    )
+
+
 Examples = TypeVar("Examples")
 """Rows of the store as an objective reads them in an epoch."""
 
 
-class Tensors(Protocol):
-    """A batch of tensors."""
-
-    def to(self, device: torch.device) -> Self:
-        """Returns the batch on a device."""
-        ...
-
-
-Batch = TypeVar("Batch", bound=Tensors)
+Batch = TypeVar("Batch", bound=Sendable)
 
 
 class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
@@ -49,8 +69,13 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
         super().__init__(rank=processes.rank, num_processes=processes.count)
         self._data, self._recipe = run.data, run.recipe
         self._device = processes.device
-        d_model = run.recipe.model.d_model
-        self._passes = Passes.of(d_model, self._device, dtype=dtype, packs=packs)
+        # Packed passes are one row without padding, or filled up; others are in grids.
+        self._packs = packs
+        self._filling: Filling | None = None
+        makes_kernels = self._device.type == "cpu" and dtype == torch.bfloat16
+        cost = _GRID_COST_WITH_KERNELS if makes_kernels else _GRID_COST
+        self._grid_slots = max(cost // run.recipe.model.d_model, 1)
+        self._row_step = self._grid_slots if makes_kernels else 1
 
     @abstractmethod
     def read(self, rows: Indices, epoch: int) -> Examples:
@@ -81,7 +106,7 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
         """Returns the rows of each update of an epoch."""
         return self._plan_rows(self._data.train_order, epoch)
 
-    def _plan_rows(self, order: LengthOrder, epoch: int) -> Sequence[Indices]:
+    def _plan_rows(self, order: LengthOrder, epoch: int) -> EpochPlan:
         training = self._recipe.training
         return plan_epoch(
             order,
@@ -100,8 +125,20 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
         """Returns each process's micro-batches of one update, within the limit of a pass."""
         *sources, target_lengths = self.bound(examples)
         source_lengths = sources[0] if sources else np.zeros_like(target_lengths)
-        return self._passes.split(
-            examples, source_lengths, target_lengths, num_processes=num_processes, limit=limit
+        sides = examples, source_lengths, target_lengths
+        if self._packs:
+            return split_packed_update(
+                *sides,
+                micro_batch_tokens=limit,
+                num_processes=num_processes,
+                fill_row=int if self._filling is None else self._filling.fill_row,
+            )
+        return split_update(
+            *sides,
+            micro_batch_tokens=limit,
+            num_processes=num_processes,
+            grid_slots=self._grid_slots,
+            row_step=self._row_step,
         )
 
     def count_target_tokens(self, examples: Indices, epoch: int) -> int:
@@ -117,13 +154,115 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
         """Returns a made-up batch: as many of the longest rows as the limit of a pass lets."""
         length = self.bound_longest()
         examples = self.make_up(max(1, limit // length), length)
-        return self._send(examples, (), self._passes.row_step)
+        return self._send(examples, (), self._row_step)
 
     def _send(self, examples: Examples, grid_sizes: tuple[int, ...], row_step: int) -> Batch:
-        lay_out = partial(self._passes.lay_out, grid_sizes=grid_sizes, row_step=row_step)
+        def lay_out(lengths: Indices) -> RowLayout:
+            if self._packs:
+                return pack_side(lengths)
+            return lay_out_side(lengths, grid_sizes or (len(lengths),), row_step=row_step)
+
         return self.collate(examples, lay_out).to(self._device)
 
 
 def make_up_side(count: int, length: int) -> Ragged:
     """Returns so many rows of unknown tokens."""
     return Ragged(np.full(count * length, UNK), np.full(count, length))
+
+
+class PairBatches(StoredBatches[Mapping[str, Ragged], Batch]):
+    """Sentence pairs by column, as a network of either kind has them."""
+
+    @cached_property
+    def _sampler(self) -> SegmentationSampler | None:
+        sampling = self._recipe.tokenizer.sampling
+        if sampling is None:
+            return None
+        return SegmentationSampler(
+            self._data.train,
+            self._data.tokenizer,
+            sampling,
+            max_tokens=self.longest,
+            seed=self._recipe.seed,
+        )
+
+    def bound(self, rows: Indices) -> Sequence[Indices]:
+        """Returns the tokens of both sides; the longest that may come, if they are sampled."""
+        sides = list(self.lengths(rows).values())
+        return sides if self._sampler is None else [self._sampler.bound(side) for side in sides]
+
+    def bound_longest(self) -> int:
+        """Returns the tokens of the longest sentence, or of its longest segmentation."""
+        strata = self._data.train_order.strata
+        longest = int(max(strata["source_length"].max(), strata["target_length"].max()))
+        return (
+            longest if self._sampler is None else int(self._sampler.bound(np.array([longest]))[0])
+        )
+
+    def count_target_tokens(self, examples: Indices, epoch: int) -> int:
+        """Returns the target tokens of these sentences in an epoch, `</s>` counted."""
+        if self._sampler is not None:
+            return self._sampler.count_tokens(examples, epoch, "target")
+        return int(self.lengths(examples)["target"].sum())
+
+    def lengths(self, examples: Indices) -> dict[str, Indices]:
+        """Returns the tokens of both sides of each pair, `</s>` counted."""
+        lengths = self._data.train.lengths(examples)
+        return {column: lengths[column] for column in PAIR_COLUMNS}
+
+    def read(self, rows: Indices, epoch: int) -> Mapping[str, Ragged]:
+        """Returns pairs with an epoch's segmentations."""
+        if self._sampler is None:
+            return self._data.train.gather(rows)
+        return self._sampler.gather(rows, epoch)
+
+    def make_up(self, count: int, length: int) -> Mapping[str, Ragged]:
+        """Returns so many pairs of a length on both sides."""
+        tokens = dict.fromkeys(PAIR_COLUMNS, make_up_side(count, length))
+        if ALIGNMENT_COLUMN in self._data.train.columns:
+            # Of each pair the first tokens.
+            tokens[ALIGNMENT_COLUMN] = Ragged(np.zeros(2 * count, np.int64), np.full(count, 2))
+        return tokens
+
+
+class TranslationBatches(PairBatches[TranslationBatch]):
+    """Sentence pairs with sides of their own, for an encoder and a decoder."""
+
+    def __init__(
+        self, run: TrainingRun, processes: Processes, *, dtype: torch.dtype, packs: bool
+    ) -> None:
+        super().__init__(run, processes, dtype=dtype, packs=packs)
+        training = run.recipe.training
+        if packs and training.cuda_graphs and training.guided_alignment is None:
+            longest = max(self.longest, self.bound_longest())
+            share = training.batch_tokens // processes.count
+            self._filling = Filling.of(share, longest)
+
+    def collate(self, examples: Mapping[str, Ragged], lay_out: LayOut) -> TranslationBatch:
+        """Returns pairs as a batch, with their links where a head learns alignments."""
+        batch = collate_pairs(examples["source"], examples["target"], lay_out)
+        if self._filling is not None:
+            return self._filling.fill(batch)
+        guided = self._recipe.training.guided_alignment
+        if guided is None:
+            return batch
+        first_row = 1 if guided.at == "input" else 0
+        return batch.link(examples[ALIGNMENT_COLUMN], first_row=first_row)
+
+
+class JoinedBatches(PairBatches[JoinedBatch]):
+    """Sentence pairs as texts, in the updates that an encoder-decoder would make of them."""
+
+    def bound(self, rows: Indices) -> Sequence[Indices]:
+        """Returns the tokens of both sides together."""
+        source, target = super().bound(rows)
+        return [source + target]
+
+    def split(self, examples: Indices, num_processes: int, limit: int) -> list[list[MicroBatch]]:
+        """Returns micro-batches; their limit bounds the tokens of a side, a text has two."""
+        return super().split(examples, num_processes, 2 * limit)
+
+    def collate(self, examples: Mapping[str, Ragged], lay_out: LayOut) -> JoinedBatch:
+        """Returns pairs as a batch of texts."""
+        source, target = examples["source"], examples["target"]
+        return collate_joined(source, target, lay_out(source.lengths + target.lengths))

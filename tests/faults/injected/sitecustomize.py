@@ -18,7 +18,7 @@ def _inject(kind: str, steps: set[int]) -> None:
     import torch
 
     from mtkit.training import update
-    from mtkit.training.objectives.objective import Objective
+    from mtkit.training.update import Objective
 
     seed_step = update.seed_step
     at_step = [0]

@@ -27,14 +27,13 @@ from mtkit.model.costs import (
 )
 from mtkit.network import CausalLanguageModel, EncoderDecoder, MaskedLanguageModel
 from mtkit.network.cpu import attention as cpu_attention
-from mtkit.network.precision import copy_in_bfloat16
+from mtkit.network.projecting import copy_in_bfloat16
 from mtkit.recipe import load_recipe
 from mtkit.recipe.model import Model
 from mtkit.recipe.objective import Objective
 from mtkit.text.token_ids import EOS, UNK
 from mtkit.training.learner import Learner, freeze
-from mtkit.training.text_loss import measure_causal, measure_masked
-from mtkit.training.translation_loss import measure_translation
+from mtkit.training.loss import measure_causal, measure_masked, measure_translation
 
 models = st.builds(
     Model,

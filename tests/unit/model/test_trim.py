@@ -11,8 +11,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.export import export
 from mtkit.model.folder import load_model_folder, write_model_folder
 from mtkit.model.weights import pack_weights
-from mtkit.pipeline.import_model import import_model
-from mtkit.pipeline.trim_model import import_trimmed
+from mtkit.pipeline.import_model import import_model, import_trimmed
 
 from ...public_models import ENGLISH, GERMAN, make_marian
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.backends import cuda
 
-from mtkit.network import attention_kernels as kernels
+from mtkit.network import scaled_dot_product as kernels
 
 
 def _enabled() -> dict[str, bool]:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from mtkit.network.dropout import Dropout
+from mtkit.network.sublayers import Dropout
 
 
 def _drop(rate: float, shape: tuple[int, ...], seed: int = 1) -> torch.Tensor:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers.activations import ACT2FN
 
-from mtkit.network.feed_forward import FeedForward
+from mtkit.network.sublayers import FeedForward
 from mtkit.recipe.model import Model
 
 

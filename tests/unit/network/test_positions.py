@@ -5,7 +5,7 @@ import torch
 from transformers.models.m2m_100.modeling_m2m_100 import M2M100SinusoidalPositionalEmbedding
 from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
 
-from mtkit.network.positions import LearnedPositions, SinusoidalPositions, sinusoids
+from mtkit.network.embeddings import LearnedPositions, SinusoidalPositions, sinusoids
 
 
 def test_sinusoids_of_four_places_are_the_paper_s() -> None:

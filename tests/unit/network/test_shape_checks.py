@@ -6,7 +6,7 @@ import torch
 
 from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.network.cache import LayerCache
-from mtkit.network.positions import sinusoids
+from mtkit.network.embeddings import sinusoids
 from mtkit.network.scaled_dot_product import attend
 from mtkit.recipe.model import Model
 

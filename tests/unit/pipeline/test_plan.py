@@ -13,11 +13,11 @@ from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.prepare import prepare
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
-from mtkit.pipeline.accelerators import ACCELERATORS
+from mtkit.pipeline.hardware import ACCELERATORS
 from mtkit.pipeline.plan import Setup, TrainingPlan, plan
 from mtkit.recipe import load_recipe, shipped_recipes
 from mtkit.training.distributed import Processes
-from mtkit.training.objectives.translation import TranslationBatches
+from mtkit.training.objectives.stored import TranslationBatches
 from mtkit.training.training_run import TrainingRun
 from mtkit.workspace import Workspace
 

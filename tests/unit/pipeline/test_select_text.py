@@ -14,7 +14,7 @@ from mtkit.model.digest import digest_model
 from mtkit.model.folder import load_model_folder, save_model_folder
 from mtkit.model.weights import pack_weights
 from mtkit.network import PaddedLayout
-from mtkit.pipeline.select_text import TorchLanguageModels
+from mtkit.pipeline.prepare import TorchLanguageModels
 from mtkit.recipe import Recipe
 from mtkit.recipe.loading import check_recipe
 from mtkit.recipe.tokenizer import Tokenizer

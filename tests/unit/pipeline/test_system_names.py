@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.pipeline.system_names import name_systems
+from mtkit.pipeline.score_files import name_systems
 
 
 @pytest.mark.parametrize(

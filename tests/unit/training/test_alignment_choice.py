@@ -10,7 +10,7 @@ from mtkit.model.alignment_head import AlignmentHead
 from mtkit.network import EncoderDecoder
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS
-from mtkit.training.alignment_choice import choose_head, measure_links
+from mtkit.training.release import choose_head, measure_links
 
 
 def test_links_by_hand() -> None:

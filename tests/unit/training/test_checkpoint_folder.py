@@ -16,9 +16,7 @@ from mtkit.locks import locked
 from mtkit.recipe.training import Adam, Averaging, Training
 from mtkit.training.checkpoint import Checkpoint, TrainingState, choose_best
 from mtkit.training.checkpoint_folder import CheckpointFolder, restore
-from mtkit.training.learner import AveragedWeights, Learner
-from mtkit.training.optimizer import build_optimizer
-from mtkit.training.precision import WorkingCopy
+from mtkit.training.learner import AveragedWeights, Learner, WorkingCopy, build_optimizer
 
 
 def build(seed: int = 1, *, decay: float | None = None) -> Learner:

@@ -20,7 +20,7 @@ from mtkit.training.build import build_objective
 from mtkit.training.distributed import Processes
 from mtkit.training.learner import Learner
 from mtkit.training.metrics import read_metrics
-from mtkit.training.objectives.classification import LabelledBatches
+from mtkit.training.objectives.texts import LabelledBatches
 from mtkit.training.start_from import start_from
 from mtkit.training.training_run import TrainingRun
 

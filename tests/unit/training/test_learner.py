@@ -8,8 +8,7 @@ from mtkit.errors import MtkitError
 from mtkit.network import EncoderDecoder
 from mtkit.recipe.model import Model
 from mtkit.recipe.training import Adam
-from mtkit.training.learner import freeze
-from mtkit.training.optimizer import build_optimizer
+from mtkit.training.learner import build_optimizer, freeze
 from mtkit.training.train import is_trained
 
 

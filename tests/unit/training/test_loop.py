@@ -11,14 +11,13 @@ import torch
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.training import loop
-from mtkit.training.checkpoint import TrainingState
+from mtkit.training.checkpoint import TrainingState, is_finished
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import Processes
-from mtkit.training.learner import Learner
-from mtkit.training.loop import Trainer, is_finished
+from mtkit.training.learner import Learner, build_optimizer
+from mtkit.training.loop import Trainer
 from mtkit.training.metrics import read_metrics
 from mtkit.training.metrics_log import MetricsLog
-from mtkit.training.optimizer import build_optimizer
 from mtkit.training.progress import ProgressView
 
 from .unigram import UnigramObjective

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from mtkit.training.meter import Meter
+from mtkit.training.loop import Meter
 from mtkit.training.update import Outcome, Votes
 
 

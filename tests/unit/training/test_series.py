@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from mtkit.training.series import Series, describe_length, group_events, list_scores
+from mtkit.training.curves import Series, group_events
+from mtkit.training.metrics import describe_length, list_scores
 
 
 def series(*values: float | None) -> Series:

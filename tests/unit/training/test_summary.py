@@ -9,7 +9,7 @@ import torch
 
 from mtkit.recipe import load_recipe
 from mtkit.training.checkpoint import Checkpoint, TrainingState
-from mtkit.training.summary import show_summary, warn_of_slow_arithmetic
+from mtkit.training.progress import show_summary, warn_of_slow_arithmetic
 from mtkit.training.training_run import TrainingRun
 from mtkit.workspace import Workspace
 

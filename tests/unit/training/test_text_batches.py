@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.data.batches.infilling import InfillingReader
+from mtkit.data.batches.masking import InfillingReader
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
@@ -16,9 +16,7 @@ from mtkit.text.token_ids import BOS, EOS
 from mtkit.training.build import build_objective
 from mtkit.training.distributed import Processes
 from mtkit.training.learner import Learner
-from mtkit.training.objectives.causal_lm import CausalBatches
-from mtkit.training.objectives.denoising import DenoisingBatches
-from mtkit.training.objectives.masked_lm import MaskedBatches
+from mtkit.training.objectives.texts import CausalBatches, DenoisingBatches, MaskedBatches
 from mtkit.training.training_run import TrainingRun
 
 ALONE = Processes(0, 1, torch.device("cpu"))

@@ -14,13 +14,13 @@ from mtkit.model.config import ModelConfig
 from mtkit.network import PaddedLayout
 from mtkit.text.token_ids import BOS
 from mtkit.training import validation
-from mtkit.training.averaging.candidates import Candidate
 from mtkit.training.averaging.measuring import Measuring
+from mtkit.training.averaging.record import Candidate
 from mtkit.training.checkpoint import read_checkpoint
 from mtkit.training.distributed import Processes
 from mtkit.training.metrics import read_metrics
-from mtkit.training.text_validation import CausalValidator, MaskedValidator
 from mtkit.training.training_run import TrainingRun
+from mtkit.training.validators import CausalValidator, MaskedValidator
 
 ALONE = Processes(0, 1, torch.device("cpu"))
 

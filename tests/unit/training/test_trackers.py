@@ -11,7 +11,7 @@ from torch.utils import tensorboard as torch_tensorboard
 
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, load_recipe
-from mtkit.training.trackers import open_trackers
+from mtkit.training.metrics_log import open_trackers
 from mtkit.training.training_run import TrainingRun
 from mtkit.workspace import Workspace
 

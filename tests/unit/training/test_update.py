@@ -11,11 +11,11 @@ from torch import Tensor
 from mtkit.data.batches.micro_batches import MicroBatch, split_update
 from mtkit.data.batches.ragged import Indices
 from mtkit.errors import MtkitError
+from mtkit.network.device import is_out_of_memory
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.training.distributed import Processes
 from mtkit.training.learner import Learner
 from mtkit.training.loss import LossSums
-from mtkit.training.memory import is_out_of_memory
 from mtkit.training.update import Outcome, Updater, Votes
 
 from .unigram import UnigramBatches, UnigramObjective, one_pass

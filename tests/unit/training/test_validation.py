@@ -11,7 +11,7 @@ from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.training.distributed import Processes
 from mtkit.training.metrics import read_metrics
 from mtkit.training.training_run import TrainingRun
-from mtkit.training.translation_validation import TranslationValidator
+from mtkit.training.validators import TranslationValidator
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from mtkit.data.batches.micro_batches import MicroBatch
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.batches.updates import TrainingBatches
 from mtkit.training.loss import LossSums
-from mtkit.training.objectives.objective import Objective
+from mtkit.training.update import Objective
 from mtkit.training.validation import ValidationResult
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.data.batches.epoch import plan_epoch
+from mtkit.data.batches.updates import plan_epoch
 
 from .stores import order_lengths
 

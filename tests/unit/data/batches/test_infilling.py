@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.data.batches.infilling import InfillingReader
+from mtkit.data.batches.masking import InfillingReader
 from mtkit.data.batches.ragged import Ragged
 from mtkit.recipe.training import Denoising
 from mtkit.text.token_ids import EOS

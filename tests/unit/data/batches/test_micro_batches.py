@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.data.batches import micro_batches as micro_batches_module
-from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.micro_batches import cut, split_packed_update, split_update
+from mtkit.data.batches.updates import plan_epoch
 
 from .stores import order_lengths
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mtkit.data.batches.epoch import plan_epoch
 from mtkit.data.batches.ragged import Ragged
 from mtkit.data.batches.text_blocks import TextBlocks, TextBlocksWriter
+from mtkit.data.batches.updates import plan_epoch
 from mtkit.errors import MtkitError
 
 from .stores import write_blocks

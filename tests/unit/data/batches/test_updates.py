@@ -10,7 +10,7 @@ from mtkit.data.batches.updates import TrainingBatches, Update
 from mtkit.data.prepare import prepare
 from mtkit.data.prepared import open_prepared
 from mtkit.training.distributed import Processes
-from mtkit.training.objectives.translation import TranslationBatches
+from mtkit.training.objectives.stored import TranslationBatches
 from mtkit.training.training_run import TrainingRun
 
 

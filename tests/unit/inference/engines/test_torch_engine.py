@@ -16,11 +16,10 @@ from mtkit.inference.engines.open_torch_engine import choose_precision
 from mtkit.inference.engines.torch_engine import TorchEngine, pad
 from mtkit.model.alignment_head import AlignmentHead
 from mtkit.network.cpu.compiled import can_multiply
-from mtkit.network.cpu.integer_products import PlainProduct
 from mtkit.network.cpu.prepacked import PrepackedLinear
-from mtkit.network.cpu.quantized import QuantizedLinear
+from mtkit.network.cpu.quantized import PlainProduct, QuantizedLinear
 from mtkit.network.device import is_imitated
-from mtkit.network.precision import copy_in_bfloat16
+from mtkit.network.projecting import copy_in_bfloat16
 from mtkit.recipe.inference import Inference, LengthPenalty, Sampling
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS, PAD

@@ -14,8 +14,7 @@ from mtkit.network.cpu.compiled import (
     open_library,
 )
 from mtkit.network.cpu.compiled_translator import CompiledTranslator, can_compile, is_compiled
-from mtkit.network.cpu.integer_products import CompiledProduct
-from mtkit.network.cpu.quantized import QuantizedLinear
+from mtkit.network.cpu.quantized import CompiledProduct, QuantizedLinear
 from mtkit.recipe.model import Model
 
 needs_library = pytest.mark.skipif(

@@ -11,12 +11,10 @@ from torch import nn
 from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.network.cpu import compiled, quantized
 from mtkit.network.cpu.compiled import choose_library
-from mtkit.network.cpu.integer_products import (
+from mtkit.network.cpu.quantized import (
     CompiledProduct,
     IntegerProduct,
     PlainProduct,
-)
-from mtkit.network.cpu.quantized import (
     QuantizedLinear,
     choose_kernel,
     gains_by_compiling,

@@ -22,12 +22,12 @@ from mtkit.training.averaging.average import (
     update_model,
     warn_if_worse,
 )
-from mtkit.training.averaging.mean import mean_weights
+from mtkit.training.averaging.measuring import mean_weights
 from mtkit.training.distributed import Processes
 from mtkit.training.metrics import read_metrics
 from mtkit.training.training_run import TrainingRun
-from mtkit.training.translation_validation import TranslationValidator
 from mtkit.training.validation import ValidationResult
+from mtkit.training.validators import TranslationValidator
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from mtkit.training.averaging.candidates import (
+from mtkit.training.averaging.record import (
     Candidate,
     Measured,
     choose_winner,

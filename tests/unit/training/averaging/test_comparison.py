@@ -19,8 +19,8 @@ from mtkit.training.averaging.record import ModelRecord
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import Processes
 from mtkit.training.training_run import TrainingRun
-from mtkit.training.translation_validation import TranslationValidator
 from mtkit.training.validation import ValidationResult, list_score_settings
+from mtkit.training.validators import TranslationValidator
 from mtkit.workspace import Workspace
 
 OPTIONS = ["--workspace", "a run"]

@@ -1,0 +1,263 @@
+"""The batches of what learns from text in one language: language models, classifiers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mtkit.data.batches.collate import (
+    LayOut,
+    MaskedBatch,
+    TextBatch,
+    TranslationBatch,
+    collate_masked,
+    collate_pairs,
+    collate_text,
+)
+from mtkit.data.batches.examples import (
+    ClosingTokens,
+    ExampleBatch,
+    add_begin,
+    collate_examples,
+    find_closing,
+)
+from mtkit.data.batches.masking import DenoisingTexts, HiddenTokens, InfillingReader, TokenMasker
+from mtkit.data.batches.ragged import Indices, Ragged
+from mtkit.data.batches.segments import NUM_ADDED, SegmentReader, Segments, check_pairs
+from mtkit.data.batches.text_blocks import TextBlocks
+from mtkit.recipe.training import Classification, Denoising
+from mtkit.text.token_ids import EOS
+from mtkit.training.objectives.stored import StoredBatches, make_up_side
+
+MaskedTexts = tuple[Segments, HiddenTokens]
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Blocks of one length, numbered from `first` on."""
+
+    text: TextBlocks
+    first: int
+    reader: SegmentReader
+
+
+class MaskedBatches(StoredBatches[MaskedTexts, MaskedBatch]):
+    """Blocks of text with an epoch's segments and hidden tokens, for a masked model (BERT).
+
+    The first `short_updates` of `max_steps` are made with short blocks, if the recipe has any. An
+    example is a number: that of a block or, behind all of these, of a short one.
+
+    Raises:
+        MtkitError: The text has no pairs of segments, which the recipe wants.
+    """
+
+    @cached_property
+    def _masker(self) -> TokenMasker:
+        masking = self._recipe.training.masked
+        return TokenMasker.of(masking, self._data.tokenizer, words=(self._recipe.seed,))
+
+    @cached_property
+    def _long(self) -> "_Blocks":
+        data = self._data
+        assert data.documents is not None, "pairs"
+        blocks = TextBlocks(data.train, data.train_order, data.documents)
+        return self._open_blocks(blocks, 0, self._recipe.data.block_tokens)
+
+    @cached_property
+    def _short(self) -> "_Blocks | None":
+        blocks, max_tokens = self._data.train_short, self._recipe.training.masked.short_tokens
+        if blocks is None or max_tokens is None:
+            return None
+        return self._open_blocks(blocks, len(self._data.train), max_tokens)
+
+    def _open_blocks(self, text: TextBlocks, first: int, max_tokens: int) -> "_Blocks":
+        next_sentence = self._recipe.training.masked.next_sentence
+        if next_sentence:
+            check_pairs(text.store, text.documents, "the training text")
+        # Short blocks draw otherwise than the others.
+        words = (self._recipe.seed, first)
+        reader = SegmentReader(
+            text.store,
+            text.documents,
+            words=words,
+            max_tokens=max_tokens,
+            next_sentence=next_sentence,
+        )
+        return _Blocks(text, first, reader)
+
+    @cached_property
+    def _short_updates_before(self) -> list[int]:
+        """Updates with short blocks before each epoch, as far as they have been looked at."""
+        return [0]
+
+    def plan_epoch(self, epoch: int) -> Sequence[Indices]:
+        """Returns the blocks of each update of an epoch.
+
+        The last epoch of short blocks ends with the last update that is made with them.
+        """
+        if self._short is None:
+            return super().plan_epoch(epoch)
+        training, order = self._recipe.training, self._short.text.order
+        num_short_updates = round(training.masked.short_updates * training.max_steps)
+        before = self._short_updates_before
+        while len(before) <= epoch and before[-1] < num_short_updates:
+            before.append(before[-1] + len(self._plan_rows(order, len(before) - 1)))
+        if epoch >= len(before) or before[epoch] >= num_short_updates:
+            return super().plan_epoch(epoch)
+        left = num_short_updates - before[epoch]
+        return self._plan_rows(order, epoch).take(left, first_row=self._short.first)
+
+    def _find(self, examples: Indices) -> tuple["_Blocks", Indices]:
+        """Returns the blocks that an update's examples are among, and their rows."""
+        blocks = self._long
+        if self._short is not None and examples[0] >= self._short.first:
+            blocks = self._short
+        return blocks, examples - blocks.first
+
+    def lengths(self, examples: Indices) -> dict[str, Indices]:
+        """Returns the tokens of the blocks, `</s>` counted."""
+        blocks, rows = self._find(examples)
+        return blocks.text.store.lengths(rows)
+
+    def bound(self, rows: Indices) -> Sequence[Indices]:
+        """Returns the tokens of the longest inputs that may come of blocks."""
+        blocks, found = self._find(rows)
+        return [blocks.reader.bound(found)]
+
+    def bound_longest(self) -> int:
+        """Returns the tokens of the longest input."""
+        return min(self.longest, super().bound_longest() + NUM_ADDED)
+
+    def count_target_tokens(self, examples: Indices, epoch: int) -> int:
+        """Returns how many tokens of these blocks are predicted in an epoch."""
+        blocks, rows = self._find(examples)
+        segments = blocks.reader.read(rows, epoch)
+        return int(self._masker.count(segments.num_text_tokens).sum())
+
+    def read(self, rows: Indices, epoch: int) -> MaskedTexts:
+        """Returns blocks as segments, and their hidden tokens."""
+        blocks, found = self._find(rows)
+        segments = blocks.reader.read(found, epoch)
+        return segments, self._masker.hide(segments, rows, epoch)
+
+    def collate(self, examples: MaskedTexts, lay_out: LayOut) -> MaskedBatch:
+        """Returns segments with hidden tokens as a batch."""
+        segments, hidden = examples
+        return collate_masked(segments, hidden, lay_out(segments.tokens.lengths))
+
+    def make_up(self, count: int, length: int) -> MaskedTexts:
+        """Returns so many inputs of a length."""
+        tokens = make_up_side(count, length)
+        num_tokens = count * length
+        segments = Segments(
+            tokens,
+            np.zeros(num_tokens, dtype=np.int64),
+            np.arange(num_tokens).reshape(count, length)[:, 1:-1].ravel(),
+            np.full(count, length - 2),
+            np.zeros(count, dtype=np.bool_) if self._long.reader.has_pairs else None,
+        )
+        return segments, self._masker.hide(segments, np.arange(count), 0)
+
+
+class CausalBatches(StoredBatches[Ragged, TextBatch]):
+    """Blocks of text, for a causal language model (GPT).
+
+    Every token of a block is predicted, `</s>` too; the first one from `<s>` alone.
+    """
+
+    def read(self, rows: Indices, epoch: int) -> Ragged:
+        """Returns blocks."""
+        return self._data.train.gather(rows)["text"]
+
+    def collate(self, examples: Ragged, lay_out: LayOut) -> TextBatch:
+        """Returns blocks as a batch."""
+        return collate_text(examples, lay_out(examples.lengths))
+
+    def make_up(self, count: int, length: int) -> Ragged:
+        """Returns so many blocks of a length."""
+        return make_up_side(count, length)
+
+
+class DenoisingBatches(StoredBatches[DenoisingTexts, TranslationBatch]):
+    """Blocks of text with an epoch's hidden spans, and as they were (BART).
+
+    The network is a translator's, and so is the loss: `measure_translation` takes these batches.
+    """
+
+    @cached_property
+    def _reader(self) -> InfillingReader:
+        return InfillingReader(
+            self._data.train,
+            self._recipe.training.denoising or Denoising(),
+            mask_token=self._data.tokenizer.mask_token,
+            words=(self._recipe.seed,),
+        )
+
+    def bound(self, rows: Indices) -> Sequence[Indices]:
+        """Returns the tokens of the longest sources that may come of blocks, and of targets."""
+        lengths = self._reader.bound(rows)
+        return [lengths, lengths]
+
+    def bound_longest(self) -> int:
+        """Returns the tokens of the longest text."""
+        return min(self.longest, super().bound_longest() + 1)
+
+    def count_target_tokens(self, examples: Indices, epoch: int) -> int:
+        """Returns the tokens of these blocks' text, each closed by `</s>`."""
+        return len(self._reader.read_targets(examples).tokens)
+
+    def read(self, rows: Indices, epoch: int) -> DenoisingTexts:
+        """Returns texts with hidden spans, and as they were."""
+        return self._reader.read(rows, epoch)
+
+    def collate(self, examples: DenoisingTexts, lay_out: LayOut) -> TranslationBatch:
+        """Returns texts as a batch of a translator."""
+        return collate_pairs(examples.source, examples.target, lay_out)
+
+    def make_up(self, count: int, length: int) -> DenoisingTexts:
+        """Returns so many texts of a length, on both sides."""
+        return DenoisingTexts(*[make_up_side(count, length)] * 2)
+
+
+def find_auxiliary_weight(classification: Classification) -> float:
+    """Returns the weight of the loss by which a classifier goes on learning as a language model."""
+    return classification.auxiliary if classification.kind == "causal-lm" else 0.0
+
+
+class LabelledBatches(StoredBatches[tuple[Ragged, Indices], ExampleBatch]):
+    """Texts, or pairs of texts, each with the number of its label, for a classifier."""
+
+    @cached_property
+    def _closing(self) -> ClosingTokens | None:
+        return find_closing(self._data.tokenizer, self._recipe.classification.kind)
+
+    def bound(self, rows: Indices) -> Sequence[Indices]:
+        """Returns the tokens of texts, `<s>` counted."""
+        return [self.lengths(rows)["text"] + 1]
+
+    def bound_longest(self) -> int:
+        """Returns the tokens of the longest text, `<s>` counted."""
+        return super().bound_longest() + 1
+
+    def count_target_tokens(self, examples: Indices, epoch: int) -> int:
+        """Returns what a mean loss is over: texts, or tokens where the language model learns on."""
+        if not find_auxiliary_weight(self._recipe.classification):
+            return len(examples)
+        return super().count_target_tokens(examples, epoch)
+
+    def read(self, rows: Indices, epoch: int) -> tuple[Ragged, Indices]:
+        """Returns texts and labels."""
+        assert self._data.train_labels is not None, "labels"
+        return self._data.train.gather(rows)["text"], self._data.train_labels[rows]
+
+    def collate(self, examples: tuple[Ragged, Indices], lay_out: LayOut) -> ExampleBatch:
+        """Returns texts as a batch, `<s>` before each."""
+        rows, labels = add_begin(examples[0]), examples[1]
+        return collate_examples(rows, labels, lay_out(rows.lengths), closing=self._closing)
+
+    def make_up(self, count: int, length: int) -> tuple[Ragged, Indices]:
+        """Returns so many texts that have a length once `<s>` is before them."""
+        rows = make_up_side(count, length - 1)
+        rows.tokens[length - 2 :: length - 1] = EOS
+        return rows, np.zeros(count, np.int64)

@@ -1,0 +1,387 @@
+"""Language models and classifiers on the development set: loss, scores, a few texts to read."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mtkit.console import warn
+from mtkit.data.batches.collate import (
+    MaskedBatch,
+    collate_joined,
+    collate_masked,
+    collate_text,
+    lay_out,
+    lay_out_side,
+)
+from mtkit.data.batches.examples import collate_together, find_closing
+from mtkit.data.batches.masking import FIXED_WORDS, InfillingReader, TokenMasker
+from mtkit.data.batches.ragged import Indices, Ragged
+from mtkit.data.batches.segments import SegmentReader, Segments, check_pairs
+from mtkit.errors import MtkitError
+from mtkit.evaluation.labels import measure_labels as score_labels
+from mtkit.evaluation.parseval import measure_trees
+from mtkit.evaluation.scores import score_corpus
+from mtkit.evaluation.tokenizers import resolve_tokenizer
+from mtkit.inference.engines.engine import EncodedSource, Engine
+from mtkit.inference.engines.parallel_engine import open_processes
+from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.parse import TreeMaker
+from mtkit.inference.translate import Translator
+from mtkit.inference.translation import Hypothesis
+from mtkit.network import CausalLanguageModel, EncoderDecoder, MaskedLanguageModel, PaddedLayout
+from mtkit.network.device import is_out_of_memory
+from mtkit.recipe.inference import Inference
+from mtkit.recipe.training import Denoising
+from mtkit.text.token_ids import BOS, EOS
+from mtkit.text.trees.brackets import write_tree
+from mtkit.training.distributed import Processes
+from mtkit.training.loss import (
+    Classifier,
+    TranslatingModel,
+    encode_and_classify,
+    measure_causal,
+    measure_encoded,
+    measure_joined,
+    measure_labels,
+    measure_translation,
+    select_predicting,
+)
+from mtkit.training.validation import (
+    ModelValidator,
+    Network,
+    Sample,
+    list_losses,
+    name_losses,
+    spread,
+)
+
+_SAMPLE_TOKENS = 40
+"""Tokens of a text that is shown, at most."""
+
+
+class TextValidator(ModelValidator[Network]):
+    """Measures a network that learns from text in one language."""
+
+    num_sums = 2
+
+    def _measure(self, model: Network) -> tuple[dict[str, float], Sequence[Sample]]:
+        sums = self._add_up(
+            [self._lengths()], lambda rows: self._measure_rows(model, rows), count=self.num_sums
+        )
+        lines = spread(self._data.dev_text[0], self._settings.num_samples)
+        encoded = enumerate(self._data.tokenizer.encode_source(lines))
+        samples = [self._sample(model, number, tokens) for number, tokens in encoded]
+        return self._name_metrics(*sums), samples
+
+    @abstractmethod
+    def _measure_rows(self, model: Network, rows: Indices) -> Sequence[Tensor]:
+        """Returns `num_sums` sums over some rows."""
+
+    @abstractmethod
+    def _name_metrics(self, *sums: float) -> dict[str, float]:
+        """Returns metrics from the sums over all rows."""
+
+    @abstractmethod
+    def _sample(self, model: Network, number: int, tokens: list[int]) -> Sample:
+        """Returns a line, closed by `</s>`, and what the model makes of it."""
+
+    def _decode(self, **texts: list[int]) -> Sample:
+        return {name: self._data.tokenizer.decode_target(each) for name, each in texts.items()}
+
+
+class CausalValidator(TextValidator[CausalLanguageModel]):
+    """Measures a causal language model."""
+
+    def _measure_rows(self, model: CausalLanguageModel, rows: Indices) -> list[Tensor]:
+        text = self._data.dev.gather(rows)["text"]
+        batch = collate_text(text, lay_out_side(text.lengths, [len(rows)]))
+        batch = batch.to(self._processes.device)
+        return list_losses(measure_causal(model, batch, label_smoothing=self._label_smoothing))
+
+    def _name_metrics(self, *sums: float) -> dict[str, float]:
+        loss, nll = (value / self._data.dev.num_tokens["text"] for value in sums)
+        # The end of a line, which is predicted too, counts as one character.
+        num_characters = sum(len(line) + 1 for line in self._data.dev_text[0])
+        return name_losses(loss, nll) | {
+            "bits_per_character": sums[1] / math.log(2.0) / num_characters
+        }
+
+    def _sample(self, model: CausalLanguageModel, number: int, tokens: list[int]) -> Sample:
+        """Returns a line, its first half, and what the model makes of that, greedily."""
+        beginning = tokens[: min(len(tokens) // 2, _SAMPLE_TOKENS // 2)]
+        device = self._processes.device
+        limit = min(_SAMPLE_TOKENS, self._recipe.data.block_tokens)
+        cache = model.start(1, device)
+        step = partial(model.step, cache=cache)
+        continued = _generate(step, [BOS, *beginning], limit, device)
+        reference, continued = tokens[:_SAMPLE_TOKENS], [*beginning, *continued]
+        return self._decode(beginning=beginning, reference=reference, continued=continued)
+
+
+class MaskedValidator(TextValidator[MaskedLanguageModel]):
+    """Measures a masked language model.
+
+    Which tokens are hidden and which segments are drawn is the same at every validation and for
+    every seed.
+
+    Raises:
+        MtkitError: The development set has no pairs of segments, which the recipe wants.
+    """
+
+    num_sums = 7
+
+    def _prepare(self) -> None:
+        data, masking = self._data, self._recipe.training.masked
+        assert data.dev_documents is not None, "pairs"
+        self._masker = TokenMasker.of(masking, data.tokenizer, words=FIXED_WORDS)
+        if masking.next_sentence:
+            check_pairs(data.dev, data.dev_documents, "the development set")
+        self._reader = SegmentReader(
+            data.dev,
+            data.dev_documents,
+            words=FIXED_WORDS,
+            max_tokens=self._recipe.data.block_tokens,
+            next_sentence=masking.next_sentence,
+        )
+
+    def _name_metrics(self, *sums: float) -> dict[str, float]:
+        loss, nll, num_hidden, num_right, pair_loss, num_pairs, num_right_pairs = sums
+        metrics = name_losses(loss / num_hidden, nll / num_hidden)
+        metrics["masked_accuracy"] = 100.0 * num_right / num_hidden
+        if num_pairs:
+            metrics["loss"] += pair_loss / num_pairs
+            metrics["next_sentence_accuracy"] = 100.0 * num_right_pairs / num_pairs
+        return metrics
+
+    def _measure_rows(self, model: MaskedLanguageModel, rows: Indices) -> list[Tensor]:
+        batch = self._collate(self._reader.read(rows, 0), rows)
+        states = model(batch.inputs, batch.segments, batch.layout)
+        measured = measure_encoded(model, states, batch, label_smoothing=self._label_smoothing)
+        predicted = model.predict(select_predicting(states, batch)).argmax(dim=-1)
+        num_right = (predicted == batch.outputs).sum()
+        sums = [*list_losses(measured), torch.tensor(len(batch.outputs)), num_right]
+        if batch.is_random is None or measured.example_loss is None:
+            return [*sums, *torch.zeros(3)]
+        answers = model.classify_pair(states, batch.layout).argmax(dim=-1)
+        num_right_pairs = (answers == batch.is_random).sum()
+        return [*sums, measured.example_loss, torch.tensor(len(rows)), num_right_pairs]
+
+    def _collate(self, segments: Segments, rows: Indices) -> MaskedBatch:
+        hidden = self._masker.hide(segments, rows, 0)
+        layout = lay_out_side(segments.tokens.lengths, [len(rows)])
+        return collate_masked(segments, hidden, layout).to(self._processes.device)
+
+    def _sample(self, model: MaskedLanguageModel, number: int, tokens: list[int]) -> Sample:
+        """Returns a line with hidden tokens, and what the model puts in their place."""
+        text = tokens[:-1][:_SAMPLE_TOKENS]
+        row = np.array([BOS, *text, EOS])
+        segments = Segments(
+            Ragged(row, np.array([len(row)])),
+            np.zeros_like(row),
+            np.arange(1, len(row) - 1),
+            np.array([len(text)]),
+            None,
+        )
+        batch = self._collate(segments, np.array([number]))
+        states = model(batch.inputs, batch.segments, batch.layout)
+        predicted = model.predict(select_predicting(states, batch)).argmax(dim=-1)
+        filled = row.copy()
+        filled[batch.indices.cpu().numpy()] = predicted.cpu().numpy()
+        hidden = batch.inputs[0].tolist()
+        return self._decode(hidden=hidden, reference=row.tolist(), filled=filled.tolist())
+
+
+class DenoisingValidator(TextValidator[EncoderDecoder]):
+    """Measures a denoising model.
+
+    Which spans are hidden is the same at every validation and for every seed.
+    """
+
+    num_sums = 3
+
+    def _prepare(self) -> None:
+        self._reader = InfillingReader(
+            self._data.dev,
+            self._recipe.training.denoising or Denoising(),
+            mask_token=self._data.tokenizer.mask_token,
+            words=FIXED_WORDS,
+        )
+
+    def _name_metrics(self, *sums: float) -> dict[str, float]:
+        loss, nll, num_tokens = sums
+        return name_losses(loss / num_tokens, nll / num_tokens)
+
+    def _measure_rows(self, model: EncoderDecoder, rows: Indices) -> list[Tensor]:
+        texts = self._reader.read(rows, 0)
+        batch = lay_out(texts.source, texts.target, [len(rows)]).to(self._processes.device)
+        measured = measure_translation(model, batch, label_smoothing=self._label_smoothing)
+        return [*list_losses(measured), torch.tensor(len(texts.target.tokens))]
+
+    def _sample(self, model: EncoderDecoder, number: int, tokens: list[int]) -> Sample:
+        """Returns a line, it with hidden spans, and what the model makes of that, greedily."""
+        text = [*tokens[:-1][:_SAMPLE_TOKENS], EOS]
+        hidden = self._reader.corrupt(Ragged.of([text]), np.array([number]), 0)
+        device = self._processes.device
+        source = torch.from_numpy(hidden.tokens)[None].to(device)
+        cache = model.start(source, PaddedLayout.without_padding(source))
+        limit = min(_SAMPLE_TOKENS, self._recipe.data.block_tokens - 1)
+        filled = [BOS, *_generate(partial(model.step, cache=cache), [BOS], limit, device)]
+        return self._decode(hidden=hidden.tokens.tolist(), reference=text, filled=filled)
+
+
+def _generate(
+    step: Callable[[Tensor], Tensor], given: Sequence[int], limit: int, device: torch.device
+) -> list[int]:
+    """Returns what follows the tokens that are given, greedily, up to `</s>` or so many steps."""
+    generated: list[int] = []
+    for position in range(limit):
+        newest = given[position] if position < len(given) else generated[-1]
+        logits = step(torch.tensor([[newest]], device=device))
+        if position + 1 >= len(given):
+            generated.append(int(logits.argmax()))
+            if generated[-1] == EOS:
+                break
+    return generated
+
+
+class LabelValidator(ModelValidator[Classifier]):
+    """Measures a classifier: loss, accuracy, macro-F1."""
+
+    def _prepare(self) -> None:
+        self._closing = find_closing(self._data.tokenizer, self._recipe.classification.kind)
+
+    def _measure(self, model: Classifier) -> tuple[dict[str, float], Sequence[Sample]]:
+        data = self._data
+        assert data.dev_labels is not None, "labels"
+        # Labels that other processes find stay 0 here, and are added.
+        found = torch.zeros(len(data.dev), dtype=torch.float64)
+        sums = self._add_up(
+            [self._lengths() + 1], lambda rows: self._classify(model, rows, found), count=2
+        )
+        numbers = self._processes.sum(found.to(self._processes.device)).cpu().to(torch.int64)
+        given = [data.labels[number] for number in numbers.tolist()]
+        wanted = [data.labels[number] for number in data.dev_labels.tolist()]
+        accuracy, macro_f1 = score_labels(given, wanted, data.labels)
+        scores = {"accuracy": accuracy.value, "macro_f1": macro_f1.value}
+        loss, nll = (value / len(data.dev) for value in sums)
+        samples = self._sample_columns(text=data.dev_text[0], label=wanted, found=given)
+        return name_losses(loss, nll) | scores, samples
+
+    def _classify(self, model: Classifier, rows: Indices, found: Tensor) -> list[Tensor]:
+        """Returns the losses of some texts, and notes the labels that are found."""
+        assert self._data.dev_labels is not None, "labels"
+        tokens = self._data.dev.gather(rows)["text"]
+        batch = collate_together(tokens, self._data.dev_labels[rows], self._closing)
+        batch = batch.to(self._processes.device)
+        _, logits = encode_and_classify(model, batch)
+        found[rows] = logits.argmax(dim=-1).to("cpu", torch.float64)
+        smoothing = self._label_smoothing
+        return list_losses(measure_labels(logits, batch.labels, label_smoothing=smoothing))
+
+
+_MIN_BATCH_TOKENS = 64
+
+
+class TranslationValidator(ModelValidator[TranslatingModel]):
+    """Measures a translator, on the same path that `translate` and `score` take.
+
+    Raises:
+        MtkitError: A tokeniser for scores that isn't installed, or a sentence that the model's
+            learned positions don't reach.
+    """
+
+    def _prepare(self) -> None:
+        recipe = self._recipe
+        self._sources, self._references = self._data.dev_text
+        self._trees = TreeMaker.of(recipe.data.linearization, self._data.tokenizer)
+        if self._trees is not None:
+            pairs = zip(self._sources, self._references, strict=True)
+            self._references = [write_tree(self._trees.read(*pair)) for pair in pairs]
+        two = recipe.evaluation.model_copy(update={"metrics": ("bleu", "chrf")})
+        self._evaluation = resolve_tokenizer(two, recipe.data.target_language)
+        score_corpus(["a"], [["a"]], self._evaluation)
+        longest = max(map(len, self._data.tokenizer.encode_source(self._sources)))
+        max_tokens = recipe.model.max_tokens
+        if max_tokens is not None and longest > max_tokens:
+            raise MtkitError(
+                f"the development set has a source sentence of {longest:,} tokens, but with "
+                f"model.max_positions = {recipe.model.max_positions:,} it has {max_tokens:,} at "
+                "most",
+                "remove it from the development set, or raise model.max_positions",
+            )
+
+    def _measure(self, model: TranslatingModel) -> tuple[dict[str, float], Sequence[Sample]]:
+        store, lengths = self._data.dev, [self._lengths("source"), self._lengths("target")]
+        sums = self._add_up(lengths, lambda rows: self._measure_rows(model, rows), count=2)
+        loss, nll = (value / store.num_tokens["target"] for value in sums)
+        hypotheses = self._translate(model)
+        samples = self._sample_columns(
+            source=self._sources, reference=self._references, hypothesis=hypotheses
+        )
+        return name_losses(loss, nll) | self._score(hypotheses), samples
+
+    def _measure_rows(self, model: TranslatingModel, rows: Indices) -> list[Tensor]:
+        tokens, device = self._data.dev.gather(rows), self._processes.device
+        source, target, sizes = tokens["source"], tokens["target"], [len(rows)]
+        smoothing = self._label_smoothing
+        if isinstance(model, EncoderDecoder):
+            pairs = lay_out(source, target, sizes).to(device)
+            return list_losses(measure_translation(model, pairs, label_smoothing=smoothing))
+        layout = lay_out_side(source.lengths + target.lengths, sizes)
+        joined = collate_joined(source, target, layout).to(device)
+        return list_losses(measure_joined(model, joined, label_smoothing=smoothing))
+
+    def _score(self, hypotheses: Sequence[str]) -> dict[str, float]:
+        """Returns the scores of translations, or of trees, by their names."""
+        if self._trees is None:
+            bleu, chrf = score_corpus(hypotheses, [self._references], self._evaluation)
+            return {"bleu": bleu.value, "chrf": chrf.value}
+        found = {each.name: each.value for each in measure_trees(hypotheses, self._references)}
+        return {"f1": found["labelled F1"], "exact_match": found["exact match"]}
+
+    def _translate(self, model: TranslatingModel) -> list[str]:
+        plain = {"engine": "torch", "beam_size": self._settings.beam_size, "n_best": 1}
+        without = dict.fromkeys(("sampling", "fusion", "flags", "glossary"))
+        settings = self._recipe.inference.model_copy(update=plain | without)
+        engine: Engine = _BeatingEngine(model, self._processes)
+        if self._forks:
+            engine = open_processes(engine, self._processes.device, settings.processes)
+        while True:
+            translator = Translator.of(
+                engine,
+                self._data.tokenizer,
+                settings,
+                source_language=self._recipe.data.source_language,
+                target_language=self._recipe.data.target_language,
+                warns=False,
+                linearization=self._recipe.data.linearization,
+            )
+            try:
+                part = list(translator.stream(self._processes.shard(self._sources)))
+                break
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error) or settings.batch_tokens < _MIN_BATCH_TOKENS:
+                    raise
+            smaller = settings.batch_tokens // 2
+            warn(f"out of memory in validation: retrying with {smaller:,} tokens at a time")
+            settings = settings.model_copy(update={"batch_tokens": smaller})
+        return self._processes.gather(part)
+
+
+class _BeatingEngine(TorchEngine):
+    """An engine that shows the other processes, before each batch, that this one is at work."""
+
+    def __init__(self, model: TranslatingModel, processes: Processes) -> None:
+        super().__init__(model, processes.device)
+        self._progress = processes.progress
+
+    def search(
+        self, sources: Sequence[EncodedSource], settings: Inference
+    ) -> list[list[Hypothesis]]:
+        self._progress.beat()
+        return super().search(sources, settings)
