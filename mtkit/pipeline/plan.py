@@ -208,11 +208,13 @@ def plan(
     weights, num_learning, num_added = count_trained(
         recipe.model, recipe.training, update.vocab_sizes, objective=recipe.objective
     )
+    is_classifier = recipe.objective == "classification"
+    # A classifier predicts no token: of what a language model of its kind has, the layers are left.
     operations = count_operations(
         recipe.model,
-        update.vocab_sizes[1],
-        objective=recipe.objective,
-        predicted_share=recipe.training.masked.share,
+        0 if is_classifier else update.vocab_sizes[1],
+        objective=recipe.classification.kind if is_classifier else recipe.objective,
+        predicted_share=0.0 if is_classifier else recipe.training.masked.share,
     )
     layers = recipe.model.num_encoder_layers, recipe.model.num_decoder_layers
     per_update = (

@@ -196,6 +196,12 @@ def test_prepared_data_are_counted_as_training_counts_them(
     )
 
 
+def test_a_classifier_predicts_no_token(tmp_path) -> None:
+    planned = plan_of(str(TINY.with_name("tiny-classification.toml")), tmp_path)
+    # 2 layers: queries, keys, values and what joins heads, each 16 x 16; d_ff is 32. 600 tokens.
+    assert planned.operations_per_update == 6 * 600 * 2 * (4 * 16 * 16 + 2 * 16 * 32)
+
+
 def test_data_of_another_recipe_are_left_alone(tiny_run) -> None:
     run = tiny_run()
     other = load_recipe("multi30k-en-de")
