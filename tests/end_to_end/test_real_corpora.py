@@ -75,6 +75,7 @@ def test_a_script_without_spaces(tmp_path: Path) -> None:
     assert any("found in the development or test sets" in note for note in report["notes"])
 
 
+@pytest.mark.patient
 def test_short_sentences(tmp_path: Path) -> None:
     report = prepare(tmp_path, "tatoeba_en_fr", "fr", dev="dev", has_test=True)
     [corpus] = report["corpora"]

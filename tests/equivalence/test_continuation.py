@@ -101,7 +101,14 @@ def rate(model: CausalLanguageModel, text: list[int], output: tuple[int, ...]) -
     return float(log_probs[len(text) - 1 :].sum())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(pytest.param(kind, marks=pytest.mark.patient) for kind in ("gpt", "window", "rotary")),
+        "pre",
+        "rotary window",
+    ],
+)
 def test_a_wide_beam_finds_the_likeliest_continuation_of_all(kind: str) -> None:
     model = build(kind)
     texts = [[5, 7, 6, 4], [6]]
@@ -135,7 +142,9 @@ def rate_translation(model: EncoderDecoder, source: list[int], output: tuple[int
     return float(log_probs.gather(1, target[0, 1:, None]).sum())
 
 
-@pytest.mark.parametrize("weight", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize(
+    "weight", [0.5, *(pytest.param(one, marks=pytest.mark.patient) for one in (0.0, 2.0))]
+)
 def test_fusion_ranks_by_the_weighted_sum(tmp_path, weight: float) -> None:
     language_model = build("gpt")
     torch.manual_seed(6)
