@@ -43,28 +43,33 @@ _STARTED: list[str] = []
 
 
 def _start() -> str:
+    """Starts the server, which is no child of this process, and ends with it."""
     folder = tempfile.TemporaryDirectory(prefix="mtkit-warm-")
+    atexit.register(folder.cleanup)
     address = str(Path(folder.name) / "socket")
-    readable, writable = os.pipe()
-    server = subprocess.Popen(
-        [sys.executable, __file__, "--serve", address, str(writable)],
-        pass_fds=[writable],
+    readable, ready = os.pipe()
+    # Nobody writes into it: its end is this process's.
+    alive, _ = os.pipe()
+    subprocess.run(
+        [sys.executable, __file__, "--serve", address, str(ready), str(alive)],
+        pass_fds=[ready, alive],
         stdin=subprocess.DEVNULL,
         cwd=Path(__file__).parent.parent,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
         start_new_session=True,
+        check=True,
     )
-    os.close(writable)
-    atexit.register(folder.cleanup)
-    atexit.register(server.wait)
-    atexit.register(server.terminate)
-    with open(readable, "rb") as ready:  # noqa: PTH123 (a descriptor)
-        assert ready.read() == b"1", "the server of commands ended"
+    os.close(ready)
+    os.close(alive)
+    with open(readable, "rb") as answer:  # noqa: PTH123 (a descriptor)
+        assert answer.read() == b"1", "the server of commands ended"
     return address
 
 
-def _serve(address: str, ready: int) -> None:
-    """Forks a watcher for each request, which forks the command."""
+def _serve(address: str, ready: int, alive: int) -> None:
+    """Forks a watcher for each request, which forks the command, as long as the tests run."""
+    if os.fork():
+        os._exit(0)
     for name in _IMPORTED:
         __import__(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -74,9 +79,12 @@ def _serve(address: str, ready: int) -> None:
         os.write(ready, b"1")
         os.close(ready)
         while True:
+            if alive in select.select([listener, alive], [], [])[0]:
+                os._exit(0)
             connection, _ = listener.accept()
             if os.fork() == 0:
                 listener.close()
+                os.close(alive)
                 break
             connection.close()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -182,6 +190,6 @@ def _ask(address: str, arguments: list[str]) -> NoReturn:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--serve":
-        _serve(sys.argv[2], int(sys.argv[3]))
+        _serve(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     else:
         _ask(sys.argv[1], sys.argv[2:])
