@@ -11,9 +11,10 @@ import pytest
 from .attacks import LONG, Attack, list_attacks
 from .conftest import Repeating, Target
 
-MAX_CALLBACK_SECONDS = 0.5
-"""Processor time of the event loop's longest callback. On a quiet machine 0.05 holds; a fault of
-the kind that this finds takes seconds."""
+MAX_CALLBACK_SECONDS = 0.05
+"""Processor time of the event loop's longest callback, on a machine that is not busy."""
+BLOCKED_SECONDS = 0.5
+"""A callback that takes longer is a fault on any machine."""
 MAX_BYTES = 1_500_000_000
 _HELD_SECONDS = 3.0
 
@@ -64,13 +65,19 @@ def _send(port: int, request: bytes, stalls: bool) -> None:
         for attack in list_attacks()
     ],
 )
-def test_others_are_answered_under_attack(target: Target, attack: Attack) -> None:
+@pytest.mark.parametrize(
+    "max_seconds",
+    [BLOCKED_SECONDS, pytest.param(MAX_CALLBACK_SECONDS, marks=pytest.mark.patient)],
+)
+def test_others_are_answered_under_attack(
+    target: Target, attack: Attack, max_seconds: float
+) -> None:
     expected, since = target.ask(), time.monotonic()
     with Repeating(target.ask) as others, attacking(target, attack):
         pass
     assert target.ask() == expected
     assert all(found == expected for found in others.results)
     long = sorted(target.list_callbacks(since), reverse=True)
-    assert not long or long[0][0] < MAX_CALLBACK_SECONDS, long[:3]
+    assert not long or long[0][0] < max_seconds, long[:3]
     assert target.count_bytes() < MAX_BYTES
     assert target.client.get("/ready").status_code == 200
