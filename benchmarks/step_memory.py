@@ -15,7 +15,7 @@ from peers.memory import peak_bytes
 
 from mtkit.data.batches.collate import TranslationBatch, lay_out, pack
 from mtkit.data.batches.ragged import Ragged
-from mtkit.network import EncoderDecoder, can_pack
+from mtkit.network import EncoderDecoder
 from mtkit.network.device import suit_precision
 from mtkit.recipe.model import Model
 from mtkit.training import loss as loss_module
@@ -23,7 +23,7 @@ from mtkit.training.learner import WorkingCopy
 from mtkit.training.loss import LossSums
 
 _VOCAB_SIZE = 37_000
-_SENTENCE_TOKENS = 25
+_SENTENCE_TOKENS, _ROW_SENTENCES = 25, 5
 
 
 def main() -> None:
@@ -76,8 +76,11 @@ def _make_batch(
         Ragged(generator.integers(4, _VOCAB_SIZE, size), np.full(num_sentences, _SENTENCE_TOKENS))
         for _ in range(2)
     )
-    packs = can_pack(device, model.output_embedding.weight.dtype, d_key=64, d_value=64)
-    batch = pack(source, target) if packs else lay_out(source, target, [num_sentences])
+    if device.type == "cuda":
+        row, rest = divmod(num_sentences, _ROW_SENTENCES)
+        batch = pack(source, target, [_ROW_SENTENCES] * row + [rest] * bool(rest))
+    else:
+        batch = lay_out(source, target, [num_sentences])
     return batch.to(device)
 
 

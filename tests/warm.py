@@ -50,12 +50,13 @@ def _start() -> str:
     readable, ready = os.pipe()
     # Nobody writes into it: its end is this process's.
     alive, _ = os.pipe()
+    paths = str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH")
     subprocess.run(
         [sys.executable, __file__, "--serve", address, str(ready), str(alive)],
         pass_fds=[ready, alive],
         stdin=subprocess.DEVNULL,
         cwd=Path(__file__).parent.parent,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
         start_new_session=True,
         check=True,
     )

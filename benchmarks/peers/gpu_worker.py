@@ -41,7 +41,7 @@ UPDATE_TOKENS = (25_000, 3_125)
 """An update of the paper on one GPU, and one GPU's part of it among eight."""
 DROPOUTS = {"tiny": 0.3, "base": 0.1, "big": 0.3}
 _WARM_UP, _TIMED, _COUNTED = 8, 24, 3
-_SHAPES = 8
+_SHAPES = 16
 """How much longer the warm-up is with graphs, until most shapes have been recorded."""
 _SIZE = 8_192
 _LINES, _OUTPUT_TOKENS = 1_024, 25

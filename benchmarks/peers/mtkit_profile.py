@@ -85,8 +85,8 @@ def take_sections(training: Training, device: str) -> Sections:
     sections.wrap(TranslationBatches, "count_target_tokens", "data")
     sections.wrap(TranslationBatches, "split", "data")
     sections.wrap(TokenStore, "gather", "data")
-    sections.wrap(mtkit.training.objectives.stored, "lay_out", "data")
-    sections.wrap(mtkit.training.objectives.stored, "pack", "data")
+    sections.wrap(mtkit.training.objectives.stored, "lay_out_side", "data")
+    sections.wrap(mtkit.training.objectives.stored, "pack_side", "data")
     sections.wrap(TranslationBatch, "to", "data")
     model = training.model
     # Their inputs have no gradient, by whose arrival the end of a pass back is noticed.
@@ -94,7 +94,7 @@ def take_sections(training: Training, device: str) -> Sections:
     sections.watch(model.target_embedding, "embeddings", backward=False)
     sections.watch(model.encoder, "encoder", backward=True)
     sections.watch(model.decoder, "decoder", backward=True)
-    for name in ("attend", "attend_packed"):
+    for name in ("attend", "attend_by_mask"):
         sections.wrap(mtkit.network.layouts, name, "attention itself, forward")
     # Forward, it makes the gradients of states and embeddings as well.
     sections.wrap(mtkit.training.loss, "projected_cross_entropy", "projection and loss")

@@ -17,7 +17,6 @@ from mtkit.network.language_models import (
 )
 from mtkit.network.layout import Layout
 from mtkit.network.layouts import GridLayout, PackedLayout, PaddedLayout
-from mtkit.network.scaled_dot_product import can_pack
 
 Network = (
     EncoderDecoder | CausalLanguageModel | MaskedLanguageModel | MaskedClassifier | CausalClassifier
@@ -36,5 +35,4 @@ __all__ = [
     "Network",
     "PackedLayout",
     "PaddedLayout",
-    "can_pack",
 ]

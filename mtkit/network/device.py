@@ -52,7 +52,7 @@ class Sendable:
                 return send(part, device)
             return part.to(device) if isinstance(part, Sendable) else part
 
-        moved = {each.name: move(getattr(self, each.name)) for each in fields(self)}
+        moved = {each.name: move(getattr(self, each.name)) for each in fields(self) if each.init}
         return replace(self, **moved)
 
 

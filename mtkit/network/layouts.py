@@ -1,5 +1,6 @@
 """The layouts that there are: padded, without padding but in attention, in grids, packed."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,11 +12,10 @@ from mtkit.network.cpu.attention import join_grids, split_grids
 from mtkit.network.device import Sendable
 from mtkit.network.layout import Heads, States, Tokens
 from mtkit.network.scaled_dot_product import (
+    HIDDEN,
     AttentionOptions,
     attend,
-    attend_in_row,
-    attend_packed,
-    can_pack,
+    attend_by_mask,
     find_log_weights,
     merge_heads,
     split_heads,
@@ -259,25 +259,38 @@ class GridLayout(Sendable):
 
 @dataclass(frozen=True)
 class PackedLayout(Sendable):
-    """Sentences side by side in one row without padding, for a GPU.
+    """Rows that several sentences share, for a GPU: few rows, nearly full, all of one width.
+
+    Each sentence attends within itself by a mask, which is made once and serves all layers.
 
     Attributes:
-        offsets: int32: where each sentence begins, and where the last one ends.
+        sentences: int64: which sentence each token belongs to, from 0; -1 at padding.
         positions: int64: each token's index in its own sentence, from 0.
+        token_indices: int64: where the rows, one behind the other, have a token, sentence after
+            sentence.
+        starts: int64: where each sentence begins among these.
         max_length: Tokens of the longest sentence.
+        shares: Whether a row has more than one sentence.
+        masks: Those made so far, by what they are for.
     """
 
-    offsets: Int[Tensor, " bounds"]
-    positions: Int[Tensor, "1 row"]
+    sentences: Int[Tensor, "rows width"]
+    positions: Int[Tensor, "rows width"]
+    token_indices: Int[Tensor, " tokens"]
+    starts: Int[Tensor, " count"]
     max_length: int
+    shares: bool
+    masks: dict[Hashable, Tensor] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     @property
     def shape(self) -> tuple[int, int]:
-        """One row of all tokens."""
-        return 1, self.positions.shape[1]
+        """Rows, and their width."""
+        return self.sentences.shape[0], self.sentences.shape[1]
 
     def split_heads(
-        self, fused: Float[Tensor, "1 row width"], num_heads: int, widths: tuple[int, ...]
+        self, fused: Float[Tensor, "rows width all_parts"], num_heads: int, widths: tuple[int, ...]
     ) -> tuple[Heads, ...]:
         """Returns views of each part of a projection by heads."""
         return tuple((part,) for part in split_heads(fused, num_heads, widths))
@@ -289,53 +302,62 @@ class PackedLayout(Sendable):
         values: Heads,
         memory_layout: "PackedLayout",
         options: AttentionOptions,
-    ) -> Float[Tensor, "1 row all_heads"]:
-        """Returns each sentence's attention, which drops no weights."""
-        assert options.dropout == 0.0
-        heads = queries[0], keys[0], values[0]
-        d_key, d_value = keys[0].shape[-1], values[0].shape[-1]
-        if can_pack(keys[0].device, keys[0].dtype, d_key=d_key, d_value=d_value):
-            offsets = self.offsets, memory_layout.offsets
-            max_lengths = self.max_length, memory_layout.max_length
-            attended = attend_packed(*heads, options, offsets=offsets, max_lengths=max_lengths)
-        else:
-            positions = self.positions, memory_layout.positions
-            attended = attend_in_row(*heads, options, positions=positions)
-        return merge_heads(attended)
+    ) -> Float[Tensor, "rows width all_heads"]:
+        """Returns each sentence's attention."""
+        mask = None
+        # The padding behind a row's only sentence is later than all of it.
+        if self.shares or not options.is_causal or options.window is not None:
+            mask = self._find_mask(memory_layout, options, queries[0].dtype)
+        return merge_heads(attend_by_mask(queries[0], keys[0], values[0], mask, options.dropout))
+
+    def _find_mask(
+        self, memory_layout: "PackedLayout", options: AttentionOptions, dtype: torch.dtype
+    ) -> Float[Tensor, "rows 1 queries memory"]:
+        kind = id(memory_layout), options.is_causal, options.window, dtype
+        if kind not in self.masks:
+            is_visible = self.sentences[:, :, None] == memory_layout.sentences[:, None, :]
+            ahead = memory_layout.positions[:, None, :] - self.positions[:, :, None]
+            if options.is_causal:
+                is_visible &= ahead <= 0
+            if options.window is not None:
+                is_visible &= ahead.abs() <= options.window
+            mask = torch.full(is_visible.shape, HIDDEN, dtype=dtype, device=is_visible.device)
+            self.masks[kind] = mask.masked_fill_(is_visible, 0.0)[:, None]
+        return self.masks[kind]
 
     @property
     def grid_shapes(self) -> tuple[tuple[int, int], ...]:
         """All sentences are padded to one grid, where the weights of a head are asked for."""
-        return ((len(self.offsets) - 1, self.max_length),)
+        return ((len(self.starts), self.max_length),)
 
     def find_log_weights(
         self, queries: Heads, keys: Heads, memory_layout: "PackedLayout", head: int
     ) -> list[Float[Tensor, "sentences queries memory"]]:
         """Returns the logarithms of one head's weights."""
-        padded_queries, _ = self._pad(queries[0][0, head])
-        padded_keys, is_token = memory_layout._pad(keys[0][0, head])
+        padded_queries, _ = self._pad(queries[0][:, head])
+        padded_keys, is_token = memory_layout._pad(keys[0][:, head])
         return [find_log_weights(padded_queries, padded_keys, is_token)]
 
     def _pad(
-        self, states: Float[Tensor, "row width"]
-    ) -> tuple[Float[Tensor, "sentences length width"], Bool[Tensor, "sentences length"]]:
-        """Returns the row's states with a row for each sentence, and which aren't padding."""
-        offsets = self.offsets.long()
-        indices = offsets[:-1, None] + torch.arange(self.max_length, device=offsets.device)
-        is_token = indices < offsets[1:, None]
-        return states[indices.clamp(max=len(states) - 1)], is_token
+        self, states: Float[Tensor, "rows width d_key"]
+    ) -> tuple[Float[Tensor, "sentences length d_key"], Bool[Tensor, "sentences length"]]:
+        """Returns the states with a row for each sentence, and which aren't padding."""
+        indices = self.starts[:, None] + torch.arange(self.max_length, device=self.starts.device)
+        indices = indices.clamp(max=self.sentences.numel() - 1)
+        own = torch.arange(len(self.starts), device=self.starts.device)[:, None]
+        return states.flatten(0, 1)[indices], self.sentences.flatten()[indices] == own
 
     def select_tokens(
-        self, states: Float[Tensor, "1 row d_model"]
+        self, states: Float[Tensor, "rows width d_model"]
     ) -> Float[Tensor, "tokens d_model"]:
-        """Returns all states."""
-        return states[0]
+        """Returns the states that aren't padding's."""
+        return states.flatten(0, 1).index_select(0, self.token_indices)
 
     def select_first(
-        self, states: Float[Tensor, "1 row d_model"]
+        self, states: Float[Tensor, "rows width d_model"]
     ) -> Float[Tensor, "sentences d_model"]:
         """Returns the state of each sentence's first token."""
-        return states[0, self.offsets[:-1]]
+        return states.flatten(0, 1).index_select(0, self.starts)
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -101,29 +100,26 @@ def _attend_in_bands(
     return join_bands(attended, batch=queries.shape[0], length=queries.shape[2])
 
 
-def attend_in_row(
-    queries: Float[Tensor, "1 heads queries d_key"],
-    keys: Float[Tensor, "1 heads memory d_key"],
-    values: Float[Tensor, "1 heads memory d_value"],
-    options: AttentionOptions,
-    *,
-    positions: tuple[Int[Tensor, "1 queries"], Int[Tensor, "1 memory"]],
-) -> Float[Tensor, "1 heads queries d_value"]:
-    """Returns the attention of packed sentences, each within itself, by a mask of the whole row.
+HIDDEN = -30_000.0
+"""What a mask adds where a query doesn't see a key: e to its power is 0 in every number type. Not
+-inf: padding that sees nothing would become NaN."""
 
-    `positions` are each query's index in its own sentence, from 0, and each key's. No weights are
-    dropped.
+
+def attend_by_mask(
+    queries: Float[Tensor, "rows heads queries d_key"],
+    keys: Float[Tensor, "rows heads memory d_key"],
+    values: Float[Tensor, "rows heads memory d_value"],
+    mask: Float[Tensor, "rows 1 queries memory"] | None,
+    dropout: float,
+) -> Float[Tensor, "rows heads queries d_value"]:
+    """Returns the attention of rows that several sentences share.
+
+    `mask` is 0 where a query sees a key, `HIDDEN` elsewhere; without one, a query sees the keys up
+    to its own position.
     """
-    query_positions, memory_positions = positions[0][0, :, None], positions[1]
-    # A sentence begins wherever a position is 0.
-    query_sentences = torch.cumsum(query_positions == 0, dim=0)
-    is_visible = query_sentences == torch.cumsum(memory_positions == 0, dim=1)
-    ahead = memory_positions - query_positions
-    if options.is_causal:
-        is_visible &= ahead <= 0
-    if options.window is not None:
-        is_visible &= ahead.abs() <= options.window
-    return nn.functional.scaled_dot_product_attention(queries, keys, values, attn_mask=is_visible)
+    return nn.functional.scaled_dot_product_attention(
+        queries, keys, values, attn_mask=mask, dropout_p=dropout, is_causal=mask is None
+    )
 
 
 def attend_newest(
@@ -205,10 +201,6 @@ the memory-efficient kernel (arXiv 2112.05682) with one, plain products for any 
 cuDNN's, which PyTorch may take first on an H100 and later, is left out: it makes a plan for every
 new shape, and sentences come in a new shape with every batch and at every step of a search.
 """
-_FLASH_TYPES = (torch.bfloat16, torch.float16)
-_FLASH_CAPABILITY = (8, 0)
-"""Of NVIDIA's Ampere and later."""
-_FLASH_WIDTH_STEP, _FLASH_MAX_WIDTH = 8, 256
 
 
 @contextmanager
@@ -222,58 +214,6 @@ def limit_attention_kernels(device: torch.device) -> Iterator[None]:
         return
     with sdpa_kernel(list(ORDER), set_priority=True):
         yield
-
-
-def can_pack(device: torch.device, dtype: torch.dtype, *, d_key: int, d_value: int) -> bool:
-    """Checks that a device has a kernel for attention within packed sentences.
-
-    It is FlashAttention's (arXiv 2307.08691) for sequences of varying length. Without it the row
-    would have to be compared with all of itself.
-    """
-    return (
-        device.type == "cuda"
-        and _has_packed_kernel(device)
-        and dtype in _FLASH_TYPES
-        and d_key == d_value
-        and d_key % _FLASH_WIDTH_STEP == 0
-        and d_key <= _FLASH_MAX_WIDTH
-    )
-
-
-def attend_packed(
-    queries: Float[Tensor, "1 heads queries d_key"],
-    keys: Float[Tensor, "1 heads memory d_key"],
-    values: Float[Tensor, "1 heads memory d_key"],
-    options: AttentionOptions,
-    *,
-    offsets: tuple[Int[Tensor, " bounds"], Int[Tensor, " bounds"]],
-    max_lengths: tuple[int, int],
-) -> Float[Tensor, "1 heads queries d_key"]:
-    """Returns the attention of packed sentences, each within itself, where `can_pack` says so.
-
-    `offsets`, in int32, say where each sentence's queries begin and the last one's end, and its
-    keys; `max_lengths` are the most queries and keys of a sentence. No weights are dropped.
-    """
-    reach = -1 if options.window is None else options.window
-    # Not by torch.nn.attention.varlen, whose checks in Python take longer than the kernel.
-    attended_QHV: Tensor = torch.ops.aten._flash_attention_forward(
-        *(heads[0].transpose(0, 1) for heads in (queries, keys, values)),
-        *offsets,
-        *max_lengths,
-        0.0,
-        options.is_causal and options.window is None,
-        return_debug_mask=False,
-        window_size_left=reach,
-        window_size_right=0 if options.is_causal else reach,
-    )[0]
-    return attended_QHV.transpose(0, 1)[None]
-
-
-@cache
-def _has_packed_kernel(device: torch.device) -> bool:
-    if not torch.cuda.is_available() or not torch.backends.cuda.is_flash_attention_available():
-        return False
-    return not torch.version.hip and (torch.cuda.get_device_capability(device) >= _FLASH_CAPABILITY)
 
 
 _MIN_BLOCK = 32

@@ -284,10 +284,9 @@ class Training(Section):
     """Arithmetic of an update: 32-bit, or bfloat16 with sums and master weights in 32-bit. `auto`
     is bf16 on a GPU or processor with bf16 multiplication (AMX or AVX512-BF16), else fp32."""
     cuda_graphs: Annotated[bool, Invalidates.NOTHING] = False
-    """On a GPU in bf16, fill passes up to a few shapes, and record the kernels of each once, to
-    start them all at once from then on. It pays where a pass is so small that starting its kernels
-    takes longer than running them. Elsewhere, for a decoder alone and with guided alignment it has
-    no effect."""
+    """On a GPU in bf16, record the kernels of passes of few shapes once each, and start them all
+    at once from then on. It pays where a pass is so small that starting its kernels takes longer
+    than running them. Without effect on a CPU, for a decoder alone and with guided alignment."""
     optimizer: Annotated[Adam, Invalidates.UPDATES] = Adam()
     """Adam's constants."""
     schedule: Annotated[Schedule, Invalidates.UPDATES] = PaperSchedule()

@@ -28,7 +28,6 @@ from mtkit.training.objectives.stored import (
     JoinedBatches,
     StoredBatches,
     TranslationBatches,
-    can_pack_passes,
 )
 from mtkit.training.objectives.texts import (
     CausalBatches,
@@ -98,8 +97,7 @@ def build_objective(
         MtkitError: The development set can't be scored, or not be translated.
     """
     dtype = next(learner.working.model.parameters()).dtype
-    # A process that can't pack would cut updates otherwise than the rest.
-    packs = not processes.any(not can_pack_passes(run.recipe.model, processes.device, dtype))
+    packs = processes.device.type == "cuda"
     batches, validator, measure = _choose(run)
     return Objective(
         learner,

@@ -2,10 +2,11 @@
 
 A small model's kernels take less time than Python takes to start them. A graph starts all of a pass
 at once. It reads and writes the same memory each time, so a batch is copied into the one that was
-recorded, and batches come in few shapes (`Filling`).
+recorded, and batches come in few shapes (`TranslationBatch.fill`).
 """
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -54,7 +55,8 @@ class _RecordedPass:
     """A pass of one shape; the batch that it was recorded with is what it reads."""
 
     def __init__(self, model: nn.Module, run: RunPass, batch: TranslationBatch, pool: Any) -> None:
-        self._tensors = _tensors_of(batch)
+        # What isn't copied into is read as well: it must not be freed.
+        self._batch, self._tensors = batch, _tensors_of(batch)
         self._scale = torch.ones((), device=batch.source_tokens.device)
         # Recording draws numbers, and an update's must be the same whether it records or not.
         state = torch.cuda.get_rng_state()
@@ -62,12 +64,12 @@ class _RecordedPass:
         beside.wait_stream(current)
         with torch.cuda.stream(beside):
             for _ in range(_NUM_WARM_UPS):
-                run(batch, self._scale)
+                run(_forget_masks(batch), self._scale)
                 model.zero_grad(set_to_none=True)
         current.wait_stream(beside)
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph, pool=pool):
-            self._sums = run(batch, self._scale)
+            self._sums = run(_forget_masks(batch), self._scale)
         self._gradients = [
             (weight, weight.grad) for weight in model.parameters() if weight.grad is not None
         ]
@@ -84,13 +86,20 @@ class _RecordedPass:
         return self._sums
 
 
+def _forget_masks(batch: TranslationBatch) -> TranslationBatch:
+    """Returns a batch whose masks are made anew from its tensors, in a recording too."""
+    layouts = batch.source_layout, batch.target_layout
+    source, target = (replace(each) for each in layouts if isinstance(each, PackedLayout))
+    return replace(batch, source_layout=source, target_layout=target)
+
+
 def _tensors_of(batch: TranslationBatch) -> list[Tensor]:
     layouts = batch.source_layout, batch.target_layout
     placed = [
         tensor
         for layout in layouts
         if isinstance(layout, PackedLayout)
-        for tensor in (layout.offsets, layout.positions)
+        for tensor in (layout.sentences, layout.positions)
     ]
     return [batch.source_tokens, batch.target_inputs, batch.target_outputs, *placed]
 

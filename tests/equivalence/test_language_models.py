@@ -17,7 +17,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from mtkit.data.batches.collate import MaskedBatch, collate_text, lay_out, pack, pack_side
+from mtkit.data.batches.collate import MaskedBatch, collate_text, lay_out, pack, pack_side, spread
 from mtkit.data.batches.ragged import Ragged
 from mtkit.errors import MtkitError
 from mtkit.model.build import build
@@ -265,8 +265,8 @@ def test_the_losses_that_bert_is_trained_by_are_theirs() -> None:
     labels[indices] = torch.randint(1, VOCAB_SIZE, indices.shape)
     is_random = torch.tensor([0, 1, 1, 0, 1])
     batch = MaskedBatch(
-        inputs=torch.from_numpy(text.tokens)[None],
-        segments=torch.tensor([[part for parts in segments for part in parts]]),
+        inputs=spread(text.tokens, layout),
+        segments=spread(Ragged.of(segments).tokens, layout, padding=0),
         layout=layout,
         indices=indices,
         outputs=labels[indices],

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mtkit.data.batches.collate import lay_out, pack
 from mtkit.data.batches.ragged import Ragged
-from mtkit.network import EncoderDecoder, can_pack
+from mtkit.network import EncoderDecoder
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS
 from mtkit.training.loss import measure_translation
@@ -50,7 +50,14 @@ def test_packed_and_in_grids_is_padded(
     bounds = [0, *sorted(cut for cut in cuts if cut < len(pairs)), len(pairs)]
     grid_sizes = np.diff(bounds).tolist()
     outcomes = []
-    for batch in (pad_pairs(*sides), pack(*sides), lay_out(*sides, grid_sizes, row_step=row_step)):
+    for batch in (
+        pad_pairs(*sides),
+        pack(*sides),
+        # A row without sentences, as a batch of few shapes may have.
+        pack(*sides, [*grid_sizes, 0]),
+        pack(*sides, grid_sizes).fill(max_length=17),
+        lay_out(*sides, grid_sizes, row_step=row_step),
+    ):
         model.zero_grad(set_to_none=True)
         sums = measure_translation(model, batch, label_smoothing=0.1)
         sums.loss.backward()
@@ -75,17 +82,32 @@ def test_a_row_written_out() -> None:
     source = Ragged.of([[7, 8, EOS], [9, EOS]])
     target = Ragged.of([[5, EOS], [6, 4, 5, EOS]])
     batch = pack(source, target)
-    assert batch.source_tokens.tolist() == [[7, 8, EOS, 9, EOS]]
-    assert batch.source_layout.offsets.tolist() == [0, 3, 5]
-    assert batch.source_layout.offsets.dtype == torch.int32
-    assert batch.source_layout.positions.tolist() == [[0, 1, 2, 0, 1]]
+    # Rows are multiples of eight tokens wide; 0 is padding.
+    assert batch.source_tokens.tolist() == [[7, 8, EOS, 9, EOS, 0, 0, 0]]
+    assert batch.source_layout.sentences.tolist() == [[0, 0, 0, 1, 1, -1, -1, -1]]
+    assert batch.source_layout.positions.tolist() == [[0, 1, 2, 0, 1, 0, 0, 0]]
     assert batch.source_layout.max_length == 3
     # 2 is <s>.
-    assert batch.target_inputs.tolist() == [[2, 5, 2, 6, 4, 5]]
+    assert batch.target_inputs.tolist() == [[2, 5, 2, 6, 4, 5, 0, 0]]
     assert batch.target_outputs.tolist() == [5, EOS, 6, 4, 5, EOS]
-    assert batch.target_layout.offsets.tolist() == [0, 2, 6]
     assert batch.target_layout.max_length == 4
     assert source.tokens.tolist() == [7, 8, EOS, 9, EOS]
+
+
+def test_rows_written_out() -> None:
+    source = Ragged.of([[7, 8, EOS], [9, EOS], [EOS]])
+    target = Ragged.of([[5, EOS], [6, 4, 5, EOS], [7, EOS]])
+    batch = pack(source, target, [1, 2])
+    assert batch.source_tokens.tolist() == [[7, 8, EOS, *[0] * 5], [9, EOS, EOS, *[0] * 5]]
+    layout = batch.target_layout
+    assert layout.sentences.tolist() == [[0, 0, *[-1] * 6], [1, 1, 1, 1, 2, 2, -1, -1]]
+    assert layout.positions.tolist() == [[0, 1, *[0] * 6], [0, 1, 2, 3, 0, 1, 0, 0]]
+    assert layout.token_indices.tolist() == [0, 1, 8, 9, 10, 11, 12, 13]
+    assert layout.starts.tolist() == [0, 8, 12]
+    filled = batch.fill(max_length=30)
+    assert filled.target_outputs.tolist() == [5, EOS, *[0] * 6, 6, 4, 5, EOS, 7, EOS, 0, 0]
+    assert filled.target_layout.token_indices.tolist() == list(range(16))
+    assert filled.target_layout.max_length == filled.source_layout.max_length == 30
 
 
 def test_grids_written_out() -> None:
@@ -103,16 +125,6 @@ def test_grids_written_out() -> None:
     assert batch.target_layout.shapes == ((2, 4), (1, 2))
     assert batch.target_layout.token_indices.tolist() == [0, 1, 4, 5, 6, 7, 8, 9]
     assert batch.target_outputs.tolist() == [5, EOS, 6, 4, 5, EOS, 7, EOS]
-
-
-def test_a_cpu_has_no_kernel_for_it() -> None:
-    assert not can_pack(torch.device("cpu"), torch.bfloat16, d_key=64, d_value=64)
-    # What a GPU's kernel can't do either, whatever torch is installed.
-    gpu = torch.device("cuda")
-    assert not can_pack(gpu, torch.float32, d_key=64, d_value=64)
-    assert not can_pack(gpu, torch.bfloat16, d_key=64, d_value=32)
-    assert not can_pack(gpu, torch.bfloat16, d_key=20, d_value=20)
-    assert not can_pack(gpu, torch.bfloat16, d_key=512, d_value=512)
 
 
 def test_packing_leaves_what_it_was_given() -> None:

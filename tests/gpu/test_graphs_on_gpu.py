@@ -1,10 +1,11 @@
 """Passes that were recorded and are replayed give what passes give that are run."""
 
+from functools import partial
+
 import pytest
 import torch
 
-from mtkit.data.batches.collate import pack
-from mtkit.data.batches.filling import Filling
+from mtkit.data.batches.collate import collate_pairs, pack_side
 from mtkit.data.batches.ragged import Ragged
 from mtkit.network import EncoderDecoder
 from mtkit.recipe.model import Model
@@ -36,7 +37,7 @@ def draw(seed: int):
         lengths = torch.randint(1, 20, (60,), generator=generator).tolist()
         draws = [torch.randint(4, VOCAB_SIZE, (n,), generator=generator) for n in lengths]
         sides.append(Ragged.of([[*row.tolist(), EOS] for row in draws]))
-    return pack(*sides)
+    return collate_pairs(*sides, partial(pack_side, row_sizes=[6] * 10 + [0, 0], width_step=128))
 
 
 def run_scaled(model: EncoderDecoder):
@@ -50,7 +51,6 @@ def run_scaled(model: EncoderDecoder):
 
 def test_replayed_passes_have_the_sums_and_gradients_of_the_batch_itself() -> None:
     model = build(dropout=0.0)
-    filling = Filling(128, max_length=24)
     recorded = RecordedPasses(model, run_scaled(model))
     for seed in (1, 2, 3, 1, 4, 2):
         batch = draw(seed)
@@ -58,7 +58,7 @@ def test_replayed_passes_have_the_sums_and_gradients_of_the_batch_itself() -> No
         expected = run_scaled(model)(batch.to(torch.device("cuda")), 0.25)
         gradients = {name: weight.grad for name, weight in model.named_parameters()}
         model.zero_grad(set_to_none=True)
-        found = recorded.run(filling.fill(batch).to(torch.device("cuda")), 0.25)
+        found = recorded.run(batch.fill(24).to(torch.device("cuda")), 0.25)
         torch.testing.assert_close(found, expected, rtol=2**-9, atol=0.0)
         for name, weight in model.named_parameters():
             difference = (weight.grad - gradients[name]).float().norm()
@@ -66,7 +66,7 @@ def test_replayed_passes_have_the_sums_and_gradients_of_the_batch_itself() -> No
     # A weight that changes in place is seen.
     with torch.no_grad():
         model.output_embedding.weight.mul_(2.0)
-    changed = recorded.run(filling.fill(draw(1)).to(torch.device("cuda")), 0.25)
+    changed = recorded.run(draw(1).fill(24).to(torch.device("cuda")), 0.25)
     direct = run_scaled(model)(draw(1).to(torch.device("cuda")), 0.25)
     torch.testing.assert_close(changed, direct, rtol=2**-9, atol=0.0)
 
@@ -77,7 +77,7 @@ def test_dropout_is_drawn_for_each_replay_and_from_the_seed_alone() -> None:
     losses = []
     for seed in (5, 5, 6, 7, 5):
         torch.manual_seed(seed)
-        filled = Filling(128, max_length=24).fill(draw(1)).to(torch.device("cuda"))
+        filled = draw(1).fill(24).to(torch.device("cuda"))
         losses.append(recorded.run(filled, 1.0)[0].item())
     assert losses[0] == losses[1] == losses[4]
     assert len(set(losses)) == 3

@@ -9,10 +9,11 @@ from torch import Tensor
 
 from mtkit.data.batches.collate import TranslationBatch, lay_out, pack
 from mtkit.data.batches.ragged import Ragged
-from mtkit.network import EncoderDecoder, PaddedLayout, can_pack
+from mtkit.network import EncoderDecoder, PaddedLayout
 from mtkit.network.cache import DecoderCache
 from mtkit.network.sublayers import Dropout
 from mtkit.recipe.model import Model
+from mtkit.recipe.precision import Precision
 from mtkit.text.token_ids import EOS
 from mtkit.training.learner import WorkingCopy
 from mtkit.training.loss import measure_translation
@@ -142,13 +143,15 @@ def test_dropout_zeroes_its_share_and_scales_up_the_rest() -> None:
 
 
 @pytest.mark.parametrize("window", [None, 2])
-def test_packed_sentences_are_the_padded_ones(window: int | None) -> None:
+@pytest.mark.parametrize(("precision", "unit"), [("fp32", 2**-18), ("bf16", 2**-9)])
+def test_packed_sentences_are_the_padded_ones(
+    precision: Precision, unit: float, window: int | None
+) -> None:
     torch.manual_seed(20)
     sizes = {"num_encoder_layers": 2, "num_decoder_layers": 2, "d_model": 64, "d_ff": 128}
     section = Model(**sizes, num_heads=4, dropout=0.0, attention_window=window)
     on_cpu = EncoderDecoder(section, VOCAB_SIZE, VOCAB_SIZE)
-    on_gpu = WorkingCopy(copy.deepcopy(on_cpu).cuda(), "bf16").model
-    assert can_pack(torch.device("cuda"), torch.bfloat16, d_key=16, d_value=16)
+    on_gpu = WorkingCopy(copy.deepcopy(on_cpu).cuda(), precision).model
     lengths = torch.randint(1, 40, (2, 50)).tolist()
     sides = [
         Ragged.of([[*torch.randint(4, VOCAB_SIZE, (n,)).tolist(), EOS] for n in side])
@@ -163,7 +166,7 @@ def test_packed_sentences_are_the_padded_ones(window: int | None) -> None:
         (on_cpu, pad_pairs),
         (on_gpu, pad_pairs),
         (on_gpu, in_grids),
-        (on_gpu, pack),
+        (on_gpu, lambda source, target: pack(source, target, [5] * 10)),
     ):
         model.zero_grad(set_to_none=True)
         device = next(model.parameters()).device
@@ -172,12 +175,12 @@ def test_packed_sentences_are_the_padded_ones(window: int | None) -> None:
         gradients = [weight.grad.float().cpu().flatten() for weight in model.parameters()]
         outcomes.append((sums.loss.item(), torch.cat(gradients)))
     (loss, gradient), padded, grids, packed = outcomes
-    assert packed[0] == pytest.approx(loss, rel=2**-9)
-    assert packed[0] == pytest.approx(padded[0], rel=2**-9)
-    assert grids[0] == pytest.approx(loss, rel=2**-9)
+    assert packed[0] == pytest.approx(loss, rel=unit)
+    assert packed[0] == pytest.approx(padded[0], rel=unit)
+    assert grids[0] == pytest.approx(loss, rel=unit)
     # bfloat16's roundings, as in tests/equivalence/test_bfloat16.py.
-    assert (packed[1] - gradient).norm() <= 16 * 2**-9 * gradient.norm()
-    assert (grids[1] - gradient).norm() <= 16 * 2**-9 * gradient.norm()
+    assert (packed[1] - gradient).norm() <= 16 * unit * gradient.norm()
+    assert (grids[1] - gradient).norm() <= 16 * unit * gradient.norm()
 
 
 @pytest.mark.parametrize("kind", ["post", "pre"])
@@ -196,7 +199,7 @@ def test_each_tensor_s_gradient_in_bf16_keeps_its_digits_over_a_thousand_sentenc
     make = {
         "padded": pad_pairs,
         "grids": lambda source, target: lay_out(source, target, [1_000, 600], row_step=64),
-        "packed": pack,
+        "packed": lambda source, target: pack(source, target, [8] * 200),
     }[layout]
     gradients = {}
     for name, network, batch in (

@@ -1,4 +1,4 @@
-"""Sentences of unequal length to tensors: in padded grids, packed in one row, or padded."""
+"""Sentences of unequal length to tensors: in padded grids, packed in rows, or padded."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,13 +10,14 @@ from torch import Tensor
 
 from mtkit.data.batches.masking import HiddenTokens
 from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
+from mtkit.data.batches.rows import WIDTH_STEP, count_width
 from mtkit.data.batches.segments import Segments
 from mtkit.network import GridLayout, Layout, PackedLayout
 from mtkit.network.device import Sendable
 from mtkit.text.token_ids import BOS, PAD
 
 RowLayout = GridLayout | PackedLayout
-"""A layout of training: all sentences lie in one row."""
+"""A layout of training."""
 LayOut = Callable[[Indices], RowLayout]
 """Returns the layout of one side of a micro-batch, given the tokens of each sentence."""
 
@@ -47,7 +48,7 @@ class TranslationBatch(Sendable):
         target_outputs: int64 [target tokens]: the targets, each closed by `</s>`, without padding:
             what each input predicts.
         links: The tokens that are aligned; None where none are asked for.
-        is_filled: Whether sentences of padding come last, whose outputs are padding (`Filling`).
+        is_filled: Whether padding predicts, too: padding.
     """
 
     source_tokens: Tensor
@@ -57,6 +58,25 @@ class TranslationBatch(Sendable):
     target_outputs: Tensor
     links: LinkedTokens | None = None
     is_filled: bool = False
+
+    def fill(self, max_length: int) -> "TranslationBatch":
+        """Returns a packed batch whose shapes are those of its rows alone.
+
+        Args:
+            max_length: Tokens of the longest sentence of any batch.
+        """
+        source_layout, target_layout = self.source_layout, self.target_layout
+        assert isinstance(source_layout, PackedLayout), "filled batches are packed"
+        assert isinstance(target_layout, PackedLayout), "filled batches are packed"
+        outputs = spread(self.target_outputs.numpy(), target_layout).flatten()
+        everywhere = torch.arange(len(outputs))
+        return replace(
+            self,
+            source_layout=replace(source_layout, max_length=max_length),
+            target_layout=replace(target_layout, max_length=max_length, token_indices=everywhere),
+            target_outputs=outputs,
+            is_filled=True,
+        )
 
     def link(self, links: Ragged, *, first_row: int) -> "TranslationBatch":
         """Returns the batch with the tokens that are aligned, before it is sent to a device.
@@ -258,26 +278,48 @@ def lay_out_side(lengths: Indices, grid_sizes: Sequence[int], *, row_step: int =
 
 
 def spread(tokens: Indices, layout: RowLayout, *, padding: int = PAD) -> Tensor:
-    """Returns the row of a layout with the tokens of its sentences, and padding elsewhere."""
-    if isinstance(layout, PackedLayout):
-        return torch.from_numpy(tokens)[None]
-    row = torch.full(layout.shape, padding)
-    row[0, layout.token_indices] = torch.from_numpy(tokens)
-    return row
+    """Returns the rows of a layout with the tokens of its sentences, and padding elsewhere."""
+    rows = torch.full(layout.shape, padding)
+    rows.view(-1)[layout.token_indices] = torch.from_numpy(tokens)
+    return rows
 
 
-def pack(source: Ragged, target: Ragged) -> TranslationBatch:
-    """Returns sentence pairs, each side closed by `</s>`, as one packed batch."""
-    return collate_pairs(source, target, pack_side)
+def pack(
+    source: Ragged, target: Ragged, row_sizes: Sequence[int] | None = None
+) -> TranslationBatch:
+    """Returns sentence pairs, each side closed by `</s>`, as one packed batch (`pack_side`)."""
+    return collate_pairs(source, target, partial(pack_side, row_sizes=row_sizes))
 
 
-def pack_side(lengths: Indices) -> PackedLayout:
-    """Returns the layout of packed sentences."""
-    positions = join_ranges(np.zeros_like(lengths), lengths)
+def pack_side(
+    lengths: Indices, row_sizes: Sequence[int] | None = None, *, width_step: int = WIDTH_STEP
+) -> PackedLayout:
+    """Returns the layout of packed sentences.
+
+    Args:
+        lengths: Tokens of each sentence, row after row.
+        row_sizes: Sentences of each row, which may be none; all are in one row where it isn't
+            given.
+        width_step: A number that divides the width of a row.
+    """
+    sizes = np.array([len(lengths)] if row_sizes is None else row_sizes)
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    filled = np.bincount(rows, lengths, minlength=len(sizes)).astype(np.int64)
+    width = count_width(filled.max(), width_step)
+    before = np.arange(len(sizes)) * width - (np.cumsum(filled) - filled)
+    starts = np.cumsum(lengths) - lengths + before[rows]
+    token_indices = join_ranges(starts, lengths)
+    sentences = np.full(len(sizes) * width, -1)
+    sentences[token_indices] = np.repeat(np.arange(len(lengths)), lengths)
+    positions = np.zeros_like(sentences)
+    positions[token_indices] = join_ranges(np.zeros_like(lengths), lengths)
     return PackedLayout(
-        torch.from_numpy(np.append(0, np.cumsum(lengths)).astype(np.int32)),
-        torch.from_numpy(positions)[None],
+        torch.from_numpy(sentences).view(len(sizes), width),
+        torch.from_numpy(positions).view(len(sizes), width),
+        torch.from_numpy(token_indices),
+        torch.from_numpy(starts),
         int(lengths.max()),
+        shares=int(sizes.max()) > 1,
     )
 
 

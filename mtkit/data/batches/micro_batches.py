@@ -1,12 +1,13 @@
 """How an update, or a development set, is cut into what passes through the model at once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
 from mtkit.data.batches.ragged import Indices
+from mtkit.data.batches.rows import WIDTH_STEP, count_width, fill_rows
 
 SHARE_SLACK = 1.15
 """How much larger than a process's fair share a micro-batch may be. Without slack, a group that is
@@ -19,6 +20,9 @@ _ROW_STEPS = 12
 _SENTENCES_AT_ONCE = 16
 _BOUNDS_AT_ONCE = 32
 _IMPOSSIBLE = 1 << 48
+_FEW_WIDTHS = 2
+"""How much coarser the widths of packed rows are that come in few shapes: some 18, and 9 % of
+padding (docs/log.md)."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,9 @@ class MicroBatch:
         num_padded_tokens: Tokens of the side that has more, with padding.
         num_tokens: Tokens of both sides, without.
         num_slots: Tokens of both sides, with padding.
-        grid_sizes: Sentences of each grid; where none is given, all make one grid.
-        row_step: Each side is filled up to a multiple of it; `num_slots` counts it.
+        grid_sizes: Sentences of each grid, or of each packed row; where none is given, all make
+            one grid.
+        row_step: Each side, or packed row, is filled up to a multiple of it; `num_slots` counts it.
     """
 
     sentences: Indices
@@ -171,12 +176,12 @@ def split_packed_update(
     *,
     micro_batch_tokens: int,
     num_processes: int,
-    fill_row: Callable[[int], int] = int,
+    row_step: int = 0,
 ) -> list[list[MicroBatch]]:
-    """Returns each process's micro-batches of one update whose passes hold no padding.
+    """Returns each process's micro-batches of one update, packed in rows (`fill_rows`).
 
-    The update is cut into stretches of at most `micro_batch_tokens` of their longer sides: as few
-    as can be the same number for every process, and as even as sentences allow.
+    The update is cut into stretches of at most `micro_batch_tokens` of their longer sides, without
+    padding: as few as can be the same number for every process, and as even as sentences allow.
 
     Args:
         sentences: The update.
@@ -184,7 +189,7 @@ def split_packed_update(
         target_lengths: Tokens of each one's target, `</s>` counted.
         micro_batch_tokens: Bound of one pass; one sentence may be longer.
         num_processes: How many processes share the update.
-        fill_row: Returns what a side of so many tokens is filled up to, where it is.
+        row_step: The number of rows is a multiple of it, where it is given.
     """
     longer = np.maximum(source_lengths, target_lengths)
     ends = np.cumsum(longer)
@@ -200,11 +205,25 @@ def split_packed_update(
             narrowest = bound + 1
     bounds = _fill(ends, widest)
     micro_batches = []
+    width_step = WIDTH_STEP * (_FEW_WIDTHS if row_step else 1)
     for stretch in np.split(np.arange(len(sentences)), bounds):
-        source, target = int(source_lengths[stretch].sum()), int(target_lengths[stretch].sum())
-        largest = max(source, target)
-        slots = fill_row(source) + fill_row(target)
-        micro_batches.append(MicroBatch(sentences[stretch], largest, source + target, slots))
+        sides = source_lengths[stretch], target_lengths[stretch]
+        order, sizes = fill_rows(*sides, row_step=row_step)
+        rows = np.repeat(np.arange(len(sizes)), sizes)
+        slots = [
+            len(sizes) * count_width(np.bincount(rows, side[order]).max(), width_step)
+            for side in sides
+        ]
+        micro_batches.append(
+            MicroBatch(
+                sentences[stretch][order],
+                max(int(side.sum()) for side in sides),
+                sum(int(side.sum()) for side in sides),
+                sum(slots),
+                tuple(sizes.tolist()),
+                width_step,
+            )
+        )
     return _deal(micro_batches, num_processes)
 
 

@@ -18,16 +18,14 @@ from mtkit.data.batches.collate import (
     lay_out_side,
     pack_side,
 )
-from mtkit.data.batches.filling import Filling
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.micro_batches import MicroBatch, split_packed_update, split_update
 from mtkit.data.batches.ragged import Indices, Ragged
+from mtkit.data.batches.rows import WIDTH_STEP, step_rows
 from mtkit.data.batches.token_store import ALIGNMENT_COLUMN, PAIR_COLUMNS
 from mtkit.data.batches.updates import EpochPlan, TrainingBatches, plan_epoch
 from mtkit.data.subword_sampling import SegmentationSampler
-from mtkit.network import can_pack
 from mtkit.network.device import Sendable
-from mtkit.recipe.model import Model
 from mtkit.text.token_ids import UNK
 from mtkit.training.distributed import Processes
 from mtkit.training.training_run import TrainingRun
@@ -37,16 +35,6 @@ _GRID_COST = 8_192
 _GRID_COST_WITH_KERNELS = 32_768
 """The same on a processor in bfloat16, where oneDNN makes a kernel for each shape. Rows that are
 multiples of as many tokens have few different lengths, and want few kernels (docs/log.md)."""
-
-
-def can_pack_passes(model: Model, device: torch.device, dtype: torch.dtype) -> bool:
-    """Checks that a device can train on packed batches: one pass without padding.
-
-    Its kernel drops no attention weights.
-    """
-    return model.attention_dropout == 0.0 and can_pack(
-        device, dtype, d_key=model.d_key, d_value=model.d_value
-    )
 
 
 Examples = TypeVar("Examples")
@@ -69,9 +57,9 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
         super().__init__(rank=processes.rank, num_processes=processes.count)
         self._data, self._recipe = run.data, run.recipe
         self._device = processes.device
-        # Packed passes are one row without padding, or filled up; others are in grids.
         self._packs = packs
-        self._filling: Filling | None = None
+        # Packed passes have a multiple of so many rows, where they shall come in few shapes.
+        self._few_rows = 0
         makes_kernels = self._device.type == "cpu" and dtype == torch.bfloat16
         cost = _GRID_COST_WITH_KERNELS if makes_kernels else _GRID_COST
         self._grid_slots = max(cost // run.recipe.model.d_model, 1)
@@ -131,7 +119,7 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
                 *sides,
                 micro_batch_tokens=limit,
                 num_processes=num_processes,
-                fill_row=int if self._filling is None else self._filling.fill_row,
+                row_step=self._few_rows,
             )
         return split_update(
             *sides,
@@ -154,12 +142,13 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
         """Returns a made-up batch: as many of the longest rows as the limit of a pass lets."""
         length = self.bound_longest()
         examples = self.make_up(max(1, limit // length), length)
-        return self._send(examples, (), self._row_step)
+        return self._send(examples, (), WIDTH_STEP if self._packs else self._row_step)
 
     def _send(self, examples: Examples, grid_sizes: tuple[int, ...], row_step: int) -> Batch:
         def lay_out(lengths: Indices) -> RowLayout:
             if self._packs:
-                return pack_side(lengths)
+                rows = grid_sizes or (1,) * len(lengths)
+                return pack_side(lengths, rows, width_step=row_step)
             return lay_out_side(lengths, grid_sizes or (len(lengths),), row_step=row_step)
 
         return self.collate(examples, lay_out).to(self._device)
@@ -233,16 +222,16 @@ class TranslationBatches(PairBatches[TranslationBatch]):
     ) -> None:
         super().__init__(run, processes, dtype=dtype, packs=packs)
         training = run.recipe.training
-        if packs and training.cuda_graphs and training.guided_alignment is None:
-            longest = max(self.longest, self.bound_longest())
-            share = training.batch_tokens // processes.count
-            self._filling = Filling.of(share, longest)
+        # Only a copy in bfloat16 has gradients that a pass may overwrite.
+        records = training.cuda_graphs and dtype == torch.bfloat16
+        if packs and records and training.guided_alignment is None:
+            self._few_rows = step_rows(training.batch_tokens // processes.count)
 
     def collate(self, examples: Mapping[str, Ragged], lay_out: LayOut) -> TranslationBatch:
         """Returns pairs as a batch, with their links where a head learns alignments."""
         batch = collate_pairs(examples["source"], examples["target"], lay_out)
-        if self._filling is not None:
-            return self._filling.fill(batch)
+        if self._few_rows:
+            return batch.fill(max(self.longest, self.bound_longest()))
         guided = self._recipe.training.guided_alignment
         if guided is None:
             return batch

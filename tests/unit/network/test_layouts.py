@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from mtkit.data.batches.collate import TranslationBatch, lay_out, pack
+from mtkit.data.batches.collate import TranslationBatch, lay_out, pack, pack_side
 from mtkit.data.batches.ragged import Ragged
 from mtkit.network import Layout
 from mtkit.network.layouts import UnpaddedLayout
@@ -128,11 +129,14 @@ def test_positions_count_each_sentence_s_tokens_from_0(kind: str) -> None:
     assert torch.equal(moved.positions, source.positions)
 
 
-def test_packed_attention_drops_no_weights() -> None:
-    _, target = _layouts("packed")
-    heads = target.split_heads(torch.randn(1, sum(TARGET), 12), 2, (4, 4, 4))
-    with pytest.raises(AssertionError):
-        target.attend(*heads, target, AttentionOptions(dropout=0.1))
+def test_packed_attention_drops_its_share_of_the_weights() -> None:
+    torch.manual_seed(4)
+    layout = pack_side(np.full(100, 50), [2] * 50)
+    heads = layout.split_heads(torch.ones(50, 104, 12), 2, (4, 4, 4))
+    attended = layout.select_tokens(layout.attend(*heads, layout, AttentionOptions(dropout=0.3)))
+    # Each of 10,000 queries keeps some of 50 equal weights, and scales them up.
+    assert attended.mean().item() == pytest.approx(1.0, abs=0.005)
+    assert attended.var().item() == pytest.approx(0.3 / 0.7 / 50, rel=0.1)
 
 
 @with_every_layout

@@ -1,0 +1,87 @@
+"""Which sentences share a row of a packed batch, so that rows are alike and hold little padding."""
+
+import numpy as np
+
+from mtkit.data.batches.ragged import Indices
+
+_WIDTHS = (126, 158, 190, 254)
+"""Tokens of a row that are tried: a little under a multiple of 32, as the fullest row has more."""
+_ATTENTION_COST = 1_000
+"""Attention among a row of so many tokens costs as much as all the rest of a base model (measured
+on an H200, docs/log.md)."""
+_NUM_STEPS = 16
+"""Steps in a full pass of few shapes."""
+WIDTH_STEP = 8
+"""GPUs multiply rows whose width is a multiple of it fastest, and read their masks as they are."""
+
+
+def fill_rows(
+    source_lengths: Indices, target_lengths: Indices, *, row_step: int = 0
+) -> tuple[Indices, Indices]:
+    """Returns sentences in the order of their rows, and how many each row has.
+
+    Both sides of a pair are in the same row of their sides. All rows of a side are as wide as the
+    fullest, so rows are filled evenly, on both sides.
+
+    Args:
+        source_lengths: Tokens of each sentence's source.
+        target_lengths: Tokens of its target.
+        row_step: The number of rows is a multiple of it, and they are of one width; where it is 0,
+            the best number of rows is taken.
+    """
+    longer = np.maximum(source_lengths, target_lengths)
+    total = max(int(source_lengths.sum()), int(target_lengths.sum()))
+    best, lowest = None, np.inf
+    for width in _WIDTHS[:1] if row_step else _WIDTHS:
+        num_rows = -(-total // max(width, int(longer.max())))
+        num_rows = -(-num_rows // max(row_step, 1)) * max(row_step, 1)
+        rows = _deal(source_lengths, target_lengths, num_rows)
+        widths = [
+            count_width(np.bincount(rows, side).max()) for side in (source_lengths, target_lengths)
+        ]
+        cost = num_rows * sum(widths) * (1 + max(widths) / _ATTENTION_COST)
+        if cost < lowest:
+            best, lowest = (rows, num_rows), cost
+    assert best is not None
+    rows, num_rows = best
+    return np.argsort(rows, kind="stable"), np.bincount(rows, minlength=num_rows)
+
+
+def step_rows(pass_tokens: int) -> int:
+    """Returns what the number of rows is a multiple of, where passes shall have few shapes."""
+    return -(-pass_tokens // (_WIDTHS[0] * _NUM_STEPS))
+
+
+def count_width(num_tokens: float, step: int = WIDTH_STEP) -> int:
+    """Returns the width of rows of which the fullest has so many tokens."""
+    return -(-int(num_tokens) // step) * step
+
+
+def _deal(source_lengths: Indices, target_lengths: Indices, num_rows: int) -> Indices:
+    """Returns each sentence's row: the longest are dealt out first, a round of them at a time.
+
+    Rows that a round's longest would overfill are left out of it. The pair whose source is the
+    longer by most goes to the row whose targets are.
+    """
+    longer, surplus = np.maximum(source_lengths, target_lengths), source_lengths - target_lengths
+    order = np.argsort(-longer, kind="stable")
+    loads, rows = np.zeros((2, num_rows), dtype=np.int64), np.empty_like(order)
+    limit = max(source_lengths.sum(), target_lengths.sum()) / num_rows
+    first = 0
+    while first < len(order):
+        fullest, longest = loads.max(axis=0), longer[order[first]]
+        open_rows = np.flatnonzero(fullest + longest <= limit)
+        if not len(open_rows):
+            limit = fullest.min() + longest
+            continue
+        dealt = order[first : first + len(open_rows)]
+        first += len(dealt)
+        # Fewer at the end: the emptiest rows get them.
+        open_rows = open_rows[np.argsort(fullest[open_rows], kind="stable")][: len(dealt)]
+        lead = loads[0, open_rows] - loads[1, open_rows]
+        taken = open_rows[np.argsort(lead, kind="stable")]
+        given = dealt[np.argsort(-surplus[dealt], kind="stable")]
+        rows[given] = taken
+        loads[0, taken] += source_lengths[given]
+        loads[1, taken] += target_lengths[given]
+    return rows
