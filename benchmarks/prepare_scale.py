@@ -121,7 +121,7 @@ def compare_encoding(folder: Path, num_workers: int) -> None:
     record = read_record(data / "text")
     assert record is not None
     parts = record["facts"]["parts"]
-    job = TokenizingJob(data / "text", data / "tokenizer", ("",), 256, None, 1)
+    job = TokenizingJob(data / "text", data / "tokenizer", ("",), ("en", "de"), 256, None, 1)
     model = str(data / "tokenizer" / "joint.spm")
     speeds: dict[str, list[float]] = {"mtkit": [], "processes": [], "threads": []}
     num_pairs = record["facts"]["kept"]

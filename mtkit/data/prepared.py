@@ -21,9 +21,9 @@ from mtkit.errors import MtkitError
 from mtkit.files import check_format, read_json
 from mtkit.foreign_files import read_file
 from mtkit.recipe import Recipe
-from mtkit.recipe.data import Data
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import list_differences, relative_to_root, select
+from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
@@ -32,19 +32,6 @@ FORMAT_VERSION = 3
 FACTS_FILE = "prepared.json"
 _MAX_TEXT_BYTES = 1 << 28
 _MAX_CHANGES_TOLD = 3
-Stage = Literal[
-    "text",
-    "differences",
-    "selection",
-    "aligner",
-    "alignment",
-    "terms",
-    "tokenizer",
-    "train",
-    "dev",
-]
-STAGES: tuple[Stage, ...] = ("text", "tokenizer", "train", "dev")
-"""The stages of every recipe."""
 SHORT_BLOCKS = "short"
 """Folder of short blocks inside that of the stage `train`."""
 
@@ -157,23 +144,6 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
     )
 
 
-def list_stages(data: Data, *, is_guided: bool) -> tuple[Stage, ...]:
-    """Returns the stages that prepare a recipe's data, in order.
-
-    Args:
-        data: The recipe's section.
-        is_guided: Whether a head learns word alignments (`training.guided_alignment`).
-    """
-    optional: dict[Stage, bool] = {
-        "differences": data.cleaning.selection is not None,
-        "selection": data.cleaning.selection is not None,
-        "aligner": data.word_aligner,
-        "alignment": is_guided or data.aligns_terms,
-        "terms": data.aligns_terms,
-    }
-    return STAGES[0], *(stage for stage, runs in optional.items() if runs), *STAGES[1:]
-
-
 def _list_changes(wanted: dict[str, Any], workspace: Workspace) -> list[str]:
     """Returns a phrase for each key of data, tokenizer and seed that isn't as it was prepared."""
     if not workspace.recipe_file.is_file():
@@ -243,6 +213,13 @@ def describe_file(path: Path) -> dict[str, Any]:
         return {"name": path.name}
     status = path.stat()
     return {"name": path.name, "size": status.st_size, "modified_ns": status.st_mtime_ns}
+
+
+def describe_pretrained(tokenizer: Tokenizer) -> list[dict[str, Any]]:
+    """Returns what tells a recipe's SentencePiece models from others; empty without any."""
+    models = tokenizer.pretrained
+    paths = [] if models is None else [models.source, models.target]
+    return [describe_file(path) for path in paths if path is not None]
 
 
 def read_dev_text(workspace: Workspace) -> tuple[list[str], list[str]]:

@@ -1,22 +1,24 @@
 """Which words of the cleaned pairs are aligned: as corpora say, or as mtkit's own aligner does."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from mtkit.data.preparation.facts import AlignerFacts, AlignmentFacts
+from mtkit.data.preparation.stage import Preparation, Stage, needs_alignments
 from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import (
     ALIGNMENT_COLUMN,
+    TextPart,
     TextStore,
     TextStoreWriter,
     make_text_batch,
 )
-from mtkit.data.preparation.tokenize_text import TextPart, list_parts
 from mtkit.data.sources.pharaoh import write_links
 from mtkit.data.word_alignment.aligner import ALIGNER_FILE, WordAligner
 from mtkit.data.word_alignment.estimate import train_aligner
@@ -76,38 +78,24 @@ def _read_words(rows: pa.RecordBatch) -> tuple[list[list[str]], list[list[str]]]
     return sources, targets
 
 
-def align_text(
-    text: Path,
-    parts: Sequence[tuple[int, int]],
-    names_alignments: tuple[bool, ...],
-    folder: Path,
-    *,
-    num_workers: int,
-    left_out: Path | None = None,
-) -> AlignmentFacts:
-    """Writes the alignment of each row of a text store, in parts like the store's.
+def align_text(preparation: Preparation, folder: Path) -> AlignmentFacts:
+    """Writes the alignment of each row of the cleaned text, in parts like its own.
 
     Where a corpus names no alignments, an aligner learns from all such corpora together. The file
     is the same whatever the number of workers.
-
-    Args:
-        text: Folder of the text store.
-        parts: Corpus and number of pairs, duplicates included, of each part of it.
-        names_alignments: Whether each corpus's alignments are in the store.
-        folder: An empty folder.
-        num_workers: Processes that align.
-        left_out: File that marks rows that aren't selected; None where all are.
     """
-    store = TextStore(text, left_out=left_out)
+    store, parts = preparation.open_text(), preparation.parts
+    names_alignments = preparation.data.names_alignments
     aligner = None
     if not all(names_alignments[corpus] for corpus, _ in parts):
         aligner = folder / ALIGNER_FILE
-        chosen = (part for part in list_parts(store, parts) if not names_alignments[part.corpus])
+        chosen = (part for part in store.list_parts(parts) if not names_alignments[part.corpus])
         train_aligner(_read_pairs(store, chosen)).save(aligner)
-    job = AligningJob(text, names_alignments, aligner)
+    job = AligningJob(preparation.text, names_alignments, aligner)
     aligned = num_links = 0
+    num_workers = preparation.num_workers
     found = map_in_order(
-        partial(PartAligner, job), list_parts(store, parts), num_workers=num_workers
+        partial(PartAligner, job), store.list_parts(parts), num_workers=num_workers
     )
     with TextStoreWriter(folder, (ALIGNMENT_COLUMN,)) as writer:
         for lines in follow(((len(lines), lines) for lines in found), "aligning"):
@@ -120,20 +108,10 @@ def align_text(
     return {"aligned": aligned, "links": num_links, "digest": digests}
 
 
-def learn_aligner(
-    text: Path, parts: Sequence[tuple[int, int]], folder: Path, *, left_out: Path | None = None
-) -> AlignerFacts:
-    """Writes an aligner that has learned from all pairs of a text store.
-
-    Args:
-        text: Folder of the text store.
-        parts: Corpus and number of pairs, duplicates included, of each part of it.
-        folder: An empty folder.
-        left_out: File that marks rows that aren't selected; None where all are.
-    """
-    store = TextStore(text, left_out=left_out)
+def learn_aligner(preparation: Preparation, folder: Path) -> AlignerFacts:
+    """Writes an aligner that has learned from all pairs of the cleaned text."""
     path = folder / ALIGNER_FILE
-    train_aligner(_read_pairs(store, list_parts(store, parts))).save(path)
+    train_aligner(_read_pairs(preparation.open_text(), preparation.list_parts())).save(path)
     return {"bytes": path.stat().st_size, "digest": [digest_file(path)]}
 
 
@@ -144,3 +122,18 @@ def _read_pairs(
     for part in parts:
         rows = store.read_part(part.number).filter(pa.array(part.is_unique))
         yield from zip(*_read_words(rows), strict=True)
+
+
+def list_text_and_names(preparation: Preparation) -> list[Any]:
+    """Returns what a stage depends on that reads alignments which corpora name."""
+    return [*_list_text(preparation), preparation.data.names_alignments]
+
+
+def _list_text(preparation: Preparation) -> list[Any]:
+    return [preparation.describe_text(), preparation.parts]
+
+
+ALIGNER = Stage(
+    "aligner", learn_aligner, _list_text, lambda preparation: preparation.data.word_aligner
+)
+ALIGNMENT = Stage("alignment", align_text, list_text_and_names, needs_alignments)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from mtkit.data.preparation.cleaned_block import (
 from mtkit.data.preparation.duplicates import KeyFiles
 from mtkit.data.preparation.facts import BlockFacts, CorpusFacts, ShownRow, TextFacts
 from mtkit.data.preparation.held_out import read_held_out_rows
+from mtkit.data.preparation.stage import Preparation, Stage, is_labelled
 from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import (
     ALIGNMENT_COLUMN,
@@ -30,17 +32,17 @@ from mtkit.data.preparation.text_store import (
     TextStoreWriter,
     add_documents,
 )
+from mtkit.data.prepared import describe_inputs, describe_pretrained
 from mtkit.data.sources.blocks import Block
 from mtkit.data.sources.corpora import read_blocks, require_parallel
 from mtkit.data.sources.one_language import read_text_blocks
 from mtkit.data.sources.sentences import DocumentCounter, TextBlock
-from mtkit.data.tokenizer_choice import TokenizerChoice
+from mtkit.data.tokenizer_choice import digest_reused
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.recipe.cleaning import Cleaning
 from mtkit.recipe.corpora import corpus_names
 from mtkit.recipe.data import Data
-from mtkit.recipe.test_sets import TestSet
 from mtkit.recipe.text_corpora import TextCorpus, TextTableCorpus
 from mtkit.units import plural
 from mtkit.worker_processes import map_in_order
@@ -177,24 +179,17 @@ def _add_facts(facts: BlockFacts, block: BlockFacts) -> None:
     facts["longest"] = sorted(longest, key=lambda pair: -pair["characters"])[:NUM_SAMPLES]
 
 
-def clean_corpora(
-    choice: TokenizerChoice, test_sets: Sequence[TestSet], folder: Path, *, num_workers: int
-) -> TextFacts:
+def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
     """Writes the training corpora's cleaned text into a folder; returns what became of them.
 
     The text is the same whatever the number of workers. Corpora keep their order, and of equal
-    rows the first is kept.
-
-    Args:
-        choice: The recipe's tokenizer, and whose corpora to clean.
-        test_sets: What must not be trained on, besides the development set.
-        folder: An empty folder.
-        num_workers: Processes that clean.
+    rows the first is kept. Held-out pairs aren't trained on.
 
     Raises:
         MtkitError: A corpus that can't be read, or of which nothing is left.
     """
-    data = choice.data
+    data, choice = preparation.data, preparation.choice
+    test_sets = preparation.recipe.evaluation.test_sets
     tests = (read_held_out_rows(data, test_set, "test") for test_set in test_sets)
     job = CleaningJob.of(
         choice,
@@ -213,7 +208,7 @@ def clean_corpora(
         TextStoreWriter(folder, columns) as store,
         KeyFiles(folder, job.duplicate_keys) as keys,
     ):
-        for block in clean_blocks(blocks, job, num_workers=num_workers):
+        for block in clean_blocks(blocks, job, num_workers=preparation.num_workers):
             text = tally.add(block)
             keys.append(block.keys)
             if text.num_rows:
@@ -296,3 +291,26 @@ def nothing_left(corpora: Sequence[CorpusFacts], unit: str) -> MtkitError:
             else ""
         ),
     )
+
+
+def list_text_inputs(preparation: Preparation) -> list[Any]:
+    """Returns all that the text of a recipe's corpora depends on."""
+    recipe, data, choice = preparation.recipe, preparation.data, preparation.choice
+    kept, held_out = choice.reused_folder, (data.dev, *recipe.evaluation.test_sets)
+    return [
+        [preparation.dump(corpus, {"name", "weight", "tag"}) for corpus in data.train],
+        preparation.dump(data.cleaning, {"max_tokens", "selection"}),
+        [preparation.dump(corpus, {"tag"}) for corpus in held_out],
+        [*data.languages, choice.punctuation],
+        # Held-out pairs are found as the tokenizer normalises them.
+        digest_reused(kept)
+        if kept is not None
+        else describe_pretrained(recipe.tokenizer) or recipe.tokenizer.normalization,
+        describe_inputs((*data.train, *held_out)),
+        *([data.linearization] if data.is_trees else []),
+    ]
+
+
+CLEANED_TEXT = Stage(
+    "text", clean_corpora, list_text_inputs, lambda preparation: not is_labelled(preparation)
+)

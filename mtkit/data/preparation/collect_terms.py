@@ -1,10 +1,11 @@
 """The terms of the cleaned pairs and how often each has which translation, by their alignments."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,16 +16,17 @@ from mtkit.data.augmentation.aligned_terms import (
     TermLexicon,
     find_linked_terms,
 )
+from mtkit.data.preparation.align_text import list_text_and_names
 from mtkit.data.preparation.facts import TermFacts
+from mtkit.data.preparation.stage import LEXICON_FILE, Preparation, Stage
 from mtkit.data.preparation.stages import follow
-from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextStore
-from mtkit.data.preparation.tokenize_text import TextPart, choose_words, list_parts
+from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextPart, TextStore
+from mtkit.data.preparation.tokenize_text import choose_words
 from mtkit.data.word_alignment.word_table import find_aligned_words
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.worker_processes import map_in_order
 
-LEXICON_FILE = "lexicon.json"
 MIN_PAIRS = 100
 """With fewer, statistics say nothing of which words are translations."""
 _COMMON_SHARE = 0.02
@@ -100,35 +102,23 @@ class PartTerms:
         return text.num_rows, counts
 
 
-def collect_terms(
-    job: CollectingJob,
-    parts: Sequence[tuple[int, int]],
-    folder: Path,
-    *,
-    num_workers: int,
-    left_out: Path | None = None,
-) -> TermFacts:
-    """Writes the lexicon of a text store; it is the same whatever the number of workers.
-
-    Args:
-        job: What to read.
-        parts: Corpus and number of pairs, duplicates included, of each part of the text store.
-        folder: An empty folder.
-        num_workers: Processes that count.
-        left_out: File that marks rows that aren't selected; None where all are.
+def collect_terms(preparation: Preparation, folder: Path) -> TermFacts:
+    """Writes the lexicon of the cleaned pairs; it is the same whatever the number of workers.
 
     Raises:
         MtkitError: Too few pairs to align, or none with a term.
     """
-    store = TextStore(job.text, left_out=left_out)
-    num_pairs = sum(int(np.count_nonzero(part.is_unique)) for part in list_parts(store, parts))
+    names = preparation.data.names_alignments
+    job = CollectingJob(preparation.text, preparation.draft / "alignment", names)
+    num_pairs = sum(int(np.count_nonzero(part.is_unique)) for part in preparation.list_parts())
     if num_pairs < MIN_PAIRS:
         raise _refuse(
             f"aligns the pairs, and {num_pairs:,} are too few: it needs {MIN_PAIRS} at least"
         )
 
     def count(build: partial[PartWords] | partial[PartTerms], what: str) -> Counts:
-        counted = map_in_order(build, list_parts(store, parts), num_workers=num_workers)
+        parts, num_workers = preparation.list_parts(), preparation.num_workers
+        counted = map_in_order(build, parts, num_workers=num_workers)
         return add_up(follow(counted, what), max_counts=_MAX_COUNTS)
 
     words = count(partial(PartWords, job), "counting words")
@@ -172,3 +162,10 @@ def _refuse(what: str) -> MtkitError:
         f"data.augment.terms without a dictionary {what}",
         "name a glossary by data.augment.terms.dictionary, or remove the section",
     )
+
+
+def _depends(preparation: Preparation) -> list[Any]:
+    return [*list_text_and_names(preparation), preparation.found["alignment"]["digest"]]
+
+
+TERMS = Stage("terms", collect_terms, _depends, lambda preparation: preparation.data.aligns_terms)

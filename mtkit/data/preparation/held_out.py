@@ -1,13 +1,15 @@
 """Development and test sets: read, and the development set as tokens."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import astuple
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from mtkit.data.batches.ragged import Ragged
 from mtkit.data.batches.text_blocks import TextBlocksWriter
 from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_batch
 from mtkit.data.preparation.facts import DevFacts
+from mtkit.data.preparation.stage import Preparation, Stage, has_blocks, has_pairs
 from mtkit.data.preparation.tokenize_blocks import BlockShape, cut_whole
 from mtkit.data.preparation.tokenize_text import (
     choose_widths,
@@ -16,6 +18,7 @@ from mtkit.data.preparation.tokenize_text import (
     keep,
     mark,
 )
+from mtkit.data.prepared import describe_inputs
 from mtkit.data.sources.corpora import Pair, read_pairs, require_parallel, without_tag
 from mtkit.data.sources.one_language import read_text
 from mtkit.digests import digest
@@ -73,23 +76,14 @@ def read_held_out_rows(
         yield from read_held_out(data, corpus, split)
 
 
-def prepare_dev(data: Data, shape: BlockShape, tokenizer_folder: Path, folder: Path) -> DevFacts:
+def prepare_dev(preparation: Preparation, folder: Path) -> DevFacts:
     """Writes the development set as tokens, for its loss, and as text, for its score.
-
-    Args:
-        data: The section whose set it is.
-        shape: How text in one language becomes blocks.
-        tokenizer_folder: Where the tokenizer lies.
-        folder: An empty folder.
 
     Raises:
         MtkitError: It can't be read, or no pair of it is left.
     """
-    tokenizer = SubwordTokenizer.load(tokenizer_folder)
-    corpus = data.dev
-    if isinstance(corpus, TextCorpus | TextTableCorpus):
-        return _prepare_dev_blocks(shape, corpus, tokenizer, folder)
-    pairs = list(read_held_out(data, corpus, "dev", is_tagged=True))
+    tokenizer, data = SubwordTokenizer.load(preparation.tokenizer), preparation.data
+    pairs = list(read_held_out(data, data.dev, "dev", is_tagged=True))
     tokens = tokenize_dev(tokenizer, data, pairs)
     widths = choose_widths(tokenizer)
     with TokenStoreWriter(folder, widths) as store:
@@ -105,13 +99,11 @@ def prepare_dev(data: Data, shape: BlockShape, tokenizer_folder: Path, folder: P
     }
 
 
-def _prepare_dev_blocks(
-    shape: BlockShape,
-    corpus: TextCorpus | TextTableCorpus,
-    tokenizer: SubwordTokenizer,
-    folder: Path,
-) -> DevFacts:
+def prepare_dev_blocks(preparation: Preparation, folder: Path) -> DevFacts:
     """Writes a development set in one language as blocks, and its lines without blank ones."""
+    corpus, shape = preparation.data.dev, BlockShape.of(preparation.recipe)
+    assert isinstance(corpus, TextCorpus | TextTableCorpus), "text in one language"
+    tokenizer = SubwordTokenizer.load(preparation.tokenizer)
     lines, documents = read_text(corpus)
     sentences = Ragged.of(tokenizer.encode_source(lines))
     blocks, num_documents = cut_whole(shape, sentences, documents)
@@ -155,3 +147,32 @@ def tokenize_dev(
             "are these the right files?",
         )
     return keep(tokens, is_short)
+
+
+def _list_dev(preparation: Preparation) -> list[Any]:
+    data = preparation.data
+    return [
+        preparation.found["tokenizer"]["digest"],
+        list(data.languages),
+        preparation.dump(data.dev),
+    ]
+
+
+def list_line_inputs(preparation: Preparation) -> list[Any]:
+    """Returns all that a development set of text in one language depends on."""
+    shape, inputs = BlockShape.of(preparation.recipe), describe_inputs((preparation.data.dev,))
+    return [*_list_dev(preparation), list(astuple(shape)), inputs]
+
+
+def _list_pair_inputs(preparation: Preparation) -> list[Any]:
+    data = preparation.data
+    return [
+        *_list_dev(preparation),
+        data.cleaning.max_tokens,
+        describe_inputs((data.dev,)),
+        *([data.linearization] if data.is_trees else []),
+    ]
+
+
+PAIR_DEV = Stage("dev", prepare_dev, _list_pair_inputs, has_pairs)
+BLOCK_DEV = Stage("dev", prepare_dev_blocks, list_line_inputs, has_blocks)

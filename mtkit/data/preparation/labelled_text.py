@@ -1,14 +1,15 @@
 """Corpora of labelled texts to a text store: read, and rows taken out that would spoil a test."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 
 from mtkit.console import say
-from mtkit.data.preparation.clean_corpora import nothing_left, nothing_read
+from mtkit.data.preparation.clean_corpora import list_text_inputs, nothing_left, nothing_read
 from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, shorten
 from mtkit.data.preparation.facts import CorpusFacts, LongRow, TextFacts
+from mtkit.data.preparation.stage import Preparation, Stage, is_labelled
 from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import (
     TextStoreWriter,
@@ -21,9 +22,7 @@ from mtkit.digests import digest_file
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.cleaning import Cleaning
 from mtkit.recipe.corpora import corpus_names
-from mtkit.recipe.data import Data
 from mtkit.recipe.objective import MAX_LABELS
-from mtkit.recipe.test_sets import TestSet
 from mtkit.recipe.text_corpora import ClassifierCorpus
 
 LABELLED_COLUMNS = ("text", "second", "label")
@@ -37,22 +36,18 @@ def list_labelled(corpora: Iterable[object]) -> list[ClassifierCorpus]:
     return [corpus for corpus in corpora if isinstance(corpus, ClassifierCorpus)]
 
 
-def label_corpora(data: Data, test_sets: Sequence[TestSet], folder: Path) -> TextFacts:
+def label_corpora(preparation: Preparation, folder: Path) -> TextFacts:
     """Writes the training corpora's rows into a folder; returns what became of them.
 
     Nothing is repaired and no row is judged. Left out are rows whose text is blank, rows that stand
     in the development or a test set (`data.cleaning.overlap`), and repeated rows
     (`data.cleaning.duplicates`).
 
-    Args:
-        data: The section whose corpora to read.
-        test_sets: What must not be trained on, besides the development set.
-        folder: An empty folder.
-
     Raises:
         MtkitError: A corpus that can't be read, of which nothing is left, or with a single label.
     """
-    held_out = list_labelled((data.dev, *test_sets))
+    data = preparation.data
+    held_out = list_labelled((data.dev, *preparation.recipe.evaluation.test_sets))
     selector = _Selector(data.cleaning, held_out)
     corpora = []
     parts: list[tuple[int, int]] = []
@@ -205,3 +200,6 @@ def _describe_labels(counts: Counter[str], labels: list[str]) -> str:
 
 def _list(labels: list[str]) -> str:
     return ", ".join(f"'{label}'" for label in labels[:5]) + (", ..." if len(labels) > 5 else "")
+
+
+LABELLED_TEXT = Stage("text", label_corpora, list_text_inputs, is_labelled)

@@ -2,47 +2,36 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from mtkit.console import say
 from mtkit.data.augmentation.augment import list_copy_symbols
 from mtkit.data.batches.text_blocks import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.preparation.facts import TokenizerFacts
-from mtkit.data.preparation.text_store import TextStore
-from mtkit.data.tokenizer_choice import TokenizerChoice
+from mtkit.data.preparation.stage import Preparation, Stage
+from mtkit.data.prepared import describe_pretrained
+from mtkit.data.tokenizer_choice import digest_reused
 from mtkit.digests import digest_file
 
 _SAMPLE_STREAM = 1
 
 
-def make_tokenizer(
-    choice: TokenizerChoice,
-    text_folder: Path,
-    num_kept: int,
-    folder: Path,
-    *,
-    left_out: Path | None = None,
-) -> TokenizerFacts:
+def make_tokenizer(preparation: Preparation, folder: Path) -> TokenizerFacts:
     """Writes the recipe's tokenizer: one that is there, or one trained on a sample of the text.
-
-    Args:
-        choice: Which tokenizer the recipe gets.
-        text_folder: The store of its cleaned text.
-        num_kept: Pairs or lines there that are selected, and no duplicates.
-        folder: An empty folder.
-        left_out: File that marks rows that aren't selected; None where all are.
 
     Raises:
         MtkitError: It can't be read, or the text is too small to train it.
     """
+    choice = preparation.choice
     tokenizer, reused = choice.find(choice.punctuation_languages), choice.reused_folder
     if choice.extends_vocabulary:
-        tokenizer = choice.learn(*_draw_samples(choice, text_folder, num_kept, left_out))
+        tokenizer = choice.learn(*_draw_samples(preparation))
         num_reused = choice.read_reused().source_vocab_size
         num_added = tokenizer.source_vocab_size - num_reused
         say(f"extending the vocabulary of {reused}: {num_reused:,} pieces, and {num_added:,} more")
     elif tokenizer is None:
-        tokenizer = choice.learn(*_draw_samples(choice, text_folder, num_kept, left_out))
+        tokenizer = choice.learn(*_draw_samples(preparation))
     elif reused is not None:
         num_reused = choice.read_reused().source_vocab_size
         added = tokenizer.source_vocabulary.pieces[num_reused:]
@@ -59,14 +48,40 @@ def make_tokenizer(
     }
 
 
-def _draw_samples(
-    choice: TokenizerChoice, text_folder: Path, num_kept: int, left_out: Path | None
-) -> tuple[Iterable[str], Iterable[str]]:
+def _draw_samples(preparation: Preparation) -> tuple[Iterable[str], Iterable[str]]:
     """Returns sentences of each side, or of the text and none, to train a tokenizer on."""
-    store, is_text = TextStore(text_folder, left_out=left_out), choice.data.is_text
+    choice, store, found = preparation.choice, preparation.open_text(), preparation.found
+    num_kept, is_text = found.get("selection", found["text"])["kept"], choice.data.is_text
     columns = TEXT_COLUMNS if is_text else PAIR_COLUMNS
     size = min(max(1, choice.settings.max_training_sentences // len(columns)), num_kept)
     say(f"training the tokenizer on {size:,} {'lines' if is_text else 'pairs'}")
     seed = [choice.seed, _SAMPLE_STREAM]
     samples = [store.sample(column, size, num_kept, seed=seed) for column in columns]
     return samples[0], () if is_text else samples[1]
+
+
+def _depends(preparation: Preparation) -> list[Any]:
+    recipe, data, choice = preparation.recipe, preparation.data, preparation.choice
+    kept, languages, text = choice.reused_folder, list(data.languages), preparation.describe_text()
+    settings = preparation.dump(recipe.tokenizer, {"sampling"})
+    if kept is None:
+        return [
+            text,
+            settings,
+            # Moses' rules depend on the languages.
+            languages,
+            [recipe.seed, choice.tags, *choice.own_symbols],
+            describe_pretrained(recipe.tokenizer),
+        ]
+    depends = [
+        digest_reused(kept),
+        [choice.tags, choice.symbols, recipe.tokenizer.joint],
+        languages,
+    ]
+    if data.is_trees:
+        # The trees' vocabulary may be made of the text.
+        depends.append(text)
+    return [*depends, text, settings, recipe.seed] if choice.extends_vocabulary else depends
+
+
+TOKENIZER = Stage("tokenizer", make_tokenizer, _depends)

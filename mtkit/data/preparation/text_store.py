@@ -1,7 +1,8 @@
 """Cleaned text on disk in named columns, of which tokenizer and tokens are made."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,21 @@ DOCUMENT_COLUMN = "document"
 ALIGNMENT_COLUMN = "alignment"
 """Column with the words of each pair that are aligned, `0-0 1-2`; pairs of a training whose
 alignment is guided have it."""
+
+
+@dataclass(frozen=True)
+class TextPart:
+    """A part of a text store.
+
+    Attributes:
+        number: Which part.
+        corpus: Which entry of `data.train` it is of.
+        is_unique: Which of its rows are selected, and no duplicates, [rows].
+    """
+
+    number: int
+    corpus: int
+    is_unique: NDArray[np.bool_]
 
 
 def make_text_batch(columns: Mapping[str, Sequence[str] | Indices]) -> pa.RecordBatch:
@@ -102,6 +118,13 @@ class TextStore:
     def read_part(self, number: int) -> pa.RecordBatch:
         """Returns the columns of one part, duplicates included."""
         return self._reader.get_batch(number)
+
+    def list_parts(self, parts: Iterable[tuple[int, int]]) -> Iterator[TextPart]:
+        """Yields each part, and which rows count; `parts` has its corpus and size."""
+        first = 0
+        for number, (corpus, num_rows) in enumerate(parts):
+            yield TextPart(number, corpus, self.is_wanted(first, num_rows))
+            first += num_rows
 
     def iterate_unique(self) -> Iterator[pa.RecordBatch]:
         """Yields the columns of each part, without duplicates and rows that aren't selected."""

@@ -1,11 +1,12 @@
 """Cleaned text in one language to blocks of tokens: tokenised in several processes, cut in one."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,17 +22,13 @@ from mtkit.data.preparation.cut_blocks import (
     join_blocks,
 )
 from mtkit.data.preparation.facts import TokenizedCorpus, TrainFacts
+from mtkit.data.preparation.stage import Preparation, Stage, has_blocks
 from mtkit.data.preparation.stages import follow
-from mtkit.data.preparation.text_store import DOCUMENT_COLUMN, TextStore
-from mtkit.data.preparation.tokenize_text import (
-    ColumnCounts,
-    TextPart,
-    count_unknown,
-    describe_column,
-    list_parts,
-)
+from mtkit.data.preparation.text_store import DOCUMENT_COLUMN, TextPart, TextStore
+from mtkit.data.preparation.token_counts import ColumnCounts, count_unknown, describe_column
 from mtkit.data.prepared import SHORT_BLOCKS
 from mtkit.digests import digest_file
+from mtkit.recipe import Recipe
 from mtkit.recipe.objective import Objective
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.worker_processes import map_in_order
@@ -54,6 +51,12 @@ class BlockShape:
     objective: Objective
     block_tokens: int
     short_tokens: int | None
+
+    @classmethod
+    def of(cls, recipe: Recipe) -> "BlockShape":
+        """Returns the shape of a recipe's blocks."""
+        short_tokens = recipe.training.masked.short_tokens
+        return cls(recipe.objective, recipe.data.block_tokens, short_tokens)
 
     def list_bounds(self) -> list[int]:
         """Returns the greatest length of a block, and that of a short one if there are any."""
@@ -151,38 +154,20 @@ class _BlockStore:
         self._writer.append(blocks.tokens, blocks.documents, corpus=self._corpus)
 
 
-def tokenize_blocks(
-    shape: BlockShape,
-    text: Path,
-    tokenizer_folder: Path,
-    parts: Sequence[tuple[int, int]],
-    folder: Path,
-    *,
-    num_corpora: int,
-    num_workers: int,
-    left_out: Path | None = None,
-) -> TrainFacts:
-    """Writes the blocks of a text store, in order of length too; returns what they look like.
+def tokenize_blocks(preparation: Preparation, folder: Path) -> TrainFacts:
+    """Writes the blocks of the cleaned text, in order of length too; returns what they look like.
 
-    Blocks are the same whatever the number of workers, and wherever parts begin.
-
-    Args:
-        shape: How blocks are cut.
-        text: Folder of the text store.
-        tokenizer_folder: Folder of the tokenizer.
-        parts: Corpus and number of lines, duplicates included, of each part of the text store.
-        folder: An empty folder; short blocks go into one of their own inside.
-        num_corpora: Entries of `data.train`.
-        num_workers: Processes that tokenise.
-        left_out: File that marks lines that aren't selected; None where all are.
+    Blocks are the same whatever the number of workers, and wherever parts begin. Short ones go into
+    a folder of their own inside.
     """
-    num_pieces = SubwordTokenizer.load(tokenizer_folder).source_vocab_size
+    shape, text = BlockShape.of(preparation.recipe), preparation.text
+    num_pieces = SubwordTokenizer.load(preparation.tokenizer).source_vocab_size
     num_lines: Counter[int] = Counter()
     pieces, unknown = np.zeros(num_pieces, np.int64), Counter[str]()
     tokenized = map_in_order(
-        partial(LineTokenizer, text, tokenizer_folder),
-        list_parts(TextStore(text, left_out=left_out), parts),
-        num_workers=num_workers,
+        partial(LineTokenizer, text, preparation.tokenizer),
+        preparation.list_parts(),
+        num_workers=preparation.num_workers,
     )
     with ExitStack() as stack:
         stores = []
@@ -206,7 +191,7 @@ def tokenize_blocks(
             "documents": stores[0].num_documents[corpus],
             "blocks": stores[0].num_blocks[corpus],
         }
-        for corpus in range(num_corpora)
+        for corpus in range(len(preparation.data.train))
     ]
     counts = ColumnCounts(stores[0].lengths, pieces, unknown, best_tokens=0, sampled_tokens=0)
     return {
@@ -227,3 +212,16 @@ def cut_whole(shape: BlockShape, sentences: Ragged, documents: Indices) -> tuple
     cutter = shape.cutter(shape.list_bounds()[0])
     blocks = join_blocks([cutter.add(sentences, documents), cutter.close()])
     return blocks, cutter.num_documents
+
+
+def list_block_inputs(preparation: Preparation) -> list[Any]:
+    """Returns all that the rows of text in one language depend on."""
+    return [
+        preparation.describe_text(),
+        preparation.parts,
+        preparation.found["tokenizer"]["digest"],
+        list(astuple(BlockShape.of(preparation.recipe))),
+    ]
+
+
+BLOCK_TOKENS = Stage("train", tokenize_blocks, list_block_inputs, has_blocks)

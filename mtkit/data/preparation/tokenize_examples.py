@@ -1,40 +1,33 @@
 """Labelled texts to tokens and numbers of labels."""
 
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from mtkit.data.batches.joined_texts import encode_texts
 from mtkit.data.batches.text_blocks import LabelledStoreWriter
-from mtkit.data.preparation.facts import DevFacts, TextFacts, TrainFacts
+from mtkit.data.preparation.facts import DevFacts, TrainFacts
+from mtkit.data.preparation.held_out import list_line_inputs
 from mtkit.data.preparation.labelled_text import list_labelled
+from mtkit.data.preparation.stage import Preparation, Stage, is_labelled
 from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import TextStore
-from mtkit.data.preparation.tokenize_text import ColumnCounts, count_unknown, describe_column
+from mtkit.data.preparation.token_counts import ColumnCounts, count_unknown, describe_column
+from mtkit.data.preparation.tokenize_blocks import list_block_inputs
 from mtkit.data.sources.labelled import read_labelled
 from mtkit.digests import digest, digest_file
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
-from mtkit.recipe.data import Data
 from mtkit.text.tokenizer import SubwordTokenizer
 
 
-def tokenize_examples(
-    data: Data, text: Path, tokenizer_folder: Path, found: TextFacts, folder: Path
-) -> TrainFacts:
-    """Writes the rows of a text store as tokens, in order of length too; returns their facts.
-
-    Args:
-        data: The section: how long a row may be.
-        text: Folder of the text store.
-        tokenizer_folder: Folder of the tokenizer.
-        found: The facts of the text store.
-        folder: An empty folder.
-    """
-    tokenizer = SubwordTokenizer.load(tokenizer_folder)
-    num_pieces, store = tokenizer.source_vocab_size, TextStore(text)
+def tokenize_examples(preparation: Preparation, folder: Path) -> TrainFacts:
+    """Writes the rows of labelled text as tokens, in order of length too; returns their facts."""
+    data, found = preparation.data, preparation.found["text"]
+    tokenizer = SubwordTokenizer.load(preparation.tokenizer)
+    num_pieces, store = tokenizer.source_vocab_size, TextStore(preparation.text)
     numbers = {label: number for number, label in enumerate(found["labels"])}
     max_tokens, has_pairs = data.block_tokens, data.has_pairs_of_texts
     kept: Counter[int] = Counter()
@@ -70,15 +63,14 @@ def tokenize_examples(
     }
 
 
-def prepare_labelled_dev(
-    data: Data, tokenizer_folder: Path, labels: Sequence[str], folder: Path
-) -> DevFacts:
+def prepare_labelled_dev(preparation: Preparation, folder: Path) -> DevFacts:
     """Writes the development set as tokens and labels, and its texts to be read.
 
     Raises:
         MtkitError: It can't be read, or has no text.
     """
-    tokenizer = SubwordTokenizer.load(tokenizer_folder)
+    data, labels = preparation.data, preparation.found["text"]["labels"]
+    tokenizer = SubwordTokenizer.load(preparation.tokenizer)
     [corpus] = list_labelled((data.dev,))
     rows = list(read_labelled(corpus))
     if not rows:
@@ -99,3 +91,11 @@ def prepare_labelled_dev(
         "text_tokens": len(tokens.tokens),
         "digest": digest([[row.text, row.second, row.label] for row in rows]),
     }
+
+
+def _depends(preparation: Preparation) -> list[Any]:
+    return [*list_line_inputs(preparation), *preparation.found["text"]["labels"]]
+
+
+LABELLED_TOKENS = Stage("train", tokenize_examples, list_block_inputs, is_labelled)
+LABELLED_DEV = Stage("dev", prepare_labelled_dev, _depends, is_labelled)

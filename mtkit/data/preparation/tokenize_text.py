@@ -1,12 +1,13 @@
 """Cleaned text to tokens, in several processes."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +19,24 @@ from mtkit.data.batches.length_order import build_order
 from mtkit.data.batches.ragged import Ragged
 from mtkit.data.batches.token_store import ALIGNMENT_COLUMN as TOKEN_LINKS
 from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_batch
-from mtkit.data.preparation.facts import ColumnFacts, TokenizedCorpus, TrainFacts
+from mtkit.data.preparation.facts import TokenizedCorpus, TrainFacts
 from mtkit.data.preparation.piece_links import WordPieces, link_pieces
+from mtkit.data.preparation.stage import (
+    LEXICON_FILE,
+    Preparation,
+    Stage,
+    has_pairs,
+    needs_alignments,
+)
 from mtkit.data.preparation.stages import follow
-from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextStore
+from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextPart, TextStore
+from mtkit.data.preparation.token_counts import (
+    ColumnCounts,
+    count_unknown,
+    describe_column,
+)
+from mtkit.data.prepared import describe_file
+from mtkit.data.tokenizer_choice import has_language_pieces
 from mtkit.data.word_alignment.word_table import find_aligned_words
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError, suggest
@@ -29,7 +44,6 @@ from mtkit.recipe.augment import Augment
 from mtkit.recipe.tokenizer import Sampling
 from mtkit.text.languages import NO_MARKS, LanguageTokens, find_language
 from mtkit.text.sentencepiece_segmenter import Resegment
-from mtkit.text.token_ids import UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.words import Span, find_between_spaces
 from mtkit.worker_processes import map_in_order
@@ -72,49 +86,6 @@ class TokenizingJob:
     names_alignments: tuple[bool, ...] = ()
     augment: Augment | None = None
     lexicon: Path | None = None
-
-
-@dataclass(frozen=True)
-class TextPart:
-    """A part of a text store to tokenise.
-
-    Attributes:
-        number: Which part.
-        corpus: Which entry of `data.train` it is of.
-        is_unique: Which of its rows are selected, and no duplicates, [rows].
-    """
-
-    number: int
-    corpus: int
-    is_unique: NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class ColumnCounts:
-    """Counts of the tokens of one column.
-
-    Attributes:
-        lengths: Sentences by number of tokens, `</s>` counted.
-        pieces: How often each piece stands there.
-        unknown: Characters that the vocabulary lacks, with how often they stand there.
-        best_tokens: Tokens of the sentences whose growth was measured.
-        sampled_tokens: Their tokens by a sampled segmentation.
-    """
-
-    lengths: NDArray[np.int64]
-    pieces: NDArray[np.int64]
-    unknown: Counter[str]
-    best_tokens: int
-    sampled_tokens: int
-
-    def __add__(self, other: "ColumnCounts") -> "ColumnCounts":
-        return ColumnCounts(
-            self.lengths + other.lengths,
-            self.pieces + other.pieces,
-            self.unknown + other.unknown,
-            self.best_tokens + other.best_tokens,
-            self.sampled_tokens + other.sampled_tokens,
-        )
 
 
 @dataclass(frozen=True)
@@ -293,27 +264,6 @@ def mark(sentences: Sequence[list[int]], marks: LanguageTokens, column: str) -> 
     return sentences
 
 
-def count_unknown(
-    tokenizer: SubwordTokenizer, side: str, tokens: Ragged, lines: Sequence[str]
-) -> Counter[str]:
-    """Returns the characters of lines of a side that its vocabulary lacks, and how often.
-
-    Args:
-        tokenizer: What made the tokens.
-        side: Source or target.
-        tokens: Of each line.
-        lines: The lines.
-    """
-    unknown: Counter[str] = Counter()
-    is_unknown = tokens.tokens == UNK
-    if is_unknown.any():
-        ends = np.cumsum(tokens.lengths)
-        found = np.searchsorted(ends, np.flatnonzero(is_unknown), side="right")
-        for row in np.unique(found).tolist():
-            unknown.update("".join(tokenizer.unknown_pieces(side, lines[row])))
-    return unknown
-
-
 def choose_widths(tokenizer: SubwordTokenizer) -> dict[str, int]:
     """Returns for each column of a token store the pieces that it must have room for."""
     sizes = tokenizer.vocab_sizes
@@ -364,7 +314,7 @@ def tokenize_text(
     counts: dict[str, ColumnCounts] = {}
     tokenized = map_in_order(
         partial(PartTokenizer, job),
-        list_parts(TextStore(job.text, left_out=job.left_out), parts),
+        TextStore(job.text, left_out=job.left_out).list_parts(parts),
         num_workers=num_workers,
     )
     widths = choose_widths(tokenizer)
@@ -403,27 +353,46 @@ def tokenize_text(
     }
 
 
-def list_parts(text: TextStore, parts: Sequence[tuple[int, int]]) -> Iterator[TextPart]:
-    """Yields each part of a text store, and which rows count; `parts` has its corpus and size."""
-    first = 0
-    for number, (corpus, num_rows) in enumerate(parts):
-        yield TextPart(number, corpus, text.is_wanted(first, num_rows))
-        first += num_rows
+def _tokenize(preparation: Preparation, folder: Path) -> TrainFacts:
+    recipe, data, draft = preparation.recipe, preparation.data, preparation.draft
+    job = TokenizingJob(
+        text=preparation.text,
+        tokenizer=preparation.tokenizer,
+        tags=tuple(corpus.tag for corpus in data.train),
+        languages=data.languages,
+        max_tokens=data.cleaning.max_tokens,
+        sampling=recipe.tokenizer.sampling,
+        seed=recipe.seed,
+        left_out=preparation.left_out,
+        alignments=draft / "alignment" if needs_alignments(preparation) else None,
+        stores_links=recipe.training.guided_alignment is not None,
+        names_alignments=data.names_alignments,
+        augment=data.augment,
+        lexicon=draft / "terms" / LEXICON_FILE if data.aligns_terms else None,
+    )
+    return tokenize_text(job, preparation.parts, folder, num_workers=preparation.num_workers)
 
 
-def describe_column(counts: ColumnCounts, vocab_size: int) -> ColumnFacts:
-    """Returns a column's counts, as JSON can express it."""
-    num_tokens = int(counts.pieces.sum())
-    used = counts.pieces[:vocab_size]
-    facts: ColumnFacts = {
-        "tokens": num_tokens,
-        "lengths": counts.lengths.tolist(),
-        "pieces": vocab_size,
-        "pieces_used": int(np.count_nonzero(used)),
-        "pieces_rare": int(np.count_nonzero(used < 10)),
-        "unknown_tokens": int(counts.pieces[UNK]),
-        "unknown_pieces": dict(counts.unknown.most_common(20)),
-    }
-    if counts.best_tokens:
-        facts["sampling_growth"] = round(counts.sampled_tokens / counts.best_tokens, 4)
-    return facts
+def _depends(preparation: Preparation) -> list[Any]:
+    recipe, data, found = preparation.recipe, preparation.data, preparation.found
+    kept, sampling = preparation.choice.reused_folder, recipe.tokenizer.sampling
+    terms: list[Any] = [] if data.dictionary is None else [describe_file(data.dictionary)]
+    if "terms" in found:
+        # Alignments are read for terms alone, or are a column of the store, too.
+        terms = [found["terms"]["digest"], recipe.training.guided_alignment is not None]
+    return [
+        preparation.describe_text(),
+        # Which corpus each pair is of, which the text itself doesn't tell.
+        preparation.parts,
+        found["tokenizer"]["digest"],
+        [corpus.tag for corpus in data.train],
+        *([list(data.languages)] if kept is not None and has_language_pieces(kept) else []),
+        data.cleaning.max_tokens,
+        sampling and preparation.dump(sampling),
+        *([found["alignment"]["digest"]] if "alignment" in found else []),
+        *([] if data.augment is None else [preparation.dump(data.augment), recipe.seed]),
+        *terms,
+    ]
+
+
+PAIR_TOKENS = Stage("train", _tokenize, _depends, has_pairs)

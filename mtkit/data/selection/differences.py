@@ -14,21 +14,23 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from mtkit.data.preparation.facts import DifferencesFacts
+from mtkit.data.preparation.stage import Preparation, Stage
 from mtkit.data.preparation.stages import follow
-from mtkit.data.preparation.text_store import TextStore
-from mtkit.data.preparation.tokenize_text import TextPart, list_parts
+from mtkit.data.preparation.text_store import TextPart, TextStore
 from mtkit.data.selection.language_models import (
     LanguageModels,
     LineScorer,
     PairJudge,
     Unit,
     choose_unit,
+    digest_models,
 )
 from mtkit.digests import digest, digest_file
 from mtkit.errors import MtkitError
@@ -153,7 +155,7 @@ def score_text(
     num_rows = [count for _, count in parts]
     num_done = _count_done(unfinished, key, num_rows)
     done = sum(num_rows[:num_done])
-    todo = islice(list_parts(TextStore(job.text), parts), num_done, None)
+    todo = islice(TextStore(job.text).list_parts(parts), num_done, None)
     found = map_in_order(
         partial(PartScorer, job),
         todo,
@@ -197,3 +199,45 @@ def _count_done(unfinished: Path, key: str, num_rows: Sequence[int]) -> int:
 def open_differences(folder: Path) -> NDArray[np.float32]:
     """Returns the difference of each row, [rows]; mapped from disk."""
     return np.memmap(folder / DIFFERENCES_FILE, dtype=_NUMBER, mode="r", offset=_KEY_BYTES)
+
+
+def _measure(preparation: Preparation, folder: Path) -> DifferencesFacts:
+    """Writes the cross-entropy difference of each row of the cleaned text.
+
+    Raises:
+        MtkitError: A language model was replaced meanwhile.
+        ValueError: There is nothing that runs language models.
+    """
+    if preparation.models is None:
+        raise ValueError("data.cleaning.selection needs something that runs language models")
+    settings = preparation.data.cleaning.selection
+    assert settings is not None
+    key = DIFFERENCES.compute_key(preparation)
+    facts = score_text(
+        ScoringJob.of(settings, preparation.text, preparation.models),
+        preparation.parts,
+        folder,
+        key=key,
+        unfinished=preparation.draft / UNFINISHED_FILE,
+        num_workers=preparation.num_workers,
+    )
+    if DIFFERENCES.compute_key(preparation) != key:
+        raise MtkitError(
+            "a model of data.cleaning.selection was replaced while it measured the text",
+            "run the same command again",
+        )
+    return facts
+
+
+def selects(preparation: Preparation) -> bool:
+    """Checks that models choose a recipe's rows."""
+    return preparation.data.cleaning.selection is not None
+
+
+def _depends(preparation: Preparation) -> list[Any]:
+    selection, text = preparation.data.cleaning.selection, preparation.found["text"]
+    assert selection is not None
+    return [text["digest"], text["parts"], digest_models(selection)]
+
+
+DIFFERENCES = Stage("differences", _measure, _depends, selects)

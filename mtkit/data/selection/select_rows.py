@@ -8,6 +8,7 @@ rank, by their lower 16 bits: two passes over the file, whatever its size.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,9 @@ from numpy.typing import NDArray
 
 from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, shorten
 from mtkit.data.preparation.facts import RankedRow, SelectedCorpus, SelectionFacts
+from mtkit.data.preparation.stage import LEFT_OUT_FILE, Preparation, Stage
 from mtkit.data.preparation.text_store import TextStore, open_marks
+from mtkit.data.selection.differences import open_differences, selects
 from mtkit.data.selection.language_models import Unit
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
@@ -23,8 +26,6 @@ from mtkit.recipe.cleaning import Selection
 
 _AT_ONCE = 1_000_000
 _HALF = 1 << 16
-LEFT_OUT_FILE = "left_out.npy"
-"""Which rows of the text store aren't selected, duplicates among them, [rows]."""
 _QUANTILES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
 
 
@@ -231,3 +232,26 @@ class _ShownRows:
             shown = shorten(0, {name: text for name, text in texts.items() if name != "document"})
             found.append({**shown, "corpus": corpus, "difference": round(difference, 4)})
         return found
+
+
+def _select(preparation: Preparation, folder: Path) -> SelectionFacts:
+    settings = preparation.data.cleaning.selection
+    assert settings is not None
+    return select_rows(
+        settings,
+        preparation.text,
+        preparation.parts,
+        open_differences(preparation.draft / "differences"),
+        folder,
+        unit=preparation.found["differences"]["unit"],
+    )
+
+
+def _depends(preparation: Preparation) -> list[Any]:
+    settings = preparation.data.cleaning.selection
+    assert settings is not None
+    digest_ = preparation.found["differences"]["digest"]
+    return [digest_, preparation.parts, [settings.keep, settings.max_value]]
+
+
+SELECTION = Stage("selection", _select, _depends, selects)

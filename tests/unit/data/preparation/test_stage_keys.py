@@ -7,15 +7,25 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from mtkit.data.preparation.stage_keys import compute_stage_key
-from mtkit.data.prepared import STAGES, Stage, fingerprint, list_stages
+from mtkit.data.preparation.stage import Preparation
+from mtkit.data.prepare import list_stages
+from mtkit.data.prepared import fingerprint
 from mtkit.recipe import Recipe, load_recipe, shipped_recipes
 from mtkit.recipe.invalidation import Declaration, Invalidates
 from mtkit.recipe.tables import WHOLE_RECIPE
 
+STAGES = ("text", "tokenizer", "train", "dev")
+"""Those of every recipe."""
 
-def list_stages_of(recipe: Recipe) -> tuple[Stage, ...]:
-    return list_stages(recipe.data, is_guided=recipe.training.guided_alignment is not None)
+
+def list_stages_of(recipe: Recipe) -> tuple[str, ...]:
+    return tuple(stage.name for stage in list_stages(Preparation(recipe, Path())))
+
+
+def compute_stage_key(name: str, recipe: Recipe, found: Any) -> str:
+    preparation = Preparation(recipe, Path(), found=found)
+    [stage] = [each for each in list_stages(preparation) if each.name == name]
+    return stage.compute_key(preparation)
 
 
 FOUND: dict[str, dict[str, Any]] = {

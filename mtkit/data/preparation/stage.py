@@ -1,0 +1,146 @@
+"""What a stage of preparation is, and what stages share.
+
+A stage is a constant at the end of the file that does its work; mtkit/data/prepare.py lists them in
+order.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import BaseModel
+
+from mtkit.data.preparation.facts import PreparedFacts
+from mtkit.data.preparation.text_store import TextPart, TextStore
+from mtkit.data.prepared import FORMAT_VERSION
+from mtkit.data.selection.language_models import LanguageModels
+from mtkit.data.tokenizer_choice import TokenizerChoice
+from mtkit.digests import digest
+from mtkit.recipe import Recipe
+from mtkit.recipe.data import Data
+from mtkit.recipe.tables import relative_to_root
+
+LEXICON_FILE = "lexicon.json"
+LEFT_OUT_FILE = "left_out.npy"
+"""Which rows of the text store aren't selected, duplicates among them, [rows]."""
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """A preparation of a recipe's data under way.
+
+    Attributes:
+        recipe: Whose data to prepare.
+        draft: Where each stage has a folder of its name.
+        num_workers: Processes that clean, measure and tokenise.
+        models: What runs the language models of `data.cleaning.selection`, where there is any.
+        found: The facts of the stages so far.
+    """
+
+    recipe: Recipe
+    draft: Path
+    num_workers: int = 1
+    models: LanguageModels | None = None
+    found: PreparedFacts = field(default_factory=PreparedFacts)
+
+    @cached_property
+    def choice(self) -> TokenizerChoice:
+        """The recipe's tokenizer."""
+        return TokenizerChoice.of(self.recipe)
+
+    @property
+    def data(self) -> Data:
+        """The recipe's section."""
+        return self.recipe.data
+
+    @property
+    def text(self) -> Path:
+        """The folder of the cleaned text."""
+        return self.draft / "text"
+
+    @property
+    def tokenizer(self) -> Path:
+        """The folder of the tokenizer."""
+        return self.draft / "tokenizer"
+
+    @property
+    def parts(self) -> list[tuple[int, int]]:
+        """Corpus and number of rows, duplicates included, of each part of the cleaned text."""
+        return self.found["text"]["parts"]
+
+    @property
+    def left_out(self) -> Path | None:
+        """The file that marks the rows that aren't selected; None where all are."""
+        selects = self.data.cleaning.selection is not None
+        return self.draft / "selection" / LEFT_OUT_FILE if selects else None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The same facts, whatever the stage."""
+        return cast("dict[str, Any]", self.found)
+
+    def note(self, stage: "Stage", facts: Any) -> None:
+        """Takes in the facts of the next stage."""
+        self.facts[stage.name] = facts
+
+    def open_text(self) -> TextStore:
+        """Returns the cleaned text, and which of it is selected."""
+        return TextStore(self.text, left_out=self.left_out)
+
+    def list_parts(self) -> Iterator[TextPart]:
+        """Yields each part of the cleaned text, and which rows of it count."""
+        return self.open_text().list_parts(self.parts)
+
+    def describe_text(self) -> list[Any]:
+        """Returns what tells the text that is tokenised from others."""
+        digests, selection = self.found["text"]["digest"], self.found.get("selection")
+        return digests if selection is None else [digests, selection["digest"]]
+
+    def dump(self, section: BaseModel, left_out: set[str] | None = None) -> Any:
+        """Returns a section's values but for some, with paths as they start from the corpora."""
+        values = section.model_dump(mode="json", exclude=left_out)
+        return relative_to_root(values, str(self.data.data_root))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A step of preparation; it is done again where something changes that it depends on.
+
+    Attributes:
+        name: Of its folder and its facts.
+        build: Fills an empty folder, and returns the facts.
+        depends: Returns all that the result depends on, given the facts of the stages before.
+        applies: Checks that a recipe has it.
+    """
+
+    name: str
+    build: Callable[[Preparation, Path], Any]
+    depends: Callable[[Preparation], list[Any]]
+    applies: Callable[[Preparation], bool] = lambda _: True
+
+    def compute_key(self, preparation: Preparation) -> str:
+        """Returns a digest of all that the result depends on."""
+        return digest([self.name, FORMAT_VERSION, *self.depends(preparation)])
+
+
+def has_pairs(preparation: Preparation) -> bool:
+    """Checks that a recipe learns from pairs of sentences."""
+    return not preparation.data.is_text
+
+
+def has_blocks(preparation: Preparation) -> bool:
+    """Checks that a recipe learns from blocks of text in one language."""
+    return preparation.data.is_text and not is_labelled(preparation)
+
+
+def is_labelled(preparation: Preparation) -> bool:
+    """Checks that a recipe learns labels of texts."""
+    return preparation.recipe.objective == "classification"
+
+
+def needs_alignments(preparation: Preparation) -> bool:
+    """Checks that a recipe reads which words of each pair are aligned."""
+    is_guided = preparation.recipe.training.guided_alignment is not None
+    return is_guided or preparation.data.aligns_terms
