@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import AligningEngine, EncodedSource, Engine, make_batches
 from mtkit.inference.line import Line, TextModel, list_parts
-from mtkit.inference.translation import BLANK, Candidate, WordAlignment
+from mtkit.inference.translation import BLANK, Hypothesis, WordAlignment
 from mtkit.text.token_ids import EOS
 from mtkit.text.words import Span, find_owners, find_words, puts_spaces
 
@@ -39,7 +39,7 @@ class _Row:
 
     line: str
     source: EncodedSource
-    candidate: Candidate
+    candidate: Hypothesis
     of_source: LocatedText
     of_target: LocatedText
 
@@ -118,7 +118,7 @@ class LineAligner:
         )
 
     def _link(
-        self, lines: Sequence[Line], locate_target: Callable[[Candidate], LocatedText]
+        self, lines: Sequence[Line], locate_target: Callable[[Hypothesis], LocatedText]
     ) -> None:
         parts = list(list_parts(lines))
         rows = [
@@ -151,7 +151,7 @@ class LineAligner:
             part.candidates = [next(found) for _ in part.candidates]
 
     def _attend(
-        self, found: Sequence[tuple[EncodedSource, Candidate]], batch_tokens: int
+        self, found: Sequence[tuple[EncodedSource, Hypothesis]], batch_tokens: int
     ) -> list[NDArray[np.float32]]:
         """Returns what outputs attend to that come without it."""
         assert self._engine is not None, "checked before"
@@ -183,7 +183,7 @@ class LineAligner:
             located = _locate(text, pieces, num_before=num_before, num_behind=num_behind)
         return _move(located, start) if start else located
 
-    def _locate_output(self, candidate: Candidate) -> LocatedText:
+    def _locate_output(self, candidate: Hypothesis) -> LocatedText:
         """Returns the words of an output's text."""
         text = candidate.text
         located = self._locate_alone(text)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.learned_aligner import LearnedAligner
 from mtkit.inference.request import LineWarning, Request
-from mtkit.inference.translation import Candidate, Translation
+from mtkit.inference.translation import Hypothesis, Translation
 from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.parsing import Linearization
@@ -83,7 +83,7 @@ class Part:
     source: EncodedSource
     searched: EncodedSource
     terms: "TextTerms | None" = None
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[Hypothesis] = field(default_factory=list)
 
 
 @dataclass

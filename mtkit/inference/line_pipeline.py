@@ -32,8 +32,8 @@ from mtkit.inference.search_parts import (
 from mtkit.inference.terms import TermStep
 from mtkit.inference.translation import (
     BLANK,
-    Candidate,
     FinishTranslations,
+    Hypothesis,
     Translation,
     WordAlignment,
 )
@@ -157,7 +157,9 @@ def copy_line(text: str, *, num_before: int = 0, alignments: bool = False) -> Tr
             tuple(words),
             tuple((index, index) for index in range(len(words))),
         )
-    return Translation((Candidate((), 0.0, 0.0, is_finished=True, text=text, alignment=alignment),))
+    return Translation(
+        (Hypothesis((), 0.0, 0.0, is_finished=True, text=text, alignment=alignment),)
+    )
 
 
 class LinePipeline:

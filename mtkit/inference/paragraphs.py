@@ -19,7 +19,7 @@ from mtkit.inference.request import LineError
 from mtkit.inference.terms import TermStep
 from mtkit.inference.translation import (
     BLANK,
-    Candidate,
+    Hypothesis,
     Protection,
     TermUse,
     TranslatedSentence,
@@ -106,10 +106,10 @@ def choose_gaps(text: str, spans: Sequence[Span], target_language: str) -> list[
 
 
 def join_parts(
-    of_parts: Sequence[Sequence[Candidate]],
+    of_parts: Sequence[Sequence[Hypothesis]],
     target_language: str,
     gaps: Sequence[str] | None = None,
-) -> tuple[Candidate, ...]:
+) -> tuple[Hypothesis, ...]:
     """Returns a line's candidates: the k-th is made of each part's k-th, while every part has one.
 
     Args:
@@ -151,10 +151,10 @@ def joins_without_space(language: str) -> bool:
     return language.lower().replace("_", "-").split("-")[0] in _WITHOUT_SPACES
 
 
-def _join(parts: Sequence[Candidate], gaps: Sequence[str]) -> Candidate:
+def _join(parts: Sequence[Hypothesis], gaps: Sequence[str]) -> Hypothesis:
     fused = [part.fused_log_probability for part in parts]
     text, starts = place_texts([part.text for part in parts], gaps)
-    return Candidate(
+    return Hypothesis(
         token_ids=tuple(chain.from_iterable(part.token_ids for part in parts)),
         log_probability=sum(part.log_probability for part in parts),
         score=sum(part.score for part in parts),
@@ -317,7 +317,7 @@ def join_sentences(
     )
 
 
-def _shift_alignment(candidate: Candidate, by: int) -> Candidate:
+def _shift_alignment(candidate: Hypothesis, by: int) -> Hypothesis:
     """Returns a sentence's candidate with the source's words where they are in the text."""
     if candidate.alignment is None or not by:
         return candidate
@@ -350,7 +350,7 @@ def _join_protections(found: Iterable[Protection | None]) -> Protection | None:
     )
 
 
-def join_alignments(parts: Sequence[Candidate], starts: Sequence[int]) -> WordAlignment | None:
+def join_alignments(parts: Sequence[Hypothesis], starts: Sequence[int]) -> WordAlignment | None:
     """Returns the alignment of a line whose parts were translated, each with its own.
 
     Args:

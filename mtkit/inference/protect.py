@@ -9,7 +9,7 @@ from mtkit.inference.line import Line, TextModel
 from mtkit.inference.masking import MaskedText, mask, spell
 from mtkit.inference.request import LineWarning, RequiredPhrase
 from mtkit.inference.search_parts import CUT, cut_warning
-from mtkit.inference.translation import Candidate, KeptPiece, Protection, Translation
+from mtkit.inference.translation import Hypothesis, KeptPiece, Protection, Translation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.protection import Protect, ProtectionWay
 from mtkit.text.protected import PieceFinder, ProtectedPiece, ProtectedText
@@ -55,7 +55,7 @@ class _Checked:
         beam_size = max(self.protect.beam_size, self.settings.beam_size)
         return self.settings.model_copy(update={"beam_size": beam_size, "n_best": beam_size})
 
-    def choose(self, candidates: Sequence[Candidate | None]) -> Candidate | None:
+    def choose(self, candidates: Sequence[Hypothesis | None]) -> Hypothesis | None:
         """Returns the first candidate that keeps all pieces."""
         whole = (each for each in candidates if each is not None)
         return next((each for each in whole if not self.find_lost(each.text)), None)
@@ -75,7 +75,7 @@ class _Attempt:
     line: Line
     masked: MaskedText | None = None
 
-    def list_candidates(self, found: Translation) -> list[Candidate | None]:
+    def list_candidates(self, found: Translation) -> list[Hypothesis | None]:
         """Returns what was found, with pieces in place of symbols."""
         if self.masked is None:
             return list(found.candidates)
@@ -240,7 +240,7 @@ def _choose_among_found(checked: _Checked) -> None:
         _take(checked, chosen, found, "n_best")
 
 
-def _take(checked: _Checked, chosen: Candidate, found: Translation, way: ProtectionWay) -> None:
+def _take(checked: _Checked, chosen: Hypothesis, found: Translation, way: ProtectionWay) -> None:
     """Makes a candidate that keeps all pieces the best of its line's translation.
 
     Args:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from mtkit.inference.engines.engine import EncodedSource, Engine, search_in_batches
 from mtkit.inference.line import Line, Part, TextModel, list_parts
 from mtkit.inference.request import LineError, LineWarning
-from mtkit.inference.translation import BLANK, Candidate, Hypothesis
+from mtkit.inference.translation import BLANK, Hypothesis
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
 
 CUT = "cut at the length limit"
 """The kind of the warning that a translation was cut."""
-Reranker = Callable[[EncodedSource, list[Candidate]], list[Candidate]]
+Reranker = Callable[[EncodedSource, list[Hypothesis]], list[Hypothesis]]
 """Reorders the candidates of a part, best first.
 
 The first of the returned candidates is the translation. It may drop some, but not all.
@@ -31,7 +31,7 @@ class OutputDecoder:
         self._tokenizer = tokenizer
         self._pieces = tokenizer.target_vocabulary.pieces
 
-    def decode(self, hypothesis: Hypothesis, *, begun: Sequence[int] = ()) -> Candidate:
+    def decode(self, hypothesis: Hypothesis, *, begun: Sequence[int] = ()) -> Hypothesis:
         """Returns a hypothesis with its text, which has one line, and its pieces.
 
         Args:
@@ -39,7 +39,7 @@ class OutputDecoder:
             begun: Tokens that the text has before the output's.
         """
         text = self._tokenizer.decode_target([*begun, *hypothesis.token_ids])
-        return Candidate(
+        return Hypothesis(
             hypothesis.token_ids,
             hypothesis.log_probability,
             hypothesis.score,
@@ -90,7 +90,7 @@ def cut_warning(line: int) -> LineWarning:
     )
 
 
-def keep_order(_: EncodedSource, candidates: list[Candidate]) -> list[Candidate]:
+def keep_order(_: EncodedSource, candidates: list[Hypothesis]) -> list[Hypothesis]:
     """Returns candidates as the search ranks them."""
     return candidates
 

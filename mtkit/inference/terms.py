@@ -20,7 +20,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.line import Line, TextModel, list_parts
 from mtkit.inference.request import LineError, Request
-from mtkit.inference.translation import Candidate, TermUse, Translation
+from mtkit.inference.translation import Hypothesis, TermUse, Translation
 from mtkit.recipe.inference import Glossary as GlossarySettings
 from mtkit.recipe.inference import Inference
 from mtkit.text.glossary import FoundTerm, Glossary, Term, read_glossary
@@ -153,7 +153,7 @@ class GlossaryTerms:
         return TextTerms.of(found) if found else None
 
     def require(
-        self, part: EncodedSource, terms: TextTerms, candidates: Sequence[Candidate]
+        self, part: EncodedSource, terms: TextTerms, candidates: Sequence[Hypothesis]
     ) -> EncodedSource | None:
         """Returns a part with what its outputs must contain; None where those found do already.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from mtkit.documents.translate_file import ENDINGS
 from mtkit.inference.request import Request
-from mtkit.inference.translation import Candidate, Translation
+from mtkit.inference.translation import Hypothesis, Translation
 from mtkit.model.config import read_settings
 from mtkit.recipe.inference import Inference
 from mtkit.serving.catalogue import Catalogue, Way
@@ -305,4 +305,4 @@ def _ask_for(settings: Inference, n_best: int) -> Inference:
 
 
 def _echo(line: str) -> Translation:
-    return Translation((Candidate((), 0.0, 0.0, is_finished=True, text=line.strip()),))
+    return Translation((Hypothesis((), 0.0, 0.0, is_finished=True, text=line.strip()),))

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from mtkit.errors import MtkitError
 from mtkit.evaluation.flags import Flag
 from mtkit.inference.request import Request
-from mtkit.inference.translation import Candidate, Translation
+from mtkit.inference.translation import Hypothesis, Translation
 from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
@@ -106,7 +106,7 @@ class FakeWorker:
 
     def answer(self, ask: Ask) -> Answer:
         if not isinstance(ask, Request):
-            return Translation((Candidate((5, 3), -1.5, -1.0, is_finished=True, text=ask[1]),))
+            return Translation((Hypothesis((5, 3), -1.5, -1.0, is_finished=True, text=ask[1]),))
         if "FAULT" in ask.text:
             return LineFault("the prefix is too long")
         n_best = ask.settings.n_best if ask.settings is not None else 1
@@ -114,9 +114,9 @@ class FakeWorker:
         texts = [ask.text.strip().upper() + "!" * rank for rank in range(n_best)]
         return Translation(
             tuple(
-                Candidate((5, 3), -2.0 - rank, -1.0, is_finished=True, text=f"{name}:{text}")
+                Hypothesis((5, 3), -2.0 - rank, -1.0, is_finished=True, text=f"{name}:{text}")
                 if text
-                else Candidate((), 0.0, 0.0, is_finished=True)
+                else Hypothesis((), 0.0, 0.0, is_finished=True)
                 for rank, text in enumerate(texts)
             ),
             flags=(FLAG,) if "FLAG" in ask.text else () if "CHECKED" in ask.text else None,
