@@ -92,7 +92,7 @@ class LineAligner:
         ]
         if self._words is not None or not lacking:
             return
-        given = [(part.source, part.candidates[index]) for part, index in lacking]
+        given = [(part, part.candidates[index]) for part, index in lacking]
         read = self._attend(given, batch_tokens)
         for (part, index), weights in zip(lacking, read, strict=True):
             part.candidates[index] = replace(part.candidates[index], alignment_weights=weights)
@@ -110,7 +110,7 @@ class LineAligner:
         """
         for line, part in list_parts(lines):
             tags, _ = self._tokenizer.split_tags(line.text)
-            part.source = replace(part.source, span=(len(tags), len(line.text)))
+            part.span = len(tags), len(line.text)
         self.read_attention(lines, batch_tokens)
         self._link(
             lines,
@@ -124,9 +124,9 @@ class LineAligner:
         rows = [
             _Row(
                 line.text,
-                part.source,
+                part,
                 candidate,
-                self._locate_source(line.text, part.source),
+                self._locate_source(line.text, part),
                 locate_target(candidate),
             )
             for line, part in parts

@@ -16,7 +16,6 @@ from mtkit.errors import MtkitError
 from mtkit.inference.line import Line, TextModel
 from mtkit.inference.protect import open_finder
 from mtkit.inference.request import LineError
-from mtkit.inference.terms import TermStep
 from mtkit.inference.translation import (
     BLANK,
     Hypothesis,
@@ -118,8 +117,6 @@ def join_parts(
         gaps: What stands behind each part but the last; by default what the language has between
             sentences.
     """
-    if len(of_parts) == 1:
-        return tuple(of_parts[0])
     if gaps is None:
         gaps = ["" if joins_without_space(target_language) else " "] * (len(of_parts) - 1)
     return tuple(_join(parts, gaps) for parts in zip(*of_parts, strict=False))
@@ -169,80 +166,45 @@ def _join(parts: Sequence[Hypothesis], gaps: Sequence[str]) -> Hypothesis:
     )
 
 
-class SentenceStep:
-    """Splits lines of several sentences, and joins the sentences' translations.
+def split_line(line: Line, model: TextModel) -> None:
+    """Fills in a line's sentences, where it has several; none ends inside one of its terms.
 
-    Args:
-        model: What is known of the model.
-        terms: Finds a line's terms, inside which no sentence ends.
+    Raises:
+        LineError: It has a prefix that one of them would begin with.
     """
+    try:
+        source, _ = model.resolve(line.request)
+    except MtkitError:
+        # Reported where the line is encoded.
+        return
+    tags, rest = model.tokenizer.split_tags(line.text)
+    found = [] if line.terms is None else line.terms.locate(rest)
+    spans = split_sentences(rest, line.settings, source, found)
+    if len(spans) < 2:
+        return
+    if line.request.prefix:
+        raise LineError(
+            line.number,
+            f"{len(spans):,} sentences, and a prefix, which only one could begin with "
+            "(inference.paragraphs)",
+            "give each sentence a line of its own",
+        )
+    line.spans = [(len(tags) + start, len(tags) + end) for start, end in spans]
+    for number, (start, end) in enumerate(line.spans):
+        text = tags + line.text[start:end]
+        request = replace(line.request, text=text, sentence=number)
+        line.sentences.append(Line(request, text, line.number, line.settings, line.terms))
 
-    def __init__(self, model: TextModel, terms: TermStep) -> None:
-        self._model, self._terms = model, terms
 
-    def check(self, settings: Inference) -> None:
-        """Checks that lines can be split where settings say so.
-
-        Raises:
-            MtkitError: Outputs are trees, or a text that goes on.
-        """
-        if settings.paragraphs is not None and not self._model.translates:
-            raise MtkitError(
-                "inference.paragraphs is for translators, which this model isn't",
-                "remove it: --set ~inference.paragraphs",
-            )
-
-    def split(self, lines: Sequence[Line]) -> list[Line]:
-        """Fills in lines' sentences, and returns these, or a line where it is one.
-
-        Raises:
-            LineError: A line of several sentences has a prefix that one of them would begin with.
-        """
-        for line in lines:
-            if line.settings.paragraphs is not None and line.request.sentence is None:
-                self._split(line)
-        return [each for line in lines for each in line.sentences or [line]]
-
-    def join(self, lines: Sequence[Line]) -> None:
-        """Fills in the translations of lines that were split."""
-        for line in lines:
-            if line.sentences:
-                _, target = self._model.resolve(line.request)
-                line.translation = join_sentences(
-                    line.text,
-                    line.spans,
-                    [each.translation for each in line.sentences if each.translation is not None],
-                    target or self._model.target_language,
-                    num_before=len(self._split_tags(line)[0]),
-                )
-
-    def _split(self, line: Line) -> None:
-        try:
-            source, _ = self._model.resolve(line.request)
-        except MtkitError:
-            # Reported where the line is encoded.
-            return
-        tags, rest = self._split_tags(line)
-        terms = self._terms.find(line.request)
-        found = [] if terms is None else terms.locate(rest)
-        spans = split_sentences(rest, line.settings, source, found)
-        if len(spans) < 2:
-            return
-        if line.request.prefix:
-            raise LineError(
-                line.number,
-                f"{len(spans):,} sentences, and a prefix, which only one could begin with "
-                "(inference.paragraphs)",
-                "give each sentence a line of its own",
-            )
-        line.spans = [(len(tags) + start, len(tags) + end) for start, end in spans]
-        for number, (start, end) in enumerate(line.spans):
-            text = tags + line.text[start:end]
-            request = replace(line.request, text=text, sentence=number)
-            line.sentences.append(Line(request, text, line.number, line.settings))
-
-    def _split_tags(self, line: Line) -> tuple[str, str]:
-        return self._model.tokenizer.split_tags(line.text)
+def join_line(line: Line, model: TextModel) -> Translation:
+    """Returns the translation of a line that was split."""
+    return join_sentences(
+        line.text,
+        line.spans,
+        [each.translation for each in line.sentences if each.translation is not None],
+        model.choose_target_language(line.request),
+        num_before=len(model.tokenizer.split_tags(line.text)[0]),
+    )
 
 
 def split_sentences(

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from mtkit.errors import MtkitError, shorten
-from mtkit.inference.line import Line, TextModel
+from mtkit.errors import shorten
+from mtkit.inference.line import Line
 from mtkit.inference.masking import MaskedText, mask, spell
 from mtkit.inference.request import LineWarning, RequiredPhrase
 from mtkit.inference.search_parts import CUT, cut_warning
@@ -13,6 +13,7 @@ from mtkit.inference.translation import Hypothesis, KeptPiece, Protection, Trans
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.protection import Protect, ProtectionWay
 from mtkit.text.protected import PieceFinder, ProtectedPiece, ProtectedText
+from mtkit.text.tokenizer import SubwordTokenizer
 
 _SHOWN = 3
 """Lost pieces that a warning names."""
@@ -89,28 +90,19 @@ class ProtectStep:
     after the other; the first candidate that keeps all becomes the best.
 
     Args:
-        model: What is known of the model; its masks are symbols that it learned to copy.
+        tokenizer: The model's; its masks are symbols that the model learned to copy.
         translate: Fills in the translations of lines.
         constrains: Whether outputs can be made to contain phrases.
     """
 
     def __init__(
-        self, model: TextModel, translate: Callable[[Sequence[Line]], None], *, constrains: bool
+        self,
+        tokenizer: SubwordTokenizer,
+        translate: Callable[[Sequence[Line]], None],
+        *,
+        constrains: bool,
     ) -> None:
-        self._model, self._tokenizer = model, model.tokenizer
-        self._translate, self._constrains = translate, constrains
-
-    def check(self, settings: Inference) -> None:
-        """Checks that the model's outputs can be protected where settings say so.
-
-        Raises:
-            MtkitError: They are trees, or a text that goes on.
-        """
-        if settings.protect is not None and not self._model.translates:
-            raise MtkitError(
-                "inference.protect is for translators, which this model isn't",
-                "remove it: --set ~inference.protect",
-            )
+        self._tokenizer, self._translate, self._constrains = tokenizer, translate, constrains
 
     def keep(self, lines: Sequence[Line]) -> None:
         """Replaces translations of lines that lost what is protected, where another one is found.
@@ -165,7 +157,7 @@ class ProtectStep:
     def _plan(self, checked: _Checked, way: ProtectionWay) -> _Attempt | None:
         """Returns how a line is translated in a way; None where that can't be."""
         settings, before = checked.widen(), checked.line
-        line = Line(before.request, before.text, before.number, settings)
+        line = Line(before.request, before.text, before.number, settings, before.terms)
         match way:
             case "masked":
                 masked = self._mask(checked)

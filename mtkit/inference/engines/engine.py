@@ -7,7 +7,7 @@
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -41,9 +41,9 @@ def fill_rows(weights: NDArray[np.float32], length: int) -> NDArray[np.float32]:
     return rows
 
 
-@dataclass(frozen=True)
+@dataclass
 class EncodedSource:
-    """One sentence to translate, or text to continue, in tokens.
+    """What the model takes at once, in tokens: a line, or a part of one that is too long.
 
     Attributes:
         tokens: Source tokens, closed by `</s>`; or the text that a language model continues,
@@ -57,6 +57,9 @@ class EncodedSource:
         span: Where its text begins and ends in the line that it is a part of, in characters.
         required: Sequences of target tokens that every output contains.
         forbidden: Sequences of target tokens that no output contains.
+        annotated: What is searched in its place, with terms behind its words; None where the model
+            reads none.
+        candidates: What was found, best first.
     """
 
     tokens: Sequence[int]
@@ -67,6 +70,8 @@ class EncodedSource:
     begin: Sequence[int] = ()
     required: tuple[tuple[int, ...], ...] = ()
     forbidden: tuple[tuple[int, ...], ...] = ()
+    annotated: "EncodedSource | None" = None
+    candidates: list[Hypothesis] = field(default_factory=list)
 
     @property
     def forced(self) -> tuple[int, ...]:
