@@ -165,9 +165,8 @@ class LineAligner:
             read = self._engine.align(
                 [found[index][0].tokens for index in batch], [outputs[index] for index in batch]
             )
-            for index, weights in zip(batch, read, strict=True):
-                attended[index] = weights[len(found[index][0].begin) :]
-        return [attended[index] for index in range(len(found))]
+            attended.update(zip(batch, read, strict=True))
+        return [attended[index][len(source.begin) :] for index, (source, _) in enumerate(found)]
 
     def _locate_source(self, line: str, part: EncodedSource) -> LocatedText:
         """Returns the words of a part of a line; stretches are of the line."""

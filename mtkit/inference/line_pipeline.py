@@ -88,23 +88,21 @@ class LineScorer:
         given = self._encode(lines, texts)
         lengths = [len(source.tokens) + len(target) for source, target in given]
         for batch in make_batches(lengths, self._settings.batch_tokens):
-            of_batch = [given[which] for which in batch]
             found = self._engine.score(
-                [source.tokens for source, _ in of_batch],
-                [(*source.begin, *target) for source, target in of_batch],
+                [given[which][0].tokens for which in batch],
+                [(*given[which][0].begin, *given[which][1]) for which in batch],
             )
-            for which, (source, target), log_probabilities in zip(
-                batch, of_batch, found, strict=True
-            ):
+            for which, log_probabilities in zip(batch, found, strict=True):
+                (source, target), line = given[which], lines[which]
                 num_before = len(source.begin)
                 cumulative = list(itertools.accumulate(log_probabilities[num_before:]))
                 hypothesis = end_output(
                     target, cumulative, self._settings.length_penalty, num_before=num_before
                 )
-                check_finite([hypothesis], self._settings, lines[which].number)
+                check_finite([hypothesis], self._settings, line.number)
                 candidate = decode(self._model.tokenizer, hypothesis)
                 source.candidates = [replace(candidate, text=texts[which])]
-                lines[which].parts = [source]
+                line.parts = [source]
 
     def _encode(
         self, lines: Sequence[Line], texts: Sequence[str]

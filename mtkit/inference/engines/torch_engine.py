@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mtkit.errors import MtkitError
-from mtkit.inference.engines.engine import EncodedSource, find_limit, find_room
+from mtkit.inference.engines.engine import EncodedSource, find_limit, find_room, restore_order
 from mtkit.inference.engines.torch_aligner import GeneratingNetwork, TorchAligner
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.penalties import leave_out_beginning
@@ -161,12 +161,9 @@ class TorchEngine:
                 "alone has none",
                 "remove it: --set inference.coverage_penalty=0.0",
             )
-        found: list[list[Hypothesis]] = [[] for _ in sources]
-        for group in split_by_search(sources, settings):
-            searched = self._search([sources[index] for index in group], settings)
-            for index, hypotheses in zip(group, searched, strict=True):
-                found[index] = hypotheses
-        return found
+        groups = split_by_search(sources, settings)
+        found = (self._search([sources[index] for index in group], settings) for group in groups)
+        return restore_order(groups, found)
 
     def _search(
         self, sources: Sequence[EncodedSource], settings: Inference
