@@ -33,17 +33,6 @@ class LocatedText:
     owners: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class _Row:
-    """An output and what it is aligned to."""
-
-    line: str
-    source: EncodedSource
-    candidate: Hypothesis
-    of_source: LocatedText
-    of_target: LocatedText
-
-
 class LineAligner:
     """Links the words of lines and of their translations: by words alone, or by attention.
 
@@ -121,31 +110,30 @@ class LineAligner:
         self, lines: Sequence[Line], locate_target: Callable[[Hypothesis], LocatedText]
     ) -> None:
         parts = list(list_parts(lines))
-        rows = [
-            _Row(
-                line.text,
-                part,
-                candidate,
-                self._locate_source(line.text, part),
-                locate_target(candidate),
-            )
+        candidates = [each for _, part in parts for each in part.candidates]
+        located = [
+            (self._locate_source(line.text, part), locate_target(candidate))
             for line, part in parts
             for candidate in part.candidates
         ]
         if self._words is not None:
+            texts = ((line.text, part.span) for line, part in parts for _ in part.candidates)
             linked = self._words.align(
-                [(row.line, row.of_source.words, row.source.span) for row in rows],
-                [(row.candidate.text, row.of_target.words) for row in rows],
+                [
+                    (text, source.words, span)
+                    for (text, span), (source, _) in zip(texts, located, strict=True)
+                ],
+                [
+                    (each.text, target.words)
+                    for each, (_, target) in zip(candidates, located, strict=True)
+                ],
             )
         else:
-            weights = [row.candidate.alignment_weights for row in rows]
-            linked = align_words(
-                [(row.of_source, row.of_target) for row in rows],
-                [each for each in weights if each is not None],
-            )
+            weights = [each.alignment_weights for each in candidates]
+            linked = align_words(located, [each for each in weights if each is not None])
         found = iter(
-            replace(row.candidate, alignment=links, alignment_weights=None)
-            for row, links in zip(rows, linked, strict=True)
+            replace(each, alignment=links, alignment_weights=None)
+            for each, links in zip(candidates, linked, strict=True)
         )
         for _, part in parts:
             part.candidates = [next(found) for _ in part.candidates]

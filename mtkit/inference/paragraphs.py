@@ -117,6 +117,8 @@ def join_parts(
         gaps: What stands behind each part but the last; by default what the language has between
             sentences.
     """
+    if len(of_parts) == 1:
+        return tuple(of_parts[0])
     if gaps is None:
         gaps = ["" if joins_without_space(target_language) else " "] * (len(of_parts) - 1)
     return tuple(_join(parts, gaps) for parts in zip(*of_parts, strict=False))

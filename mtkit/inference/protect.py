@@ -62,27 +62,6 @@ class _Checked:
         return next((each for each in whole if not self.find_lost(each.text)), None)
 
 
-@dataclass(frozen=True)
-class _Attempt:
-    """Another way to translate a line.
-
-    Attributes:
-        way: Which.
-        line: What is asked.
-        masked: What stands for the pieces that symbols have replaced; None where none have.
-    """
-
-    way: ProtectionWay
-    line: Line
-    masked: MaskedText | None = None
-
-    def list_candidates(self, found: Translation) -> list[Hypothesis | None]:
-        """Returns what was found, with pieces in place of symbols."""
-        if self.masked is None:
-            return list(found.candidates)
-        return [self.masked.restore(each) for each in found.candidates]
-
-
 class ProtectStep:
     """Keeps in lines' translations what their settings protect.
 
@@ -139,23 +118,26 @@ class ProtectStep:
             turn: Which of their ways it is.
             checked: The lines whose pieces are checked.
         """
-        attempts: list[tuple[_Checked, _Attempt]] = []
-        for each in checked:
-            if each.lost and turn < len(each.protect.ways):
-                attempt = self._plan(each, each.protect.ways[turn])
-                if attempt is not None:
-                    attempts.append((each, attempt))
+        attempts = [
+            (each, *attempt)
+            for each in checked
+            if each.lost
+            and turn < len(each.protect.ways)
+            and (attempt := self._plan(each, each.protect.ways[turn])) is not None
+        ]
         if attempts:
-            self._translate([attempt.line for _, attempt in attempts])
-        for each, attempt in attempts:
-            found = attempt.line.translation
+            self._translate([line for _, line, _ in attempts])
+        for each, line, masked in attempts:
+            found = line.translation
             assert found is not None
-            chosen = each.choose(attempt.list_candidates(found))
+            chosen = each.choose(
+                found.candidates if masked is None else list(map(masked.restore, found.candidates))
+            )
             if chosen is not None:
-                _take(each, chosen, found, attempt.way)
+                _take(each, chosen, found, each.protect.ways[turn])
 
-    def _plan(self, checked: _Checked, way: ProtectionWay) -> _Attempt | None:
-        """Returns how a line is translated in a way; None where that can't be."""
+    def _plan(self, checked: _Checked, way: ProtectionWay) -> tuple[Line, MaskedText | None] | None:
+        """Returns what is asked for in a way, with what stands for symbols; None if it can't be."""
         settings, before = checked.widen(), checked.line
         line = Line(before.request, before.text, before.number, settings, before.terms)
         match way:
@@ -165,13 +147,13 @@ class ProtectStep:
                     return None
                 line.text = masked.text
                 line.request = replace(before.request, text=masked.text)
-                return _Attempt(way, line, masked)
+                return line, masked
             case "constrained":
                 required = self._require(checked)
                 line.request = replace(before.request, required=required)
-                return _Attempt(way, line) if required else None
+                return (line, None) if required else None
             case "n_best":
-                return _Attempt(way, line) if settings.n_best > 1 else None
+                return (line, None) if settings.n_best > 1 else None
 
     def _mask(self, checked: _Checked) -> MaskedText | None:
         """Returns a line with symbols in place of pieces; None where there are none for it."""
