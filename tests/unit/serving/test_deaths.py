@@ -16,14 +16,14 @@ from mtkit.serving.office import Office
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import answer_batch
 
-from .conftest import FakeWorker, make_model
+from .conftest import FakeWorker, make_model, request_of
 
 
 class Hanging(FakeWorker):
     """Never answers a batch with a line that hangs."""
 
     def release(self) -> None:
-        if not any("HANG" in ask.text for _, asks in self._running for ask, _ in asks):
+        if not any("HANG" in request_of(ask).text for _, asks in self._running for ask in asks):
             super().release()
 
 
