@@ -8,7 +8,6 @@ from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.learned_aligner import LearnedAligner
 from mtkit.inference.request import LineWarning, Request
 from mtkit.inference.translation import Translation
-from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.parsing import Linearization
 from mtkit.text.languages import TranslatorLanguages
@@ -40,20 +39,6 @@ class TextModel:
     linearization: Linearization | None = None
     word_aligner: LearnedAligner | None = None
     has_alignments: bool = False
-
-    @classmethod
-    def of(cls, tokenizer: SubwordTokenizer, config: ModelConfig) -> "TextModel":
-        """Returns what a model's config says."""
-        languages = TranslatorLanguages.of(
-            tokenizer.languages, config.source_language, config.target_language
-        )
-        return cls(
-            tokenizer,
-            languages,
-            config.target_language,
-            continues=config.objective == "causal-lm",
-            linearization=config.linearization,
-        )
 
     def resolve(self, request: Request) -> tuple[str, str]:
         """Returns the model's codes of a request's languages.
