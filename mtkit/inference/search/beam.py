@@ -82,7 +82,7 @@ def beam_search(
     while beam.pools:
         values_BK, indices_BK, chosen = _find_candidates(model, beam, rules, beam_size)
         if coverage > 0.0:
-            beam.attend(model.source_attention(), model.source_is_token(), coverage)
+            beam.attend(*model.source_attention(), coverage)
         parents_BW = beam.advance(model, values_BK, indices_BK, beam_size, chosen)
         model.select(*beam.drop_finished(parents_BW))
     return pools

@@ -10,6 +10,9 @@ from torch import Tensor
 
 from mtkit.network import CausalLanguageModel, EncoderDecoder, PaddedLayout
 
+SourceAttention = tuple[Float[Tensor, "batch beam src_len"], Bool[Tensor, "batch src_len"]]
+"""How much attention each hypothesis's newest step paid to each source token; False at padding."""
+
 
 @runtime_checkable
 class StepModel(Protocol):
@@ -39,15 +42,11 @@ class StepModel(Protocol):
         """
         ...
 
-    def source_attention(self) -> Float[Tensor, "batch beam src_len"]:
-        """How much attention each hypothesis's newest step paid to each source token.
+    def source_attention(self) -> SourceAttention:
+        """The attention to the source.
 
         It sums to 1 over the source; padding has none. Asked for by a coverage penalty alone.
         """
-        ...
-
-    def source_is_token(self) -> Bool[Tensor, "batch src_len"]:
-        """False at padding."""
         ...
 
 
@@ -88,18 +87,11 @@ class EncoderDecoderSteps:
         """Keeps these sentences, and in each of them these hypotheses."""
         self._cache.select(sentences, parents)
 
-    def source_attention(self) -> Float[Tensor, "batch beam src_len"]:
-        """How much attention each hypothesis's newest step paid to each source token.
-
-        The decoder's last layer's, the mean of its heads.
-        """
+    def source_attention(self) -> SourceAttention:
+        """The attention of the decoder's last layer, the mean of its heads."""
         attention = self._cache.source_attention
         assert attention is not None, "read before the first step, or not requested"
-        return attention
-
-    def source_is_token(self) -> Bool[Tensor, "batch src_len"]:
-        """False at padding."""
-        return self._cache.source_is_token
+        return attention, self._cache.source_is_token
 
 
 class CausalSteps:
@@ -138,13 +130,9 @@ class CausalSteps:
         """Keeps these sentences, and in each of them these hypotheses."""
         self._cache.select(sentences, parents)
 
-    def source_attention(self) -> Float[Tensor, "batch beam src_len"]:
+    def source_attention(self) -> SourceAttention:
         """Must not be called: there is no source, and a coverage penalty was refused before."""
         raise AssertionError("a language model has no source")
-
-    def source_is_token(self) -> Bool[Tensor, "batch src_len"]:
-        """Nothing: there is no source."""
-        return self._cache.source_is_token
 
 
 class EnsembleSteps:
@@ -166,13 +154,10 @@ class EnsembleSteps:
         for member in self._members:
             member.select(sentences, parents)
 
-    def source_attention(self) -> Float[Tensor, "batch beam src_len"]:
+    def source_attention(self) -> SourceAttention:
         """The members' mean attention."""
-        return torch.stack([member.source_attention() for member in self._members]).mean(dim=0)
-
-    def source_is_token(self) -> Bool[Tensor, "batch src_len"]:
-        """False at padding."""
-        return self._members[0].source_is_token()
+        found, is_token = zip(*(each.source_attention() for each in self._members), strict=True)
+        return torch.stack(found).mean(dim=0), is_token[0]
 
 
 class FusedSteps:
@@ -197,13 +182,9 @@ class FusedSteps:
         self._model.select(sentences, parents)
         self._language_model.select(sentences, parents)
 
-    def source_attention(self) -> Float[Tensor, "batch beam src_len"]:
+    def source_attention(self) -> SourceAttention:
         """The model's attention."""
         return self._model.source_attention()
-
-    def source_is_token(self) -> Bool[Tensor, "batch src_len"]:
-        """False at padding."""
-        return self._model.source_is_token()
 
 
 def log_softmax(logits: Float[Tensor, "*shape vocab"]) -> Float[Tensor, "*shape vocab"]:

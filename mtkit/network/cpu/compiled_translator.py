@@ -262,17 +262,16 @@ class CompiledSearch(Handle):
         )
         self._lengths = [self._lengths[sentence] for sentence in sentences]
 
-    def source_attention(self) -> Float[Tensor, "batch beam src_len"]:
-        """How much attention each hypothesis's newest step paid to each source token.
+    def source_attention(
+        self,
+    ) -> tuple[Float[Tensor, "batch beam src_len"], Bool[Tensor, "batch src_len"]]:
+        """How much attention each newest step paid to each source token; False at padding.
 
         The decoder's last layer's, the mean of its heads.
         """
         assert self._attention_BWS is not None, "read before the first step, or not requested"
-        return self._attention_BWS
-
-    def source_is_token(self) -> Bool[Tensor, "batch src_len"]:
-        """False at padding."""
-        return torch.arange(self._width) < torch.tensor(self._lengths)[:, None]
+        is_token = torch.arange(self._width) < torch.tensor(self._lengths)[:, None]
+        return self._attention_BWS, is_token
 
 
 def can_compile(model: Model) -> bool:
