@@ -1,6 +1,6 @@
 """Lines to translations: segment, encode, terms, search, protect, rerank, join.
 
-Each step is a class with a method that takes a batch of `Line` and fills in what it finds.
+Each step takes a batch of `Line` and fills in what it finds; lines pass those that they ask for.
 """
 
 import itertools
