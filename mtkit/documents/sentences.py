@@ -9,7 +9,7 @@ from mtkit.documents.atoms import link_words
 from mtkit.documents.document import FinishTexts, Link, TranslatedText
 from mtkit.inference.paragraphs import choose_gaps, place_texts, split_sentences
 from mtkit.inference.request import Request
-from mtkit.inference.translation import Candidate, FinishTranslations
+from mtkit.inference.translation import FinishTranslations, Hypothesis
 from mtkit.recipe.inference import Inference
 from mtkit.text.words import Span
 
@@ -108,7 +108,7 @@ class SentenceTranslator:
                 aligned[sentence] = each.needs_links or aligned.get(sentence, False)
             counts.append(len(aligned))
         unique = list(aligned)
-        found: dict[str, Candidate] = {}
+        found: dict[str, Hypothesis] = {}
         num_done = 0
         for first in range(0, max(len(unique), 1), self._window):
             window = unique[first : first + self._window]
@@ -133,14 +133,14 @@ class SentenceTranslator:
         finish: FinishTranslations,
         sentences: Sequence[str],
         given: Sequence[_Given],
-        found: dict[str, Candidate],
+        found: dict[str, Hypothesis],
     ) -> list[TranslatedText]:
         """Returns the translations of texts all of whose sentences are found with these."""
         answers = finish()
         found.update(zip(sentences, (each.candidates[0] for each in answers), strict=True))
         return [self._join(each, found) for each in given]
 
-    def _join(self, given: _Given, found: Mapping[str, Candidate]) -> TranslatedText:
+    def _join(self, given: _Given, found: Mapping[str, Hypothesis]) -> TranslatedText:
         text, spans, needs_links = given
         hypotheses = [found[sentence] for sentence in given.list_sentences()]
         gaps = choose_gaps(text, spans, self._target_language)
@@ -154,7 +154,7 @@ class SentenceTranslator:
         return TranslatedText(joined, tuple(links) if needs_links else None)
 
 
-def _link(sentence: str, hypothesis: Candidate, start: int, target_start: int) -> list[Link]:
+def _link(sentence: str, hypothesis: Hypothesis, start: int, target_start: int) -> list[Link]:
     """Returns the links of a sentence's words, given where it and its translation begin."""
     alignment = hypothesis.alignment
     if alignment is None or not alignment.pairs:

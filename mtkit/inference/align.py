@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import AligningEngine, EncodedSource, Engine, make_batches
 from mtkit.inference.line import Line, TextModel, list_parts
-from mtkit.inference.translation import BLANK, Candidate, WordAlignment
+from mtkit.inference.translation import BLANK, Hypothesis, WordAlignment
 from mtkit.text.token_ids import EOS
 from mtkit.text.words import Span, find_owners, find_words, puts_spaces
 
@@ -31,17 +31,6 @@ class LocatedText:
 
     words: tuple[Span, ...]
     owners: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class _Row:
-    """An output and what it is aligned to."""
-
-    line: str
-    source: EncodedSource
-    candidate: Candidate
-    of_source: LocatedText
-    of_target: LocatedText
 
 
 class LineAligner:
@@ -92,7 +81,7 @@ class LineAligner:
         ]
         if self._words is not None or not lacking:
             return
-        given = [(part.source, part.candidates[index]) for part, index in lacking]
+        given = [(part, part.candidates[index]) for part, index in lacking]
         read = self._attend(given, batch_tokens)
         for (part, index), weights in zip(lacking, read, strict=True):
             part.candidates[index] = replace(part.candidates[index], alignment_weights=weights)
@@ -110,7 +99,7 @@ class LineAligner:
         """
         for line, part in list_parts(lines):
             tags, _ = self._tokenizer.split_tags(line.text)
-            part.source = replace(part.source, span=(len(tags), len(line.text)))
+            part.span = len(tags), len(line.text)
         self.read_attention(lines, batch_tokens)
         self._link(
             lines,
@@ -118,40 +107,39 @@ class LineAligner:
         )
 
     def _link(
-        self, lines: Sequence[Line], locate_target: Callable[[Candidate], LocatedText]
+        self, lines: Sequence[Line], locate_target: Callable[[Hypothesis], LocatedText]
     ) -> None:
         parts = list(list_parts(lines))
-        rows = [
-            _Row(
-                line.text,
-                part.source,
-                candidate,
-                self._locate_source(line.text, part.source),
-                locate_target(candidate),
-            )
+        candidates = [each for _, part in parts for each in part.candidates]
+        located = [
+            (self._locate_source(line.text, part), locate_target(candidate))
             for line, part in parts
             for candidate in part.candidates
         ]
         if self._words is not None:
+            texts = ((line.text, part.span) for line, part in parts for _ in part.candidates)
             linked = self._words.align(
-                [(row.line, row.of_source.words, row.source.span) for row in rows],
-                [(row.candidate.text, row.of_target.words) for row in rows],
+                [
+                    (text, source.words, span)
+                    for (text, span), (source, _) in zip(texts, located, strict=True)
+                ],
+                [
+                    (each.text, target.words)
+                    for each, (_, target) in zip(candidates, located, strict=True)
+                ],
             )
         else:
-            weights = [row.candidate.alignment_weights for row in rows]
-            linked = align_words(
-                [(row.of_source, row.of_target) for row in rows],
-                [each for each in weights if each is not None],
-            )
+            weights = [each.alignment_weights for each in candidates]
+            linked = align_words(located, [each for each in weights if each is not None])
         found = iter(
-            replace(row.candidate, alignment=links, alignment_weights=None)
-            for row, links in zip(rows, linked, strict=True)
+            replace(each, alignment=links, alignment_weights=None)
+            for each, links in zip(candidates, linked, strict=True)
         )
         for _, part in parts:
             part.candidates = [next(found) for _ in part.candidates]
 
     def _attend(
-        self, found: Sequence[tuple[EncodedSource, Candidate]], batch_tokens: int
+        self, found: Sequence[tuple[EncodedSource, Hypothesis]], batch_tokens: int
     ) -> list[NDArray[np.float32]]:
         """Returns what outputs attend to that come without it."""
         assert self._engine is not None, "checked before"
@@ -165,9 +153,8 @@ class LineAligner:
             read = self._engine.align(
                 [found[index][0].tokens for index in batch], [outputs[index] for index in batch]
             )
-            for index, weights in zip(batch, read, strict=True):
-                attended[index] = weights[len(found[index][0].begin) :]
-        return [attended[index] for index in range(len(found))]
+            attended.update(zip(batch, read, strict=True))
+        return [attended[index][len(source.begin) :] for index, (source, _) in enumerate(found)]
 
     def _locate_source(self, line: str, part: EncodedSource) -> LocatedText:
         """Returns the words of a part of a line; stretches are of the line."""
@@ -183,7 +170,7 @@ class LineAligner:
             located = _locate(text, pieces, num_before=num_before, num_behind=num_behind)
         return _move(located, start) if start else located
 
-    def _locate_output(self, candidate: Candidate) -> LocatedText:
+    def _locate_output(self, candidate: Hypothesis) -> LocatedText:
         """Returns the words of an output's text."""
         text = candidate.text
         located = self._locate_alone(text)

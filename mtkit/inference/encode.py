@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource, Engine
-from mtkit.inference.line import Line, Part, TextModel
+from mtkit.inference.line import Line, TextModel
 from mtkit.inference.masking import require_phrases
 from mtkit.inference.paragraphs import cut_line
 from mtkit.inference.request import LineError, LineWarning
@@ -62,10 +62,7 @@ class LineEncoder:
             self._encode_sources([line for line in lines if line.text.strip()])
         for line in lines:
             if line.request.required:
-                sources = require_phrases(
-                    [part.source for part in line.parts], line.request.required
-                )
-                line.parts = [Part(source, source) for source in sources]
+                line.parts = require_phrases(line.parts, line.request.required)
 
     def _encode_texts(self, lines: Sequence[Line]) -> None:
         tokenized = self._tokenizer.encode_target([line.text for line in lines])
@@ -85,8 +82,9 @@ class LineEncoder:
                 )
             if line.text.strip() and tokens[:-1]:
                 span = (0, len(line.text))
-                source = EncodedSource(tokens[:-1], draw=(line.number, 0), span=span, is_text=True)
-                line.parts = [Part(source, source)]
+                line.parts = [
+                    EncodedSource(tokens[:-1], draw=(line.number, 0), span=span, is_text=True)
+                ]
 
     def _encode_sources(self, lines: Sequence[Line]) -> None:
         split = [self._tokenizer.split_tags(line.text) for line in lines]
@@ -126,14 +124,15 @@ class LineEncoder:
             parts = self._cut(line, text, before, marks.behind)
         sentence = line.request.sentence
         for number, ((start, end), of_part) in enumerate(parts):
-            source = EncodedSource(
-                of_part,
-                begin=marks.begin,
-                prefix=() if number else prefix,
-                draw=(line.number, sentence, number) if sentence else (line.number, number),
-                span=(num_before + start, num_before + end),
+            line.parts.append(
+                EncodedSource(
+                    of_part,
+                    begin=marks.begin,
+                    prefix=() if number else prefix,
+                    draw=(line.number, sentence, number) if sentence else (line.number, number),
+                    span=(num_before + start, num_before + end),
+                )
             )
-            line.parts.append(Part(source, source))
         if len(parts) > 1:
             line.warnings = [
                 _warn_too_long(

@@ -7,7 +7,7 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.flags import FlagFinder, Found
 from mtkit.inference.line import TextModel
 from mtkit.inference.request import Request
-from mtkit.inference.translation import Candidate, Translation, WordAlignment
+from mtkit.inference.translation import Hypothesis, Translation, WordAlignment
 from mtkit.recipe.flags import Flags
 
 find_by = lru_cache(maxsize=8)(FlagFinder)
@@ -59,7 +59,7 @@ class LineFlagger:
         return replace(translation, flags=find_by(settings).find(found))
 
 
-def _find_mean(hypothesis: Candidate) -> float | None:
+def _find_mean(hypothesis: Hypothesis) -> float | None:
     """Returns the mean log-probability of a token; None where there are none."""
     num_tokens = len(hypothesis.token_ids)
     return hypothesis.log_probability / num_tokens if num_tokens else None

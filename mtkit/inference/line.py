@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.learned_aligner import LearnedAligner
 from mtkit.inference.request import LineWarning, Request
-from mtkit.inference.translation import Candidate, Translation
-from mtkit.model.config import ModelConfig
+from mtkit.inference.translation import Translation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.parsing import Linearization
 from mtkit.text.languages import TranslatorLanguages
@@ -16,7 +15,7 @@ from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.words import Span
 
 if TYPE_CHECKING:
-    from mtkit.inference.terms import GlossaryTerms, TextTerms
+    from mtkit.inference.terms import GlossaryTerms
 
 
 @dataclass(frozen=True)
@@ -41,20 +40,6 @@ class TextModel:
     word_aligner: LearnedAligner | None = None
     has_alignments: bool = False
 
-    @classmethod
-    def of(cls, tokenizer: SubwordTokenizer, config: ModelConfig) -> "TextModel":
-        """Returns what a model's config says."""
-        languages = TranslatorLanguages.of(
-            tokenizer.languages, config.source_language, config.target_language
-        )
-        return cls(
-            tokenizer,
-            languages,
-            config.target_language,
-            continues=config.objective == "causal-lm",
-            linearization=config.linearization,
-        )
-
     def resolve(self, request: Request) -> tuple[str, str]:
         """Returns the model's codes of a request's languages.
 
@@ -63,27 +48,14 @@ class TextModel:
         """
         return self.languages.resolve(request.source_language, request.target_language)
 
+    def choose_target_language(self, request: Request) -> str:
+        """Returns the code of the language that a request is translated into."""
+        return self.resolve(request)[1] or self.target_language
+
     @property
     def translates(self) -> bool:
         """Whether outputs are translations, not trees or a text that goes on."""
         return not self.continues and self.linearization is None
-
-
-@dataclass
-class Part:
-    """What the model takes at once: a line, or a part of one that is too long.
-
-    Attributes:
-        source: It in tokens.
-        searched: The same with the terms that the model reads behind its words.
-        terms: Its terms; None where there are none.
-        candidates: What was found, best first.
-    """
-
-    source: EncodedSource
-    searched: EncodedSource
-    terms: "TextTerms | None" = None
-    candidates: list[Candidate] = field(default_factory=list)
 
 
 @dataclass
@@ -108,14 +80,14 @@ class Line:
     number: int
     settings: Inference
     terms: "GlossaryTerms | None" = None
-    parts: list[Part] = field(default_factory=list)
+    parts: list[EncodedSource] = field(default_factory=list)
     warnings: list[LineWarning] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     sentences: list["Line"] = field(default_factory=list)
     translation: Translation | None = None
 
 
-def list_parts(lines: Sequence[Line]) -> Iterator[tuple[Line, Part]]:
+def list_parts(lines: Sequence[Line]) -> Iterator[tuple[Line, EncodedSource]]:
     """Yields the parts of lines, each with its line."""
     for line in lines:
         for part in line.parts:

@@ -1,6 +1,6 @@
 """Lines to translations: segment, encode, terms, search, protect, rerank, join.
 
-Each step is a class with a method that takes a batch of `Line` and fills in what it finds.
+Each step takes a batch of `Line` and fills in what it finds; lines pass those that they ask for.
 """
 
 import itertools
@@ -11,29 +11,30 @@ from typing import TYPE_CHECKING
 
 import regex
 
+from mtkit.errors import MtkitError
 from mtkit.inference.align import UNALIGNED, LineAligner
 from mtkit.inference.encode import LineEncoder, limit_given, mark_request
 from mtkit.inference.engines.engine import ConstrainingEngine, EncodedSource, Engine, make_batches
 from mtkit.inference.learned_aligner import warn_too_long
-from mtkit.inference.line import Line, Part, TextModel
-from mtkit.inference.paragraphs import SentenceStep, join_parts
+from mtkit.inference.line import Line, TextModel
+from mtkit.inference.paragraphs import join_line, join_parts, split_line
 from mtkit.inference.parse import SentenceParser
 from mtkit.inference.protect import ProtectStep
 from mtkit.inference.request import LineError, Request
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.search_parts import (
-    OutputDecoder,
     PartSearch,
     Reranker,
     check_finite,
     cut_warning,
+    decode,
     keep_order,
 )
 from mtkit.inference.terms import TermStep
 from mtkit.inference.translation import (
     BLANK,
-    Candidate,
     FinishTranslations,
+    Hypothesis,
     Translation,
     WordAlignment,
 )
@@ -63,7 +64,6 @@ class LineScorer:
         engine: The engine, with its model.
         model: What is known of the model.
         settings: `batch_tokens` and `length_penalty` are used.
-        decoder: Adds their pieces to outputs.
         parser: Given targets are trees; None for text.
     """
 
@@ -72,12 +72,10 @@ class LineScorer:
         engine: Engine,
         model: TextModel,
         settings: Inference,
-        *,
-        decoder: OutputDecoder,
         parser: SentenceParser | None,
     ) -> None:
         self._engine, self._model, self._settings = engine, model, settings
-        self._decoder, self._parser = decoder, parser
+        self._parser = parser
 
     def score(self, lines: Sequence[Line]) -> None:
         """Fills in lines' one part, whose candidate is the given translation, the prefix.
@@ -90,22 +88,21 @@ class LineScorer:
         given = self._encode(lines, texts)
         lengths = [len(source.tokens) + len(target) for source, target in given]
         for batch in make_batches(lengths, self._settings.batch_tokens):
-            of_batch = [given[which] for which in batch]
             found = self._engine.score(
-                [source.tokens for source, _ in of_batch],
-                [(*source.begin, *target) for source, target in of_batch],
+                [given[which][0].tokens for which in batch],
+                [(*given[which][0].begin, *given[which][1]) for which in batch],
             )
-            for which, (source, target), log_probabilities in zip(
-                batch, of_batch, found, strict=True
-            ):
+            for which, log_probabilities in zip(batch, found, strict=True):
+                (source, target), line = given[which], lines[which]
                 num_before = len(source.begin)
                 cumulative = list(itertools.accumulate(log_probabilities[num_before:]))
                 hypothesis = end_output(
                     target, cumulative, self._settings.length_penalty, num_before=num_before
                 )
-                check_finite([hypothesis], self._settings, lines[which].number)
-                candidate = replace(self._decoder.decode(hypothesis), text=texts[which])
-                lines[which].parts = [Part(source, source, candidates=[candidate])]
+                check_finite([hypothesis], self._settings, line.number)
+                candidate = decode(self._model.tokenizer, hypothesis)
+                source.candidates = [replace(candidate, text=texts[which])]
+                line.parts = [source]
 
     def _encode(
         self, lines: Sequence[Line], texts: Sequence[str]
@@ -157,7 +154,9 @@ def copy_line(text: str, *, num_before: int = 0, alignments: bool = False) -> Tr
             tuple(words),
             tuple((index, index) for index in range(len(words))),
         )
-    return Translation((Candidate((), 0.0, 0.0, is_finished=True, text=text, alignment=alignment),))
+    return Translation(
+        (Hypothesis((), 0.0, 0.0, is_finished=True, text=text, alignment=alignment),)
+    )
 
 
 class LinePipeline:
@@ -190,18 +189,14 @@ class LinePipeline:
     ) -> None:
         self._model, self.settings = model, settings
         self.languages, self.batches_at_once = model.languages, engine.batches_at_once
-        tokenizer = model.tokenizer
-        constrains = isinstance(engine, ConstrainingEngine) and engine.constrains
+        self._constrains = isinstance(engine, ConstrainingEngine) and engine.constrains
         self._parser = SentenceParser.of(model, engine)
         self._terms = TermStep(settings, model) if terms is None else terms
-        self._constrains = constrains
-        self._sentences = SentenceStep(model, self._terms)
         self._encoder = LineEncoder(model, engine)
-        decoder = OutputDecoder(tokenizer)
-        self._search = PartSearch(engine, decoder, rerank=rerank, model=model)
-        self._protect = ProtectStep(model, self._translate, constrains=constrains)
+        self._search = PartSearch(engine, model, rerank)
+        self._protect = ProtectStep(model.tokenizer, self._translate, constrains=self._constrains)
         self._aligner = LineAligner(engine, model)
-        self._scorer = LineScorer(engine, model, settings, decoder=decoder, parser=self._parser)
+        self._scorer = LineScorer(engine, model, settings, self._parser)
         self.aligns = model.has_alignments and self._aligner.can_align
         self._check([settings])
 
@@ -232,7 +227,10 @@ class LinePipeline:
             MtkitError: As `Translator.search`.
         """
         lines = self._take(requests, first_line)
-        sentences = self._sentences.split(lines)
+        for line in lines:
+            if line.settings.paragraphs is not None and line.request.sentence is None:
+                split_line(line, self._model)
+        sentences = [each for line in lines for each in line.sentences or [line]]
         self._find(sentences)
         if any(each.settings.protect is not None for each in sentences):
             # What a translation lost is searched for again.
@@ -272,6 +270,7 @@ class LinePipeline:
                 request.text.rstrip("\r\n"),
                 first_line + index if request.line is None else request.line,
                 chosen[id(request.settings)],
+                self._terms.open(request.glossary) if request.glossary else self._terms.default,
             )
             for index, request in enumerate(requests)
         ]
@@ -284,9 +283,13 @@ class LinePipeline:
 
     def _check(self, settings: Sequence[Inference]) -> None:
         """Checks that the model can do what is asked beside translations."""
-        for each in settings:
-            self._sentences.check(each)
-            self._protect.check(each)
+        for each in settings if not self._model.translates else ():
+            for key in ("paragraphs", "protect"):
+                if getattr(each, key) is not None:
+                    raise MtkitError(
+                        f"inference.{key} is for translators, which this model isn't",
+                        f"remove it: --set ~inference.{key}",
+                    )
         if any(each.alignments for each in settings):
             self._aligner.check()
         for flags in {each.flags for each in settings if each.flags is not None}:
@@ -302,14 +305,17 @@ class LinePipeline:
             for line in lines:
                 line.text = self._parser.spell(line.text)
         self._encoder.encode(lines)
-        self._terms.choose(lines, can_constrain=self._constrains)
+        for line in lines:
+            if line.request.glossary:
+                self._terms.check(line, can_constrain=self._constrains)
         for line in lines:
             if self._is_copied(line):
                 line.parts, line.warnings = [], []
-        self._terms.annotate(lines, self._encoder.limit)
+        if with_terms := [line for line in lines if line.terms is not None]:
+            self._terms.annotate(with_terms, self._encoder.limit)
         self._search.search(lines)
-        aligned = [line for line in lines if line.settings.alignments]
-        self._aligner.read_attention(aligned, self.settings.batch_tokens)
+        if aligned := [line for line in lines if line.settings.alignments]:
+            self._aligner.read_attention(aligned, self.settings.batch_tokens)
 
     def _is_copied(self, line: Line) -> bool:
         """Checks whether a line's translation is a copy of the line."""
@@ -320,7 +326,8 @@ class LinePipeline:
 
     def _finish(self, lines: Sequence[Line]) -> None:
         """Makes each line's translation of its parts'."""
-        self._aligner.link_words([line for line in lines if line.settings.alignments])
+        if aligned := [line for line in lines if line.settings.alignments]:
+            self._aligner.link_words(aligned)
         for line in lines:
             line.translation = self._join_parts(line)
             line.translation = self._flag(line, line.settings)
@@ -329,21 +336,28 @@ class LinePipeline:
         """Returns the translations of lines whose sentences have been searched."""
         sentences = [each for line in lines for each in line.sentences or [line]]
         self._finish([each for each in sentences if each.translation is None])
-        self._sentences.join(lines)
-        self._terms.report(lines)
-        return [each.translation for each in lines if each.translation is not None]
+        found = []
+        for line in lines:
+            translation = join_line(line, self._model) if line.sentences else line.translation
+            assert translation is not None
+            if line.terms is not None:
+                translation = line.terms.report(line.request.text, translation)
+            found.append(translation)
+        return found
 
     def _join_parts(self, line: Line) -> Translation:
         if not line.parts:
             return self._answer_without_search(line)
-        _, target = self._model.resolve(line.request)
-        ranked = [part.candidates for part in line.parts]
-        candidates = join_parts(ranked, target or self._model.target_language)
+        candidates = tuple(line.parts[0].candidates)
+        if len(line.parts) > 1:
+            ranked = [part.candidates for part in line.parts]
+            candidates = join_parts(ranked, self._model.choose_target_language(line.request))
         if self._parser is not None:
-            candidates = self._parser.make_trees(line.text, candidates, line.parts[0].source)
+            candidates = self._parser.make_trees(line.text, candidates, line.parts[0])
         warnings = list(line.warnings)
         warnings += [cut_warning(line.number)] if candidates[0].reached_limit else []
-        warnings += warn_too_long(candidates[0].alignment, line.number)
+        if line.settings.alignments:
+            warnings += warn_too_long(candidates[0].alignment, line.number)
         return Translation(candidates, was_split=len(line.parts) > 1, warnings=tuple(warnings))
 
     def _answer_without_search(self, line: Line) -> Translation:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.request import RequiredPhrase
-from mtkit.inference.translation import Candidate
+from mtkit.inference.translation import Hypothesis
 from mtkit.text.protected import ProtectedPiece
 from mtkit.text.token_ids import EOS, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -88,7 +88,7 @@ class MaskedText:
     masked: dict[str, str]
     _edits: tuple[_Edit, ...]
 
-    def restore(self, hypothesis: Candidate) -> Candidate | None:
+    def restore(self, hypothesis: Hypothesis) -> Hypothesis | None:
         """Returns a translation with the pieces in place of the symbols.
 
         Links are of the text before and of the text restored; tokens stay the symbols'. None where

@@ -1,7 +1,6 @@
 """What answers lines, opened: from model folders, or around an engine that is open already."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -83,11 +82,17 @@ def open_translator(
             settings = settings.model_copy(update={"processes": 1})
         if found == "ctranslate2":
             check_translates(config, "CTranslate2")
-        model = TextModel.of(opened[0].tokenizer, config)
         aligner_file = find_word_aligner(folders[0])
-        model = replace(
-            model,
-            languages=model.languages.with_default(source_language, target_language),
+        tokenizer = opened[0].tokenizer
+        languages = TranslatorLanguages.of(
+            tokenizer.languages, config.source_language, config.target_language
+        )
+        model = TextModel(
+            tokenizer,
+            languages.with_default(source_language, target_language),
+            config.target_language,
+            continues=config.objective == "causal-lm",
+            linearization=config.linearization,
             word_aligner=None if aligner_file is None else LearnedAligner(aligner_file),
             has_alignments=all(map(has_alignments, folders)),
         )

@@ -16,10 +16,9 @@ from mtkit.errors import MtkitError
 from mtkit.inference.line import Line, TextModel
 from mtkit.inference.protect import open_finder
 from mtkit.inference.request import LineError
-from mtkit.inference.terms import TermStep
 from mtkit.inference.translation import (
     BLANK,
-    Candidate,
+    Hypothesis,
     Protection,
     TermUse,
     TranslatedSentence,
@@ -106,10 +105,10 @@ def choose_gaps(text: str, spans: Sequence[Span], target_language: str) -> list[
 
 
 def join_parts(
-    of_parts: Sequence[Sequence[Candidate]],
+    of_parts: Sequence[Sequence[Hypothesis]],
     target_language: str,
     gaps: Sequence[str] | None = None,
-) -> tuple[Candidate, ...]:
+) -> tuple[Hypothesis, ...]:
     """Returns a line's candidates: the k-th is made of each part's k-th, while every part has one.
 
     Args:
@@ -151,10 +150,10 @@ def joins_without_space(language: str) -> bool:
     return language.lower().replace("_", "-").split("-")[0] in _WITHOUT_SPACES
 
 
-def _join(parts: Sequence[Candidate], gaps: Sequence[str]) -> Candidate:
+def _join(parts: Sequence[Hypothesis], gaps: Sequence[str]) -> Hypothesis:
     fused = [part.fused_log_probability for part in parts]
     text, starts = place_texts([part.text for part in parts], gaps)
-    return Candidate(
+    return Hypothesis(
         token_ids=tuple(chain.from_iterable(part.token_ids for part in parts)),
         log_probability=sum(part.log_probability for part in parts),
         score=sum(part.score for part in parts),
@@ -169,80 +168,45 @@ def _join(parts: Sequence[Candidate], gaps: Sequence[str]) -> Candidate:
     )
 
 
-class SentenceStep:
-    """Splits lines of several sentences, and joins the sentences' translations.
+def split_line(line: Line, model: TextModel) -> None:
+    """Fills in a line's sentences, where it has several; none ends inside one of its terms.
 
-    Args:
-        model: What is known of the model.
-        terms: Finds a line's terms, inside which no sentence ends.
+    Raises:
+        LineError: It has a prefix that one of them would begin with.
     """
+    try:
+        source, _ = model.resolve(line.request)
+    except MtkitError:
+        # Reported where the line is encoded.
+        return
+    tags, rest = model.tokenizer.split_tags(line.text)
+    found = [] if line.terms is None else line.terms.locate(rest)
+    spans = split_sentences(rest, line.settings, source, found)
+    if len(spans) < 2:
+        return
+    if line.request.prefix:
+        raise LineError(
+            line.number,
+            f"{len(spans):,} sentences, and a prefix, which only one could begin with "
+            "(inference.paragraphs)",
+            "give each sentence a line of its own",
+        )
+    line.spans = [(len(tags) + start, len(tags) + end) for start, end in spans]
+    for number, (start, end) in enumerate(line.spans):
+        text = tags + line.text[start:end]
+        request = replace(line.request, text=text, sentence=number)
+        line.sentences.append(Line(request, text, line.number, line.settings, line.terms))
 
-    def __init__(self, model: TextModel, terms: TermStep) -> None:
-        self._model, self._terms = model, terms
 
-    def check(self, settings: Inference) -> None:
-        """Checks that lines can be split where settings say so.
-
-        Raises:
-            MtkitError: Outputs are trees, or a text that goes on.
-        """
-        if settings.paragraphs is not None and not self._model.translates:
-            raise MtkitError(
-                "inference.paragraphs is for translators, which this model isn't",
-                "remove it: --set ~inference.paragraphs",
-            )
-
-    def split(self, lines: Sequence[Line]) -> list[Line]:
-        """Fills in lines' sentences, and returns these, or a line where it is one.
-
-        Raises:
-            LineError: A line of several sentences has a prefix that one of them would begin with.
-        """
-        for line in lines:
-            if line.settings.paragraphs is not None and line.request.sentence is None:
-                self._split(line)
-        return [each for line in lines for each in line.sentences or [line]]
-
-    def join(self, lines: Sequence[Line]) -> None:
-        """Fills in the translations of lines that were split."""
-        for line in lines:
-            if line.sentences:
-                _, target = self._model.resolve(line.request)
-                line.translation = join_sentences(
-                    line.text,
-                    line.spans,
-                    [each.translation for each in line.sentences if each.translation is not None],
-                    target or self._model.target_language,
-                    num_before=len(self._split_tags(line)[0]),
-                )
-
-    def _split(self, line: Line) -> None:
-        try:
-            source, _ = self._model.resolve(line.request)
-        except MtkitError:
-            # Reported where the line is encoded.
-            return
-        tags, rest = self._split_tags(line)
-        terms = self._terms.find(line.request)
-        found = [] if terms is None else terms.locate(rest)
-        spans = split_sentences(rest, line.settings, source, found)
-        if len(spans) < 2:
-            return
-        if line.request.prefix:
-            raise LineError(
-                line.number,
-                f"{len(spans):,} sentences, and a prefix, which only one could begin with "
-                "(inference.paragraphs)",
-                "give each sentence a line of its own",
-            )
-        line.spans = [(len(tags) + start, len(tags) + end) for start, end in spans]
-        for number, (start, end) in enumerate(line.spans):
-            text = tags + line.text[start:end]
-            request = replace(line.request, text=text, sentence=number)
-            line.sentences.append(Line(request, text, line.number, line.settings))
-
-    def _split_tags(self, line: Line) -> tuple[str, str]:
-        return self._model.tokenizer.split_tags(line.text)
+def join_line(line: Line, model: TextModel) -> Translation:
+    """Returns the translation of a line that was split."""
+    return join_sentences(
+        line.text,
+        line.spans,
+        [each.translation for each in line.sentences if each.translation is not None],
+        model.choose_target_language(line.request),
+        num_before=len(model.tokenizer.split_tags(line.text)[0]),
+    )
 
 
 def split_sentences(
@@ -317,7 +281,7 @@ def join_sentences(
     )
 
 
-def _shift_alignment(candidate: Candidate, by: int) -> Candidate:
+def _shift_alignment(candidate: Hypothesis, by: int) -> Hypothesis:
     """Returns a sentence's candidate with the source's words where they are in the text."""
     if candidate.alignment is None or not by:
         return candidate
@@ -350,7 +314,7 @@ def _join_protections(found: Iterable[Protection | None]) -> Protection | None:
     )
 
 
-def join_alignments(parts: Sequence[Candidate], starts: Sequence[int]) -> WordAlignment | None:
+def join_alignments(parts: Sequence[Hypothesis], starts: Sequence[int]) -> WordAlignment | None:
     """Returns the alignment of a line whose parts were translated, each with its own.
 
     Args:

@@ -10,7 +10,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import AttendingEngine, EncodedSource, Engine
 from mtkit.inference.line import TextModel
 from mtkit.inference.request import LineError
-from mtkit.inference.translation import Candidate
+from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.parsing import Linearization
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.trees.brackets import Tree, linearize, parse_tree, simplify, split_words, write_tree
@@ -144,8 +144,8 @@ class SentenceParser:
             raise LineError(line, error.message, error.hint) from error
 
     def make_trees(
-        self, sentence: str, candidates: Sequence[Candidate], part: EncodedSource | None = None
-    ) -> tuple[Candidate, ...]:
+        self, sentence: str, candidates: Sequence[Hypothesis], part: EncodedSource | None = None
+    ) -> tuple[Hypothesis, ...]:
         """Returns candidates with their trees as text.
 
         Args:
@@ -163,7 +163,7 @@ class SentenceParser:
         )
 
     def _attend(
-        self, part: EncodedSource | None, candidates: Sequence[Candidate]
+        self, part: EncodedSource | None, candidates: Sequence[Hypothesis]
     ) -> list[OutputAttention | None]:
         """Returns what each candidate attended to, where the engine can tell."""
         found = None

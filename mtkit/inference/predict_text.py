@@ -7,7 +7,7 @@ import numpy as np
 
 from mtkit.data.batches.ragged import Indices
 from mtkit.evaluation.perplexity import PredictedText
-from mtkit.inference.engines.engine import Engine, make_batches
+from mtkit.inference.engines.engine import Engine, make_batches, restore_order
 from mtkit.text.token_ids import UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 
@@ -41,11 +41,9 @@ def predict_text(
         blocks += [
             text[first : first + context_tokens] for first in range(0, len(text), context_tokens)
         ]
-    measured: list[list[float]] = [[] for _ in blocks]
-    for batch in make_batches([len(block) for block in blocks], batch_tokens):
-        found = engine.score([()] * len(batch), [blocks[index] for index in batch])
-        for index, found_probabilities in zip(batch, found, strict=True):
-            measured[index] = found_probabilities
+    batches = make_batches([len(block) for block in blocks], batch_tokens)
+    found = (engine.score([()] * len(each), [blocks[index] for index in each]) for each in batches)
+    measured = restore_order(batches, found)
     num_tokens = np.array([len(line) for line in tokens], dtype=np.int64)
     line_of_token = np.repeat(np.arange(len(lines)), num_tokens)
     of_tokens = np.fromiter(itertools.chain.from_iterable(measured), np.float64)

@@ -4,15 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from mtkit.errors import MtkitError, shorten
-from mtkit.inference.line import Line, TextModel
+from mtkit.errors import shorten
+from mtkit.inference.line import Line
 from mtkit.inference.masking import MaskedText, mask, spell
 from mtkit.inference.request import LineWarning, RequiredPhrase
 from mtkit.inference.search_parts import CUT, cut_warning
-from mtkit.inference.translation import Candidate, KeptPiece, Protection, Translation
+from mtkit.inference.translation import Hypothesis, KeptPiece, Protection, Translation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.protection import Protect, ProtectionWay
 from mtkit.text.protected import PieceFinder, ProtectedPiece, ProtectedText
+from mtkit.text.tokenizer import SubwordTokenizer
 
 _SHOWN = 3
 """Lost pieces that a warning names."""
@@ -55,31 +56,10 @@ class _Checked:
         beam_size = max(self.protect.beam_size, self.settings.beam_size)
         return self.settings.model_copy(update={"beam_size": beam_size, "n_best": beam_size})
 
-    def choose(self, candidates: Sequence[Candidate | None]) -> Candidate | None:
+    def choose(self, candidates: Sequence[Hypothesis | None]) -> Hypothesis | None:
         """Returns the first candidate that keeps all pieces."""
         whole = (each for each in candidates if each is not None)
         return next((each for each in whole if not self.find_lost(each.text)), None)
-
-
-@dataclass(frozen=True)
-class _Attempt:
-    """Another way to translate a line.
-
-    Attributes:
-        way: Which.
-        line: What is asked.
-        masked: What stands for the pieces that symbols have replaced; None where none have.
-    """
-
-    way: ProtectionWay
-    line: Line
-    masked: MaskedText | None = None
-
-    def list_candidates(self, found: Translation) -> list[Candidate | None]:
-        """Returns what was found, with pieces in place of symbols."""
-        if self.masked is None:
-            return list(found.candidates)
-        return [self.masked.restore(each) for each in found.candidates]
 
 
 class ProtectStep:
@@ -89,28 +69,19 @@ class ProtectStep:
     after the other; the first candidate that keeps all becomes the best.
 
     Args:
-        model: What is known of the model; its masks are symbols that it learned to copy.
+        tokenizer: The model's; its masks are symbols that the model learned to copy.
         translate: Fills in the translations of lines.
         constrains: Whether outputs can be made to contain phrases.
     """
 
     def __init__(
-        self, model: TextModel, translate: Callable[[Sequence[Line]], None], *, constrains: bool
+        self,
+        tokenizer: SubwordTokenizer,
+        translate: Callable[[Sequence[Line]], None],
+        *,
+        constrains: bool,
     ) -> None:
-        self._model, self._tokenizer = model, model.tokenizer
-        self._translate, self._constrains = translate, constrains
-
-    def check(self, settings: Inference) -> None:
-        """Checks that the model's outputs can be protected where settings say so.
-
-        Raises:
-            MtkitError: They are trees, or a text that goes on.
-        """
-        if settings.protect is not None and not self._model.translates:
-            raise MtkitError(
-                "inference.protect is for translators, which this model isn't",
-                "remove it: --set ~inference.protect",
-            )
+        self._tokenizer, self._translate, self._constrains = tokenizer, translate, constrains
 
     def keep(self, lines: Sequence[Line]) -> None:
         """Replaces translations of lines that lost what is protected, where another one is found.
@@ -147,25 +118,28 @@ class ProtectStep:
             turn: Which of their ways it is.
             checked: The lines whose pieces are checked.
         """
-        attempts: list[tuple[_Checked, _Attempt]] = []
-        for each in checked:
-            if each.lost and turn < len(each.protect.ways):
-                attempt = self._plan(each, each.protect.ways[turn])
-                if attempt is not None:
-                    attempts.append((each, attempt))
+        attempts = [
+            (each, *attempt)
+            for each in checked
+            if each.lost
+            and turn < len(each.protect.ways)
+            and (attempt := self._plan(each, each.protect.ways[turn])) is not None
+        ]
         if attempts:
-            self._translate([attempt.line for _, attempt in attempts])
-        for each, attempt in attempts:
-            found = attempt.line.translation
+            self._translate([line for _, line, _ in attempts])
+        for each, line, masked in attempts:
+            found = line.translation
             assert found is not None
-            chosen = each.choose(attempt.list_candidates(found))
+            chosen = each.choose(
+                found.candidates if masked is None else list(map(masked.restore, found.candidates))
+            )
             if chosen is not None:
-                _take(each, chosen, found, attempt.way)
+                _take(each, chosen, found, each.protect.ways[turn])
 
-    def _plan(self, checked: _Checked, way: ProtectionWay) -> _Attempt | None:
-        """Returns how a line is translated in a way; None where that can't be."""
+    def _plan(self, checked: _Checked, way: ProtectionWay) -> tuple[Line, MaskedText | None] | None:
+        """Returns what is asked for in a way, with what stands for symbols; None if it can't be."""
         settings, before = checked.widen(), checked.line
-        line = Line(before.request, before.text, before.number, settings)
+        line = Line(before.request, before.text, before.number, settings, before.terms)
         match way:
             case "masked":
                 masked = self._mask(checked)
@@ -173,13 +147,13 @@ class ProtectStep:
                     return None
                 line.text = masked.text
                 line.request = replace(before.request, text=masked.text)
-                return _Attempt(way, line, masked)
+                return line, masked
             case "constrained":
                 required = self._require(checked)
                 line.request = replace(before.request, required=required)
-                return _Attempt(way, line) if required else None
+                return (line, None) if required else None
             case "n_best":
-                return _Attempt(way, line) if settings.n_best > 1 else None
+                return (line, None) if settings.n_best > 1 else None
 
     def _mask(self, checked: _Checked) -> MaskedText | None:
         """Returns a line with symbols in place of pieces; None where there are none for it."""
@@ -240,7 +214,7 @@ def _choose_among_found(checked: _Checked) -> None:
         _take(checked, chosen, found, "n_best")
 
 
-def _take(checked: _Checked, chosen: Candidate, found: Translation, way: ProtectionWay) -> None:
+def _take(checked: _Checked, chosen: Hypothesis, found: Translation, way: ProtectionWay) -> None:
     """Makes a candidate that keeps all pieces the best of its line's translation.
 
     Args:

@@ -5,51 +5,39 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mtkit.inference.engines.engine import EncodedSource, Engine, search_in_batches
-from mtkit.inference.line import Line, Part, TextModel, list_parts
+from mtkit.inference.line import Line, TextModel, list_parts
 from mtkit.inference.request import LineError, LineWarning
-from mtkit.inference.translation import BLANK, Candidate, Hypothesis
+from mtkit.inference.translation import BLANK, Hypothesis
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
 
 CUT = "cut at the length limit"
 """The kind of the warning that a translation was cut."""
-Reranker = Callable[[EncodedSource, list[Candidate]], list[Candidate]]
+Reranker = Callable[[EncodedSource, list[Hypothesis]], list[Hypothesis]]
 """Reorders the candidates of a part, best first.
 
 The first of the returned candidates is the translation. It may drop some, but not all.
 """
 
 
-class OutputDecoder:
-    """Adds their text to outputs.
+def decode(
+    tokenizer: SubwordTokenizer, hypothesis: Hypothesis, *, begun: Sequence[int] = ()
+) -> Hypothesis:
+    """Returns a hypothesis with its text, which has one line, and its pieces.
 
     Args:
         tokenizer: The model's.
+        hypothesis: An output.
+        begun: Tokens that the text has before the output's.
     """
-
-    def __init__(self, tokenizer: SubwordTokenizer) -> None:
-        self._tokenizer = tokenizer
-        self._pieces = tokenizer.target_vocabulary.pieces
-
-    def decode(self, hypothesis: Hypothesis, *, begun: Sequence[int] = ()) -> Candidate:
-        """Returns a hypothesis with its text, which has one line, and its pieces.
-
-        Args:
-            hypothesis: An output.
-            begun: Tokens that the text has before the output's.
-        """
-        text = self._tokenizer.decode_target([*begun, *hypothesis.token_ids])
-        return Candidate(
-            hypothesis.token_ids,
-            hypothesis.log_probability,
-            hypothesis.score,
-            hypothesis.is_finished,
-            hypothesis.token_log_probabilities,
-            hypothesis.fused_log_probability,
-            text.replace("\n", " ").replace("\r", " "),
-            tuple(self._pieces[token] for token in hypothesis.token_ids),
-            alignment_weights=hypothesis.alignment_weights,
-        )
+    text = tokenizer.decode_target([*begun, *hypothesis.token_ids])
+    pieces = tokenizer.target_vocabulary.pieces
+    return replace(
+        hypothesis,
+        text=text.replace("\n", " ").replace("\r", " "),
+        pieces=tuple(pieces[token] for token in hypothesis.token_ids),
+        attention=None,
+    )
 
 
 def are_finite(hypotheses: Sequence[Hypothesis]) -> bool:
@@ -90,7 +78,7 @@ def cut_warning(line: int) -> LineWarning:
     )
 
 
-def keep_order(_: EncodedSource, candidates: list[Candidate]) -> list[Candidate]:
+def keep_order(_: EncodedSource, candidates: list[Hypothesis]) -> list[Hypothesis]:
     """Returns candidates as the search ranks them."""
     return candidates
 
@@ -100,17 +88,12 @@ class PartSearch:
 
     Args:
         engine: The engine, with its model.
-        decoder: Adds their text to outputs.
-        rerank: Orders each part's candidates.
         model: What is known of the model.
+        rerank: Orders each part's candidates.
     """
 
-    def __init__(
-        self, engine: Engine, decoder: OutputDecoder, *, rerank: Reranker, model: TextModel
-    ) -> None:
-        self._engine, self._decoder, self._rerank = engine, decoder, rerank
-        self._needs_attention = model.word_aligner is None
-        self._continues = model.continues
+    def __init__(self, engine: Engine, model: TextModel, rerank: Reranker) -> None:
+        self._engine, self._model, self._rerank = engine, model, rerank
 
     def search(self, lines: Sequence[Line]) -> None:
         """Fills in the candidates of each part, best first.
@@ -120,21 +103,23 @@ class PartSearch:
             LineError: A score is NaN or infinite, or no output satisfies the settings.
         """
         parts = list(list_parts(lines))
-        found = self._search([(part.searched, line.settings) for line, part in parts])
+        found = self._search([(part.annotated or part, line.settings) for line, part in parts])
         for (line, part), hypotheses in zip(parts, found, strict=True):
             # An empty output where none has what it must contain.
-            is_missed = bool(part.source.required) and not are_finite(hypotheses)
+            is_missed = bool(part.required) and not are_finite(hypotheses)
             known = BLANK.candidates if is_missed else hypotheses
             check_finite(known, line.settings, line.number)
             self._rank(part, known)
-        self._insist_on_terms(parts)
+        parts = [each for each in parts if each[0].terms is not None]
+        if parts:
+            self._insist_on_terms(parts)
 
-    def _insist_on_terms(self, parts: Sequence[tuple[Line, Part]]) -> None:
+    def _insist_on_terms(self, parts: Sequence[tuple[Line, EncodedSource]]) -> None:
         """Searches parts again whose translations lack terms, and puts what is found in place."""
         again = []
         for line, part in parts:
-            if line.terms is not None and line.terms.constrains and part.terms is not None:
-                required = line.terms.require(part.searched, part.terms, part.candidates)
+            if line.terms is not None and line.terms.constrains:
+                required = line.terms.require(line, part)
                 if required is not None:
                     again.append((part, required, line.settings))
         found = self._search([(required, settings) for _, required, settings in again])
@@ -148,7 +133,9 @@ class PartSearch:
 
         Alignments change no search: parts with and without share batches, too.
         """
-        aligns = self._needs_attention and any(settings.alignments for _, settings in asked)
+        aligns = self._model.word_aligner is None and any(
+            settings.alignments for _, settings in asked
+        )
         groups: dict[Inference, list[int]] = {}
         # Requests share settings, and it takes time to copy and to compare them.
         group_of: dict[int, list[int]] = {}
@@ -165,14 +152,14 @@ class PartSearch:
                 found[index] = hypotheses if is_as_asked else _forget_weights(hypotheses)
         return found
 
-    def _rank(self, part: Part, hypotheses: Sequence[Hypothesis]) -> None:
+    def _rank(self, part: EncodedSource, hypotheses: Sequence[Hypothesis]) -> None:
         """Fills in a part's candidates."""
-        if part.source.tokens != part.searched.tokens:
+        if part.annotated is not None:
             # Attention to what a glossary put in between a part's words.
             hypotheses = _forget_weights(hypotheses)
-        begun = part.source.tokens if self._continues else ()
-        candidates = [self._decoder.decode(each, begun=begun) for each in hypotheses]
-        part.candidates = self._rerank(part.source, candidates)
+        begun = part.tokens if self._model.continues else ()
+        candidates = [decode(self._model.tokenizer, each, begun=begun) for each in hypotheses]
+        part.candidates = self._rerank(part, candidates)
 
 
 def _forget_weights(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:

@@ -19,8 +19,8 @@ from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.line import Line, TextModel, list_parts
-from mtkit.inference.request import LineError, Request
-from mtkit.inference.translation import Candidate, TermUse, Translation
+from mtkit.inference.request import LineError
+from mtkit.inference.translation import TermUse, Translation
 from mtkit.recipe.inference import Glossary as GlossarySettings
 from mtkit.recipe.inference import Inference
 from mtkit.text.glossary import FoundTerm, Glossary, Term, read_glossary
@@ -152,26 +152,22 @@ class GlossaryTerms:
         found = self._glossary.find(text)
         return TextTerms.of(found) if found else None
 
-    def require(
-        self, part: EncodedSource, terms: TextTerms, candidates: Sequence[Candidate]
-    ) -> EncodedSource | None:
+    def require(self, line: Line, part: EncodedSource) -> EncodedSource | None:
         """Returns a part with what its outputs must contain; None where those found do already.
 
         A term that the best of them has in another form is asked for in that form.
-
-        Args:
-            part: The part.
-            terms: Its terms.
-            candidates: What was found for it.
         """
-        uses = [terms.find_uses(each.text) for each in candidates]
+        terms = self.find(line.text[slice(*part.span)])
+        if terms is None:
+            return None
+        uses = [terms.find_uses(each.text) for each in part.candidates]
         if all(
             all(use.form != "missed" for use in wanted)
             and all(use.form == "missed" for use in forbidden)
             for wanted, forbidden in uses
         ):
             return None
-        best, (wanted, forbidden) = candidates[0].text, uses[0]
+        best, (wanted, forbidden) = part.candidates[0].text, uses[0]
         required: list[tuple[int, ...]] = []
         room = _MAX_TOKENS
         for use, (_, term) in zip(wanted, terms.wanted, strict=True):
@@ -189,9 +185,10 @@ class GlossaryTerms:
             if use.span is not None:
                 spellings[best[slice(*use.span)]] = None
         return replace(
-            part,
+            part.annotated or part,
             required=(*part.required, *required),
             forbidden=tuple(self._encode(list(spellings))),
+            candidates=[],
         )
 
     def report(self, text: str, translation: Translation) -> Translation:
@@ -266,13 +263,16 @@ def _describe(
 
 
 class TermStep:
-    """Chooses the terms of lines, writes them where the model reads them, and reports on them.
+    """Opens the terms of lines, and writes them where the model reads them.
 
     It may be shared by threads.
 
     Args:
         settings: Those with the glossary.
         model: What is known of the model.
+
+    Attributes:
+        default: The terms of lines that have none of their own; None without a glossary.
 
     Raises:
         MtkitError: The glossary can't be read; the model doesn't know annotations.
@@ -281,81 +281,68 @@ class TermStep:
     def __init__(self, settings: Inference, model: TextModel) -> None:
         self._tokenizer, self._translates = model.tokenizer, model.translates
         self._settings = settings.glossary or GlossarySettings()
-        self._default: GlossaryTerms | None = None
+        self.default: GlossaryTerms | None = None
         if self._settings.way != "auto":
             # Faults are reported before there are terms.
             choose_way(self._settings, self._tokenizer)
         if self._settings.path is not None:
-            self._default = GlossaryTerms.open(self._settings.path, self._tokenizer, self._way)
-        self._open = lru_cache(maxsize=_OPENED)(self._open_glossary)
+            self.default = GlossaryTerms.open(self._settings.path, self._tokenizer, self._way)
+        self.open = lru_cache(maxsize=_OPENED)(self._open)
 
     @cached_property
     def _way(self) -> Way:
         # The vocabulary is read for it, which most never need.
         return choose_way(self._settings, self._tokenizer)
 
-    def _open_glossary(self, terms: tuple[Term, ...]) -> GlossaryTerms:
+    def _open(self, terms: tuple[Term, ...]) -> GlossaryTerms:
         return GlossaryTerms(Glossary(terms), self._tokenizer, self._way)
 
-    def find(self, request: Request) -> GlossaryTerms | None:
-        """Returns the terms of a line, whether or not they can be kept to."""
-        return self._open(request.glossary) if request.glossary else self._default
-
-    def choose(self, lines: Sequence[Line], *, can_constrain: bool) -> None:
-        """Fills in each line's terms.
+    def check(self, line: Line, *, can_constrain: bool) -> None:
+        """Checks that a line's own glossary can be kept to.
 
         Args:
-            lines: The lines.
+            line: The line.
             can_constrain: Whether outputs can be made to contain terms.
 
         Raises:
-            MtkitError: A request has a glossary that this model or engine can't keep to.
+            MtkitError: This model or engine can't keep to it.
         """
-        for line in lines:
-            line.terms = terms = self.find(line.request)
-            if not line.request.glossary or terms is None:
-                continue
-            if not self._translates:
-                raise MtkitError("glossary: only translators take one", "leave it out")
-            if terms.constrains and not can_constrain:
-                raise LineError(
-                    line.number,
-                    "glossary: CTranslate2 can't search for outputs that contain given terms",
-                    'leave it out, or use engine = "torch" with the original model',
-                )
-            if terms.constrains and line.settings.sampling is not None:
-                raise LineError(
-                    line.number, "glossary: terms need a beam, and inference.sampling has none"
-                )
+        if not self._translates:
+            raise MtkitError("glossary: only translators take one", "leave it out")
+        if line.terms is None or not line.terms.constrains:
+            return
+        if not can_constrain:
+            raise LineError(
+                line.number,
+                "glossary: CTranslate2 can't search for outputs that contain given terms",
+                'leave it out, or use engine = "torch" with the original model',
+            )
+        if line.settings.sampling is not None:
+            raise LineError(
+                line.number, "glossary: terms need a beam, and inference.sampling has none"
+            )
 
     def annotate(self, lines: Sequence[Line], limit: Callable[[Line], int]) -> None:
-        """Fills in each part's terms, and its tokens with their translations where these are read.
+        """Fills in each part's tokens with the translations of terms, where the model reads these.
 
         Args:
-            lines: The lines.
+            lines: Lines with terms.
             limit: Returns the max tokens of a line's parts; one that would be longer stays.
         """
         annotated = []
         for line, part in list_parts(lines):
-            if line.terms is not None:
-                text = line.text[slice(*part.source.span)]
-                part.terms = line.terms.find(text)
-                if part.terms is not None and line.terms.annotates:
-                    annotated.append((line, part, [text, part.terms.annotate(text)]))
+            if line.terms is not None and line.terms.annotates:
+                text = line.text[slice(*part.span)]
+                found = line.terms.find(text)
+                if found is not None:
+                    annotated.append((line, part, [text, found.annotate(text)]))
         texts = list(chain.from_iterable(pair for *_, pair in annotated))
         tokens = self._tokenizer.encode_source(texts)
         for (line, part, _), plain, read in zip(annotated, tokens[::2], tokens[1::2], strict=True):
-            searched = replace_text(part.source, len(plain), read)
-            if len(searched.tokens) <= limit(line):
-                part.searched = searched
-
-    def report(self, lines: Sequence[Line]) -> None:
-        """Adds what became of their terms to lines' translations."""
-        for line in lines:
-            terms = self.find(line.request)
-            if terms is not None and line.translation is not None:
-                line.translation = terms.report(line.request.text, line.translation)
+            if read != plain:
+                other = replace_text(part, len(plain), read)
+                part.annotated = other if len(other.tokens) <= limit(line) else None
 
     def summarize(self) -> str:
         """Returns in words what became of the translator's own terms; empty without any."""
-        return "" if self._default is None else self._default.summarize()
+        return "" if self.default is None else self.default.summarize()

@@ -278,24 +278,21 @@ class Translator:
         Raises:
             MtkitError: As `search`.
         """
-        finish = self._search_ahead(requests, first_line)
+        lines = [Request(request) if isinstance(request, str) else request for request in requests]
+        finish = self._lines.search_ahead(lines, first_line=first_line)
+        if not (self._warns and warns):
+            return finish
 
         def finish_and_warn() -> list[Translation]:
             found = finish()
-            with WarningPrinter(is_silent=not (self._warns and warns)) as printer:
+            with WarningPrinter() as printer:
                 printer.print_all(found)
             return found
 
         return finish_and_warn
 
     def _answer(self, requests: Sequence[str | Request], first_line: int) -> list[Translation]:
-        return self._search_ahead(requests, first_line)()
-
-    def _search_ahead(
-        self, requests: Sequence[str | Request], first_line: int
-    ) -> FinishTranslations:
-        lines = [Request(request) if isinstance(request, str) else request for request in requests]
-        return self._lines.search_ahead(lines, first_line=first_line)
+        return self.search(requests, first_line=first_line, warns=False)
 
     def score(
         self, pairs: Sequence[tuple[str, str] | Request], *, first_line: int = 1

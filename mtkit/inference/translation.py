@@ -95,7 +95,7 @@ class WordAlignment:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """An output of a search, in tokens.
+    """An output of a search; of a line in several parts, their sum.
 
     Attributes:
         token_ids: Target tokens, `</s>` included where the output ends in one.
@@ -106,6 +106,10 @@ class Hypothesis:
         token_log_probabilities: One per token; empty if the engine doesn't give them.
         fused_log_probability: Natural log-probability by the language model of
             `inference.fusion`; None without one.
+        text: The translation; empty in an engine.
+        pieces: Each token as the tokenizer writes it.
+        repairs: What it took to make a tree of a parser's output; None for text.
+        alignment: Which words stand for which of the line; None unless `inference.alignments`.
         attention: Each token's attention to each source token, [tgt_len, src_len]; None if the
             engine doesn't give it.
         alignment_weights: How much each token attends to each source token by the head that
@@ -119,6 +123,10 @@ class Hypothesis:
     is_finished: bool
     token_log_probabilities: tuple[float, ...] = ()
     fused_log_probability: float | None = None
+    text: str = ""
+    pieces: tuple[str, ...] = ()
+    repairs: Repairs | None = None
+    alignment: WordAlignment | None = None
     attention: Sequence[Sequence[float]] | None = field(default=None, kw_only=True)
     alignment_weights: "NDArray[np.float32] | None" = field(
         default=None, compare=False, repr=False, kw_only=True
@@ -128,23 +136,6 @@ class Hypothesis:
     def reached_limit(self) -> bool:
         """Whether the length limit cut the output before `</s>`."""
         return not self.is_finished
-
-
-@dataclass(frozen=True)
-class Candidate(Hypothesis):
-    """A translation with its probability; of a line in several parts, their sum.
-
-    Attributes:
-        text: The translation.
-        pieces: Each token as the tokenizer writes it.
-        repairs: What it took to make a tree of a parser's output; None for text.
-        alignment: Which words stand for which of the line; None unless `inference.alignments`.
-    """
-
-    text: str = ""
-    pieces: tuple[str, ...] = ()
-    repairs: Repairs | None = None
-    alignment: WordAlignment | None = None
 
     @property
     def links(self) -> tuple[Link, ...]:
@@ -284,7 +275,7 @@ class Translation:
         sentences: The line's sentences, in order; empty where it was translated as one.
     """
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[Hypothesis, ...]
     was_split: bool = False
     warnings: tuple[LineWarning, ...] = ()
     flags: tuple[Flag, ...] | None = None
@@ -331,7 +322,7 @@ FinishTranslations = Callable[[], list[Translation]]
 any thread."""
 
 
-BLANK = Translation((Candidate((), 0.0, 0.0, is_finished=True),))
+BLANK = Translation((Hypothesis((), 0.0, 0.0, is_finished=True),))
 """The translation of a blank line."""
 
 
@@ -369,7 +360,7 @@ def _translation_adapter() -> TypeAdapter[TranslationSchema]:
     return TypeAdapter(TranslationSchema)
 
 
-def _describe_candidate(candidate: Candidate, line: str) -> dict[str, object]:
+def _describe_candidate(candidate: Hypothesis, line: str) -> dict[str, object]:
     alignment = candidate.alignment
     return _without_absent(
         text=candidate.text,
@@ -387,12 +378,12 @@ def _without_absent(**keys: object) -> dict[str, object]:
     return {key: value for key, value in keys.items() if value is not None}
 
 
-def _read_candidate(content: CandidateSchema, *, is_of_one_line: bool) -> Candidate:
+def _read_candidate(content: CandidateSchema, *, is_of_one_line: bool) -> Hypothesis:
     text, alignment = content["text"], content.get("alignment")
     if is_of_one_line:
         text = text.replace("\n", " ").replace("\r", " ")
     tokens = content["tokens"]
-    return Candidate(
+    return Hypothesis(
         token_ids=(),
         log_probability=content["log_probability"],
         score=content["score"],

@@ -4,7 +4,6 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from mtkit.inference.request import Request
 from mtkit.inference.translation import Translation
@@ -12,27 +11,17 @@ from mtkit.serving.faults import LineFault
 from mtkit.serving.rendering import to_json
 
 
-class Given(NamedTuple):
-    """A line and its translation, to be scored.
-
-    Attributes:
-        text: The line.
-        translation: Its translation.
-        source_language: The model's code of the line's language; empty where it isn't told.
-        target_language: That of the translation's.
-    """
-
-    text: str
-    translation: str
-    source_language: str = ""
-    target_language: str = ""
-
-
 @dataclass(frozen=True)
 class ToRender:
-    """A line whose answer is sent as it is, so that the model's process makes JSON of it."""
+    """A line whose answer is sent as it is, so that the model's process makes JSON of it.
 
-    ask: Request | Given
+    Attributes:
+        request: The line.
+        scores: Whether its prefix is its translation, to be scored.
+    """
+
+    request: Request
+    scores: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,7 +43,7 @@ class Rendered:
         return cls(content, len(translation.candidates[0].token_ids))
 
 
-Ask = Request | Given | ToRender
+Ask = Request | ToRender
 """A line to translate, or one to score."""
 Answer = Translation | Rendered | LineFault
 
@@ -125,8 +114,8 @@ class Line:
     @property
     def num_characters(self) -> int:
         """Length of what is asked."""
-        ask = self.ask.ask if isinstance(self.ask, ToRender) else self.ask
-        return len(ask.text) + len(ask.prefix if isinstance(ask, Request) else ask.translation)
+        request = self.ask.request if isinstance(self.ask, ToRender) else self.ask
+        return len(request.text) + len(request.prefix)
 
     def answer(self, answer: Answer) -> None:
         """Takes the line's answer."""

@@ -7,12 +7,12 @@ from typing import Any
 
 from mtkit.documents.translate_file import ENDINGS
 from mtkit.inference.request import Request
-from mtkit.inference.translation import Candidate, Translation
+from mtkit.inference.translation import Hypothesis, Translation
 from mtkit.model.config import read_settings
 from mtkit.recipe.inference import Inference
 from mtkit.serving.catalogue import Catalogue, Way
 from mtkit.serving.detection import SAMPLE_CHARACTERS, Detected
-from mtkit.serving.fair_queue import Answer, Ask, Given, Rendered, ToRender
+from mtkit.serving.fair_queue import Answer, Ask, Rendered, ToRender
 from mtkit.serving.faults import LineFault, RequestError
 from mtkit.serving.model_service import ModelService
 from mtkit.serving.text_lanes import TextProcesses
@@ -191,9 +191,7 @@ class TextTranslation:
             texts = [translation.text for translation in found]
         return found
 
-    async def ask(
-        self, service: ModelService, asks: Sequence[Request | Given]
-    ) -> list[Translation]:
+    async def ask(self, service: ModelService, asks: Sequence[Request]) -> list[Translation]:
         """Returns a model's answers.
 
         Raises:
@@ -203,14 +201,14 @@ class TextTranslation:
         return [each for each in found if isinstance(each, Translation)]
 
     async def render(
-        self, service: ModelService, asks: Sequence[Request | Given]
+        self, service: ModelService, asks: Sequence[Request], *, scores: bool = False
     ) -> list[Rendered]:
-        """Returns a model's answers as JSON.
+        """Returns a model's translations as JSON; its scores where prefixes are translations.
 
         Raises:
             RequestError: A line is at fault, or the queue is full.
         """
-        found = await self._ask(service, list(map(ToRender, asks)))
+        found = await self._ask(service, [ToRender(each, scores) for each in asks])
         return [each for each in found if isinstance(each, Rendered)]
 
     async def _ask(self, service: ModelService, asks: Sequence[Ask]) -> list[Answer]:
@@ -305,4 +303,4 @@ def _ask_for(settings: Inference, n_best: int) -> Inference:
 
 
 def _echo(line: str) -> Translation:
-    return Translation((Candidate((), 0.0, 0.0, is_finished=True, text=line.strip()),))
+    return Translation((Hypothesis((), 0.0, 0.0, is_finished=True, text=line.strip()),))

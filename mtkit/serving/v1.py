@@ -10,13 +10,14 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from mtkit.inference.request import Request as LineRequest
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.paragraphs import Paragraphs
 from mtkit.serving.access import Caller, check_lengths
 from mtkit.serving.bodies import LineBody, LinesBody, ScoreBody
 from mtkit.serving.catalogue import Way
 from mtkit.serving.detection import Detected
-from mtkit.serving.fair_queue import Given, Rendered
+from mtkit.serving.fair_queue import Rendered
 from mtkit.serving.faults import RequestError, busy
 from mtkit.serving.model_service import ModelService
 from mtkit.serving.office import Office
@@ -191,8 +192,12 @@ async def _score(office: Office, request: HttpRequest) -> Response:
     check_lengths(texts, caller, office.settings)
     office.note(request, texts)
     service = _find_model(office, body.model)
-    asks = [Given(*pair, *_tell_languages(office, service, body)) for pair in body.pairs]
-    found = await office.answer_in_time(request, office.translation.render(service, asks))
+    source, target = _tell_languages(office, service, body)
+    asks = [
+        LineRequest(*pair, source_language=source, target_language=target) for pair in body.pairs
+    ]
+    rendering = office.translation.render(service, asks, scores=True)
+    found = await office.answer_in_time(request, rendering)
     return JsonPieces(await _render_all({"model": service.model.name}, found))
 
 

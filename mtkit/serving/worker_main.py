@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.errors import MtkitError
+from mtkit.inference.engines.engine import restore_order
 from mtkit.inference.request import LineError, Request
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Translation
 from mtkit.recipe.inference import Inference
-from mtkit.serving.fair_queue import Answer, Ask, Given, Rendered, ToRender
+from mtkit.serving.fair_queue import Answer, Ask, Rendered, ToRender
 from mtkit.serving.faults import LineFault, log_bug
 from mtkit.serving.messages import (
     limit_memory,
@@ -79,40 +80,30 @@ def answer_batch(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
         translator: The model.
         asks: Lines of any callers.
     """
-    plain = [ask.ask if isinstance(ask, ToRender) else ask for ask in asks]
-    found = _answer_plain(translator, plain)
     return [
-        Rendered.of(ask.ask.text, each)
+        Rendered.of(ask.request.text, each)
         if isinstance(ask, ToRender) and isinstance(each, Translation)
         else each
-        for ask, each in zip(asks, found, strict=True)
+        for ask, each in zip(asks, _answer_plain(translator, asks), strict=True)
     ]
 
 
-def _answer_plain(translator: Translator, asks: Sequence[Request | Given]) -> list[Answer]:
-    answers: list[Answer | None] = [None] * len(asks)
-    requests = [
-        (index, _choose_alignments(translator, ask))
-        for index, ask in enumerate(asks)
-        if isinstance(ask, Request)
-    ]
-    pairs = [(index, ask) for index, ask in enumerate(asks) if not isinstance(ask, Request)]
+def _answer_plain(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
+    requests = [ask.request if isinstance(ask, ToRender) else ask for ask in asks]
+    given = [index for index, ask in enumerate(asks) if isinstance(ask, ToRender) and ask.scores]
+    rest = [index for index in range(len(asks)) if index not in given]
     try:
-        asked = [ask for _, ask in requests]
-        translated = translator.search(asked, warns=False) if asked else []
-        scored = translator.score([_as_request(ask) for _, ask in pairs]) if pairs else []
-    except MtkitError as error:
-        if len(asks) > 1:
-            return [_answer_plain(translator, [ask])[0] for ask in asks]
-        return [_describe(error)]
+        searched = [_choose_alignments(translator, requests[index]) for index in rest]
+        translated = translator.search(searched, warns=False) if searched else []
+        scored = translator.score([requests[index] for index in given]) if given else []
     except Exception as error:  # noqa: BLE001  a bug at one line is that line's alone
         if len(asks) > 1:
             return [_answer_plain(translator, [ask])[0] for ask in asks]
+        if isinstance(error, MtkitError):
+            return [_describe(error)]
         log_bug(error)
         return [LineFault("internal error", is_fault_of_server=True)]
-    for (index, _), found in zip([*requests, *pairs], [*translated, *scored], strict=True):
-        answers[index] = found
-    return [each for each in answers if each is not None]
+    return [*restore_order((rest, given), (translated, scored))]
 
 
 def _cut(answers: Sequence[Answer]) -> Iterator[tuple[Sequence[Answer], bool]]:
@@ -127,15 +118,6 @@ def _cut(answers: Sequence[Answer]) -> Iterator[tuple[Sequence[Answer], bool]]:
             first, num_candidates = index, 0
         num_candidates += len(each.candidates) if isinstance(each, Translation) else 1
     yield answers[first:], True
-
-
-def _as_request(given: Given) -> Request:
-    return Request(
-        given.text,
-        prefix=given.translation,
-        source_language=given.source_language,
-        target_language=given.target_language,
-    )
 
 
 def _choose_alignments(translator: Translator, request: Request) -> Request:

@@ -70,11 +70,8 @@ class UncachedSteps:
         kept = self._outputs[sentences]
         self._outputs = kept.gather(1, parents[:, :, None].expand(-1, -1, kept.shape[2]))
 
-    def source_attention(self) -> Tensor:
+    def source_attention(self) -> tuple[Tensor, Tensor]:
         raise NotImplementedError
-
-    def source_is_token(self) -> Tensor:
-        return self._source_is_token
 
 
 def _pad(sources: list[list[int]]) -> tuple[Tensor, PaddedLayout]:

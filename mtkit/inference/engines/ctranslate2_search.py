@@ -33,7 +33,7 @@ from dataclasses import replace
 from itertools import chain, compress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mtkit.inference.engines.engine import EncodedSource, find_limit, make_batches
+from mtkit.inference.engines.engine import EncodedSource, find_limit, make_batches, restore_order
 from mtkit.inference.search.penalties import MIN_COVERAGE, leave_out_beginning, length_penalty
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference
@@ -191,26 +191,23 @@ class CTranslate2Search:
         if not sources:
             return []
         num_prefix = _count_prefix(sources[0])
+        shards = self._make_shards(sources)
         running = [
-            (
-                shard,
-                self._engine.start(
-                    [sources[index] for index in shard],
-                    beam_size=1,
-                    # The likeliest tokens at the first position that is free; never </s>.
-                    return_alternatives=True,
-                    num_hypotheses=min(self._settings.beam_size, self._engine.vocab_size - 1),
-                    no_repeat_ngram_size=self._settings.no_repeat_ngram or 0,
-                    max_decoding_length=num_prefix + 1,
-                ),
+            self._engine.start(
+                [sources[index] for index in shard],
+                beam_size=1,
+                # The likeliest tokens at the first position that is free; never </s>.
+                return_alternatives=True,
+                num_hypotheses=min(self._settings.beam_size, self._engine.vocab_size - 1),
+                no_repeat_ngram_size=self._settings.no_repeat_ngram or 0,
+                max_decoding_length=num_prefix + 1,
             )
-            for shard in self._make_shards(sources)
+            for shard in shards
         ]
-        last = {
-            index: self._engine.read_outputs(result.result())[-1][num_prefix]
-            for shard, results in running
-            for index, result in zip(shard, results, strict=True)
-        }
+        last = [
+            self._engine.read_outputs(each.result())[-1][num_prefix]
+            for each in restore_order(shards, running)
+        ]
         targets = [
             (*source.forced, token)
             for index, source in enumerate(sources)
@@ -227,16 +224,9 @@ class CTranslate2Search:
     def _search(self, sources: Sequence[EncodedSource], limit: int) -> list[list[Hypothesis]]:
         """Returns what CTranslate2 finds with one limit for all, none left out."""
         # All of them before the first is waited for: so no thread is idle.
-        running = [
-            (shard, self._start([sources[index] for index in shard], limit))
-            for shard in self._make_shards(sources)
-        ]
-        found = {
-            index: self._read_result(result.result())
-            for shard, results in running
-            for index, result in zip(shard, results, strict=True)
-        }
-        return [found[index] for index in range(len(sources))]
+        shards = self._make_shards(sources)
+        running = [self._start([sources[index] for index in shard], limit) for shard in shards]
+        return [self._read_result(each.result()) for each in restore_order(shards, running)]
 
     def _start(self, sources: Sequence[EncodedSource], limit: int) -> list[Any]:
         """Returns what a thread will have found for each source, as CTranslate2 promises it."""

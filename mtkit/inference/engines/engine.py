@@ -6,9 +6,10 @@
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference
 from mtkit.text.token_ids import BOS, EOS
 
+_Found = TypeVar("_Found")
 _MIN_COUNTED_TOKENS = 8
 """A source counts for this many tokens at least, since each hypothesis of a step takes a row of the
 vocabulary's size however short its source is."""
@@ -41,9 +43,9 @@ def fill_rows(weights: NDArray[np.float32], length: int) -> NDArray[np.float32]:
     return rows
 
 
-@dataclass(frozen=True)
+@dataclass
 class EncodedSource:
-    """One sentence to translate, or text to continue, in tokens.
+    """What the model takes at once, in tokens: a line, or a part of one that is too long.
 
     Attributes:
         tokens: Source tokens, closed by `</s>`; or the text that a language model continues,
@@ -57,6 +59,9 @@ class EncodedSource:
         span: Where its text begins and ends in the line that it is a part of, in characters.
         required: Sequences of target tokens that every output contains.
         forbidden: Sequences of target tokens that no output contains.
+        annotated: What is searched in its place, with terms behind its words; None where the model
+            reads none.
+        candidates: What was found, best first.
     """
 
     tokens: Sequence[int]
@@ -67,6 +72,8 @@ class EncodedSource:
     begin: Sequence[int] = ()
     required: tuple[tuple[int, ...], ...] = ()
     forbidden: tuple[tuple[int, ...], ...] = ()
+    annotated: "EncodedSource | None" = None
+    candidates: list[Hypothesis] = field(default_factory=list)
 
     @property
     def forced(self) -> tuple[int, ...]:
@@ -268,14 +275,19 @@ def make_shards(lengths: Sequence[int], batch_tokens: int, num_shards: int) -> l
     return batches
 
 
+def restore_order(
+    batches: Iterable[Iterable[int]], found: Iterable[Iterable[_Found]]
+) -> list[_Found]:
+    """Returns what was found for batches of indices in the order of the indices."""
+    by_index = dict(zip(chain(*batches), chain(*found), strict=True))
+    return [by_index[index] for index in range(len(by_index))]
+
+
 def search_in_batches(
     engine: Engine, sources: Sequence[EncodedSource], settings: Inference
 ) -> list[list[Hypothesis]]:
     """Returns each source's hypotheses; `batch_tokens` bounds what is searched together."""
-    found: list[list[Hypothesis]] = [[] for _ in sources]
     batch_tokens = settings.batch_tokens * engine.batches_at_once
-    for batch in make_batches([len(source.tokens) for source in sources], batch_tokens):
-        hypotheses = engine.search([sources[index] for index in batch], settings)
-        for index, of_source in zip(batch, hypotheses, strict=True):
-            found[index] = of_source
-    return found
+    batches = make_batches([len(source.tokens) for source in sources], batch_tokens)
+    found = (engine.search([sources[index] for index in batch], settings) for batch in batches)
+    return restore_order(batches, found)

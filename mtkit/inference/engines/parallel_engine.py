@@ -33,6 +33,7 @@ from mtkit.inference.engines.engine import (
     EncodedSource,
     Engine,
     make_shards,
+    restore_order,
     search_in_batches,
 )
 from mtkit.inference.translation import Hypothesis
@@ -109,11 +110,7 @@ class ParallelEngine:
             found = self._search_in_workers(
                 [[sources[index] for index in batch] for batch in batches], settings
             )
-        outputs: _Found = [[] for _ in sources]
-        for batch, of_batch in zip(batches, found, strict=True):
-            for index, hypotheses in zip(batch, of_batch, strict=True):
-                outputs[index] = hypotheses
-        return outputs
+        return restore_order(batches, found)
 
     def score(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -18,11 +18,12 @@ from mtkit.inference.engines.engine import (
     list_aligned_inputs,
     make_batches,
 )
-from mtkit.inference.search.step_model import CompiledSteps, EncoderDecoderSteps, StepModel
+from mtkit.inference.search.step_model import EncoderDecoderSteps, StepModel
 from mtkit.inference.translation import Hypothesis
 from mtkit.model.alignment_head import AlignmentHead, default_head
 from mtkit.network import CausalLanguageModel, EncoderDecoder, PaddedLayout
 from mtkit.network.attention import WatchedHead
+from mtkit.network.cpu.compiled_translator import CompiledSearch
 
 GeneratingNetwork = EncoderDecoder | CausalLanguageModel
 """A network that emits text, token by token."""
@@ -121,18 +122,14 @@ class TorchAligner:
         outputs = [hypothesis.token_ids for each in found for hypothesis in each]
         tokens = [source.tokens for source in sources]
         is_token = self._pad(tokens)[1].is_token
+        memories = [_pad_memory(member, is_token) for member in members]
         weights: dict[int, NDArray[np.float32]] = {}
         # By their own lengths: one that runs to its limit would pad all others of the search.
         for batch in make_batches(list(map(len, outputs)), _MAX_ALIGNED_TOKENS, len(sources)):
             indices = [of_rows[number] for number in batch]
             rows = torch.tensor(indices, device=is_token.device)
-            memories = []
-            for member in members:
-                assert isinstance(member, CompiledSteps | EncoderDecoderSteps), "can_align"
-                assert member.memory is not None, "kept"
-                memories.append(member.memory[rows])
             of_batch = self._watch(
-                memories,
+                [memory[rows] for memory in memories],
                 PaddedLayout(is_token[rows]),
                 [tokens[index] for index in indices],
                 [outputs[number] for number in batch],
@@ -168,3 +165,17 @@ class TorchAligner:
                 means, inputs, source_batch, target_batch, strict=True
             )
         ]
+
+
+def _pad_memory(
+    member: StepModel, is_token: Bool[Tensor, "batch src_len"]
+) -> Float[Tensor, "batch src_len d_model"]:
+    """Returns what a model's encoder made of the sources."""
+    assert isinstance(member, CompiledSearch | EncoderDecoderSteps), "can_align"
+    memory = member.memory
+    assert memory is not None, "kept"
+    if isinstance(member, EncoderDecoderSteps):
+        return memory
+    padded = memory.new_zeros(*is_token.shape, memory.shape[1])
+    padded[is_token] = memory
+    return padded

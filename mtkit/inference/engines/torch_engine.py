@@ -4,7 +4,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mtkit.errors import MtkitError
-from mtkit.inference.engines.engine import EncodedSource, find_limit, find_room
+from mtkit.inference.engines.engine import EncodedSource, find_limit, find_room, restore_order
 from mtkit.inference.engines.torch_aligner import GeneratingNetwork, TorchAligner
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.penalties import leave_out_beginning
@@ -23,7 +22,6 @@ from mtkit.inference.search.sampling import greedy_search, sample
 from mtkit.inference.search.scoring import score_targets, score_text
 from mtkit.inference.search.step_model import (
     CausalSteps,
-    CompiledSteps,
     EncoderDecoderSteps,
     EnsembleSteps,
     FusedSteps,
@@ -163,12 +161,9 @@ class TorchEngine:
                 "alone has none",
                 "remove it: --set inference.coverage_penalty=0.0",
             )
-        found: list[list[Hypothesis]] = [[] for _ in sources]
-        for group in split_by_search(sources, settings):
-            searched = self._search([sources[index] for index in group], settings)
-            for index, hypotheses in zip(group, searched, strict=True):
-                found[index] = hypotheses
-        return found
+        groups = split_by_search(sources, settings)
+        found = (self._search([sources[index] for index in group], settings) for group in groups)
+        return restore_order(groups, found)
 
     def _search(
         self, sources: Sequence[EncodedSource], settings: Inference
@@ -305,25 +300,30 @@ class TorchEngine:
     def _read(self, sources: Sequence[EncodedSource], settings: Inference) -> list[StepModel]:
         """Returns each model as it has read the sources."""
         members: list[StepModel] = []
+        keeps_attention = settings.coverage_penalty > 0.0
+        tokens = [source.tokens for source in sources]
         for model in self._models:
             match model:
-                case EncoderDecoder():
-                    tokens, layout = self._pad([source.tokens for source in sources])
-                    open_steps = (
-                        partial(CompiledSteps, self._compiled[model], watched=self._watch(settings))
-                        if model in self._compiled
-                        else partial(EncoderDecoderSteps, model)
-                    )
+                case EncoderDecoder() if model in self._compiled:
                     members.append(
-                        open_steps(
+                        self._compiled[model].read(
                             tokens,
-                            layout,
-                            keeps_attention=settings.coverage_penalty > 0.0,
+                            self._find_width(tokens) if keeps_attention else 0,
+                            keeps_memory=settings.alignments,
+                            watched=self._watch(settings),
+                        )
+                    )
+                case EncoderDecoder():
+                    members.append(
+                        EncoderDecoderSteps(
+                            model,
+                            *self._pad(tokens),
+                            keeps_attention=keeps_attention,
                             keeps_memory=settings.alignments,
                         )
                     )
                 case CausalLanguageModel():
-                    texts, layout = self._pad([(BOS, *source.tokens) for source in sources])
+                    texts, layout = self._pad([(BOS, *each) for each in tokens])
                     members.append(CausalSteps(model, texts, layout))
         return members
 
@@ -346,25 +346,20 @@ class TorchEngine:
         return FusedSteps(steps, fused, settings.fusion.weight)
 
     def _pad(self, batch: Sequence[Sequence[int]]) -> tuple[Tensor, PaddedLayout]:
-        tokens, layout = pad(batch, multiple=self._width_multiple, max_width=self.max_tokens)
+        tokens, layout = pad(batch, self._find_width(batch))
         return send(tokens, self._device), layout.to(self._device)
 
+    def _find_width(self, batch: Sequence[Sequence[int]]) -> int:
+        """Returns the tokens of the longest sentence, or the next width that a kernel wants."""
+        longest = max(map(len, batch))
+        width = longest + -longest % self._width_multiple
+        return width if self.max_tokens is None else max(longest, min(width, self.max_tokens))
 
-def pad(
-    batch: Sequence[Sequence[int]], *, multiple: int = 1, max_width: int | None = None
-) -> tuple[Tensor, PaddedLayout]:
-    """Returns sentences padded at the end, int64 [batch, width], and where they stand.
 
-    Args:
-        batch: The sentences.
-        multiple: The width is that of the longest, or the next multiple of this.
-        max_width: Max width; a longer sentence keeps its own.
-    """
+def pad(batch: Sequence[Sequence[int]], min_width: int = 0) -> tuple[Tensor, PaddedLayout]:
+    """Returns sentences padded at the end, int64 [batch, width], and where they stand."""
     lengths = np.array([len(sentence) for sentence in batch])
-    longest = int(lengths.max())
-    width = longest + -longest % multiple
-    if max_width is not None:
-        width = max(longest, min(width, max_width))
+    width = max(int(lengths.max()), min_width)
     is_token = np.arange(width) < lengths[:, None]
     tokens = np.full(is_token.shape, PAD, dtype=np.int64)
     tokens[is_token] = np.fromiter(chain.from_iterable(batch), np.int64, count=lengths.sum())

@@ -22,25 +22,18 @@ Where an output must contain phrases, constraints.py says which candidates come 
 
 import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mtkit.inference.search.constraints import RequiredPhrases, Selection
 from mtkit.inference.search.penalties import MIN_COVERAGE, end_output, length_penalty
 from mtkit.inference.search.rules import NO_RULES, OutputRules
-from mtkit.inference.search.step_model import (
-    CompiledSteps,
-    FindAttention,
-    StepModel,
-    compact,
-    find_watched,
-)
+from mtkit.inference.search.step_model import StepModel
 from mtkit.inference.translation import Hypothesis
+from mtkit.network.cpu.compiled_translator import CompiledSearch
 from mtkit.recipe.inference import LengthPenalty
 from mtkit.text.token_ids import BOS, EOS
 
@@ -81,66 +74,50 @@ def beam_search(
             a sentence has a wider beam. Where the length limit is too low for all of them, an
             output has as many of their tokens as were found.
     """
-    size = beam_size if n_best is None else n_best
-    pools = [_Pool(size, penalty, limit, stop_margin) for limit in max_lengths.tolist()]
-    beam = _Beam(pools, max_lengths.device)
+    beam = _Beam(max_lengths, beam_size if n_best is None else n_best, penalty, stop_margin)
+    pools = beam.pools
     if any(required):
         beam.required = RequiredPhrases(required, max_lengths, beam_size, max_lengths.device)
         beam_size = beam.required.max_width
     while beam.pools:
-        candidates = _find_candidates(model, beam, rules, beam_size)
+        values_BK, indices_BK, chosen = _find_candidates(model, beam, rules, beam_size)
         if coverage > 0.0:
-            beam.attend(model.source_attention(), model.source_is_token(), coverage)
-        parents_BW = beam.advance(candidates, beam_size, find_watched(model))
+            beam.attend(*model.source_attention(), coverage)
+        parents_BW = beam.advance(model, values_BK, indices_BK, beam_size, chosen)
         model.select(*beam.drop_finished(parents_BW))
-    return [pool.hypotheses for pool in pools]
-
-
-@dataclass(frozen=True)
-class _Candidates:
-    """The best continuations of each sentence, best first, or what phrases have chosen.
-
-    Attributes:
-        values: Their log-probabilities.
-        parents: The hypothesis that each continues.
-        tokens: With which token.
-        chosen: Which of them may end and live, by phrases; None where there are none.
-    """
-
-    values: Float[Tensor, "batch candidates"]
-    parents: Int[Tensor, "batch candidates"]
-    tokens: Int[Tensor, "batch candidates"]
-    chosen: Selection | None = None
+    return pools
 
 
 def _find_candidates(
     model: StepModel, beam: "_Beam", rules: OutputRules, beam_size: int
-) -> _Candidates:
-    """Passes the newest tokens through the model, and returns the `2 * beam_size` best."""
+) -> tuple[Tensor, Tensor, Selection | None]:
+    """Passes the newest tokens through the model, and returns the `2 * beam_size` best.
+
+    Returns:
+        Their log-probabilities [batch, candidates], best first, or what phrases have chosen; the
+        index of each, its hypothesis's times the vocabulary's size plus its token; which of them
+        may end and live, by phrases, None where there are none.
+    """
     # Each live hypothesis has one </s>, so 2 * beam candidates hold beam others.
     num_candidates = 2 * beam_size
     length = beam.history_BWT.shape[2]
     never = None if beam.required is not None else rules.find_never(length)
-    if never is not None and isinstance(model, CompiledSteps):
-        vocab = model.vocab_size
-        num_candidates = min(num_candidates, beam.newest_BW.shape[1] * vocab)
-        values_BK, indices_BK = model.find_best(
-            beam.newest_BW, beam.totals_BW, num_candidates, never
-        )
-        return _Candidates(values_BK, indices_BK // vocab, indices_BK % vocab)
+    if never is not None and isinstance(model, CompiledSearch):
+        beam.vocab_size = model.vocab_size
+        num_candidates = min(num_candidates, beam.newest_BW.shape[1] * model.vocab_size)
+        return *model.find_best(beam.newest_BW, beam.totals_BW, num_candidates, never), None
     log_probs_BWV = model.step(beam.newest_BW)
-    batch, width, vocab = log_probs_BWV.shape
+    batch, _, beam.vocab_size = log_probs_BWV.shape
     if beam.required is None:
         rules.apply(log_probs_BWV, beam.history_BWT, beam.sentences)
     else:
         _apply_with_phrases(rules, beam.required, log_probs_BWV, beam)
-    extended_BC = log_probs_BWV.add_(beam.totals_BW[:, :, None]).view(batch, width * vocab)
-    values_BK, indices_BK = top_k(extended_BC, min(num_candidates, width * vocab))
-    chosen = None
-    if beam.required is not None:
-        chosen = beam.required.choose(log_probs_BWV, (values_BK, indices_BK), length + 1)
-        values_BK, indices_BK = chosen.values, chosen.indices
-    return _Candidates(values_BK, indices_BK // vocab, indices_BK % vocab, chosen)
+    extended_BC = log_probs_BWV.add_(beam.totals_BW[:, :, None]).view(batch, -1)
+    best = top_k(extended_BC, min(num_candidates, extended_BC.shape[1]))
+    if beam.required is None:
+        return *best, None
+    chosen = beam.required.choose(log_probs_BWV, best, length + 1)
+    return chosen.values, chosen.indices, chosen
 
 
 def _apply_with_phrases(
@@ -156,21 +133,33 @@ def _apply_with_phrases(
 class _Beam:
     """The live hypotheses of every sentence that isn't finished, the best of a sentence first.
 
+    Args:
+        max_lengths: Maximum output length of each sentence.
+        pool_size: Outputs that are kept of a sentence.
+        penalty: How they are compared.
+        stop_margin: As `beam_search` takes it.
+
     Attributes:
-        pools: Where each sentence's outputs go.
+        pools: Each sentence's outputs, best first; of equal scores the one found first.
         sentences: Which of the batch's sentences each row holds.
         newest_BW: Each hypothesis's newest token.
         history_BWT: All its tokens.
         totals_BW: Its log-probability.
         penalties_BW: What is added to its score if it ends now.
+        vocab_size: Tokens that may continue one.
         required: The phrases that outputs must contain; None where there are none at all.
     """
 
     required: RequiredPhrases | None = None
+    vocab_size: int
 
-    def __init__(self, pools: list["_Pool"], device: torch.device) -> None:
-        batch = len(pools)
-        self.pools = pools
+    def __init__(
+        self, max_lengths: Tensor, pool_size: int, penalty: LengthPenalty, stop_margin: int | None
+    ) -> None:
+        batch, device = len(max_lengths), max_lengths.device
+        self._limits: list[int] = max_lengths.tolist()
+        self._pool_size, self._penalty, self._stop_margin = pool_size, penalty, stop_margin
+        self.pools: list[list[Hypothesis]] = [[] for _ in self._limits]
         self.sentences = list(range(batch))
         self.newest_BW = torch.full((batch, 1), BOS, device=device)
         self.history_BWT = torch.empty((batch, 1, 0), dtype=torch.int64, device=device)
@@ -187,11 +176,15 @@ class _Beam:
         self.penalties_BW = coverage_penalty(self._coverage_BWS, source_is_token_BS, beta)
 
     def advance(
-        self, candidates: _Candidates, beam_size: int, find_attention: FindAttention | None = None
+        self,
+        model: StepModel,
+        candidates_BK: Tensor,
+        indices_BK: Tensor,
+        beam_size: int,
+        chosen: Selection | None,
     ) -> Int[Tensor, "batch new_beam"]:
         """Keeps the best continuations alive, puts ended ones into pools; returns the parents."""
-        candidates_BK, chosen = candidates.values, candidates.chosen
-        parents_BK, tokens_BK = candidates.parents, candidates.tokens
+        parents_BK, tokens_BK = indices_BK // self.vocab_size, indices_BK % self.vocab_size
         length = self.history_BWT.shape[2] + 1
         is_eos_BK = tokens_BK == EOS
         history_BKT = torch.cat(
@@ -200,7 +193,7 @@ class _Beam:
         cumulative_BKT = torch.cat(
             (_take(self._cumulative_BWT, parents_BK), candidates_BK[:, :, None]), dim=-1
         )
-        is_last = [length >= pool.limit for pool in self.pools]
+        is_last = [length >= limit for limit in self._limits]
         may_enter_BK = is_eos_BK.clone()
         if any(is_last):
             may_enter_BK |= torch.tensor(is_last, device=is_eos_BK.device)[:, None]
@@ -221,8 +214,10 @@ class _Beam:
             self.penalties_BW.gather(1, parents_BK)[entering].tolist(),
             strict=True,
         ):
-            weights = None if find_attention is None else find_attention(row, parent)
-            self.pools[row].add(tokens, cumulative, adjustment, weights)
+            output = end_output(tokens, cumulative, self._penalty, adjustment)
+            output = add_attention(output, model, row, parent)
+            bisect.insort_right(self.pools[row], output, key=lambda held: -held.score)
+            del self.pools[row][self._pool_size :]
 
         unfinished_BK = candidates_BK.masked_fill(~may_live_BK, -torch.inf)
         self.totals_BW, ranks_BW = top_k(unfinished_BK, min(beam_size, unfinished_BK.shape[1]))
@@ -239,16 +234,13 @@ class _Beam:
 
     def drop_finished(self, parents_BW: Tensor) -> tuple[list[int], Tensor]:
         """Drops finished sentences; returns the others' rows so far, and hypotheses' parents."""
-        length = self.history_BWT.shape[2]
         # The best live hypothesis comes first.
-        is_alive = [
-            pool.may_still_take(best, length)
-            for pool, best in zip(self.pools, self.totals_BW[:, 0].tolist(), strict=True)
-        ]
+        is_alive = list(map(self._may_win, self.totals_BW[:, 0].tolist(), self.pools, self._limits))
         kept = compact(is_alive)
         if len(kept) == len(is_alive):
             return kept, parents_BW
         self.pools = [self.pools[row] for row in kept]
+        self._limits = [self._limits[row] for row in kept]
         self.sentences = [self.sentences[row] for row in kept]
         rows = torch.tensor(kept, dtype=torch.int64, device=parents_BW.device)
         self.newest_BW, self.totals_BW = self.newest_BW[rows], self.totals_BW[rows]
@@ -260,41 +252,37 @@ class _Beam:
             self.required.select(rows)
         return kept, parents_BW[rows]
 
-
-class _Pool:
-    """The best outputs of one sentence, best first; of equal scores the one found first."""
-
-    def __init__(
-        self, size: int, penalty: LengthPenalty, limit: int, stop_margin: int | None
-    ) -> None:
-        self.hypotheses: list[Hypothesis] = []
-        self.limit = limit
-        self._size, self._penalty = size, penalty
-        self._stop_margin = limit if stop_margin is None else stop_margin
-
-    def add(
-        self,
-        tokens: list[int],
-        cumulative_log_probabilities: list[float],
-        adjustment: float,
-        weights: NDArray[np.float32] | None,
-    ) -> None:
-        """Takes an output in, and lets the worst go where there are too many."""
-        hypothesis = end_output(tokens, cumulative_log_probabilities, self._penalty, adjustment)
-        hypothesis = replace(hypothesis, alignment_weights=weights)
-        bisect.insort_right(self.hypotheses, hypothesis, key=lambda held: -held.score)
-        del self.hypotheses[self._size :]
-
-    def may_still_take(self, log_probability: float, length: int) -> bool:
-        """Checks whether what a live hypothesis becomes within the margin could still enter."""
+    def _may_win(self, log_probability: float, pool: Sequence[Hypothesis], limit: int) -> bool:
+        """Checks whether what a live hypothesis becomes within the margin could enter a pool."""
+        length = self.history_BWT.shape[2]
         # Neither for a dead hypothesis nor for one that is NaN.
-        if length >= self.limit or not log_probability > -torch.inf:
+        if length >= limit or not log_probability > -torch.inf:
             return False
-        if len(self.hypotheses) < self._size:
+        if len(pool) < self._pool_size:
             return True
-        length = min(self.limit, length + self._stop_margin)
+        length = limit if self._stop_margin is None else min(limit, length + self._stop_margin)
         divisor = length_penalty(self._penalty.kind, self._penalty.alpha, length)
-        return log_probability / divisor > self.hypotheses[-1].score
+        return log_probability / divisor > pool[-1].score
+
+
+def add_attention(
+    hypothesis: Hypothesis, model: StepModel, sentence: int, parent: int
+) -> Hypothesis:
+    """Returns a hypothesis that has ended with the attention that its model has watched, if any."""
+    if not isinstance(model, CompiledSearch):
+        return hypothesis
+    weights = model.find_attention(sentence, parent)
+    return hypothesis if weights is None else replace(hypothesis, alignment_weights=weights)
+
+
+def compact(is_alive: Sequence[bool]) -> list[int]:
+    """Returns the rows that are alive, those from the end in the gaps of the others.
+
+    So as few as can be have to move.
+    """
+    num_kept = sum(is_alive)
+    from_the_end = (row for row in range(num_kept, len(is_alive)) if is_alive[row])
+    return [row if is_alive[row] else next(from_the_end) for row in range(num_kept)]
 
 
 def _take(values: Tensor, indices: Tensor) -> Tensor:

@@ -101,11 +101,6 @@ def _count_inside(phrase: Phrase, other: Phrase) -> int:
     return sum(other[start : start + len(phrase)] == phrase for start in starts)
 
 
-def count_required(given: Sequence[Sequence[int]]) -> int:
-    """Returns how many tokens at most an output needs to contain these phrases."""
-    return sum(map(len, given))
-
-
 @dataclass(frozen=True)
 class Selection:
     """The candidates of each sentence that matter, best first in its banks' order.

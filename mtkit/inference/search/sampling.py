@@ -1,17 +1,18 @@
 """Samples outputs; a sentence's samples don't depend on the other sentences of its batch."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mtkit.inference.search.beam import add_attention, compact
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.search.rules import NO_RULES, OutputRules
-from mtkit.inference.search.step_model import CompiledSteps, StepModel, compact, find_watched
+from mtkit.inference.search.step_model import StepModel
 from mtkit.inference.translation import Hypothesis
+from mtkit.network.cpu.compiled_translator import CompiledSearch
 from mtkit.recipe.inference import LengthPenalty, Sampling
 from mtkit.text.token_ids import BOS, EOS
 
@@ -48,14 +49,11 @@ def greedy_search(
         ]
         if all(is_alive):
             continue
-        find_attention = find_watched(model)
         outputs = zip(history_BT.tolist(), cumulative_BT.tolist(), strict=True)
         for row, (sentence, output) in enumerate(zip(sentences, outputs, strict=True)):
             if not is_alive[row]:
                 ended = end_output(*output, penalty)
-                if find_attention is not None:
-                    ended = replace(ended, alignment_weights=find_attention(row, 0))
-                found[sentence].append(ended)
+                found[sentence].append(add_attention(ended, model, row, 0))
         kept = compact(is_alive)
         sentences = [sentences[row] for row in kept]
         kept_B = torch.tensor(kept, dtype=torch.int64, device=max_lengths.device)
@@ -77,7 +75,7 @@ def _find_best(
 ) -> tuple[Tensor, Tensor]:
     """Returns each sentence's likeliest next token: its log-probability, and which it is."""
     never = rules.find_never(history_BT.shape[1])
-    if never is not None and isinstance(model, CompiledSteps):
+    if never is not None and isinstance(model, CompiledSearch):
         totals = torch.zeros(len(newest_B), 1)
         values_B1, best_B1 = model.find_best(newest_B[:, None], totals, 1, never)
         return values_B1[:, 0], best_B1[:, 0]

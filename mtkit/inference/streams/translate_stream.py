@@ -82,18 +82,14 @@ def score_stream(
 def _list_keys(translator: Translator) -> set[str]:
     """Returns the keys of an answer's object, which a line's own can't have."""
     settings = translator.settings
-    keys = set(BLANK.as_json(""))
-    if settings.alignments:
-        keys.add("alignment")
-    if settings.glossary is not None:
-        keys.add("terms")
-    if settings.flags is not None:
-        keys.add("flags")
-    if settings.protect is not None:
-        keys.add("protection")
-    if settings.paragraphs is not None:
-        keys.add("sentences")
-    return keys
+    asked = {
+        "alignment": settings.alignments,
+        "terms": settings.glossary,
+        "flags": settings.flags,
+        "protection": settings.protect,
+        "sentences": settings.paragraphs,
+    }
+    return {*BLANK.as_json(""), *(key for key, value in asked.items() if value)}
 
 
 def _pass_through(

@@ -8,9 +8,12 @@ doesn't depend on those beside it, down to the last bit.
 import ctypes
 from collections.abc import Sequence
 from ctypes import byref, pointer
+from itertools import accumulate, chain
 
+import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mtkit.network.attention import WatchedHead
@@ -45,14 +48,13 @@ class CompiledTranslator:
     def __init__(self, network: EncoderDecoder) -> None:
         library = choose_library()
         assert library is not None
-        self._library = library
-        self._network = network
+        self.library, self.network = library, network
         self.vocab_size, self.d_model = network.target_embedding.tokens.weight.shape
         self._encoder = self._build_stack(network.encoder, network.source_embedding)
-        self._decoder = self._build_stack(network.decoder, network.target_embedding)
+        self.decoder = self._build_stack(network.decoder, network.target_embedding)
         projection = network.output_embedding.projection
         assert projection is not None
-        self._projection = _handle(projection)
+        self.projection = _handle(projection)
 
     def encode(
         self, tokens: Int[Tensor, " all_tokens"], starts: Int[Tensor, " batch_and_end"]
@@ -65,8 +67,8 @@ class CompiledTranslator:
         """
         memory = torch.empty(len(tokens), self.d_model)
         longest = int(starts.diff().max())
-        positions = _find_positions(self._network.source_embedding, 0, longest)
-        self._library.mtkit_encode(
+        positions = _find_positions(self.network.source_embedding, 0, longest)
+        self.library.mtkit_encode(
             self._encoder.pointer,
             address(tokens, torch.int64),
             address(starts, torch.int64),
@@ -77,38 +79,21 @@ class CompiledTranslator:
         )
         return memory
 
-    def start(
+    def read(
         self,
-        memory: Float[Tensor, "all_tokens d_model"],
-        starts: Int[Tensor, " batch_and_end"],
+        sources: Sequence[Sequence[int]],
+        attention_width: int = 0,
+        *,
+        keeps_memory: bool = False,
         watched: WatchedHead | None = None,
     ) -> "CompiledSearch":
-        """Returns a search over encoded sources, one hypothesis for each.
-
-        Args:
-            memory: The sources, as `encode` returns them.
-            starts: As `encode` takes them.
-            watched: A head whose attention to the source will be asked for.
-        """
-        layer = -1 if watched is None else watched.layer - 1
-        head = -1 if watched is None or watched.head is None else watched.head - 1
-        handle = Handle(
-            self._library.mtkit_new_search(
-                self._decoder.pointer,
-                self._projection.pointer,
-                address(memory),
-                address(starts, torch.int64),
-                len(starts) - 1,
-                layer,
-                head,
-                torch.get_num_threads(),
-            ),
-            self._library.mtkit_free_search,
-            self,
-        )
-        return CompiledSearch(
-            self._library, handle, self._network.target_embedding, self.vocab_size
-        )
+        """Returns a search over sources, each closed by `</s>`; see `CompiledSearch`."""
+        tokens = torch.tensor(list(chain.from_iterable(sources)))
+        starts = torch.tensor([0, *accumulate(map(len, sources))])
+        memory = self.encode(tokens, starts)
+        search = CompiledSearch(self, memory, starts, attention_width, watched)
+        search.memory = memory if keeps_memory else None
+        return search
 
     def _build_stack(self, stack: TransformerStack, embedding: InputEmbedding) -> Handle:
         layers = [_describe_layer(layer) for layer in stack.layers]
@@ -134,47 +119,71 @@ class CompiledTranslator:
         final = stack.final_norm
         final_norm = None if isinstance(final, nn.Identity) else _describe_norm(final)
         return Handle(
-            self._library.mtkit_new_stack(
+            self.library.mtkit_new_stack(
                 byref(shape),
                 byref(vectors),
                 (Layer * len(layers))(*layers),
                 len(layers),
                 None if final_norm is None else byref(final_norm),
             ),
-            self._library.mtkit_free_stack,
+            self.library.mtkit_free_stack,
             norm,
             final_norm,
-            self._network,
+            self.network,
         )
 
 
-class CompiledSearch:
-    """Hypotheses of a batch, and all that a decoder remembers of them.
+class CompiledSearch(Handle):
+    """Hypotheses of a batch, and all that a decoder remembers of them: a search's step model.
 
-    Every sentence has the same number of hypotheses, 1 at first; `CompiledTranslator.start` makes
-    one.
+    Every sentence has the same number of hypotheses, 1 at first.
+
+    Args:
+        translator: The network, compiled.
+        memory: The sources, as `CompiledTranslator.encode` returns them.
+        starts: As that takes them.
+        attention_width: Source tokens with padding that `source_attention` tells; 0 if it won't be
+            asked for.
+        watched: A head whose attention to the source `find_attention` tells.
+
+    Attributes:
+        memory: The encoded sources, [all_tokens, d_model]; None where they aren't kept.
+        vocab_size: Tokens of the target's vocabulary.
     """
 
+    memory: Tensor | None = None
+
     def __init__(
-        self, library: ctypes.CDLL, handle: Handle, embedding: InputEmbedding, vocab_size: int
+        self,
+        translator: CompiledTranslator,
+        memory: Float[Tensor, "all_tokens d_model"],
+        starts: Int[Tensor, " batch_and_end"],
+        attention_width: int = 0,
+        watched: WatchedHead | None = None,
     ) -> None:
-        self._library, self._handle = library, handle
-        self._embedding = embedding
-        self._vocab_size = vocab_size
+        library = translator.library
+        created = library.mtkit_new_search(
+            translator.decoder.pointer,
+            translator.projection.pointer,
+            address(memory),
+            address(starts, torch.int64),
+            len(starts) - 1,
+            -1 if watched is None else watched.layer - 1,
+            -1 if watched is None or watched.head is None else watched.head - 1,
+            torch.get_num_threads(),
+        )
+        super().__init__(created, library.mtkit_free_search, translator)
+        self._library, self.vocab_size = library, translator.vocab_size
+        self._embedding = translator.network.target_embedding
+        self._lengths = starts.diff().tolist()
+        self._width, self._watches = attention_width, watched is not None
+        self._attention_BWS: Tensor | None = None
         self._num_steps = 0
 
-    def step(
-        self, tokens: Int[Tensor, "batch beam"], attention: Tensor | None = None
-    ) -> Float[Tensor, "batch beam vocab"]:
-        """Returns the log-probabilities of the token after `tokens`.
-
-        Args:
-            tokens: Each hypothesis's newest token, `<s>` first.
-            attention: Where the mean attention of the last layer's heads to the source goes,
-                [batch, beam, src_len], zeros so far; not asked for where None.
-        """
-        log_probs = torch.empty(*tokens.shape, self._vocab_size)
-        self._run(tokens, attention, Wanted(log_probabilities=address(log_probs)))
+    def step(self, tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam vocab"]:
+        """Returns the log-probabilities of the token after `tokens`, `<s>` first."""
+        log_probs = torch.empty(*tokens.shape, self.vocab_size)
+        self._run(tokens, Wanted(log_probabilities=address(log_probs)))
         return log_probs
 
     def find_best(
@@ -183,7 +192,6 @@ class CompiledSearch:
         totals: Float[Tensor, "batch beam"],
         num_best: int,
         never: Sequence[int],
-        attention: Tensor | None = None,
     ) -> tuple[Float[Tensor, "batch num_best"], Int[Tensor, "batch num_best"]]:
         """Returns each sentence's best continuations: totals plus log-probabilities, and which.
 
@@ -196,7 +204,6 @@ class CompiledSearch:
             totals: What its continuations' log-probabilities are added to.
             num_best: How many.
             never: Tokens that may not follow.
-            attention: As in `step`.
         """
         values = torch.empty(len(tokens), num_best)
         best = torch.empty(len(tokens), num_best, dtype=torch.int64)
@@ -210,51 +217,61 @@ class CompiledSearch:
             never=ctypes.addressof(without),
             num_never=len(never),
         )
-        self._run(tokens, attention, wanted)
+        self._run(tokens, wanted)
         return values, best
 
-    def _run(self, tokens: Tensor, attention: Tensor | None, wanted: Wanted) -> None:
+    def _run(self, tokens: Tensor, wanted: Wanted) -> None:
         tokens = tokens.contiguous()
-        if attention is not None:
-            wanted.source_attention = address(attention)
-            wanted.attention_width = attention.shape[2]
+        if self._width:
+            self._attention_BWS = torch.zeros(*tokens.shape, self._width)
+            wanted.source_attention = address(self._attention_BWS)
+            wanted.attention_width = self._width
         position = _find_positions(self._embedding, self._num_steps, 1)
         self._num_steps += 1
         self._library.mtkit_step(
-            self._handle.pointer,
+            self.pointer,
             address(tokens, torch.int64),
             None if position is None else address(position),
             byref(wanted),
             torch.get_num_threads(),
         )
 
-    def copy_attention(
-        self, sentence: int, hypothesis: int, src_len: int
-    ) -> Float[Tensor, "steps src_len"]:
-        """Returns the attention to the source that was watched at each step so far.
+    def find_attention(self, sentence: int, hypothesis: int) -> NDArray[np.float32] | None:
+        """Returns the watched head's attention to the source, [steps, src_len]; None without one.
 
         Args:
             sentence: Index in the batch so far.
             hypothesis: Index among the sentence's, before `select`.
-            src_len: Tokens of the sentence's source.
         """
-        found = torch.empty(self._num_steps, src_len)
-        self._library.mtkit_copy_attention(
-            self._handle.pointer, sentence, hypothesis, address(found)
-        )
-        return found
+        if not self._watches:
+            return None
+        found = torch.empty(self._num_steps, self._lengths[sentence])
+        self._library.mtkit_copy_attention(self.pointer, sentence, hypothesis, address(found))
+        return found.numpy()
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
         """Keeps these sentences, and in each of them these hypotheses."""
         parents = parents.contiguous()
         kept = torch.tensor(sentences, dtype=torch.int64)
         self._library.mtkit_select(
-            self._handle.pointer,
+            self.pointer,
             address(kept, torch.int64),
             len(kept),
             address(parents, torch.int64),
             parents.shape[1],
         )
+        self._lengths = [self._lengths[sentence] for sentence in sentences]
+
+    def source_attention(
+        self,
+    ) -> tuple[Float[Tensor, "batch beam src_len"], Bool[Tensor, "batch src_len"]]:
+        """How much attention each newest step paid to each source token; False at padding.
+
+        The decoder's last layer's, the mean of its heads.
+        """
+        assert self._attention_BWS is not None, "read before the first step, or not requested"
+        is_token = torch.arange(self._width) < torch.tensor(self._lengths)[:, None]
+        return self._attention_BWS, is_token
 
 
 def can_compile(model: Model) -> bool:

@@ -10,7 +10,7 @@ from mtkit.documents.sentences import SentenceTranslator
 from mtkit.documents.translate_file import translate_markup
 from mtkit.errors import MtkitError
 from mtkit.inference.request import Request
-from mtkit.inference.translation import Candidate, FinishTranslations, Translation, WordAlignment
+from mtkit.inference.translation import FinishTranslations, Hypothesis, Translation, WordAlignment
 from mtkit.recipe.inference import Inference
 
 
@@ -36,9 +36,9 @@ class Reverser:
             links = tuple((index, len(words) - 1 - index) for index in range(len(words)))
             alignment = WordAlignment(tuple(places), tuple(places), links)
             text = " ".join(words[::-1]).upper()
-            hypothesis = Candidate((3,), 0.0, 0.0, is_finished=True, text=text)
+            hypothesis = Hypothesis((3,), 0.0, 0.0, is_finished=True, text=text)
             if settings.alignments:
-                hypothesis = Candidate(
+                hypothesis = Hypothesis(
                     (3,), 0.0, 0.0, is_finished=True, text=text, alignment=alignment
                 )
             answers.append(Translation((hypothesis,)))

@@ -17,7 +17,7 @@ from mtkit.inference.request import LineError, Request
 from mtkit.inference.streams.input_format import InputFormat
 from mtkit.inference.streams.translate_stream import score_stream
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import Candidate, Hypothesis, Link, WordAlignment
+from mtkit.inference.translation import Hypothesis, Link, WordAlignment
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
@@ -87,7 +87,7 @@ def test_words_of_other_tools_are_between_spaces(
 @pytest.mark.parametrize(("language", "gap"), [("de", 1), ("zh", 0)])
 def test_parts_are_joined_with_their_offsets(language: str, gap: int) -> None:
     def part(text: str, alignment: WordAlignment) -> Hypothesis:
-        return Candidate((4, 3), -1.0, -1.0, is_finished=True, text=text, alignment=alignment)
+        return Hypothesis((4, 3), -1.0, -1.0, is_finished=True, text=text, alignment=alignment)
 
     first = part("ab", WordAlignment(((0, 2),), ((0, 2),), ((0, 0),)))
     empty = part("", WordAlignment(((3, 4),), (), ()))

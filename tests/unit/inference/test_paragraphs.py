@@ -13,7 +13,7 @@ from mtkit.inference.streams.input_format import InputFormat
 from mtkit.inference.streams.translate_stream import translate_stream
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import (
-    Candidate,
+    Hypothesis,
     KeptPiece,
     Protection,
     TermUse,
@@ -223,7 +223,7 @@ def test_a_key_of_its_own_named_sentences_is_refused_in_json():
 def test_joined_spans_and_facts_are_those_of_the_text():
     def one(text: str, words: tuple[tuple[int, int], ...], *, lost: tuple[str, ...]) -> Translation:
         alignment = WordAlignment(words, ((0, len(text)),), ((0, 0),))
-        hypothesis = Candidate((), -1.0, -1.0, is_finished=True, text=text, alignment=alignment)
+        hypothesis = Hypothesis((), -1.0, -1.0, is_finished=True, text=text, alignment=alignment)
         term = TermUse((0, 1), "a", "b", "used")
         protection = Protection((KeptPiece("url", "u"),), None if lost else "masked", lost)
         return Translation((hypothesis,), terms=(term,), protection=protection)

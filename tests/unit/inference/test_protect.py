@@ -11,7 +11,7 @@ from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.masking import mask
 from mtkit.inference.request import Request
 from mtkit.inference.translate import Translator
-from mtkit.inference.translation import Candidate, Hypothesis, WordAlignment
+from mtkit.inference.translation import Hypothesis, WordAlignment
 from mtkit.recipe.inference import Inference, Sampling
 from mtkit.recipe.protection import Protect
 from mtkit.text.protected import PieceFinder
@@ -239,7 +239,7 @@ def test_links_are_of_the_text_before_and_of_the_text_restored():
     alignment = WordAlignment(
         ((0, 4), (5, 13), (14, 17)), ((0, 8), (9, 14), (15, 21)), ((0, 2), (1, 0), (2, 1))
     )
-    output = Candidate(
+    output = Hypothesis(
         (), 0.0, 0.0, is_finished=True, text="<copy0>s jetzt öffnen", alignment=alignment
     )
     restored = masked.restore(output)
@@ -299,8 +299,8 @@ def test_a_masked_text_is_restored(parts):
     pieces = PieceFinder(Protect()).find(text).pieces
     symbols = [f"<copy{number}>" for number in range(len(pieces))]
     masked = mask(text, pieces, symbols)
-    output = Candidate((), 0.0, 0.0, is_finished=True, text=masked.text)
+    output = Hypothesis((), 0.0, 0.0, is_finished=True, text=masked.text)
     assert masked.restore(output).text == text
     if symbols:
-        twice = Candidate((), 0.0, 0.0, is_finished=True, text=masked.text + symbols[0])
+        twice = Hypothesis((), 0.0, 0.0, is_finished=True, text=masked.text + symbols[0])
         assert masked.restore(twice) is None

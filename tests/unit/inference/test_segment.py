@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.inference.paragraphs import choose_gaps, cut_line, join_parts
-from mtkit.inference.translation import Candidate, Hypothesis
+from mtkit.inference.translation import Hypothesis
 
 
 def _at_most(length: int):
@@ -118,7 +118,7 @@ def test_where_the_source_has_no_space_between_sentences_the_target_has_its_own(
 
 def _hypothesis(text: str, *, is_finished: bool = True) -> Hypothesis:
     scores = tuple(-0.5 for _ in text)
-    return Candidate(
+    return Hypothesis(
         tuple(map(ord, text)), -0.5 * len(text), -0.25, is_finished, scores, None, text, tuple(text)
     )
 

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from mtkit.errors import MtkitError
 from mtkit.evaluation.flags import Flag
 from mtkit.inference.request import Request
-from mtkit.inference.translation import Candidate, Translation
+from mtkit.inference.translation import Hypothesis, Translation
 from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
@@ -37,6 +37,14 @@ from mtkit.text.languages import ModelLanguages
 FLAG = Flag("numbers differ", 1, 0, "on one side only: <b>7</b>")
 
 
+def request_of(ask: Ask) -> Request:
+    return ask.request if isinstance(ask, ToRender) else ask
+
+
+def _is_given(ask: Ask) -> bool:
+    return isinstance(ask, ToRender) and ask.scores
+
+
 class FakeWorker:
     """Answers at once, or when told; a line that says so is flagged, at fault, or kills it."""
 
@@ -49,7 +57,7 @@ class FakeWorker:
         self.batches: list[list[Ask]] = []
         self.death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.is_held = False
-        self._running: list[tuple[asyncio.Future[list[Answer]], list[tuple[Any, bool]]]] = []
+        self._running: list[tuple[asyncio.Future[list[Answer]], list[Ask]]] = []
 
     @classmethod
     async def start(cls, source: ModelSource) -> "FakeWorker":
@@ -68,10 +76,8 @@ class FakeWorker:
         if self.death.done():
             answers.set_exception(WorkerDiedError(self.death.result()))
             return answers
-        plain = [ask.ask if isinstance(ask, ToRender) else ask for ask in asks]
-        are_rendered = [isinstance(ask, ToRender) for ask in asks]
-        self.batches.append(plain)
-        self._running.append((answers, list(zip(plain, are_rendered, strict=True))))
+        self.batches.append(list(map(request_of, asks)))
+        self._running.append((answers, list(asks)))
         if not self.is_held:
             loop.call_soon(self.release)
         return answers
@@ -79,18 +85,16 @@ class FakeWorker:
     def release(self) -> None:
         running, self._running = self._running, []
         for answers, asks in running:
-            if any(isinstance(ask, Request) and "KILL" in ask.text for ask, _ in asks):
+            if any("KILL" in request_of(ask).text for ask in asks if not _is_given(ask)):
                 self.die()
                 answers.set_exception(WorkerDiedError("was killed by SIGKILL"))
             elif not answers.done():
                 answers.set_result(
                     [
-                        Rendered.of(ask.text, found)
-                        if is_rendered and isinstance(found, Translation)
+                        Rendered.of(ask.request.text, found)
+                        if isinstance(ask, ToRender) and isinstance(found, Translation)
                         else found
-                        for ask, found, is_rendered in [
-                            (ask, self.answer(ask), own) for ask, own in asks
-                        ]
+                        for ask, found in [(ask, self.answer(ask)) for ask in asks]
                     ]
                 )
 
@@ -105,21 +109,23 @@ class FakeWorker:
             answers.set_exception(WorkerDiedError("was killed by SIGKILL"))
 
     def answer(self, ask: Ask) -> Answer:
-        if not isinstance(ask, Request):
-            return Translation((Candidate((5, 3), -1.5, -1.0, is_finished=True, text=ask[1]),))
-        if "FAULT" in ask.text:
+        request = request_of(ask)
+        if _is_given(ask):
+            found = Hypothesis((5, 3), -1.5, -1.0, is_finished=True, text=request.prefix)
+            return Translation((found,))
+        if "FAULT" in request.text:
             return LineFault("the prefix is too long")
-        n_best = ask.settings.n_best if ask.settings is not None else 1
+        n_best = request.settings.n_best if request.settings is not None else 1
         name = self.source.folder.name
-        texts = [ask.text.strip().upper() + "!" * rank for rank in range(n_best)]
+        texts = [request.text.strip().upper() + "!" * rank for rank in range(n_best)]
         return Translation(
             tuple(
-                Candidate((5, 3), -2.0 - rank, -1.0, is_finished=True, text=f"{name}:{text}")
+                Hypothesis((5, 3), -2.0 - rank, -1.0, is_finished=True, text=f"{name}:{text}")
                 if text
-                else Candidate((), 0.0, 0.0, is_finished=True)
+                else Hypothesis((), 0.0, 0.0, is_finished=True)
                 for rank, text in enumerate(texts)
             ),
-            flags=(FLAG,) if "FLAG" in ask.text else () if "CHECKED" in ask.text else None,
+            flags=(FLAG,) if "FLAG" in request.text else () if "CHECKED" in request.text else None,
         )
 
     async def stop(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mtkit.inference.request import Request
-from mtkit.inference.translation import Candidate, Translation
+from mtkit.inference.translation import Hypothesis, Translation
 from mtkit.serving import model_service
 from mtkit.serving.app import make_office
 from mtkit.serving.fair_queue import Rendered, ToRender
@@ -16,14 +16,14 @@ from mtkit.serving.office import Office
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import answer_batch
 
-from .conftest import FakeWorker, make_model
+from .conftest import FakeWorker, make_model, request_of
 
 
 class Hanging(FakeWorker):
     """Never answers a batch with a line that hangs."""
 
     def release(self) -> None:
-        if not any("HANG" in ask.text for _, asks in self._running for ask, _ in asks):
+        if not any("HANG" in request_of(ask).text for _, asks in self._running for ask in asks):
             super().release()
 
 
@@ -170,7 +170,7 @@ def test_a_bug_at_a_line_is_that_lines_alone(capsys: pytest.CaptureFixture[str])
         def search(self, requests: list[Request], *, warns: bool) -> list[Translation]:
             if any("bug" in request.text for request in requests):
                 raise TypeError("bug at a secret text")
-            found = Candidate((5,), -1.0, -1.0, is_finished=True, text="x")
+            found = Hypothesis((5,), -1.0, -1.0, is_finished=True, text="x")
             return [Translation((found,)) for _ in requests]
 
     asks = [Request("a"), Request("bug"), ToRender(Request("b"))]

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from mtkit.inference.request import Request
-from mtkit.inference.translation import Candidate, Translation, WordAlignment
+from mtkit.inference.translation import Hypothesis, Translation, WordAlignment
 from mtkit.recipe.inference import Inference
 from mtkit.serving.worker_main import answer_batch
 from mtkit.text.words import find_words
@@ -29,7 +29,7 @@ def turn_around(ask: Any) -> Translation:
         last = len(words) - 1
         pairs = tuple((index, last - index) for index in range(len(words)))
         alignment = WordAlignment(tuple(spans), tuple(find_words(turned, [])), pairs)
-    found = Candidate((5, 3), -1.0, -1.0, is_finished=True, text=turned, alignment=alignment)
+    found = Hypothesis((5, 3), -1.0, -1.0, is_finished=True, text=turned, alignment=alignment)
     return Translation((found,))
 
 

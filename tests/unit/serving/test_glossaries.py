@@ -12,7 +12,6 @@ from mtkit import RemoteTranslator, Request, Term
 from mtkit.inference.translate import Translator
 from mtkit.recipe.inference import Inference
 from mtkit.serving.app import make_app, make_office
-from mtkit.serving.fair_queue import ToRender
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import answer_batch
 from mtkit.serving.worker_process import WorkerProcess
@@ -34,8 +33,7 @@ class WordWorker(FakeWorker):
         translator = Translator.of(self.engine, CharacterTokenizer(), Inference())
         running, self._running = self._running, []
         for answers, asks in running:
-            given = [ToRender(ask) if is_rendered else ask for ask, is_rendered in asks]
-            answers.set_result(answer_batch(translator, given))
+            answers.set_result(answer_batch(translator, asks))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from mtkit.checks.flag import Flag
 from mtkit.inference.request import LineWarning
 from mtkit.inference.translation import (
-    Candidate,
+    Hypothesis,
     KeptPiece,
     Protection,
     TermUse,
@@ -27,7 +27,7 @@ from .test_v1 import Serve
 LINE = "A dog, 2 cats. x"
 FULL = Translation(
     tuple(
-        Candidate(
+        Hypothesis(
             (),
             -1.25 * rank,
             -1.0 * rank,

@@ -62,13 +62,11 @@ class TableModel:
             for prefixes, row in zip(kept, parents.tolist(), strict=True)
         ]
 
-    def source_attention(self) -> Tensor:
-        return torch.tensor(
+    def source_attention(self) -> tuple[Tensor, Tensor]:
+        attention = torch.tensor(
             [[self._attention(prefix[1:]) for prefix in prefixes] for prefixes in self._prefixes]
         )
-
-    def source_is_token(self) -> Tensor:
-        return torch.ones(len(self._tables), len(self._attention(())), dtype=torch.bool)
+        return attention, torch.ones(len(self._tables), attention.shape[2], dtype=torch.bool)
 
 
 def written_out(probabilities: dict[Prefix, dict[int, float]]) -> Table:

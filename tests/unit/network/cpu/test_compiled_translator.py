@@ -13,7 +13,12 @@ from mtkit.network.cpu.compiled import (
     describe_kernels,
     open_library,
 )
-from mtkit.network.cpu.compiled_translator import CompiledTranslator, can_compile, is_compiled
+from mtkit.network.cpu.compiled_translator import (
+    CompiledSearch,
+    CompiledTranslator,
+    can_compile,
+    is_compiled,
+)
 from mtkit.network.cpu.quantized import CompiledProduct, QuantizedLinear
 from mtkit.recipe.model import Model
 
@@ -91,7 +96,7 @@ def test_passes_are_those_of_the_network(library: str, norm: str, keys: dict) ->
         memory = translator.encode(torch.cat(sources), _starts(sources))
         torch.testing.assert_close(memory, expected_memory[layout.is_token], rtol=1e-5, atol=1e-5)
         cache = network.start(padded, layout)
-        search = translator.start(memory, _starts(sources))
+        search = CompiledSearch(translator, memory, _starts(sources))
         # Longer than a vector has lanes, and than a block has slots.
         for step in range(40):
             tokens = targets[:, step : step + 1]
@@ -110,7 +115,7 @@ def test_hypotheses_keep_their_own_past(library: str) -> None:
     with torch.no_grad():
         cache = network.start(padded, layout)
         memory = translator.encode(torch.cat(sources), _starts(sources))
-        search = translator.start(memory, _starts(sources))
+        search = CompiledSearch(translator, memory, _starts(sources))
         for step in range(24):
             tokens = torch.randint(4, 41, (len(kept), width), generator=draw)
             expected = network.step(tokens, cache).log_softmax(dim=-1)
@@ -133,7 +138,7 @@ def test_the_best_are_the_best_of_all(precision: str) -> None:
     translator = CompiledTranslator(network)
     sources, _, _ = _draw_sources()
     memory = translator.encode(torch.cat(sources), _starts(sources))
-    one, other = (translator.start(memory, _starts(sources)) for _ in range(2))
+    one, other = (CompiledSearch(translator, memory, _starts(sources)) for _ in range(2))
     tokens = torch.full((len(sources), 1), 1)
     all_of_first, best_of_first = (
         one.step(tokens),
@@ -174,7 +179,7 @@ def test_of_equals_the_first_is_the_best() -> None:
     translator = CompiledTranslator(network)
     sources, _, _ = _draw_sources()
     memory = translator.encode(torch.cat(sources), _starts(sources))
-    search = translator.start(memory, _starts(sources))
+    search = CompiledSearch(translator, memory, _starts(sources))
     search.select(list(range(len(sources))), torch.zeros(len(sources), 2, dtype=torch.int64))
     tokens = torch.full((len(sources), 2), 3)
     values, indices = search.find_best(tokens, torch.zeros(len(sources), 2), 45, [0, 2])
@@ -186,7 +191,9 @@ def test_of_equals_the_first_is_the_best() -> None:
 def test_fewer_continuations_than_asked_for() -> None:
     translator = CompiledTranslator(_compile(_build(norm="pre"), "fp32"))
     source = torch.tensor([5, 6])
-    search = translator.start(translator.encode(source, torch.tensor([0, 2])), torch.tensor([0, 2]))
+    search = CompiledSearch(
+        translator, translator.encode(source, torch.tensor([0, 2])), torch.tensor([0, 2])
+    )
     never = list(range(39))
     values, _ = search.find_best(torch.tensor([[1]]), torch.zeros(1, 1), 4, never)
     assert values.isfinite().tolist() == [[True, True, False, False]]
@@ -206,7 +213,7 @@ def test_what_is_no_number_is_not_hidden(library: str, fault: float) -> None:
         lambda search: search.find_best(torch.tensor([[1]]), torch.zeros(1, 1), 2, [0])[0],
     ):
         memory = translator.encode(source, torch.tensor([0, 2]))
-        search = translator.start(memory, torch.tensor([0, 2]))
+        search = CompiledSearch(translator, memory, torch.tensor([0, 2]))
         assert ask(search).isnan().any()
 
 
@@ -216,14 +223,14 @@ def test_a_sentence_does_not_depend_on_its_neighbours(precision: str) -> None:
     sources, _, _ = _draw_sources()
     sources = sources * 20
     together = translator.encode(torch.cat(sources), _starts(sources))
-    search = translator.start(together, _starts(sources))
+    search = CompiledSearch(translator, together, _starts(sources))
     log_probs = search.step(torch.full((len(sources), 1), 1))
     for index in range(0, len(sources), 7):
         starts = torch.tensor([0, len(sources[index])])
         alone = translator.encode(sources[index], starts)
         first, end = _starts(sources)[index : index + 2].tolist()
         assert torch.equal(alone, together[first:end])
-        found = translator.start(alone, starts).step(torch.full((1, 1), 1))
+        found = CompiledSearch(translator, alone, starts).step(torch.full((1, 1), 1))
         assert torch.equal(found[0], log_probs[index])
 
 
@@ -237,7 +244,7 @@ def test_threads_change_nothing() -> None:
         torch.set_num_threads(num_threads)
         try:
             memory = translator.encode(torch.cat(sources), _starts(sources))
-            search = translator.start(memory, _starts(sources))
+            search = CompiledSearch(translator, memory, _starts(sources))
             found.append(search.step(torch.full((len(sources), 1), 1)))
         finally:
             torch.set_num_threads(before)
@@ -257,9 +264,11 @@ def test_attention_to_the_source_is_the_last_layers_mean(library: str) -> None:
         cache.keeps_attention = True
         network.step(tokens, cache)
     memory = translator.encode(torch.cat(sources), _starts(sources))
-    attention = torch.zeros(len(sources), 1, padded.shape[1])
-    translator.start(memory, _starts(sources)).step(tokens, attention)
-    torch.testing.assert_close(attention, cache.source_attention, rtol=1e-5, atol=1e-6)
+    search = CompiledSearch(translator, memory, _starts(sources), padded.shape[1])
+    search.step(tokens)
+    torch.testing.assert_close(
+        search.source_attention()[0], cache.source_attention, rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("keys", [{"positions": "rotary"}, {"attention_window": 4}])
@@ -309,7 +318,7 @@ def test_a_token_that_the_network_does_not_have_is_refused(token: int) -> None:
     starts = torch.tensor([0, 2])
     with pytest.raises(IndexError, match="no vector of"):
         translator.encode(torch.tensor([5, token]), starts)
-    search = translator.start(translator.encode(torch.tensor([5, 6]), starts), starts)
+    search = CompiledSearch(translator, translator.encode(torch.tensor([5, 6]), starts), starts)
     with pytest.raises(IndexError, match="no vector of"):
         search.step(torch.tensor([[token]]))
 
@@ -317,11 +326,11 @@ def test_a_token_that_the_network_does_not_have_is_refused(token: int) -> None:
 def test_memory_that_ends_is_told() -> None:
     translator = CompiledTranslator(_compile(_build(norm="pre"), "fp32"))
     starts = torch.tensor([0, 2])
-    search = translator.start(translator.encode(torch.tensor([5, 6]), starts), starts)
+    search = CompiledSearch(translator, translator.encode(torch.tensor([5, 6]), starts), starts)
     with pytest.raises(MemoryError, match="batch_tokens"):
         # More hypotheses than a vector of C++ holds; none of them is read.
-        translator._library.mtkit_select(
-            search._handle.pointer, starts.data_ptr(), 2**62, starts.data_ptr(), 1
+        translator.library.mtkit_select(
+            search.pointer, starts.data_ptr(), 2**62, starts.data_ptr(), 1
         )
 
 
