@@ -5,7 +5,8 @@ the place of `python -m mtkit` where a test isn't about how a process starts: th
 streams, folder, environment, signals and exit code. What is killed by SIGKILL takes the command
 with it. What reads the environment while torch is imported reads that of the tests.
 
-A test starts this file as a client; that one's request is served by a server, which forks.
+A test starts this file as a client; that one's request is served by a server, which forks. All
+processes of pytest-xdist share one.
 """
 
 import array
@@ -28,56 +29,55 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, sign
 _IMPORTED = (
     "mtkit.cli.app", "mtkit.data.prepare", "mtkit.training.train", "mtkit.pipeline.run",
     "mtkit.pipeline.score", "mtkit.pipeline.plan", "mtkit.inference.translate",
+    # What these import once they need it.
+    "mtkit.evaluation.edits", "mtkit.inference.engines.open_torch_engine", "mtkit.pages",
+    "matplotlib.figure", "pandas", "sacrebleu", "torch._dynamo",
 )  # fmt: skip
+_ADDRESS = "MTKIT_TEST_WARM"
 _HEADER = 8
 
 
 def command() -> list[str]:
-    """Returns what to type for `mtkit`; starts the server of this process where there is none."""
-    if not _STARTED:
-        _STARTED.append(_start())
-    return [sys.executable, "-I", "-S", __file__, _STARTED[0]]
+    """Returns what to type for `mtkit`; starts the server where there is none."""
+    if _ADDRESS not in os.environ:
+        start()
+    return [sys.executable, "-I", "-S", __file__, os.environ[_ADDRESS]]
 
 
-_STARTED: list[str] = []
+def start() -> None:
+    """Starts the server, which is no child of this process, and ends with it.
 
-
-def _start() -> str:
-    """Starts the server, which is no child of this process, and ends with it."""
+    Processes that this one starts later use the same one. It serves once it has imported all.
+    """
     folder = tempfile.TemporaryDirectory(prefix="mtkit-warm-")
     atexit.register(folder.cleanup)
     address = str(Path(folder.name) / "socket")
-    readable, ready = os.pipe()
     # Nobody writes into it: its end is this process's.
     alive, _ = os.pipe()
     subprocess.run(
-        [sys.executable, __file__, "--serve", address, str(ready), str(alive)],
-        pass_fds=[ready, alive],
+        [sys.executable, __file__, "--serve", address, str(alive)],
+        pass_fds=[alive],
         stdin=subprocess.DEVNULL,
         cwd=Path(__file__).parent.parent,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
         start_new_session=True,
         check=True,
     )
-    os.close(ready)
     os.close(alive)
-    with open(readable, "rb") as answer:  # noqa: PTH123 (a descriptor)
-        assert answer.read() == b"1", "the server of commands ended"
-    return address
+    os.environ[_ADDRESS] = address
 
 
-def _serve(address: str, ready: int, alive: int) -> None:
+def _serve(address: str, alive: int) -> None:
     """Forks a watcher for each request, which forks the command, as long as the tests run."""
-    if os.fork():
-        os._exit(0)
-    for name in _IMPORTED:
-        __import__(name)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen(64)
-        os.write(ready, b"1")
-        os.close(ready)
+        if os.fork():
+            os._exit(0)
+        for name in _IMPORTED:
+            __import__(name)
+        _draw_no_curves()
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         while True:
             if alive in select.select([listener, alive], [], [])[0]:
                 os._exit(0)
@@ -89,6 +89,13 @@ def _serve(address: str, ready: int, alive: int) -> None:
             connection.close()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _run(connection)
+
+
+def _draw_no_curves() -> None:
+    """Does what the tests' own process does: half of a tiny training would be its picture."""
+    from mtkit.training.metrics_log import MetricsLog  # noqa: PLC0415 (the client has no packages)
+
+    MetricsLog._draw = lambda log: log.picture.touch()
 
 
 def _run(connection: socket.socket) -> None:
@@ -163,7 +170,10 @@ def _end(code: int) -> NoReturn:
 def _read(connection: socket.socket, count: int) -> bytes:
     data = b""
     while len(data) < count:
-        data += connection.recv(count - len(data))
+        part = connection.recv(count - len(data))
+        if not part:
+            raise EOFError("the server of commands ended")
+        data += part
     return data
 
 
@@ -190,6 +200,6 @@ def _ask(address: str, arguments: list[str]) -> NoReturn:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--serve":
-        _serve(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        _serve(sys.argv[2], int(sys.argv[3]))
     else:
         _ask(sys.argv[1], sys.argv[2:])
