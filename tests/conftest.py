@@ -79,8 +79,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the longest first, so that no process is left with them at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    """Puts the longest first, so that no process is left with them at the end.
+
+    The tests of a module stay together, since they share what it sets up.
+    """
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @dataclass(frozen=True)
