@@ -28,12 +28,12 @@ from pathlib import Path
 from typing import NoReturn
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
-_IMPORTED = (
+IMPORTED = (
     "mtkit.cli.app", "mtkit.data.prepare", "mtkit.training.train", "mtkit.pipeline.run",
     "mtkit.pipeline.score", "mtkit.pipeline.plan", "mtkit.inference.translate",
     # What these import once they need it.
     "mtkit.evaluation.edits", "mtkit.inference.engines.open_torch_engine", "mtkit.pages",
-    "matplotlib.figure", "pandas", "sacrebleu", "torch._dynamo",
+    "matplotlib.figure", "pandas", "pyarrow.compute", "sacrebleu",
 )  # fmt: skip
 _MAIN = "from mtkit.cli.app import main; main()"
 _ADDRESS = "MTKIT_TEST_WARM"
@@ -83,7 +83,7 @@ def _serve(address: str, alive: int) -> None:
         listener.listen(64)
         if os.fork():
             os._exit(0)
-        for name in _IMPORTED:
+        for name in IMPORTED:
             importlib.import_module(name)
         _draw_no_curves()
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
