@@ -36,12 +36,10 @@ os.environ |= {
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
 }
-# Where no bytecode is written, as in most containers, each of the hundreds of commands that tests
-# run would compile all of mtkit. Workers of pytest-xdist inherit what is set here.
-if sys.dont_write_bytecode and "PYTHONPYCACHEPREFIX" not in os.environ:
-    _BYTECODE = tempfile.TemporaryDirectory(prefix="mtkit-test-bytecode-")
-    os.environ["PYTHONPYCACHEPREFIX"] = _BYTECODE.name
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Where no bytecode is written, as in most containers, each process that tests start would compile
+# all of mtkit. Workers of pytest-xdist inherit what is set here.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # Set in many continuous integrations; rich would colour what tests read.
 for _name in ("FORCE_COLOR", "TTY_COMPATIBLE", "CLICOLOR_FORCE"):
     os.environ.pop(_name, None)
@@ -67,6 +65,12 @@ _UNCHECKED = tuple(
 )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Starts the server of commands that the processes of pytest-xdist share."""
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        warm.start()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Says whether shapes are checked in a test and in the fixtures that are set up for it."""
@@ -75,8 +79,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the longest first, so that no process is left with them at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    """Puts the longest first, so that no process is left with them at the end.
+
+    The tests of a module stay together, since they share what it sets up.
+    """
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,18 @@ the place of `python -m mtkit` where a test isn't about how a process starts: th
 streams, folder, environment, signals and exit code. What is killed by SIGKILL takes the command
 with it. What reads the environment while torch is imported reads that of the tests.
 
-A test starts this file as a client; that one's request is served by a server, which forks.
+A test starts this file as a client; that one's request is served by a server, which forks. All
+processes of pytest-xdist share one. What a command starts as `python -c` is forked too.
 """
 
 import array
 import atexit
 import contextlib
+import importlib
 import json
 import os
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -25,60 +28,66 @@ from pathlib import Path
 from typing import NoReturn
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
-_IMPORTED = (
+IMPORTED = (
     "mtkit.cli.app", "mtkit.data.prepare", "mtkit.training.train", "mtkit.pipeline.run",
     "mtkit.pipeline.score", "mtkit.pipeline.plan", "mtkit.inference.translate",
+    # What these import once they need it.
+    "mtkit.evaluation.edits", "mtkit.inference.engines.open_torch_engine", "mtkit.pages",
+    "matplotlib.figure", "pandas", "pyarrow.compute", "sacrebleu",
 )  # fmt: skip
+_MAIN = "from mtkit.cli.app import main; main()"
+_ADDRESS = "MTKIT_TEST_WARM"
+_PYTHON = "python"
+"""Beside the server's socket, what commands take for Python; see `_ask_as_python`."""
 _HEADER = 8
 
 
 def command() -> list[str]:
-    """Returns what to type for `mtkit`; starts the server of this process where there is none."""
-    if not _STARTED:
-        _STARTED.append(_start())
-    return [sys.executable, "-I", "-S", __file__, _STARTED[0]]
+    """Returns what to type for `mtkit`; starts the server where there is none."""
+    if _ADDRESS not in os.environ:
+        start()
+    return [sys.executable, "-I", "-S", __file__, os.environ[_ADDRESS]]
 
 
-_STARTED: list[str] = []
+def start() -> None:
+    """Starts the server, which is no child of this process, and ends with it.
 
-
-def _start() -> str:
-    """Starts the server, which is no child of this process, and ends with it."""
+    Processes that this one starts later use the same one. It serves once it has imported all.
+    """
     folder = tempfile.TemporaryDirectory(prefix="mtkit-warm-")
     atexit.register(folder.cleanup)
     address = str(Path(folder.name) / "socket")
-    readable, ready = os.pipe()
+    python = Path(folder.name) / _PYTHON
+    client = shlex.join([sys.executable, "-I", "-S", __file__, "--python", address])
+    python.write_text(f'#!/bin/sh\nexec {client} "$@"\n')
+    python.chmod(0o755)
     # Nobody writes into it: its end is this process's.
     alive, _ = os.pipe()
     paths = str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH")
     subprocess.run(
-        [sys.executable, __file__, "--serve", address, str(ready), str(alive)],
-        pass_fds=[ready, alive],
+        [sys.executable, __file__, "--serve", address, str(alive)],
+        pass_fds=[alive],
         stdin=subprocess.DEVNULL,
         cwd=Path(__file__).parent.parent,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
         start_new_session=True,
         check=True,
     )
-    os.close(ready)
     os.close(alive)
-    with open(readable, "rb") as answer:  # noqa: PTH123 (a descriptor)
-        assert answer.read() == b"1", "the server of commands ended"
-    return address
+    os.environ[_ADDRESS] = address
 
 
-def _serve(address: str, ready: int, alive: int) -> None:
+def _serve(address: str, alive: int) -> None:
     """Forks a watcher for each request, which forks the command, as long as the tests run."""
-    if os.fork():
-        os._exit(0)
-    for name in _IMPORTED:
-        __import__(name)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen(64)
-        os.write(ready, b"1")
-        os.close(ready)
+        if os.fork():
+            os._exit(0)
+        for name in IMPORTED:
+            importlib.import_module(name)
+        _draw_no_curves()
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         while True:
             if alive in select.select([listener, alive], [], [])[0]:
                 os._exit(0)
@@ -89,16 +98,24 @@ def _serve(address: str, ready: int, alive: int) -> None:
                 break
             connection.close()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    _run(connection)
+    _run(connection, str(Path(address).with_name(_PYTHON)))
 
 
-def _run(connection: socket.socket) -> None:
+def _draw_no_curves() -> None:
+    """Does what the tests' own process does: half of a tiny training would be its picture."""
+    from mtkit.training.metrics_log import MetricsLog  # noqa: PLC0415 (the client has no packages)
+
+    MetricsLog._draw = lambda log: log.picture.touch()
+
+
+def _run(connection: socket.socket, python: str) -> None:
     """Runs a request's command in a fork, while this process hands on signals and its end."""
     header, fds, _, _ = socket.recv_fds(connection, _HEADER, 3)
     request = json.loads(_read(connection, int.from_bytes(header)))
     child = os.fork()
     if child == 0:
         connection.close()
+        sys.executable = python
         _become(request, fds)
         return
     for fd in fds:
@@ -121,7 +138,7 @@ def _run(connection: socket.socket) -> None:
 
 
 def _become(request: dict, fds: list[int]) -> None:
-    """Gives this process all that the client's command has; then mtkit's own code runs in it."""
+    """Gives this process all that the client has; then the program runs in it."""
     os.setsid()
     for number, fd in enumerate(fds):
         os.dup2(fd, number)
@@ -132,17 +149,20 @@ def _become(request: dict, fds: list[int]) -> None:
     for number in _FORWARDED:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.argv = [sys.argv[0], *request["arguments"]]
-    sys.path[:] = [str(Path(__file__).parent.parent), *sys.path[1:]]
+    sys.argv = ["-c", *request["arguments"]]
+    added = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    sys.path[:] = [str(Path(__file__).parent.parent), *added, *sys.path[1:]]
+    # As Python does at its start: a test's own, if PYTHONPATH has one.
+    sys.modules.pop("sitecustomize", None)
+    with contextlib.suppress(ImportError):
+        importlib.import_module("sitecustomize")
     sys.stdin = os.fdopen(0, closefd=False)
     sys.stdout = os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False)
 
-    from mtkit.cli.app import main  # noqa: PLC0415 (the client has no packages)
-
     code = 0
     try:
-        main()
+        exec(request["code"], {"__name__": "__main__"})
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:  # noqa: BLE001 (as Python does at the end of a program)
@@ -164,14 +184,29 @@ def _end(code: int) -> NoReturn:
 def _read(connection: socket.socket, count: int) -> bytes:
     data = b""
     while len(data) < count:
-        data += connection.recv(count - len(data))
+        part = connection.recv(count - len(data))
+        if not part:
+            raise EOFError("the server of commands ended")
+        data += part
     return data
 
 
-def _ask(address: str, arguments: list[str]) -> NoReturn:
-    """Has the server run a command, and ends as that does."""
+def _ask_as_python(address: str, arguments: list[str]) -> NoReturn:
+    """Has the server run `-c CODE`; Python itself does all else."""
+    if arguments[0] == "-c":
+        _ask(address, arguments[1], arguments[2:])
+    os.execv(sys.executable, [sys.executable, *arguments])
+
+
+def _ask(address: str, code: str, arguments: list[str]) -> NoReturn:
+    """Has the server run a program, and ends as that does."""
     request = json.dumps(
-        {"arguments": arguments, "folder": str(Path.cwd()), "environment": dict(os.environ)}
+        {
+            "code": code,
+            "arguments": arguments,
+            "folder": str(Path.cwd()),
+            "environment": dict(os.environ),
+        }
     ).encode()
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(address)
@@ -184,13 +219,17 @@ def _ask(address: str, arguments: list[str]) -> NoReturn:
         os.close(number)
     code = int.from_bytes(_read(connection, 4), signed=True)
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL)
+        # SIGKILL has no handler.
+        with contextlib.suppress(OSError):
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code)
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--serve":
-        _serve(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        _serve(sys.argv[2], int(sys.argv[3]))
+    elif sys.argv[1] == "--python":
+        _ask_as_python(sys.argv[2], sys.argv[3:])
     else:
-        _ask(sys.argv[1], sys.argv[2:])
+        _ask(sys.argv[1], _MAIN, sys.argv[2:])

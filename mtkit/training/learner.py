@@ -5,6 +5,7 @@ names of their weights.
 """
 
 import hashlib
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -100,6 +101,14 @@ _OUTPUT_BIAS = "output_bias"
 _IS_KEPT = "is_kept"
 
 
+class _AdamW(torch.optim.AdamW):
+    """Torch's, but for what imports its compiler, which takes three seconds and isn't used."""
+
+    add_param_group = inspect.unwrap(torch.optim.AdamW.add_param_group)
+    zero_grad = inspect.unwrap(torch.optim.AdamW.zero_grad)
+    step = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
+
+
 def build_optimizer(model: nn.Module, adam: Adam, *, keeps_bias: bool = False) -> torch.optim.AdamW:
     """Returns Adam (arXiv 1412.6980) over all weights that learn, its moments at zero.
 
@@ -122,9 +131,7 @@ def build_optimizer(model: nn.Module, adam: Adam, *, keeps_bias: bool = False) -
     ]
     if kept:
         groups.append({"params": kept, "weight_decay": 0.0, _IS_KEPT: True})
-    optimizer = torch.optim.AdamW(
-        groups, lr=0.0, betas=(adam.beta1, adam.beta2), eps=adam.epsilon, fused=True
-    )
+    optimizer = _AdamW(groups, lr=0.0, betas=(adam.beta1, adam.beta2), eps=adam.epsilon, fused=True)
     # Torch would make them in the first update; here, memory is tried and shared out before.
     for weight in parameters:
         optimizer.state[weight] = {

@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import mtkit
 
+from .. import warm
 from ..command import run_here
 
 # Invalid UTF-8, a tab, an emoji's code, a bar and a line's end: all of it is a name under Linux.
@@ -22,10 +24,14 @@ pytestmark = pytest.mark.skipif(
 
 
 def run(
-    folder: Path, *arguments: str, text: bytes = b"", **environment: str
+    folder: Path,
+    *arguments: str,
+    text: bytes = b"",
+    command: Sequence[str] = (sys.executable, "-m", "mtkit"),
+    **environment: str,
 ) -> subprocess.CompletedProcess[bytes]:
     done = subprocess.run(
-        [sys.executable, "-m", "mtkit", *arguments],
+        [*command, *arguments],
         cwd=folder,
         input=text,
         capture_output=True,
@@ -101,7 +107,8 @@ def test_a_model_folder_anywhere_translates(tiny_run, tmp_path: Path) -> None:
     exported = run_here(tmp_path, "export", *place.options)
     assert exported.returncode == 0, exported.stderr
     root, line = place.workspace.root, "The dog sleeps.\n"
-    done = run(tmp_path, "translate", "--model", str(root / "model"), text=line.encode())
+    model = str(root / "model")
+    done = run(tmp_path, "translate", "--model", model, text=line.encode(), command=warm.command())
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
     assert b"damaged" not in done.stderr
     by_export = run_here(tmp_path, "translate", "--model", str(root / "export"), text=line)
@@ -116,7 +123,7 @@ def test_a_run_in_such_a_folder(tmp_path: Path) -> None:
     recipe = (Path(__file__).parents[1] / "tiny.toml").read_text("utf-8")
     (project / "mtkit.toml").write_text(recipe, "utf-8")
     options = ["--set", "training.max_steps=3"]
-    done = run(project, "run", *options)
+    done = run(project, "run", *options, command=warm.command())
     assert done.returncode == 0, done.stderr
     # Prepared data are found to be of this recipe, and nothing is made twice.
     again = run_here(project, "run", *options)

@@ -15,6 +15,7 @@ import pytest
 
 from mtkit.data.phrasebook import generate_pairs
 
+from .. import warm
 from ..command import run_here
 
 RECIPE = """\
@@ -49,11 +50,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def make_project(folder: Path, num_pairs: int) -> Path:
     """Returns a folder with a recipe and two corpora."""
     (folder / "mtkit.toml").write_text(RECIPE)
-    pairs = list(generate_pairs("train", num_pairs))
+    # All of one split, since a held-out pair takes twenty times as long to make.
+    every_pair = list(generate_pairs("train", num_pairs + 900))
+    pairs, others = every_pair[:num_pairs], every_pair[num_pairs:]
     # A thousand duplicates within the first corpus, and five hundred of it in the second.
     write(folder, "train", [*pairs, *pairs[:1000]])
-    write(folder, "again", [*pairs[-500:], *generate_pairs("test", 700)])
-    write(folder, "dev", list(generate_pairs("dev", 200)))
+    write(folder, "again", [*pairs[-500:], *others[:700]])
+    write(folder, "dev", others[700:])
     write(folder, "blank", [(" ", "")] * 3)
     return folder
 
@@ -71,11 +74,25 @@ def write(folder: Path, split: str, pairs: list[tuple[str, str]]) -> None:
         (folder / f"{split}.{language}").write_text("".join(f"{line}\n" for line in lines))
 
 
-def prepare(project: Path, workspace: Path, *options: str, **settings) -> subprocess.Popen:
-    command = [sys.executable, "-m", "mtkit", "prepare", "--workspace", str(workspace), *options]
+def prepare(
+    project: Path, workspace: Path, *options: str, is_cold: bool = False, **settings
+) -> subprocess.Popen:
+    """Starts a preparation; a cold one is a process of this one, with its workers in its group."""
+    command = [sys.executable, "-m", "mtkit"] if is_cold else warm.command()
     return subprocess.Popen(
-        command, cwd=project, stderr=subprocess.PIPE, text=True, start_new_session=True, **settings
+        [*command, "prepare", "--workspace", str(workspace), *options],
+        cwd=project,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        **settings,
     )
+
+
+def wait_for_draft(process: subprocess.Popen, workspace: Path) -> None:
+    """Waits until a preparation has begun, or has ended."""
+    while process.poll() is None and not (workspace / ".data.draft").exists():
+        time.sleep(0.01)
 
 
 def prepare_here(project: Path, workspace: Path, *options: str, code: int = 0) -> str:
@@ -129,7 +146,8 @@ def test_killed_at_some_moments_and_run_again(
     num_killed = 0
     for moment in range(num_kills):
         workspace = project / f"killed-{moment}"
-        process = prepare(project, workspace, "--workers", "2")
+        process = prepare(project, workspace, "--workers", "2", is_cold=True)
+        wait_for_draft(process, workspace)
         time.sleep(elapsed_seconds * (moment + 0.5) / num_kills)
         # A kill of the whole group, as when a machine goes down.
         if process.poll() is None:
@@ -256,7 +274,8 @@ def test_a_full_disk_is_told_and_costs_nothing_that_is_done(small: Path, tmp_pat
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
-    said = finish(prepare(small, workspace, preexec_fn=forbid_large_files), code=1)
+    limited = prepare(small, workspace, is_cold=True, preexec_fn=forbid_large_files)
+    said = finish(limited, code=1)
     assert "error:" in said
     assert "Traceback" not in said
     assert not (workspace / "data").exists()
@@ -267,21 +286,15 @@ def test_a_full_disk_is_told_and_costs_nothing_that_is_done(small: Path, tmp_pat
 @pytest.mark.patient
 def test_two_at_once_in_one_workspace(project: Path, tmp_path: Path) -> None:
     first = prepare(project, tmp_path / "run", "--workers", "2")
-    while not (tmp_path / "run" / ".data.draft").exists():
-        time.sleep(0.01)
+    wait_for_draft(first, tmp_path / "run")
     said = finish(prepare(project, tmp_path / "run"), code=1)
     assert "`mtkit prepare` can't start: another mtkit command is running here" in said
     finish(first)
 
 
 def test_ctrl_c_ends_it_with_its_workers(project: Path, tmp_path: Path) -> None:
-    def heed_ctrl_c() -> None:
-        # A test run in a shell's background passes on that it is to be ignored.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    process = prepare(project, tmp_path / "run", "--workers", "2", preexec_fn=heed_ctrl_c)
-    while not (tmp_path / "run" / ".data.draft").exists():
-        time.sleep(0.01)
+    process = prepare(project, tmp_path / "run", "--workers", "2")
+    wait_for_draft(process, tmp_path / "run")
     time.sleep(0.5)
     os.killpg(process.pid, signal.SIGINT)
     said = process.communicate(timeout=30)[1]

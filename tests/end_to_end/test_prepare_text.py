@@ -4,14 +4,12 @@ import itertools
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from .test_prepare import digests, finish, prepare_here
+from .test_prepare import digests, finish, prepare, prepare_here, wait_for_draft
 
 RECIPE = """\
 name = "text"
@@ -65,13 +63,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def prepare(project: Path, workspace: Path, *options: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "mtkit", "prepare", "--workspace", str(workspace), *options]
-    return subprocess.Popen(
-        command, cwd=project, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-
-
 @pytest.fixture(scope="module")
 def undisturbed(project: Path) -> tuple[dict[str, str], float]:
     """Digests of a preparation by one process, and the seconds that three workers take."""
@@ -101,7 +92,8 @@ def test_killed_at_some_moments_and_run_again(
     expected, elapsed_seconds = undisturbed
     for moment in range(num_kills):
         workspace = project / f"killed-{moment}"
-        process = prepare(project, workspace, "--workers", "2")
+        process = prepare(project, workspace, "--workers", "2", is_cold=True)
+        wait_for_draft(process, workspace)
         time.sleep(elapsed_seconds * (moment + 0.5) / num_kills)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

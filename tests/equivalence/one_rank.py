@@ -30,8 +30,8 @@ from mtkit.training.update import Objective
 from mtkit.training.validation import ValidationResult
 from mtkit.workspace import Workspace
 
-# Torch loads its compiler for the first optimizer.
-_LOADED_ONCE = ["mtkit.training.train", "torch._dynamo"]
+from ..warm import IMPORTED
+
 _PATIENCE_SECONDS = 240
 
 
@@ -62,7 +62,7 @@ def train_together(job: Job, num_processes: int) -> list[dict[str, torch.Tensor]
     # Held here, at a port that the system gives: one that was free a moment ago may not be.
     store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_LOADED_ONCE)
+    context.set_forkserver_preload([*IMPORTED, __name__])
     ranks = [
         context.Process(target=_train, args=(job, rank, num_processes, store.port))
         for rank in range(num_processes)

@@ -69,6 +69,20 @@ OBJECTIVES = pytest.mark.parametrize(
 )
 """Of the runs of a test, which are a translator's where it says nothing."""
 
+FEW_OBJECTIVES = pytest.mark.parametrize(
+    "objective",
+    [
+        "translation",
+        "masked-lm",
+        *(
+            pytest.param(kind, marks=pytest.mark.patient)
+            for kind in ("decoder-only", "causal-lm", "denoising", "classification")
+        ),
+    ],
+    indirect=True,
+)
+"""Of what is the same for every objective; each of them is stopped at every step, in any case."""
+
 
 @pytest.fixture
 def objective(request: pytest.FixtureRequest) -> str:
@@ -100,7 +114,7 @@ def never_stopped(tiny_run: Callable, objective: str, trained_once: dict):
     [
         pytest.param(1, marks=pytest.mark.patient),
         pytest.param(4, marks=pytest.mark.patient),
-        5,
+        pytest.param(5, marks=pytest.mark.patient),
         7,
     ],
 )
@@ -246,7 +260,7 @@ def test_ended_on_the_way_to_a_scored_checkpoint(
     assert [line["step"] for line in measured[0]] == [5, 10, 12]
 
 
-@OBJECTIVES
+@FEW_OBJECTIVES
 @pytest.mark.parametrize("stop_after", [pytest.param(4, marks=pytest.mark.patient), 7])
 def test_stopped_with_a_moving_average(tiny_run, never_stopped, stop_after) -> None:
     moving = "training.moving_average.decay=0.9"
@@ -273,7 +287,9 @@ def test_stopped_while_gradients_are_clipped(tiny_run, never_stopped) -> None:
     assert whole.weights() != never_stopped.weights()
 
 
-@pytest.mark.parametrize("stop_after", [3, pytest.param(5, marks=pytest.mark.patient), 7])
+@pytest.mark.parametrize(
+    "stop_after", [7, *(pytest.param(step, marks=pytest.mark.patient) for step in (3, 5))]
+)
 def test_patience_is_carried_over_a_stop(tiny_run, stop_after) -> None:
     settings = ("training.early_stopping.patience=3", "training.checkpoint_every=2")
     whole, parts = tiny_run(*settings, name="whole"), tiny_run(*settings, name="parts")
@@ -363,7 +379,7 @@ def without_times(state: dict) -> dict:
     return {key: value for key, value in state.items() if not key.endswith("_seconds")}
 
 
-@OBJECTIVES
+@FEW_OBJECTIVES
 def test_what_follows_from_updates_that_were_left_out_is_carried_over_a_stop(
     tiny_run, monkeypatch
 ) -> None:
@@ -421,7 +437,7 @@ def test_nothing_of_the_state_is_lost_on_resume(tiny_run, monkeypatch) -> None:
     assert all(map(torch.equal, found_tensors, tensors))
 
 
-@OBJECTIVES
+@FEW_OBJECTIVES
 @pytest.mark.parametrize("stop_after", [3, pytest.param(7, marks=pytest.mark.patient)])
 def test_stopped_while_updates_are_computed_in_bf16(tiny_run, never_stopped, stop_after) -> None:
     settings = ("training.precision=bf16", "training.log_every=1")

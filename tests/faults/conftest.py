@@ -30,7 +30,7 @@ def train_with(faulty) -> Callable[..., subprocess.CompletedProcess[str]]:
 
     def train(run, fault: str, *options: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            run.cold_command("train", *options),
+            run.command("train", *options),
             env=faulty(fault),
             capture_output=True,
             text=True,

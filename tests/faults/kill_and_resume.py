@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,7 @@ import psutil
 
 from mtkit.training.metrics import read_metrics
 
+COMMAND = (sys.executable, "-m", "mtkit")
 RECIPE = Path(__file__).parent.parent / "tiny.toml"
 NUM_STEPS = 100
 SETTINGS = (
@@ -96,6 +97,7 @@ class Harness:
         num_processes: How many train together.
         num_steps: Updates of a training.
         seed: Of the moments.
+        command: What to type for `mtkit` where it isn't killed.
     """
 
     def __init__(
@@ -106,11 +108,13 @@ class Harness:
         num_processes: int = 1,
         num_steps: int = NUM_STEPS,
         seed: int = 1,
+        command: Sequence[str] = COMMAND,
     ) -> None:
         self._folder = folder
         self._recipe = recipe
         self._num_processes, self._num_steps = num_processes, num_steps
         self._chance = random.Random(seed)
+        self._undisturbed = command
         self._environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         self._prepared = folder / "prepared"
         self._expected = folder / "never-killed"
@@ -135,7 +139,7 @@ class Harness:
         aim = AIMS[number % len(AIMS)]
         step = self._chance.randint(1, int(AIMED_AT * self._num_steps))
         is_launcher_alone = self._num_processes > 1 and number % 4 == 3
-        command = self._command("train", workspace)
+        command = [*COMMAND, *self._options("train", workspace)]
         with subprocess.Popen(
             command, env=self._environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as training:
@@ -192,17 +196,16 @@ class Harness:
             longest_seconds /= 2
             next(clock)
 
-    def _command(self, name: str, workspace: Path) -> list[str]:
-        command = [sys.executable, "-m", "mtkit", name, "--recipe", str(self._recipe)]
-        command += ["--workspace", str(workspace)]
+    def _options(self, name: str, workspace: Path) -> list[str]:
+        options = [name, "--recipe", str(self._recipe), "--workspace", str(workspace)]
         for setting in (f"training.max_steps={self._num_steps}", *SETTINGS):
-            command += ["--set", setting]
+            options += ["--set", setting]
         several = ["--processes", str(self._num_processes)] if self._num_processes > 1 else []
-        return command + (several if name == "train" else [])
+        return options + (several if name == "train" else [])
 
     def _run(self, name: str, workspace: Path) -> None:
         done = subprocess.run(
-            self._command(name, workspace),
+            [*self._undisturbed, *self._options(name, workspace)],
             env=self._environment,
             capture_output=True,
             text=True,

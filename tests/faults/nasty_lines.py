@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 
 import psutil
 
+COMMAND = (sys.executable, "-m", "mtkit")
 LONG_CHARACTERS = 50_000
 _WORDS = [
     "the",
@@ -123,17 +124,20 @@ class Passage:
 
 
 def pass_through(
-    source: Path, *options: str, as_pipe: bool = False, environment: dict[str, str] | None = None
+    source: Path,
+    *options: str,
+    as_pipe: bool = False,
+    environment: dict[str, str] | None = None,
+    command: Sequence[str] = COMMAND,
 ) -> Passage:
     """Returns what `mtkit translate` makes of a file, given as a file or through a pipe."""
-    command = [sys.executable, "-m", "mtkit", "translate", "--errors", "replace", *options]
     began_at = time.monotonic()
     with (
         source.open("rb") as given,
         TemporaryDirectory() as folder,
         Path(folder, "errors").open("w+b") as said,
         subprocess.Popen(
-            command,
+            [*command, "translate", "--errors", "replace", *options],
             stdin=subprocess.PIPE if as_pipe else given,
             stdout=subprocess.PIPE,
             stderr=said,

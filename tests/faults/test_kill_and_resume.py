@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from .. import warm
 from ..phrasebook_text import write_text
 from .kill_and_resume import AIMS, RECIPE, Harness
 
@@ -23,7 +24,7 @@ def test_killed_while_saving_and_while_validating(tmp_path, aims, recipe: str) -
     copied = shutil.copy(RECIPE.with_name(f"{recipe}.toml"), tmp_path)
     if recipe != "tiny":
         write_text(tmp_path)
-    harness = Harness(tmp_path, recipe=Path(copied), num_steps=40)
+    harness = Harness(tmp_path, recipe=Path(copied), num_steps=40, command=warm.command())
     harness.prepare()
     kills = [harness.kill(AIMS.index(aim)) for aim in aims]
     assert [kill.describe() for kill in kills if kill.differences] == []

@@ -1,6 +1,5 @@
 """As many lines come out as go in, whatever they are; the script beside this does it at length."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from mtkit.model.folder import save_model_folder
 from mtkit.model.weights import pack_weights
 from mtkit.text.tokenizer import SubwordTokenizer
 
+from .. import warm
 from .nasty_lines import find_faults, make_lines, pass_through
 
 
@@ -39,10 +39,10 @@ def test_as_many_lines_come_out_as_go_in(model: Path, tmp_path: Path) -> None:
     options = ["--model", str(model)]
     for setting in ("beam_size=1", "max_extra_tokens=0", "max_source_tokens=64"):
         options += ["--set", f"inference.{setting}"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    file = pass_through(source, *options, environment=environment)
-    pipe = pass_through(source, *options, as_pipe=True, environment=environment)
-    as_json = pass_through(source, *options, "--json", environment=environment)
+    command = warm.command()
+    file = pass_through(source, *options, command=command)
+    pipe = pass_through(source, *options, as_pipe=True, command=command)
+    as_json = pass_through(source, *options, "--json", command=command)
     assert find_faults([*lines, b"the end"], file, pipe, as_json) == []
     # Lines that were cut in parts, and bytes that were replaced, are told of.
     assert "input line 1 has " in file.errors

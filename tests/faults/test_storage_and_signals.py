@@ -38,7 +38,7 @@ def small_disk(tiny_run: Callable, tmp_path: Path) -> Iterator[Callable]:
 
 def train(run, *options: str) -> tuple[int, str]:
     done = subprocess.run(
-        run.cold_command("train", *options),
+        run.command("train", *options),
         capture_output=True,
         text=True,
         check=False,
@@ -50,7 +50,7 @@ def train(run, *options: str) -> tuple[int, str]:
 
 def start(run, *options: str, environment: dict | None = None) -> subprocess.Popen[str]:
     """Returns a training that has saved a first checkpoint."""
-    command = run.cold_command("train", *options)
+    command = run.command("train", *options)
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     give_up_at = time.monotonic() + 120
     while not any(run.workspace.checkpoints.glob("step-*")):
@@ -167,9 +167,7 @@ def test_a_second_ctrl_c_ends_at_once(tiny_run, faulty, options) -> None:
 @pytest.mark.parametrize("options", [(), ("--processes", "2")])
 def test_a_stop_that_cannot_be_saved_is_no_stop(tiny_run, options) -> None:
     run = tiny_run(*WITHOUT_END, "training.checkpoint_every=100000")
-    process = subprocess.Popen(
-        run.cold_command("train", *options), stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen(run.command("train", *options), stderr=subprocess.PIPE, text=True)
     try:
         give_up_at = time.monotonic() + 120
         while not (metrics := run.workspace.metrics_file).exists() or not metrics.stat().st_size:

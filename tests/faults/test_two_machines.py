@@ -133,7 +133,7 @@ def test_a_machine_that_comes_back_is_waited_for(tiny_run) -> None:
 
 def test_a_meeting_place_that_is_none_is_told(tiny_run) -> None:
     done = subprocess.run(
-        tiny_run().cold_command("train", "--nodes", "2", "--rdzv", "no-such-host.invalid:29500"),
+        tiny_run().command("train", "--nodes", "2", "--rdzv", "no-such-host.invalid:29500"),
         env={**os.environ},
         capture_output=True,
         text=True,

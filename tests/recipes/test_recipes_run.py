@@ -33,12 +33,12 @@ HUB_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 # Narrow, but with the recipe's layers, heads, norms, activation, positions and ties.
 SMALL = [
     "tokenizer.vocab_size=400",
-    "training.max_steps=5",
+    "training.max_steps=2",
     "training.batch_tokens=128",
     "training.length_groups=2",
     "training.micro_batch_tokens=128",
-    "training.checkpoint_every=5",
-    "training.log_every=5",
+    "training.checkpoint_every=2",
+    "training.log_every=2",
     "training.precision=fp32",
     "inference.max_extra_tokens=2",
 ]
@@ -137,7 +137,7 @@ def _write_hub_split(corpus: HubCorpus, rows: list[dict[str, str]], folder: Path
 
 
 def _run_in(folder: Path, name: str, *overrides: str) -> None:
-    """Prepares, makes 5 updates, and finds a validation and readable test sets."""
+    """Prepares, makes two updates, and finds a validation and readable test sets."""
     # A recipe finds a data set's folder when it is read, so the folder comes first.
     _write_corpora(load_recipe(name, overrides), folder / "data")
     if load_recipe(name, overrides).data.target_language == "tyv":
@@ -152,7 +152,7 @@ def _run_in(folder: Path, name: str, *overrides: str) -> None:
     assert train(recipe, workspace, device="cpu")
     metrics = [json.loads(line) for line in workspace.metrics_file.read_text("utf-8").splitlines()]
     [validation] = [line for line in metrics if line["kind"] == "dev"]
-    assert validation["step"] == 5
+    assert validation["step"] == 2
     assert math.isfinite(validation["loss"])
     for test_set in recipe.evaluation.test_sets:
         if isinstance(test_set, TextCorpus):

@@ -16,6 +16,8 @@ import pytest
 
 from mtkit.serving.keys import add_key
 
+from ...command import run_here
+
 MEASURED = Path(__file__).with_name("measured")
 TINY = Path(__file__).parents[2] / "tiny.toml"
 
@@ -140,8 +142,8 @@ class Repeating:
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a model that was trained for a second."""
     workspace = tmp_path_factory.mktemp("attacked") / "run"
-    command = [sys.executable, "-m", "mtkit", "run", "--recipe", str(TINY)]
-    subprocess.run([*command, "--workspace", str(workspace)], check=True, capture_output=True)
+    done = run_here(TINY.parent, "run", "--recipe", str(TINY), "--workspace", str(workspace))
+    assert done.returncode == 0, done.stderr
     return workspace / "model"
 
 

@@ -15,9 +15,9 @@ from mtkit.training.validators import TranslationValidator
 
 
 @pytest.fixture
-def run(tiny_run):
+def run(tiny_run, kept):
     run = tiny_run("training.max_steps=60", "training.checkpoint_every=60")
-    assert run.train()
+    run.train_once(kept)
     return run
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from mtkit.data.phrasebook import PHRASEBOOK_SPLITS, generate_pairs
 
-NUM_TRAIN, NUM_HELD_OUT = 10_000, 3_000
+NUM_TRAIN, NUM_HELD_OUT = 10_000, 1_000
 
 
 @pytest.fixture(scope="module")

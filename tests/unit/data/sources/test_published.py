@@ -12,8 +12,6 @@ import mtkit
 from mtkit.data.sources.published import read_published
 from mtkit.errors import MtkitError
 
-from .... import warm
-
 
 def score(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Runs `mtkit score` where sacreBLEU's folder has some test sets: it is read at import."""
@@ -29,7 +27,7 @@ def score(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     root = Path(mtkit.__file__).parents[1]
     environment = {**os.environ, "SACREBLEU": str(folder / "sets"), "PYTHONPATH": str(root)}
     return subprocess.run(
-        [*warm.command(), "score", "--hypothesis", "out", *options],
+        [sys.executable, "-m", "mtkit", "score", "--hypothesis", "out", *options],
         cwd=folder,
         env=environment,
         capture_output=True,
