@@ -160,12 +160,13 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         weight_gradient = torch.zeros_like(weight_VD, dtype=sum_type) if weight_learns else None
         target_logits_N = states_ND.new_empty(len(states_ND), dtype=sum_type)
         target_probabilities_N = torch.empty_like(target_logits_N)
-        log_sums_N = torch.empty_like(target_logits_N) if states_ND.is_cuda else None
+        on_cpu = states_ND.device.type == "cpu"
+        log_sums_N = None if on_cpu else torch.empty_like(target_logits_N)
         weight_sum_D = weight_VD.sum(dim=0, dtype=sum_type)
         rows = torch.arange(len(states_ND), device=states.device)
         parts = list(_chunks(states_ND, vocab_size))
         buffer_NV = None
-        if parts and states_ND.device.type == "cpu":
+        if parts and on_cpu:
             # For all chunks, and logits and gradient both: there, fresh memory comes dear.
             buffer_NV = states_ND.new_empty(len(states_ND[parts[0]]), vocab_size)
         for part in parts:
