@@ -13,7 +13,7 @@ from statistics import median
 import psutil
 import sentencepiece
 
-from mtkit.data.preparation.stages import read_record
+from mtkit.data.preparation.run_stage import read_record
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.preparation.tokenize_text import TokenizingJob, tokenize_text
 from mtkit.folders import remove_folder

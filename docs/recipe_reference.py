@@ -20,11 +20,13 @@ Better TOML in VS Code), by a first line `#:schema path/to/recipe.schema.json`.
 
 What a key invalidates, once it is changed:
 
-* `data`: `mtkit prepare` makes again what depends on it, and training waits for that; on other data
-  it is another run.
+* `data`: `mtkit prepare` makes again what depends on it, and training refuses the data until
+  then; on other data it is another run.
 * `run`: a training with another value is another run, and is kept apart from the checkpoints there
   are.
 * `updates`: a training may resume with another value, says so, and has another result.
+* `updates with a cosine or linear schedule`: the same with these schedules, which
+  end at `max_steps`; with others it may be changed at any time.
 * `scores`: development scores so far don't compare with later ones.
 * `results`: the mean of checkpoints, translations or scores alone; `mtkit run` makes them again.
 * `nothing`: it may be changed at any time.

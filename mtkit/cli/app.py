@@ -56,7 +56,7 @@ def _help_needs_stdout() -> Iterator[None]:
     try:
         yield
     except typer.Exit as end:
-        # No command ends so without a fault: a help page or the version was asked for.
+        # Only --help and --version end so with exit code 0.
         if end.exit_code == 0:
             check_stdout("mtkit --help")
         raise
@@ -91,7 +91,7 @@ app.command(short_help="Train the model, or resume where training stopped.")(tra
 app.command(short_help="Average several checkpoints into the run's model.")(average)
 app.command(
     short_help="Translate stdin to stdout, line by line.",
-    # It refuses them with a better message.
+    # `translate` itself refuses a second FILE, in better words.
     context_settings={"allow_extra_args": True},
 )(translate)
 app.command(short_help="Serve translators over HTTP, and a page for people.")(serve)

@@ -1,4 +1,4 @@
-"""`mtkit translate`: text on stdin becomes text on stdout, line by line."""
+"""`mtkit translate`: lines on stdin to lines on stdout, or a document to another."""
 
 import gc
 import json
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mtkit.workspace import Workspace
 
 _OBJECTS_OF_A_DOCUMENT = 1_000_000
-"""New objects from which on garbage is looked for."""
+"""New objects after which Python looks for garbage."""
 
 
 Engine = Literal["auto", "torch", "ctranslate2"]
@@ -134,7 +134,7 @@ def translate(
         raise typer.BadParameter("--glossary is for translating, not for --score-only")
     changes = [*run.overrides, *_list_changes(engine, glossary)]
     languages = {"source_language": source_language, "target_language": target_language}
-    from mtkit.pipeline.translate import is_address
+    from mtkit.pipeline.translate import is_address, open_classifier
 
     translator: Translator
     if model and any(map(is_address, model)):
@@ -142,8 +142,6 @@ def translate(
     else:
         opened = None if model else run.open(changes)
         folders = [opened[1].model] if opened else [Path(each) for each in model or ()]
-        from mtkit.pipeline.translate import open_classifier
-
         classifier = open_classifier(folders, device=device, score_only=score_only)
         if classifier is not None:
             _check_labelling(
@@ -218,6 +216,7 @@ def _open_translator(
 def _describe_input(form: InputForm, errors: Errors) -> "InputFormat":
     from mtkit.inference.streams.input_format import InputFormat
 
+    # The same form, as a type checker knows it.
     of_lines = next(each for each in LINE_FORMS if each == form)
     return InputFormat(form=of_lines, replaces_errors=errors == "replace")
 

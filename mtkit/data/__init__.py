@@ -1,1 +1,1 @@
-"""Text in, batches out; numpy throughout, torch in batches/collate.py alone."""
+"""Text in, batches out; numpy throughout, torch in two files of batches: collate.py, examples.py."""

@@ -1,4 +1,4 @@
-"""Corpora to a workspace's data, stage by stage: the front door of `mtkit prepare`.
+"""Corpora to a workspace's data, stage by stage; pipeline/prepare.py calls it.
 
 text/       cleaned pairs or lines of one language,
             duplicates marked                        depends on corpora, cleaning, held-out sets
@@ -36,8 +36,8 @@ from mtkit.data.preparation.make_tokenizer import TOKENIZER
 from mtkit.data.preparation.report import Report, measure_epoch
 from mtkit.data.preparation.report_page import write_report
 from mtkit.data.preparation.report_table import show_report
+from mtkit.data.preparation.run_stage import clear_stages, read_record, run_stage
 from mtkit.data.preparation.stage import Preparation, Stage
-from mtkit.data.preparation.stages import clear_stages, read_record, run_stage
 from mtkit.data.preparation.tokenize_blocks import BLOCK_TOKENS
 from mtkit.data.preparation.tokenize_examples import LABELLED_DEV, LABELLED_TOKENS
 from mtkit.data.preparation.tokenize_text import PAIR_TOKENS
@@ -183,7 +183,7 @@ def _prepare(
         if draft.is_dir() and not any((draft / name).is_dir() for name in names):
             remove_folder(draft)
         raise
-    # Of other text or models, where a finished stage was taken over.
+    # A measurement that was cut short, and that no stage needs any more.
     (draft / UNFINISHED_FILE).unlink(missing_ok=True)
     noted = _list_noted(preparation)
     if check is not None:

@@ -26,7 +26,7 @@ class SearchesSentences(Protocol):
 
     @property
     def aligns(self) -> bool:
-        """Whether alignments are read from a head that was chosen for them."""
+        """Whether there are alignments: by a word aligner, or a head that was chosen for them."""
         ...
 
     def search_ahead(

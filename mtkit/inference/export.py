@@ -1,4 +1,4 @@
-"""The front door of `mtkit export`: a model folder for CTranslate2.
+"""A model folder for CTranslate2; pipeline/export.py calls it.
 
 The folder is a model folder with CTranslate2's own files, in `ctranslate2/`, in place of
 `model.safetensors`. It is put in place once both engines give the same results with it.

@@ -1,4 +1,4 @@
-"""Lines to translations: segment, encode, terms, search, protect, rerank, join.
+"""Lines to translations: split, encode, terms, search and rerank, protect, align, join, flag.
 
 Each step takes a batch of `Line` and fills in what it finds; lines pass those that they ask for.
 """

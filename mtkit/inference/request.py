@@ -18,7 +18,7 @@ class Request:
         text: The line, without its newline.
         prefix: Target text that the translation begins with; when scoring, the whole translation.
         settings: Search settings; the translator's if not given. `engine`, `precision`,
-            `processes`, `batch_tokens` and `fusion` are always the translator's.
+            `processes`, `batch_tokens`, `fusion` and `glossary` are always the translator's.
         line: Line number, used in messages and, with the seed, for sampling; by default the
             position among the requests of one call.
         source_language: A code of the line's language; the translator's default if not given.

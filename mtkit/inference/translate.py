@@ -144,7 +144,7 @@ class Translator:
 
     @property
     def aligns(self) -> bool:
-        """Whether alignments are read from a head that was chosen for them."""
+        """Whether there are alignments: by a word aligner, or a head that was chosen for them."""
         return self._lines.aligns
 
     @property

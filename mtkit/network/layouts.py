@@ -267,9 +267,9 @@ class PackedLayout(Sendable):
         sentences: int64: which sentence each token belongs to, from 0; -1 at padding.
         positions: int64: each token's index in its own sentence, from 0.
         token_indices: int64: where the rows, one behind the other, have a token, sentence after
-            sentence.
-        starts: int64: where each sentence begins among these.
-        max_length: Tokens of the longest sentence.
+            sentence; of a filled batch every position.
+        starts: int64: where in the rows, one behind the other, each sentence begins.
+        max_length: Tokens of the longest sentence; of a filled batch a bound of any batch's.
         shares: Whether a row has more than one sentence.
         masks: Those made so far, by what they are for.
     """

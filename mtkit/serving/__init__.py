@@ -1,4 +1,5 @@
 """HTTP around inference and documents.
 
-Only `worker_main.py` opens a model; the parent loads no torch, and works on no text itself.
+Only `worker_main.py` opens a model; the parent loads no torch, and itself works on short plain
+texts and small bodies alone.
 """

@@ -177,6 +177,7 @@ class FairQueue:
             max_characters: Max characters of them, unless it is one line.
             may_be_long: Whether one line may have more; lines of other jobs come before it if not.
         """
+        # Suspects and others take turns.
         if self._suspects and (self._took_others or not self._jobs):
             self._took_others = False
             return [self._suspects.popleft()]

@@ -29,8 +29,8 @@ _MIN_DEALT_LINES = 4
 _MAX_RESTART_SECONDS = 30.0
 _STABLE_SECONDS = 60.0
 _MAX_FAILURES = 4
-"""Processes that fail or die one after the other, without an answer and sooner than that; from then
-on there are pauses between them."""
+"""Processes that fail or die one after the other, without an answer and within `_STABLE_SECONDS`;
+from then on there are pauses between them."""
 
 
 @dataclass(frozen=True)
@@ -359,7 +359,7 @@ class ModelService:
         if not work.done():
             warn(f"{self.model.name}: a batch takes too long; its process is ended")
             if self._worker is worker:
-                # From now on it isn't ready. That it is ended says nothing of how it was loaded.
+                # It isn't ready any more. It was late, which is no failed start.
                 self._worker, self._has_answered = None, True
             worker.end()
 

@@ -121,7 +121,7 @@ def _cut(answers: Sequence[Answer]) -> Iterator[tuple[Sequence[Answer], bool]]:
 
 
 def _choose_alignments(translator: Translator, request: Request) -> Request:
-    """Returns a request without alignments where no head was chosen for them."""
+    """Returns a request without alignments where the model has none."""
     settings = request.settings
     if settings is None or not settings.alignments or translator.aligns:
         return request

@@ -1,4 +1,4 @@
-"""The front door of `mtkit train`: data to checkpoints, and the best of them to `model/`."""
+"""Data to checkpoints, and the best of them to `model/`; pipeline/train.py calls it."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext

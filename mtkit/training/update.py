@@ -1,10 +1,10 @@
 """One update: micro-batches accumulated, processes agreed, gradients summed, weights changed.
 
 Another objective is a subclass of `StoredBatches` (training/objectives), which reads and collates
-examples; a loss of one batch (training/loss.py); and a line of both in `_choose`
-(training/build.py). It needs a network and a line in `mtkit.model.build`.
+examples; a loss of one batch (training/loss.py); a validator (training/validators.py); and a line
+of all three in `_choose` (training/build.py). It needs a network and a line in `mtkit.model.build`.
 
-Before the first one, the largest pass that fits in every process's memory is found by a probe.
+Before the first update, the largest pass that fits in every process's memory is found by a probe.
 """
 
 import math
@@ -28,6 +28,8 @@ from mtkit.training.learner import Learner
 from mtkit.training.loss import LossSums
 from mtkit.training.validation import ModelValidator, ValidationResult
 
+_PROBE = 0
+"""The step of a pass that tries how much memory there is; no such pass is recorded."""
 _CPU_AUTO_TOKENS = 8_192
 """On a processor a larger pass is no faster: its tensors leave the cache."""
 
@@ -107,6 +109,9 @@ class Objective(Generic[Model, Batch]):
         self, batch: Batch, *, num_target_tokens: int, num_examples: int, records: bool = True
     ) -> Tensor:
         """Adds the gradients of a batch, and returns its loss and negative log-likelihood, summed.
+
+        A pass that was recorded overwrites them: only a copy in bfloat16 is recorded, and its
+        gradients are added to the model's own after each pass.
 
         Args:
             batch: The batch.
@@ -190,8 +195,9 @@ class Updater:
     def _fits(self, limit: int) -> bool:
         """Checks that this process can pass its largest micro-batch forward and backward."""
         batches = self._objective.batches
+        # A generator: making the batch may run out of memory, too.
         made_up = (("trying the largest micro-batch", batches.largest(limit)) for _ in range(1))
-        sums, _ = self._try(0, made_up, num_target_tokens=1, num_examples=1)
+        sums, _ = self._try(_PROBE, made_up, num_target_tokens=1, num_examples=1)
         self._learner.forget_gradients()
         release_memory(self._processes.device)
         return sums is not None
@@ -289,7 +295,7 @@ class Updater:
                     batch,
                     num_target_tokens=num_target_tokens,
                     num_examples=num_examples,
-                    records=step > 0,
+                    records=step != _PROBE,
                 )
                 self._learner.working.accumulate_gradients()
             return sums, self._processes.flatten_gradients(self._learner.weights)

@@ -48,7 +48,8 @@ class TranslationBatch(Sendable):
         target_outputs: int64 [target tokens]: the targets, each closed by `</s>`, without padding:
             what each input predicts.
         links: The tokens that are aligned; None where none are asked for.
-        is_filled: Whether padding predicts, too: padding.
+        is_filled: Whether every position predicts: at padding the target is padding, which the
+            loss leaves out (`fill`).
     """
 
     source_tokens: Tensor

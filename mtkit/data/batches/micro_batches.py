@@ -20,9 +20,9 @@ _ROW_STEPS = 12
 _SENTENCES_AT_ONCE = 16
 _BOUNDS_AT_ONCE = 32
 _IMPOSSIBLE = 1 << 48
-_FEW_WIDTHS = 2
-"""How much coarser the widths of packed rows are that come in few shapes: some 18, and 9 % of
-padding (docs/log.md)."""
+_WIDTH_FACTOR = 2
+"""How much coarser the widths of packed rows are with CUDA graphs: some 18 shapes, 9 % of padding
+(docs/log.md)."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class MicroBatch:
         num_tokens: Tokens of both sides, without.
         num_slots: Tokens of both sides, with padding.
         grid_sizes: Sentences of each grid, or of each packed row; where none is given, all make
-            one grid.
+            one grid or, packed, each has a row.
         row_step: Each side, or packed row, is filled up to a multiple of it; `num_slots` counts it.
     """
 
@@ -176,7 +176,7 @@ def split_packed_update(
     *,
     micro_batch_tokens: int,
     num_processes: int,
-    row_step: int = 0,
+    rows_multiple: int = 0,
 ) -> list[list[MicroBatch]]:
     """Returns each process's micro-batches of one update, packed in rows (`fill_rows`).
 
@@ -189,7 +189,7 @@ def split_packed_update(
         target_lengths: Tokens of each one's target, `</s>` counted.
         micro_batch_tokens: Bound of one pass; one sentence may be longer.
         num_processes: How many processes share the update.
-        row_step: The number of rows is a multiple of it, where it is given.
+        rows_multiple: The number of rows is a multiple of it, where it is given.
     """
     longer = np.maximum(source_lengths, target_lengths)
     ends = np.cumsum(longer)
@@ -205,10 +205,10 @@ def split_packed_update(
             narrowest = bound + 1
     bounds = _fill(ends, widest)
     micro_batches = []
-    width_step = WIDTH_STEP * (_FEW_WIDTHS if row_step else 1)
+    width_step = WIDTH_STEP * (_WIDTH_FACTOR if rows_multiple else 1)
     for stretch in np.split(np.arange(len(sentences)), bounds):
         sides = source_lengths[stretch], target_lengths[stretch]
-        order, sizes = fill_rows(*sides, row_step=row_step)
+        order, sizes = fill_rows(*sides, rows_multiple=rows_multiple)
         rows = np.repeat(np.arange(len(sizes)), sizes)
         slots = [
             len(sizes) * count_width(np.bincount(rows, side[order]).max(), width_step)

@@ -10,13 +10,13 @@ _ATTENTION_COST = 1_000
 """Attention among a row of so many tokens costs as much as all the rest of a base model (measured
 on an H200, docs/log.md)."""
 _NUM_STEPS = 16
-"""Steps in a full pass of few shapes."""
+"""Numbers of rows up to a full pass, where passes come in few shapes."""
 WIDTH_STEP = 8
 """GPUs multiply rows whose width is a multiple of it fastest, and read their masks as they are."""
 
 
 def fill_rows(
-    source_lengths: Indices, target_lengths: Indices, *, row_step: int = 0
+    source_lengths: Indices, target_lengths: Indices, *, rows_multiple: int = 0
 ) -> tuple[Indices, Indices]:
     """Returns sentences in the order of their rows, and how many each row has.
 
@@ -26,15 +26,15 @@ def fill_rows(
     Args:
         source_lengths: Tokens of each sentence's source.
         target_lengths: Tokens of its target.
-        row_step: The number of rows is a multiple of it, and they are of one width; where it is 0,
-            the best number of rows is taken.
+        rows_multiple: The number of rows is a multiple of it, and the narrowest width alone is
+            tried; where it is 0, the best number of rows is taken.
     """
     longer = np.maximum(source_lengths, target_lengths)
     total = max(int(source_lengths.sum()), int(target_lengths.sum()))
     best, lowest = None, np.inf
-    for width in _WIDTHS[:1] if row_step else _WIDTHS:
+    for width in _WIDTHS[:1] if rows_multiple else _WIDTHS:
         num_rows = -(-total // max(width, int(longer.max())))
-        num_rows = -(-num_rows // max(row_step, 1)) * max(row_step, 1)
+        num_rows = -(-num_rows // max(rows_multiple, 1)) * max(rows_multiple, 1)
         rows = _deal(source_lengths, target_lengths, num_rows)
         widths = [
             count_width(np.bincount(rows, side).max()) for side in (source_lengths, target_lengths)
@@ -47,8 +47,8 @@ def fill_rows(
     return np.argsort(rows, kind="stable"), np.bincount(rows, minlength=num_rows)
 
 
-def step_rows(pass_tokens: int) -> int:
-    """Returns what the number of rows is a multiple of, where passes shall have few shapes."""
+def choose_rows_multiple(pass_tokens: int) -> int:
+    """Returns a multiple for the number of rows, so that passes come in few shapes."""
     return -(-pass_tokens // (_WIDTHS[0] * _NUM_STEPS))
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from mtkit.data.preparation.facts import AlignerFacts, AlignmentFacts
+from mtkit.data.preparation.run_stage import show_progress
 from mtkit.data.preparation.stage import Preparation, Stage, needs_alignments
-from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import (
     ALIGNMENT_COLUMN,
     TextPart,
@@ -98,7 +98,7 @@ def align_text(preparation: Preparation, folder: Path) -> AlignmentFacts:
         partial(PartAligner, job), store.list_parts(parts), num_workers=num_workers
     )
     with TextStoreWriter(folder, (ALIGNMENT_COLUMN,)) as writer:
-        for lines in follow(((len(lines), lines) for lines in found), "aligning"):
+        for lines in show_progress(((len(lines), lines) for lines in found), "aligning"):
             writer.append(make_text_batch({ALIGNMENT_COLUMN: lines}))
             aligned += sum(map(bool, lines))
             num_links += sum(line.count("-") for line in lines)

@@ -23,8 +23,8 @@ from mtkit.data.preparation.cleaned_block import (
 from mtkit.data.preparation.duplicates import KeyFiles
 from mtkit.data.preparation.facts import BlockFacts, CorpusFacts, ShownRow, TextFacts
 from mtkit.data.preparation.held_out import read_held_out_rows
+from mtkit.data.preparation.run_stage import show_progress
 from mtkit.data.preparation.stage import Preparation, Stage, is_labelled
-from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import (
     ALIGNMENT_COLUMN,
     DOCUMENT_COLUMN,
@@ -72,7 +72,7 @@ def clean_blocks(
     """Yields what becomes of each block, in order, and shows how far it is."""
     cleaned = map_in_order(partial(BlockCleaner, job), blocks, num_workers=num_workers)
     unit = "pair" if len(job.languages) > 1 else "line"
-    yield from follow(((block.facts["read"], block) for block in cleaned), "cleaning", unit)
+    yield from show_progress(((block.facts["read"], block) for block in cleaned), "cleaning", unit)
 
 
 class CleaningTally:

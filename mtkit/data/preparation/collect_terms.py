@@ -18,8 +18,8 @@ from mtkit.data.augmentation.aligned_terms import (
 )
 from mtkit.data.preparation.align_text import list_text_and_names
 from mtkit.data.preparation.facts import TermFacts
+from mtkit.data.preparation.run_stage import show_progress
 from mtkit.data.preparation.stage import LEXICON_FILE, Preparation, Stage
-from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextPart, TextStore
 from mtkit.data.preparation.tokenize_text import choose_words
 from mtkit.data.word_alignment.word_table import find_aligned_words
@@ -119,7 +119,7 @@ def collect_terms(preparation: Preparation, folder: Path) -> TermFacts:
     def count(build: partial[PartWords] | partial[PartTerms], what: str) -> Counts:
         parts, num_workers = preparation.list_parts(), preparation.num_workers
         counted = map_in_order(build, parts, num_workers=num_workers)
-        return add_up(follow(counted, what), max_counts=_MAX_COUNTS)
+        return add_up(show_progress(counted, what), max_counts=_MAX_COUNTS)
 
     words = count(partial(PartWords, job), "counting words")
     frequent = {key for key, number in words.items() if number > _COMMON_SHARE * num_pairs}

@@ -9,8 +9,8 @@ from mtkit.console import say
 from mtkit.data.preparation.clean_corpora import list_text_inputs, nothing_left, nothing_read
 from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, shorten
 from mtkit.data.preparation.facts import CorpusFacts, LongRow, TextFacts
+from mtkit.data.preparation.run_stage import show_progress
 from mtkit.data.preparation.stage import Preparation, Stage, is_labelled
-from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import (
     TextStoreWriter,
     make_text_batch,
@@ -56,7 +56,7 @@ def label_corpora(preparation: Preparation, folder: Path) -> TextFacts:
         for number, (name, corpus) in enumerate(train):
             facts: CorpusFacts = {**nothing_read(name), "text_characters": 0}
             corpora.append(facts)
-            rows = follow(((1, row) for row in read_labelled(corpus)), "reading", "text")
+            rows = show_progress(((1, row) for row in read_labelled(corpus)), "reading", "text")
             for part in _cut(selector.select(rows, facts)):
                 columns = zip(*((row.text, row.second, row.label) for row in part), strict=True)
                 store.append(make_text_batch(dict(zip(LABELLED_COLUMNS, columns, strict=True))))

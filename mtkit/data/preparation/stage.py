@@ -1,7 +1,7 @@
 """What a stage of preparation is, and what stages share.
 
-A stage is a constant at the end of the file that does its work; mtkit/data/prepare.py lists them in
-order.
+A stage is a constant at the end of the file that does its work, here or in mtkit/data/selection.
+Its facts have a type in facts.py, and mtkit/data/prepare.py lists all stages in order.
 """
 
 from collections.abc import Callable, Iterator
@@ -78,7 +78,7 @@ class Preparation:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The same facts, whatever the stage."""
+        """`found` as a plain dictionary, for names that are known at run time alone."""
         return cast("dict[str, Any]", self.found)
 
     def note(self, stage: "Stage", facts: Any) -> None:

@@ -22,8 +22,8 @@ from mtkit.data.preparation.cut_blocks import (
     join_blocks,
 )
 from mtkit.data.preparation.facts import TokenizedCorpus, TrainFacts
+from mtkit.data.preparation.run_stage import show_progress
 from mtkit.data.preparation.stage import Preparation, Stage, has_blocks
-from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import DOCUMENT_COLUMN, TextPart, TextStore
 from mtkit.data.preparation.token_counts import ColumnCounts, count_unknown, describe_column
 from mtkit.data.prepared import SHORT_BLOCKS
@@ -177,7 +177,7 @@ def tokenize_blocks(preparation: Preparation, folder: Path) -> TrainFacts:
             each.mkdir(exist_ok=True)
             stores.append(stack.enter_context(_BlockStore(each, shape, max_tokens, num_pieces)))
         counted = ((len(part.sentences), part) for part in tokenized)
-        for part in follow(counted, "tokenising", "line"):
+        for part in show_progress(counted, "tokenising", "line"):
             for store in stores:
                 store.add(part)
             num_lines[part.corpus] += len(part.sentences)

@@ -11,8 +11,8 @@ from mtkit.data.batches.text_blocks import LabelledStoreWriter
 from mtkit.data.preparation.facts import DevFacts, TrainFacts
 from mtkit.data.preparation.held_out import list_line_inputs
 from mtkit.data.preparation.labelled_text import list_labelled
+from mtkit.data.preparation.run_stage import show_progress
 from mtkit.data.preparation.stage import Preparation, Stage, is_labelled
-from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.preparation.token_counts import ColumnCounts, count_unknown, describe_column
 from mtkit.data.preparation.tokenize_blocks import list_block_inputs
@@ -35,7 +35,7 @@ def tokenize_examples(preparation: Preparation, folder: Path) -> TrainFacts:
     pieces, unknown = np.zeros(num_pieces, np.int64), Counter[str]()
     parts = ((size, (number, corpus)) for number, (corpus, size) in enumerate(found["parts"]))
     with LabelledStoreWriter(folder, num_pieces, found["labels"]) as writer:
-        for number, corpus in follow(parts, "tokenising", "text"):
+        for number, corpus in show_progress(parts, "tokenising", "text"):
             columns = store.read_part(number).to_pydict()
             texts, seconds = columns["text"], columns["second"] if has_pairs else None
             rows = encode_texts(tokenizer, texts, seconds, max_tokens=max_tokens)

@@ -21,6 +21,7 @@ from mtkit.data.batches.token_store import ALIGNMENT_COLUMN as TOKEN_LINKS
 from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_batch
 from mtkit.data.preparation.facts import TokenizedCorpus, TrainFacts
 from mtkit.data.preparation.piece_links import WordPieces, link_pieces
+from mtkit.data.preparation.run_stage import show_progress
 from mtkit.data.preparation.stage import (
     LEXICON_FILE,
     Preparation,
@@ -28,7 +29,6 @@ from mtkit.data.preparation.stage import (
     has_pairs,
     needs_alignments,
 )
-from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextPart, TextStore
 from mtkit.data.preparation.token_counts import (
     ColumnCounts,
@@ -321,7 +321,7 @@ def tokenize_text(
     if job.stores_links:
         widths = with_links(widths, job)
     with TokenStoreWriter(folder, widths) as store:
-        for part in follow(
+        for part in show_progress(
             ((part.batch.num_rows + part.num_too_long, part) for part in tokenized), "tokenising"
         ):
             store.append(part.batch, corpus=part.corpus)

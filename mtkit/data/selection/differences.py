@@ -21,8 +21,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mtkit.data.preparation.facts import DifferencesFacts
+from mtkit.data.preparation.run_stage import show_progress
 from mtkit.data.preparation.stage import Preparation, Stage
-from mtkit.data.preparation.stages import follow
 from mtkit.data.preparation.text_store import TextPart, TextStore
 from mtkit.data.selection.language_models import (
     LanguageModels,
@@ -168,7 +168,7 @@ def score_text(
         stream.truncate(_KEY_BYTES + done * _NUMBER.itemsize)
         stream.seek(0, os.SEEK_END)
         counted = ((len(differences), differences) for differences in found)
-        for differences in follow(counted, "measuring", unit):
+        for differences in show_progress(counted, "measuring", unit):
             stream.write(differences.tobytes())
             stream.flush()
             os.fsync(stream.fileno())

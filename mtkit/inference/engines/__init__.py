@@ -1,1 +1,1 @@
-"""Engines that run the network; translate.py opens the one in the settings."""
+"""Engines that run the network; open_translator.py opens the one in the settings."""

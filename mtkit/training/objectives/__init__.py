@@ -1,1 +1,1 @@
-"""Losses that training minimises, with their batches and validation."""
+"""What each objective learns from; losses are in `loss.py`, validators in `validators.py`."""

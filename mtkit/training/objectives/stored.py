@@ -21,7 +21,7 @@ from mtkit.data.batches.collate import (
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.micro_batches import MicroBatch, split_packed_update, split_update
 from mtkit.data.batches.ragged import Indices, Ragged
-from mtkit.data.batches.rows import WIDTH_STEP, step_rows
+from mtkit.data.batches.rows import WIDTH_STEP, choose_rows_multiple
 from mtkit.data.batches.token_store import ALIGNMENT_COLUMN, PAIR_COLUMNS
 from mtkit.data.batches.updates import EpochPlan, TrainingBatches, plan_epoch
 from mtkit.data.subword_sampling import SegmentationSampler
@@ -59,7 +59,7 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
         self._device = processes.device
         self._packs = packs
         # Packed passes have a multiple of so many rows, where they shall come in few shapes.
-        self._few_rows = 0
+        self._rows_multiple = 0
         makes_kernels = self._device.type == "cpu" and dtype == torch.bfloat16
         cost = _GRID_COST_WITH_KERNELS if makes_kernels else _GRID_COST
         self._grid_slots = max(cost // run.recipe.model.d_model, 1)
@@ -119,7 +119,7 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
                 *sides,
                 micro_batch_tokens=limit,
                 num_processes=num_processes,
-                row_step=self._few_rows,
+                rows_multiple=self._rows_multiple,
             )
         return split_update(
             *sides,
@@ -225,12 +225,12 @@ class TranslationBatches(PairBatches[TranslationBatch]):
         # Only a copy in bfloat16 has gradients that a pass may overwrite.
         records = training.cuda_graphs and dtype == torch.bfloat16
         if packs and records and training.guided_alignment is None:
-            self._few_rows = step_rows(training.batch_tokens // processes.count)
+            self._rows_multiple = choose_rows_multiple(training.batch_tokens // processes.count)
 
     def collate(self, examples: Mapping[str, Ragged], lay_out: LayOut) -> TranslationBatch:
         """Returns pairs as a batch, with their links where a head learns alignments."""
         batch = collate_pairs(examples["source"], examples["target"], lay_out)
-        if self._few_rows:
+        if self._rows_multiple:
             return batch.fill(max(self.longest, self.bound_longest()))
         guided = self._recipe.training.guided_alignment
         if guided is None:

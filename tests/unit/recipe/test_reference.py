@@ -35,7 +35,9 @@ def _load_generator() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["commands.md", "python.md", "recipe.md", "recipe.schema.json"])
+@pytest.mark.parametrize(
+    "name", ["commands.md", "python.md", "recipe.md", "recipe.schema.json", "serving.md"]
+)
 def test_page_is_up_to_date(pages: dict[str, str], name: str) -> None:
     committed = (DOCS / "reference" / name).read_text(encoding="utf-8")
     assert committed == pages[name], "run `make docs`"

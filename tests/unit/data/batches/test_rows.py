@@ -10,9 +10,11 @@ from mtkit.data.batches.rows import count_width, fill_rows
 LENGTHS = st.lists(st.tuples(st.integers(0, 200), st.integers(1, 200)), min_size=1, max_size=80)
 
 
-def measure(source: np.ndarray, target: np.ndarray, row_step: int = 0) -> tuple[int, list[int]]:
+def measure(
+    source: np.ndarray, target: np.ndarray, rows_multiple: int = 0
+) -> tuple[int, list[int]]:
     """Returns the number of rows and the width of either side."""
-    order, sizes = fill_rows(source, target, row_step=row_step)
+    order, sizes = fill_rows(source, target, rows_multiple=rows_multiple)
     assert sorted(order.tolist()) == list(range(len(source)))
     assert sizes.sum() == len(source)
     rows = np.repeat(np.arange(len(sizes)), sizes)
@@ -30,11 +32,13 @@ def draw(total: int, typical: float, longest: int) -> tuple[np.ndarray, np.ndarr
 
 
 @given(LENGTHS, st.sampled_from([0, 1, 3]))
-def test_every_sentence_is_in_one_row(lengths, row_step) -> None:
+def test_every_sentence_is_in_one_row(lengths, rows_multiple) -> None:
     source, target = (np.array(side) for side in zip(*lengths, strict=True))
-    num_rows, widths = measure(source, target, row_step)
-    assert num_rows % max(row_step, 1) == 0
-    assert num_rows * max(widths) <= 4 * max(source.sum(), target.sum(), 512) * max(row_step, 1)
+    num_rows, widths = measure(source, target, rows_multiple)
+    assert num_rows % max(rows_multiple, 1) == 0
+    assert num_rows * max(widths) <= 4 * max(source.sum(), target.sum(), 512) * max(
+        rows_multiple, 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,6 +58,8 @@ def test_texts_of_one_length_have_a_row_each() -> None:
 
 
 def test_few_numbers_of_rows_where_they_are_asked_for() -> None:
-    found = {measure(*draw(total, 12, 60), row_step=25)[0] for total in range(22_000, 25_000, 100)}
+    found = {
+        measure(*draw(total, 12, 60), rows_multiple=25)[0] for total in range(22_000, 25_000, 100)
+    }
     assert len(found) <= 3
     assert {count % 25 for count in found} == {0}

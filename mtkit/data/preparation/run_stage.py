@@ -23,7 +23,9 @@ Facts = Mapping[str, Any]
 """The findings of a stage, as JSON can express it; see `facts.py`."""
 
 
-def follow(parts: Iterable[tuple[int, Part]], what: str, unit: str = "pair") -> Iterator[Part]:
+def show_progress(
+    parts: Iterable[tuple[int, Part]], what: str, unit: str = "pair"
+) -> Iterator[Part]:
     """Yields each part of a stage's work, and shows how many rows are done and how fast.
 
     Args:
