@@ -1,1 +1,1 @@
-"""Text in, batches out; numpy throughout, torch in two files of batches: collate.py, examples.py."""
+"""Text in, batches out; numpy throughout, torch in collate.py and examples.py of batches alone."""
