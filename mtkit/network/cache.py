@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from mtkit.network.device import send
 from mtkit.network.layout import Heads
 
 _FIRST_SLOTS = 32
@@ -218,7 +219,7 @@ class DecoderCache:
         """
         if list(sentences) != list(range(self.is_ancestor.shape[0])):
             device = self.is_ancestor.device
-            order = torch.tensor(list(sentences), dtype=torch.int64, device=device)
+            order = send(torch.tensor(list(sentences), dtype=torch.int64), device)
             # Another model of an ensemble may hold the same tensor: this one is left as it is.
             self.source_is_token = self.source_is_token.index_select(0, order)
             self.is_ancestor = self.is_ancestor.index_select(0, order)
@@ -241,7 +242,8 @@ def _plan_move(sentences: Sequence[int], order: Tensor) -> Callable[[Tensor], Te
     if not {old for old, _ in moves}.isdisjoint(range(len(sentences))):
         # One would move to where another moves from.
         return lambda tensor: tensor.index_select(0, order)
-    old, new = torch.tensor(moves, dtype=torch.int64, device=order.device).view(-1, 2).unbind(1)
+    pairs = send(torch.tensor(moves, dtype=torch.int64).view(-1, 2), order.device)
+    old, new = pairs.unbind(1)
 
     def move(tensor: Tensor) -> Tensor:
         if moves:

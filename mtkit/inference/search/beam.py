@@ -18,6 +18,9 @@ longer output can overtake one that has ended, a beam of 1 is greedy search for 
 At the length limit the first `beam` candidates enter the pool, ended or not, on equal terms.
 
 Where an output must contain phrases, constraints.py says which candidates come first.
+
+A GPU isn't waited for at each step: what several steps have found is read at once, and what a
+sentence found behind its end is left out, so that the outputs are the same.
 """
 
 import bisect
@@ -34,9 +37,12 @@ from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import StepModel
 from mtkit.inference.translation import Hypothesis
 from mtkit.network.cpu.compiled_translator import CompiledSearch
+from mtkit.network.device import send
 from mtkit.recipe.inference import LengthPenalty
 from mtkit.text.token_ids import BOS, EOS
 
+_STEPS_AT_ONCE = 8
+"""Steps of a GPU between two looks at what they found; a look waits for it."""
 _BLOCK = 64
 _MIN_BLOCKS = 32
 
@@ -52,6 +58,7 @@ def beam_search(
     stop_margin: int | None = None,
     rules: OutputRules = NO_RULES,
     required: Sequence[Sequence[Sequence[int]]] = (),
+    steps_at_once: int | None = None,
 ) -> list[list[Hypothesis]]:
     """Returns each sentence's `n_best` best hypotheses found, best first.
 
@@ -73,8 +80,15 @@ def beam_search(
         required: Phrases that each sentence's output must contain, each of at least one token. Such
             a sentence has a wider beam. Where the length limit is too low for all of them, an
             output has as many of their tokens as were found.
+        steps_at_once: Steps between two looks at which sentences have ended; 8 on a GPU and 1
+            elsewhere, where it isn't given. With phrases it is 1.
     """
-    beam = _Beam(max_lengths, beam_size if n_best is None else n_best, penalty, stop_margin)
+    if any(required):
+        steps_at_once = 1
+    elif steps_at_once is None:
+        steps_at_once = count_steps_at_once(max_lengths.device)
+    pool_size = beam_size if n_best is None else n_best
+    beam = _Beam(max_lengths, pool_size, penalty, stop_margin, steps_at_once)
     pools = beam.pools
     if any(required):
         beam.required = RequiredPhrases(required, max_lengths, beam_size, max_lengths.device)
@@ -83,8 +97,8 @@ def beam_search(
         values_BK, indices_BK, chosen = _find_candidates(model, beam, rules, beam_size)
         if coverage > 0.0:
             beam.attend(*model.source_attention(), coverage)
-        parents_BW = beam.advance(model, values_BK, indices_BK, beam_size, chosen)
-        model.select(*beam.drop_finished(parents_BW))
+        parents_BW = beam.advance(values_BK, indices_BK, beam_size, chosen)
+        model.select(*beam.drop_finished(model, parents_BW))
     return pools
 
 
@@ -138,6 +152,7 @@ class _Beam:
         pool_size: Outputs that are kept of a sentence.
         penalty: How they are compared.
         stop_margin: As `beam_search` takes it.
+        steps_at_once: Steps after which it is looked at what they have found.
 
     Attributes:
         pools: Each sentence's outputs, best first; of equal scores the one found first.
@@ -154,10 +169,19 @@ class _Beam:
     vocab_size: int
 
     def __init__(
-        self, max_lengths: Tensor, pool_size: int, penalty: LengthPenalty, stop_margin: int | None
+        self,
+        max_lengths: Tensor,
+        pool_size: int,
+        penalty: LengthPenalty,
+        stop_margin: int | None,
+        steps_at_once: int,
     ) -> None:
         batch, device = len(max_lengths), max_lengths.device
         self._limits: list[int] = max_lengths.tolist()
+        self._limits_B = max_lengths
+        self._steps_at_once = steps_at_once
+        # Of each step that hasn't been looked at, which candidates enter a pool, and with what.
+        self._unread: list[tuple[Tensor, ...]] = []
         self._pool_size, self._penalty, self._stop_margin = pool_size, penalty, stop_margin
         self.pools: list[list[Hypothesis]] = [[] for _ in self._limits]
         self.sentences = list(range(batch))
@@ -177,13 +201,12 @@ class _Beam:
 
     def advance(
         self,
-        model: StepModel,
         candidates_BK: Tensor,
         indices_BK: Tensor,
         beam_size: int,
         chosen: Selection | None,
     ) -> Int[Tensor, "batch new_beam"]:
-        """Keeps the best continuations alive, puts ended ones into pools; returns the parents."""
+        """Keeps the best continuations alive, and notes ended ones; returns the parents."""
         parents_BK, tokens_BK = indices_BK // self.vocab_size, indices_BK % self.vocab_size
         length = self.history_BWT.shape[2] + 1
         is_eos_BK = tokens_BK == EOS
@@ -193,10 +216,9 @@ class _Beam:
         cumulative_BKT = torch.cat(
             (_take(self._cumulative_BWT, parents_BK), candidates_BK[:, :, None]), dim=-1
         )
-        is_last = [length >= limit for limit in self._limits]
         may_enter_BK = is_eos_BK.clone()
-        if any(is_last):
-            may_enter_BK |= torch.tensor(is_last, device=is_eos_BK.device)[:, None]
+        if length >= min(self._limits):
+            may_enter_BK |= (self._limits_B <= length)[:, None]
         may_live_BK = ~is_eos_BK
         if chosen is None:
             may_enter_BK[:, beam_size:] = False
@@ -205,19 +227,8 @@ class _Beam:
             may_live_BK = chosen.may_live
         # -inf marks what is no candidate at all: a token never emitted, or its continuation.
         may_enter_BK &= candidates_BK > -torch.inf
-        entering = may_enter_BK.nonzero(as_tuple=True)
-        for row, parent, tokens, cumulative, adjustment in zip(
-            entering[0].tolist(),
-            parents_BK[entering].tolist(),
-            history_BKT[entering].tolist(),
-            cumulative_BKT[entering].tolist(),
-            self.penalties_BW.gather(1, parents_BK)[entering].tolist(),
-            strict=True,
-        ):
-            output = end_output(tokens, cumulative, self._penalty, adjustment)
-            output = add_attention(output, model, row, parent)
-            bisect.insort_right(self.pools[row], output, key=lambda held: -held.score)
-            del self.pools[row][self._pool_size :]
+        adjustments_BK = self.penalties_BW.gather(1, parents_BK)
+        ended = may_enter_BK, parents_BK, history_BKT, cumulative_BKT, adjustments_BK
 
         unfinished_BK = candidates_BK.masked_fill(~may_live_BK, -torch.inf)
         self.totals_BW, ranks_BW = top_k(unfinished_BK, min(beam_size, unfinished_BK.shape[1]))
@@ -230,19 +241,27 @@ class _Beam:
             self._coverage_BWS = _take(self._coverage_BWS, parents_BW)
         if self.required is not None:
             self.required.keep(parents_BW, self.newest_BW)
+        # The best live hypothesis comes first.
+        self._unread.append((*ended, self.totals_BW[:, 0]))
         return parents_BW
 
-    def drop_finished(self, parents_BW: Tensor) -> tuple[list[int], Tensor]:
-        """Drops finished sentences; returns the others' rows so far, and hypotheses' parents."""
-        # The best live hypothesis comes first.
-        is_alive = list(map(self._may_win, self.totals_BW[:, 0].tolist(), self.pools, self._limits))
+    def drop_finished(self, model: StepModel, parents_BW: Tensor) -> tuple[list[int], Tensor]:
+        """Drops finished sentences; returns the others' rows so far, and hypotheses' parents.
+
+        Those that have finished since the last look stay until the next.
+        """
+        length = self.history_BWT.shape[2]
+        if len(self._unread) < self._steps_at_once and length < max(self._limits):
+            return list(range(len(self.pools))), parents_BW
+        is_alive = self._fill_pools(model)
         kept = compact(is_alive)
         if len(kept) == len(is_alive):
             return kept, parents_BW
         self.pools = [self.pools[row] for row in kept]
         self._limits = [self._limits[row] for row in kept]
         self.sentences = [self.sentences[row] for row in kept]
-        rows = torch.tensor(kept, dtype=torch.int64, device=parents_BW.device)
+        rows = send(torch.tensor(kept, dtype=torch.int64), parents_BW.device)
+        self._limits_B = self._limits_B[rows]
         self.newest_BW, self.totals_BW = self.newest_BW[rows], self.totals_BW[rows]
         self.history_BWT, self._cumulative_BWT = self.history_BWT[rows], self._cumulative_BWT[rows]
         self.penalties_BW = self.penalties_BW[rows]
@@ -252,9 +271,31 @@ class _Beam:
             self.required.select(rows)
         return kept, parents_BW[rows]
 
-    def _may_win(self, log_probability: float, pool: Sequence[Hypothesis], limit: int) -> bool:
+    def _fill_pools(self, model: StepModel) -> list[bool]:
+        """Puts what has ended into pools, step by step; returns which sentences haven't."""
+        first = self.history_BWT.shape[2] - len(self._unread) + 1
+        is_alive = [True] * len(self.pools)
+        for length, step in enumerate(_read(self._unread), start=first):
+            may_enter_BK, *found, best_B = step
+            entering = may_enter_BK.nonzero(as_tuple=True)
+            for row, parent, tokens, cumulative, adjustment in zip(
+                entering[0].tolist(), *(each[entering].tolist() for each in found), strict=True
+            ):
+                if not is_alive[row]:
+                    continue
+                output = end_output(tokens, cumulative, self._penalty, adjustment)
+                output = add_attention(output, model, row, parent)
+                bisect.insort_right(self.pools[row], output, key=lambda held: -held.score)
+                del self.pools[row][self._pool_size :]
+            for row, best in enumerate(best_B.tolist()):
+                is_alive[row] &= self._may_win(best, self.pools[row], self._limits[row], length)
+        self._unread = []
+        return is_alive
+
+    def _may_win(
+        self, log_probability: float, pool: Sequence[Hypothesis], limit: int, length: int
+    ) -> bool:
         """Checks whether what a live hypothesis becomes within the margin could enter a pool."""
-        length = self.history_BWT.shape[2]
         # Neither for a dead hypothesis nor for one that is NaN.
         if length >= limit or not log_probability > -torch.inf:
             return False
@@ -263,6 +304,20 @@ class _Beam:
         length = limit if self._stop_margin is None else min(limit, length + self._stop_margin)
         divisor = length_penalty(self._penalty.kind, self._penalty.alpha, length)
         return log_probability / divisor > pool[-1].score
+
+
+def count_steps_at_once(device: torch.device) -> int:
+    """Returns after how many steps on a device it is looked at which sentences have ended."""
+    return _STEPS_AT_ONCE if device.type == "cuda" else 1
+
+
+def _read(steps: list[tuple[Tensor, ...]]) -> list[tuple[Tensor, ...]]:
+    """Returns tensors of steps on the CPU, for which a GPU is waited for once."""
+    if steps[0][0].device.type != "cuda":
+        return steps
+    copies = [tuple(each.to("cpu", non_blocking=True) for each in step) for step in steps]
+    torch.cuda.current_stream(steps[0][0].device).synchronize()
+    return copies
 
 
 def add_attention(

@@ -7,12 +7,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mtkit.inference.search.beam import add_attention, compact
+from mtkit.inference.search.beam import add_attention, compact, count_steps_at_once
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import StepModel
 from mtkit.inference.translation import Hypothesis
 from mtkit.network.cpu.compiled_translator import CompiledSearch
+from mtkit.network.device import send
 from mtkit.recipe.inference import LengthPenalty, Sampling
 from mtkit.text.token_ids import BOS, EOS
 
@@ -22,6 +23,7 @@ def greedy_search(
     max_lengths: Int[Tensor, " batch"],
     penalty: LengthPenalty,
     rules: OutputRules = NO_RULES,
+    steps_at_once: int | None = None,
 ) -> list[list[Hypothesis]]:
     """Returns one hypothesis per sentence; of equally likely tokens the one with the lowest id.
 
@@ -30,8 +32,10 @@ def greedy_search(
         max_lengths: Maximum output length of each sentence, `</s>` counted.
         penalty: What the score divides by; it has no influence on what is found.
         rules: What may not be emitted.
+        steps_at_once: As `beam_search` takes it.
     """
     limits = max_lengths.tolist()
+    steps_at_once = steps_at_once or count_steps_at_once(max_lengths.device)
     sentences = list(range(len(limits)))
     found: list[list[Hypothesis]] = [[] for _ in limits]
     history_BT = torch.empty((len(limits), 0), dtype=torch.int64, device=max_lengths.device)
@@ -43,20 +47,26 @@ def greedy_search(
         history_BT = torch.cat((history_BT, newest_B[:, None]), dim=1)
         cumulative_BT = torch.cat((cumulative_BT, (before_B + best_B)[:, None]), dim=1)
         length = history_BT.shape[1]
-        is_alive = [
-            token != EOS and length < limits[sentence]
-            for sentence, token in zip(sentences, newest_B.tolist(), strict=True)
+        longest = max(limits[sentence] for sentence in sentences)
+        if length % steps_at_once and length < longest:
+            continue
+        first = (length - 1) // steps_at_once * steps_at_once
+        ends = [
+            _find_end(tokens, first, limits[sentence])
+            for sentence, tokens in zip(sentences, history_BT[:, first:].tolist(), strict=True)
         ]
+        is_alive = [end is None for end in ends]
         if all(is_alive):
             continue
         outputs = zip(history_BT.tolist(), cumulative_BT.tolist(), strict=True)
         for row, (sentence, output) in enumerate(zip(sentences, outputs, strict=True)):
             if not is_alive[row]:
-                ended = end_output(*output, penalty)
+                tokens, cumulative = (each[: ends[row]] for each in output)
+                ended = end_output(tokens, cumulative, penalty)
                 found[sentence].append(add_attention(ended, model, row, 0))
         kept = compact(is_alive)
         sentences = [sentences[row] for row in kept]
-        kept_B = torch.tensor(kept, dtype=torch.int64, device=max_lengths.device)
+        kept_B = send(torch.tensor(kept, dtype=torch.int64), max_lengths.device)
         model.select(kept, torch.zeros_like(kept_B)[:, None])
         newest_B, history_BT, cumulative_BT = (
             newest_B[kept_B],
@@ -64,6 +74,16 @@ def greedy_search(
             cumulative_BT[kept_B],
         )
     return found
+
+
+def _find_end(tokens: Sequence[int], first: int, limit: int) -> int | None:
+    """Returns the tokens of an output that ends among its newest; None where it goes on.
+
+    `first` is how many there were before.
+    """
+    if EOS in tokens:
+        return min(first + tokens.index(EOS) + 1, limit)
+    return limit if first + len(tokens) >= limit else None
 
 
 def _find_best(

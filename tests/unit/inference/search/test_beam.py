@@ -241,3 +241,26 @@ def test_top_k_takes_what_is_no_number_for_the_greatest():
     assert places.tolist() == [[2, 0]]
     assert math.isnan(values[0, 0])
     assert values[0, 1] == 0.0
+
+
+@pytest.mark.parametrize("penalty", _PENALTIES, ids=str)
+@pytest.mark.parametrize(("coverage", "stop_margin"), [(0.0, None), (0.3, 1)])
+@pytest.mark.parametrize("steps_at_once", [2, 5, 100])
+def test_fewer_looks_at_what_has_ended_find_the_same(penalty, coverage, stop_margin, steps_at_once):
+    tables = [drawn_at_random(seed) for seed in range(20)]
+    limits = torch.tensor([1 + seed % 8 for seed in range(20)])
+    models = [TableModel(tables, lambda prefix: [0.1 * len(prefix), 0.3]) for _ in range(2)]
+    at_each_step, at_some = (
+        beam_search(
+            model,
+            limits,
+            beam_size=3,
+            penalty=penalty,
+            coverage=coverage,
+            stop_margin=stop_margin,
+            steps_at_once=steps,
+        )
+        for model, steps in zip(models, (1, steps_at_once), strict=True)
+    )
+    assert at_some == at_each_step
+    assert models[0].num_steps <= models[1].num_steps <= 8

@@ -58,3 +58,20 @@ def test_neighbours_in_the_batch_change_nothing():
     assert together == alone
     assert {hypothesis.is_finished for (hypothesis,) in alone} == {True, False}
     assert max(token for (hypothesis,) in alone for token in hypothesis.token_ids) < VOCAB
+
+
+@pytest.mark.parametrize("steps_at_once", [2, 3, 100])
+def test_fewer_looks_at_what_has_ended_find_the_same(steps_at_once):
+    limits = torch.tensor([1 + seed % 8 for seed in range(30)])
+    penalty = LengthPenalty(kind="power", alpha=1.0)
+    at_each_step, at_some = (
+        greedy_search(
+            TableModel([drawn_at_random(seed) for seed in range(30)]),
+            limits,
+            penalty,
+            steps_at_once=steps,
+        )
+        for steps in (1, steps_at_once)
+    )
+    assert at_some == at_each_step
+    assert {output.is_finished for (output,) in at_some} == {True, False}
