@@ -87,7 +87,7 @@ class _RecordedPass:
 
 
 def _forget_masks(batch: TranslationBatch) -> TranslationBatch:
-    """Returns a batch whose masks are made anew from its tensors, in a recording too."""
+    """Returns a batch whose masks are computed again from its tensors, in a recording too."""
     layouts = batch.source_layout, batch.target_layout
     source, target = (replace(each) for each in layouts if isinstance(each, PackedLayout))
     return replace(batch, source_layout=source, target_layout=target)
