@@ -6,9 +6,9 @@ from mtkit.data.batches.ragged import Indices
 
 _WIDTHS = (126, 158, 190, 254)
 """Tokens of a row that are tried: a little under a multiple of 32, as the fullest row has more."""
-_ATTENTION_COST = 600
-"""Attention among a row of so many tokens costs as much as all the rest of a base model: among 128
-it took 7.6 of 42 ms on an H200 (docs/performance.md)."""
+_ATTENTION_COST = 1_000
+"""Tokens of a row at which attention is weighed like all the rest of a pass. A base model's among
+128 took 7.6 of 42 ms on an H200: 600 would be nearer, and hold 1 % more padding (docs/log.md)."""
 _NUM_STEPS = 16
 """Numbers of rows up to a full pass, where passes come in few shapes."""
 WIDTH_STEP = 8
