@@ -30,17 +30,14 @@ from mtkit.console import open_console, say, warn
 from mtkit.data.preparation.align_text import ALIGNER, ALIGNMENT
 from mtkit.data.preparation.clean_corpora import CLEANED_TEXT
 from mtkit.data.preparation.collect_terms import TERMS
-from mtkit.data.preparation.held_out import BLOCK_DEV, PAIR_DEV
-from mtkit.data.preparation.labelled_text import LABELLED_TEXT
+from mtkit.data.preparation.dev_set import DEV
 from mtkit.data.preparation.make_tokenizer import TOKENIZER
 from mtkit.data.preparation.report import Report, measure_epoch
 from mtkit.data.preparation.report_page import write_report
 from mtkit.data.preparation.report_table import show_report
 from mtkit.data.preparation.run_stage import clear_stages, read_record, run_stage
 from mtkit.data.preparation.stage import Preparation, Stage
-from mtkit.data.preparation.tokenize_blocks import BLOCK_TOKENS
-from mtkit.data.preparation.tokenize_examples import LABELLED_DEV, LABELLED_TOKENS
-from mtkit.data.preparation.tokenize_text import PAIR_TOKENS
+from mtkit.data.preparation.tokenize_text import TOKENS
 from mtkit.data.prepared import (
     FACTS_FILE,
     FORMAT_VERSION,
@@ -66,19 +63,14 @@ from mtkit.workspace import Workspace
 
 STAGES: tuple[Stage, ...] = (
     CLEANED_TEXT,
-    LABELLED_TEXT,
     DIFFERENCES,
     SELECTION,
     ALIGNER,
     ALIGNMENT,
     TERMS,
     TOKENIZER,
-    PAIR_TOKENS,
-    BLOCK_TOKENS,
-    LABELLED_TOKENS,
-    PAIR_DEV,
-    BLOCK_DEV,
-    LABELLED_DEV,
+    TOKENS,
+    DEV,
 )
 """All there are, in order; a recipe has those that apply to it, one of each name."""
 _MAX_NOTES = 5

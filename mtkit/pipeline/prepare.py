@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.console import open_console, report, say, warn
-from mtkit.data.preparation.preflight import check_data as look_at_data
+from mtkit.data.check import check_data as look_at_data
 from mtkit.data.preparation.report_table import show_longest, show_report
 from mtkit.data.prepare import prepare as prepare_data
 from mtkit.errors import MtkitError, suggest
@@ -70,10 +70,10 @@ def check_data(recipe: Recipe, *, num_workers: int | None = None) -> bool:
     """
     models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
     found = look_at_data(recipe, num_workers=num_workers or count_processors(), models=models)
-    if found.report.corpora:
+    if found.report is not None:
         show_report(found.report, open_console())
         show_longest(found.report, open_console())
-    if found.report.epoch is not None:
+    if found.report is not None and found.report.epoch is not None:
         say(
             f"the data would take about {found.num_bytes / 1e6:,.0f} MB of disk; tokens and "
             "updates are estimates"

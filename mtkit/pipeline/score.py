@@ -10,10 +10,15 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from mtkit.console import say
-from mtkit.data.preparation.labelled_text import check_known
-from mtkit.data.sources.corpora import put_tag, read_pairs, require_parallel, without_tag
-from mtkit.data.sources.labelled import read_labelled
-from mtkit.data.sources.one_language import read_text
+from mtkit.data.preparation.labels import check_known
+from mtkit.data.sources.corpora import (
+    put_tag,
+    read_labelled,
+    read_pairs,
+    read_text,
+    require_parallel,
+    without_tag,
+)
 from mtkit.data.sources.published import read_published
 from mtkit.data.sources.treebank import read_treebank
 from mtkit.digests import digest
@@ -293,21 +298,21 @@ def _score_labels(
         if isinstance(corpus, LabelledTestSet | PlantedTestSet)
     ]
     # Each is read before the first is labelled: a missing file is reported at once.
-    rows_by_name = {corpus.name: list(read_labelled(corpus)) for corpus in corpora}
+    rows_by_name = {corpus.name: read_labelled(corpus) for corpus in corpora}
     classifier = LineClassifier(model.folder, device=device, settings=inference)
     model.check()
     scored = []
     for corpus in corpora:
         check_known(corpus, list(classifier.labels))
         rows = rows_by_name[corpus.name]
-        if not rows:
+        texts, wanted = rows["text"], rows["label"]
+        if not texts:
             raise MtkitError(
                 f"evaluation.test_sets: {corpus.name} has no texts", "is this the right file?"
             )
-        say(f"{corpus.name}: labelling {len(rows):,} texts")
-        seconds = [row.second for row in rows] if classifier.has_pairs else None
-        found = [one.label for one in classifier.classify([row.text for row in rows], seconds)]
-        wanted = [row.label for row in rows]
+        say(f"{corpus.name}: labelling {len(texts):,} texts")
+        seconds = rows["second"] if classifier.has_pairs else None
+        found = [one.label for one in classifier.classify(texts, seconds)]
         evaluated = evaluate_labels({name: found}, corpus.name, wanted, classifier.labels, settings)
         scored.append(ScoredText(evaluated, {}, ReferenceText(corpus.name, [wanted])))
     return scored

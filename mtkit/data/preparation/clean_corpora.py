@@ -5,12 +5,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mtkit.data.batches.text_blocks import TEXT_COLUMNS
+from mtkit.data.batches.token_store import PAIR_COLUMNS
+from mtkit.data.cleaning.clean import Cleaner, measure_length_ratio
+from mtkit.data.cleaning.overlap import HeldOut
 from mtkit.data.normalization import choose_normalization
 from mtkit.data.preparation.cleaned_block import (
     NUM_SAMPLES,
@@ -20,11 +24,25 @@ from mtkit.data.preparation.cleaned_block import (
     choose_scattered,
     shorten,
 )
-from mtkit.data.preparation.duplicates import KeyFiles
+from mtkit.data.preparation.duplicates import KeyFiles, list_keys
 from mtkit.data.preparation.facts import BlockFacts, CorpusFacts, ShownRow, TextFacts
 from mtkit.data.preparation.held_out import read_held_out_rows
+from mtkit.data.preparation.labels import (
+    LABELLED_COLUMNS,
+    LabelledCleaner,
+    digest_texts,
+    find_labels,
+    list_labelled,
+)
 from mtkit.data.preparation.run_stage import show_progress
-from mtkit.data.preparation.stage import Preparation, Stage, is_labelled
+from mtkit.data.preparation.stage import (
+    Preparation,
+    Stage,
+    has_blocks,
+    has_pairs,
+    is_labelled,
+    name_unit,
+)
 from mtkit.data.preparation.text_store import (
     ALIGNMENT_COLUMN,
     DOCUMENT_COLUMN,
@@ -34,16 +52,14 @@ from mtkit.data.preparation.text_store import (
 )
 from mtkit.data.prepared import describe_inputs, describe_pretrained
 from mtkit.data.sources.blocks import Block
-from mtkit.data.sources.corpora import read_blocks, require_parallel
-from mtkit.data.sources.one_language import read_text_blocks
-from mtkit.data.sources.sentences import DocumentCounter, TextBlock
+from mtkit.data.sources.corpora import decode_all, read_blocks, require_parallel
+from mtkit.data.sources.documents import DocumentCounter
 from mtkit.data.tokenizer_choice import digest_reused
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.recipe.cleaning import Cleaning
-from mtkit.recipe.corpora import corpus_names
-from mtkit.recipe.data import Data
-from mtkit.recipe.text_corpora import TextCorpus, TextTableCorpus
+from mtkit.recipe.corpora import HeldOutCorpus, corpus_names
+from mtkit.text.normalization import Normalization, punctuation_normalizer
 from mtkit.units import plural
 from mtkit.worker_processes import map_in_order
 
@@ -51,28 +67,114 @@ _ROWS_PER_BLOCK = 10_000
 _MARKS_AT_ONCE = 1_000_000
 
 
-def read_training_blocks(data: Data, index: int) -> Iterator[Block | TextBlock]:
-    """Yields the blocks of one training corpus, in order."""
-    corpus = data.train[index]
-    if isinstance(corpus, TextCorpus | TextTableCorpus):
-        yield from read_text_blocks(corpus, index=index, rows_per_block=_ROWS_PER_BLOCK)
-        return
-    yield from read_blocks(
-        require_parallel(corpus),
-        index=index,
-        pairs_per_block=_ROWS_PER_BLOCK,
-        languages=data.languages,
-        linearization=data.linearization,
+def make_job(preparation: Preparation) -> tuple[CleaningJob, float | None]:
+    """Returns how a recipe's corpora are cleaned, and target characters per source character.
+
+    The second is of the development set; None where there are no pairs.
+    """
+    data, choice = preparation.data, preparation.choice
+    settings = data.cleaning
+    by = settings.duplicates.by
+    if is_labelled(preparation):
+        job = CleaningJob(
+            LABELLED_COLUMNS,
+            partial(LabelledCleaner, _digest_held_out(preparation)),
+            ("pair",) if settings.duplicates.enabled else (),
+            drop_invalid=preparation.sample is not None,
+        )
+        return job, None
+    languages = data.column_languages
+    is_pairs = len(languages) > 1
+    punctuation = languages if choice.punctuation == "moses" else None
+    dev = _read_held_out(preparation, data.dev, "dev")
+    tests = (
+        row
+        for test_set in preparation.recipe.evaluation.test_sets
+        for row in _read_held_out(preparation, test_set, "test")
+    )
+    held_out = _normalize_punctuation(chain(dev, tests), punctuation)
+    if data.is_trees:
+        # Many a sentence has another's tree.
+        held_out = ((source, "") for source, *_ in held_out)
+        settings = settings.without_rules_of_text()
+    length_ratio = measure_length_ratio(dev) if is_pairs else 1.0
+    normalizations: tuple[Normalization, Normalization] = ("identity", "identity")
+    with preparation.listing_faults():
+        normalizations = choose_normalization(choice)
+    cleaner = partial(
+        Cleaner,
+        settings,
+        languages=languages,
+        length_ratio=length_ratio,
+        held_out=HeldOut.of(held_out, normalizations[: len(languages)]),
+    )
+    keys = list_keys(by) if is_pairs else ("text",)
+    job = CleaningJob(
+        PAIR_COLUMNS if is_pairs else TEXT_COLUMNS,
+        cleaner,
+        keys if settings.duplicates.enabled else (),
+        punctuation,
+        preparation.sample is not None or settings.encoding.invalid_utf8 == "drop",
+        any(data.names_alignments),
+    )
+    return job, length_ratio if is_pairs else None
+
+
+def _read_held_out(
+    preparation: Preparation, corpus: HeldOutCorpus, split: Literal["dev", "test"]
+) -> list[tuple[str, ...]]:
+    """Returns a development or test set; a check goes on without one that can't be read."""
+    rows: list[tuple[str, ...]] = []
+    with preparation.listing_faults():
+        rows += read_held_out_rows(preparation.data, corpus, split)
+    return rows
+
+
+def _digest_held_out(preparation: Preparation) -> frozenset[bytes]:
+    """Returns digests of the texts of a classifier's development and test sets."""
+    found: set[bytes] = set()
+    if preparation.data.cleaning.overlap.enabled:
+        for corpus in list_labelled(preparation.held_out):
+            with preparation.listing_faults():
+                for rows in decode_all(corpus):
+                    found.update(digest_texts(rows.columns["text"], rows.columns["second"]))
+    return frozenset(found)
+
+
+def _normalize_punctuation(
+    rows: Iterable[tuple[str, ...]], languages: tuple[str, ...] | None
+) -> Iterable[tuple[str, ...]]:
+    """Returns rows with the punctuation that the tokenizer sees, as training rows have it."""
+    if languages is None:
+        return rows
+    normalizers = list(map(punctuation_normalizer, languages))
+    return (
+        tuple(normalize([line])[0] for normalize, line in zip(normalizers, row, strict=True))
+        for row in rows
     )
 
 
-def clean_blocks(
-    blocks: Iterable[Block | TextBlock], job: CleaningJob, *, num_workers: int
-) -> Iterator[CleanedBlock]:
-    """Yields what becomes of each block, in order, and shows how far it is."""
-    cleaned = map_in_order(partial(BlockCleaner, job), blocks, num_workers=num_workers)
-    unit = "pair" if len(job.languages) > 1 else "line"
-    yield from show_progress(((block.facts["read"], block) for block in cleaned), "cleaning", unit)
+def _group_corpora(preparation: Preparation) -> list[list[int]]:
+    """Returns the indices of the corpora that are cleaned in one go.
+
+    In a check each is, so that a fault in one leaves the others to be looked at.
+    """
+    indices = list(range(len(preparation.data.train)))
+    return [indices] if preparation.sample is None else [[index] for index in indices]
+
+
+def _read_corpus(preparation: Preparation, index: int) -> Iterator[Block]:
+    """Yields the blocks of one training corpus, in order; in a check a sample of them."""
+    data, sample = preparation.data, preparation.sample
+    corpus = data.train[index]
+    blocks = read_blocks(
+        require_parallel(corpus) if has_pairs(preparation) else corpus,
+        index=index,
+        rows_per_block=_ROWS_PER_BLOCK if sample is None else sample.rows_per_block,
+        languages=data.languages if has_pairs(preparation) else ("", ""),
+        linearization=data.linearization,
+    )
+    return blocks if sample is None else sample.choose(blocks)
 
 
 class CleaningTally:
@@ -88,7 +190,7 @@ class CleaningTally:
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        self.corpora = list(map(nothing_read, names))
+        self.corpora = list(map(_nothing_read, names))
         self.seconds: Counter[str] = Counter()
         self.notes: list[str] = []
         self._documents = DocumentCounter()
@@ -128,7 +230,7 @@ class CleaningTally:
         return marks
 
 
-def nothing_read(name: str) -> CorpusFacts:
+def _nothing_read(name: str) -> CorpusFacts:
     """Returns the facts of a corpus before its first row."""
     return {
         "name": name,
@@ -188,32 +290,34 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
     Raises:
         MtkitError: A corpus that can't be read, or of which nothing is left.
     """
-    data, choice = preparation.data, preparation.choice
-    test_sets = preparation.recipe.evaluation.test_sets
-    tests = (read_held_out_rows(data, test_set, "test") for test_set in test_sets)
-    job = CleaningJob.of(
-        choice,
-        list(read_held_out_rows(data, data.dev, "dev")),
-        chain.from_iterable(tests),
-        normalizations=choose_normalization(choice),
-    )
+    data = preparation.data
+    job, length_ratio = make_job(preparation)
     tally = CleaningTally(corpus_names(data.train))
     parts: list[tuple[int, int]] = []
-    numbers = range(len(data.train))
-    blocks = chain.from_iterable(read_training_blocks(data, number) for number in numbers)
-    columns = (*job.columns, DOCUMENT_COLUMN) if data.is_text else job.columns
+    columns = job.columns
+    if has_blocks(preparation):
+        columns = (*columns, DOCUMENT_COLUMN)
     if job.has_alignments:
         columns = (*columns, ALIGNMENT_COLUMN)
+    unit = name_unit(preparation)
     with (
         TextStoreWriter(folder, columns) as store,
         KeyFiles(folder, job.duplicate_keys) as keys,
     ):
-        for block in clean_blocks(blocks, job, num_workers=preparation.num_workers):
-            text = tally.add(block)
-            keys.append(block.keys)
-            if text.num_rows:
-                store.append(text)
-                parts.append((block.corpus, text.num_rows))
+        for indices in _group_corpora(preparation):
+            with preparation.listing_faults():
+                cleaned = map_in_order(
+                    partial(BlockCleaner, job),
+                    chain.from_iterable(_read_corpus(preparation, index) for index in indices),
+                    num_workers=preparation.num_workers,
+                )
+                counted = ((block.facts["read"], block) for block in cleaned)
+                for block in show_progress(counted, "cleaning", unit):
+                    text = tally.add(block)
+                    keys.append(block.keys)
+                    if text.num_rows:
+                        store.append(text)
+                        parts.append((block.corpus, text.num_rows))
     tally.note_unlinked()
     first = 0
     for facts, is_duplicate in zip(tally.corpora, tally.drop_duplicates(keys), strict=True):
@@ -221,22 +325,40 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
             samples = _read_rows(folder, parts, _choose_marked(is_duplicate) + first)
             facts["samples"]["duplicates"] = samples
         first += len(is_duplicate)
+    if preparation.sample is not None and data.cleaning.encoding.invalid_utf8 == "error":
+        preparation.faults.extend(map(_invalid, filter(_has_invalid, tally.corpora)))
     kept = sum(facts["kept"] for facts in tally.corpora)
     if not kept:
-        raise nothing_left(tally.corpora, "line" if data.is_text else "pair")
+        if preparation.faults:
+            # It is because of these that nothing was read.
+            raise preparation.faults[-1]
+        raise _nothing_left(tally.corpora, unit)
     found: TextFacts = {
         "corpora": tally.corpora,
         "parts": parts,
         "kept": kept,
-        "length_ratio": job.length_ratio,
         "notes": tally.notes,
         "seconds": {name: round(spent, 3) for name, spent in tally.seconds.items()},
         "digest": [digest_file(path) for path in sorted(folder.iterdir())],
     }
-    if data.is_text:
-        # One side has none.
-        del found["length_ratio"]
+    if length_ratio is not None:
+        found["length_ratio"] = length_ratio
+    if is_labelled(preparation):
+        found["labels"] = find_labels(TextStore(folder), list_labelled(preparation.held_out))
     return found
+
+
+def _has_invalid(facts: CorpusFacts) -> bool:
+    return facts["invalid_utf8"] > 0
+
+
+def _invalid(facts: CorpusFacts) -> MtkitError:
+    count = facts["invalid_utf8"]
+    return MtkitError(
+        f"{facts['name']}: {count:,} line{'s are' if count > 1 else ' is'} invalid UTF-8",
+        "convert the file (`mtkit prepare` reports line and byte of the first), or drop them: "
+        "--set data.cleaning.encoding.invalid_utf8=drop",
+    )
 
 
 def _choose_marked(marks: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -264,7 +386,7 @@ def _read_rows(
     return samples
 
 
-def nothing_left(corpora: Sequence[CorpusFacts], unit: str) -> MtkitError:
+def _nothing_left(corpora: Sequence[CorpusFacts], unit: str) -> MtkitError:
     """Returns the fault that no row of any corpus passed the filters, with what dropped them.
 
     Args:
@@ -293,10 +415,10 @@ def nothing_left(corpora: Sequence[CorpusFacts], unit: str) -> MtkitError:
     )
 
 
-def list_text_inputs(preparation: Preparation) -> list[Any]:
+def _list_inputs(preparation: Preparation) -> list[Any]:
     """Returns all that the text of a recipe's corpora depends on."""
     recipe, data, choice = preparation.recipe, preparation.data, preparation.choice
-    kept, held_out = choice.reused_folder, (data.dev, *recipe.evaluation.test_sets)
+    kept, held_out = choice.reused_folder, preparation.held_out
     return [
         [preparation.dump(corpus, {"name", "weight", "tag"}) for corpus in data.train],
         preparation.dump(data.cleaning, {"max_tokens", "selection"}),
@@ -311,6 +433,4 @@ def list_text_inputs(preparation: Preparation) -> list[Any]:
     ]
 
 
-CLEANED_TEXT = Stage(
-    "text", clean_corpora, list_text_inputs, lambda preparation: not is_labelled(preparation)
-)
+CLEANED_TEXT = Stage("text", clean_corpora, _list_inputs)

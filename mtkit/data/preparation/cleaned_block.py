@@ -1,27 +1,22 @@
 """A block of pairs or lines, cleaned in whatever process: what is left, what was dropped."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from mtkit.data.batches.text_blocks import TEXT_COLUMNS
-from mtkit.data.batches.token_store import PAIR_COLUMNS
-from mtkit.data.cleaning.clean import Cleaned, Cleaner, measure_length_ratio
-from mtkit.data.cleaning.overlap import HeldOut
-from mtkit.data.preparation.duplicates import DuplicateKey, digest_rows, list_keys
+from mtkit.data.cleaning.clean import Cleaned
+from mtkit.data.preparation.carry_links import carry_links
+from mtkit.data.preparation.duplicates import DuplicateKey, digest_rows
 from mtkit.data.preparation.facts import BlockFacts, ShownRow
 from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, make_text_batch
-from mtkit.data.sources.blocks import Block, decode_block
-from mtkit.data.sources.pharaoh import Link, write_links
-from mtkit.data.sources.sentences import DocumentRun, TextBlock
-from mtkit.data.tokenizer_choice import TokenizerChoice
-from mtkit.recipe.cleaning import Cleaning
-from mtkit.text.normalization import Normalization, punctuation_normalizer
-from mtkit.text.words import Span, find_between_spaces
+from mtkit.data.sources.blocks import Block, Rows
+from mtkit.data.sources.documents import DocumentRun
+from mtkit.data.sources.pharaoh import Link, read_links, write_links
+from mtkit.text.normalization import punctuation_normalizer
 
 NUM_SAMPLES = 5
 """Pairs that a report shows of each filter and corpus."""
@@ -31,56 +26,16 @@ _SCATTER = 0x9E3779B97F4A7C15
 """Odd, so that multiples modulo 2^64 are scattered: 2^64 divided by the golden ratio."""
 
 
-def carry_links(
-    links: set[Link], before: tuple[str, str], after: tuple[str, str]
-) -> set[Link] | None:
-    """Returns links between the words that a pair has after repairs; None where none can be told.
+class RowCleaner(Protocol):
+    """Judges blocks of rows; what it says of a row depends on that row alone."""
 
-    Words are what spaces separate. A repair may add spaces or remove some: then words are found by
-    their characters.
+    def clean(self, *sides: Sequence[str]) -> Cleaned:
+        """Returns which rows are kept, and which filter drops each of the others."""
+        ...
 
-    Args:
-        links: Between the words of the pair as it was.
-        before: Source and target as they were.
-        after: Source and target as they are now.
-    """
-    if before == after or not links:
-        return links
-    sources, targets = map(_map_words, before, after)
-    if sources is None or targets is None:
-        return None
-    return {
-        (source, target)
-        for old_source, old_target in links
-        for source in sources[old_source]
-        for target in targets[old_target]
-    }
-
-
-def _map_words(before: str, after: str) -> list[list[int]] | None:
-    """Returns which words each word of a text became; None where it can't be told."""
-    old, new = find_between_spaces(before), find_between_spaces(after)
-    if [before[slice(*span)] for span in old] == [after[slice(*span)] for span in new]:
-        return [[index] for index in range(len(old))]
-    of_old, of_new = _list_owners(before, old), _list_owners(after, new)
-    if [character for character, _ in of_old] != [character for character, _ in of_new]:
-        # Other characters: the same number of words is as good a sign as any.
-        return [[index] for index in range(len(old))] if len(old) == len(new) else None
-    found: list[list[int]] = [[] for _ in old]
-    for (_, old_word), (_, new_word) in zip(of_old, of_new, strict=True):
-        if new_word not in found[old_word]:
-            found[old_word].append(new_word)
-    return found
-
-
-def _list_owners(text: str, words: list[Span]) -> list[tuple[str, int]]:
-    """Returns each character of a text that is no space of any kind, with its word."""
-    return [
-        (character, index)
-        for index, (start, end) in enumerate(words)
-        for character in text[start:end]
-        if not character.isspace()
-    ]
+    def notes(self) -> tuple[str, ...]:
+        """Returns what it can't do for these languages, a sentence each."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -88,73 +43,20 @@ class CleaningJob:
     """The settings of a worker process that cleans blocks; picklable.
 
     Attributes:
-        settings: The recipe's section.
-        languages: Codes of source and target, or of the text alone.
-        length_ratio: Target characters per source character, of the development set.
-        held_out: Development and test sets.
+        columns: Names of the columns that are cleaned.
+        build_cleaner: Makes what judges the rows.
+        duplicate_keys: How duplicates are found; empty where they are kept.
         punctuation: Languages whose punctuation is normalised first; None leaves it.
         drop_invalid: Whether a line of invalid UTF-8 is dropped, rather than an error.
         has_alignments: Whether the text gets a column of alignments, which some corpus names.
     """
 
-    settings: Cleaning
-    languages: tuple[str, ...]
-    length_ratio: float
-    held_out: HeldOut
-    punctuation: tuple[str, ...] | None
-    drop_invalid: bool
+    columns: tuple[str, ...]
+    build_cleaner: Callable[[], RowCleaner]
+    duplicate_keys: tuple[DuplicateKey, ...]
+    punctuation: tuple[str, ...] | None = None
+    drop_invalid: bool = False
     has_alignments: bool = False
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns of text."""
-        return PAIR_COLUMNS if len(self.languages) > 1 else TEXT_COLUMNS
-
-    @property
-    def duplicate_keys(self) -> tuple[DuplicateKey, ...]:
-        """The ways by which duplicates are found, if they are dropped."""
-        duplicates = self.settings.duplicates
-        if not duplicates.enabled:
-            return ()
-        return list_keys(duplicates.by) if len(self.languages) > 1 else ("text",)
-
-    @classmethod
-    def of(
-        cls,
-        choice: TokenizerChoice,
-        dev: Sequence[tuple[str, ...]],
-        tests: Iterable[tuple[str, ...]],
-        *,
-        normalizations: tuple[Normalization, Normalization],
-        drop_invalid: bool = False,
-    ) -> "CleaningJob":
-        """Returns a recipe's job.
-
-        Args:
-            choice: The recipe's tokenizer, and whose corpora are to be cleaned.
-            dev: Rows of its development set: pairs, or lines.
-            tests: Rows of its test sets, one after the other.
-            normalizations: How its tokenizer normalises sources and targets.
-            drop_invalid: Drop lines of invalid UTF-8, whatever the recipe says.
-        """
-        data = choice.data
-        languages = data.column_languages
-        punctuation = languages if choice.punctuation == "moses" else None
-        held_out = _normalize_punctuation(chain(dev, tests), punctuation)
-        settings = data.cleaning
-        if data.is_trees:
-            # Many a sentence has another's tree.
-            held_out = ((source, "") for source, *_ in held_out)
-            settings = settings.without_rules_of_text()
-        return cls(
-            settings=settings,
-            languages=languages,
-            length_ratio=1.0 if data.is_text else measure_length_ratio(dev),
-            held_out=HeldOut.of(held_out, normalizations[: len(languages)]),
-            punctuation=punctuation,
-            drop_invalid=drop_invalid or data.cleaning.encoding.invalid_utf8 == "drop",
-            has_alignments=any(data.names_alignments),
-        )
 
 
 @dataclass(frozen=True)
@@ -188,107 +90,68 @@ class BlockCleaner:
     def __init__(self, job: CleaningJob) -> None:
         self._job = job
         self._normalizers = tuple(map(punctuation_normalizer, job.punctuation or ()))
-        self._keys = job.duplicate_keys
-        self._cleaner = Cleaner(
-            job.settings,
-            languages=job.languages,
-            length_ratio=job.length_ratio,
-            held_out=job.held_out,
-        )
+        self._cleaner = job.build_cleaner()
 
-    def __call__(self, block: Block | TextBlock) -> CleanedBlock:
+    def __call__(self, block: Block) -> CleanedBlock:
         """Returns what becomes of a block.
 
         Raises:
             MtkitError: A line is invalid UTF-8, and such lines aren't dropped.
         """
-        rows = _decode(block, drop_invalid=self._job.drop_invalid)
-        given = rows.sides
+        rows = block.decode(drop_invalid=self._job.drop_invalid)
+        given = tuple(rows.columns[name] for name in self._job.columns)
+        sides: tuple[Sequence[str], ...] = given
         if self._normalizers:
             sides = tuple(
                 list(normalize(lines))
-                for normalize, lines in zip(self._normalizers, rows.sides, strict=True)
+                for normalize, lines in zip(self._normalizers, given, strict=True)
             )
-            rows = replace(rows, sides=sides)
-        cleaned = self._cleaner.clean(*rows.sides)
+        cleaned = self._cleaner.clean(*sides)
         columns = dict(zip(self._job.columns, cleaned.sides, strict=True))
         num_unlinked = 0
         if self._job.has_alignments:
-            links = _carry_alignments(block, given, cleaned)
+            links = _carry_alignments(rows, cleaned)
             columns[ALIGNMENT_COLUMN] = [write_links(each or set()) for each in links]
             num_unlinked = links.count(None)
         return CleanedBlock(
             corpus=block.corpus,
             text=make_text_batch(columns),
-            documents=rows.documents.keep(cleaned.indices) if rows.documents is not None else None,
-            keys=tuple(digest_rows(cleaned.sides, key) for key in self._keys),
-            facts=_describe(rows, cleaned, self._job.columns),
+            documents=rows.documents and rows.documents.keep(cleaned.indices),
+            keys=tuple(digest_rows(cleaned.sides, key) for key in self._job.duplicate_keys),
+            facts=_describe(rows, dict(zip(self._job.columns, sides, strict=True)), cleaned),
             seconds=cleaned.seconds,
             notes=self._cleaner.notes(),
             num_unlinked=num_unlinked,
         )
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """A block, decoded.
-
-    Attributes:
-        sides: Lines of source and target, or of the text alone.
-        numbers: Number of each row in its corpus, from 1, [rows].
-        documents: The documents of lines in one language; None for pairs.
-        num_invalid: Lines that were invalid UTF-8.
-        num_skipped: Entries without a pair.
-    """
-
-    sides: tuple[list[str], ...]
-    numbers: NDArray[np.int64]
-    documents: DocumentRun | None
-    num_invalid: int
-    num_skipped: int
-
-
-def _decode(block: Block | TextBlock, *, drop_invalid: bool) -> _Rows:
-    if isinstance(block, Block):
-        sources, targets, num_invalid = decode_block(block, drop_invalid=drop_invalid)
-        numbers = block.first + 1 + np.arange(block.num_pairs)
-        return _Rows((sources, targets), numbers, None, num_invalid, block.num_skipped)
-    found = block.decode(drop_invalid=drop_invalid)
-    numbers = block.first + 1 + found.rows
-    return _Rows((found.lines,), numbers, found.documents, found.num_invalid, 0)
-
-
-def _carry_alignments(
-    block: Block | TextBlock, given: tuple[list[str], ...], cleaned: Cleaned
-) -> list[set[Link] | None]:
+def _carry_alignments(rows: Rows, cleaned: Cleaned) -> list[set[Link] | None]:
     """Returns the links of each row that is left; None where its words have changed."""
-    if not isinstance(block, Block) or block.alignments is None:
+    links = read_links(rows)
+    if links is None:
         return [set() for _ in cleaned.indices]
-    sources, targets = given
-    links = block.alignments.read(sources, targets)
+    sources, targets = rows.columns["source"], rows.columns["target"]
     return [
         carry_links(links[index], (sources[index], targets[index]), after)
         for index, after in zip(
-            cleaned.indices.tolist(),
-            zip(cleaned.sources, cleaned.targets, strict=True),
-            strict=True,
+            cleaned.indices.tolist(), zip(*cleaned.sides, strict=True), strict=True
         )
     ]
 
 
-def _describe(rows: _Rows, cleaned: Cleaned, columns: Sequence[str]) -> BlockFacts:
+def _describe(rows: Rows, columns: Mapping[str, Sequence[str]], cleaned: Cleaned) -> BlockFacts:
     """Returns what became of a block's rows."""
 
     def sample(indices: NDArray[np.int64]) -> list[ShownRow]:
         return [
             shorten(
-                int(rows.numbers[index]),
-                {name: lines[index] for name, lines in zip(columns, rows.sides, strict=True)},
+                int(rows.numbers[index]), {name: lines[index] for name, lines in columns.items()}
             )
             for index in indices.tolist()
         ]
 
-    lengths = np.array([list(map(len, lines)) for lines in rows.sides], np.int64).sum(axis=0)
+    texts = [lines for name, lines in columns.items() if name != "label"]
+    lengths = np.array([list(map(len, lines)) for lines in texts], np.int64).sum(axis=0)
     longest = np.argsort(-lengths, kind="stable")[:NUM_SAMPLES]
     facts: BlockFacts = {
         "read": len(rows.numbers),
@@ -317,24 +180,12 @@ def _describe(rows: _Rows, cleaned: Cleaned, columns: Sequence[str]) -> BlockFac
         ],
     }
     characters = [sum(map(len, lines)) for lines in cleaned.sides]
-    if len(characters) == 1:
-        facts["text_characters"] = characters[0]
+    if "text" in columns:
+        # Of a pair of texts with a label both.
+        facts["text_characters"] = sum(characters[:2])
     else:
         facts["source_characters"], facts["target_characters"] = characters
     return facts
-
-
-def _normalize_punctuation(
-    rows: Iterable[tuple[str, ...]], languages: tuple[str, ...] | None
-) -> Iterable[tuple[str, ...]]:
-    """Returns rows with the punctuation that the tokenizer sees, as training rows have it."""
-    if languages is None:
-        return rows
-    normalizers = list(map(punctuation_normalizer, languages))
-    return (
-        tuple(normalize([line])[0] for normalize, line in zip(normalizers, row, strict=True))
-        for row in rows
-    )
 
 
 def shorten(line: int, texts: Mapping[str, str]) -> ShownRow:
@@ -345,6 +196,8 @@ def shorten(line: int, texts: Mapping[str, str]) -> ShownRow:
         texts: Its text by column.
     """
     shown: ShownRow = {"line": line}
+    if "label" in texts:
+        texts = {"text": "\t".join(filter(None, map(texts.get, ("label", "text", "second"))))}
     for column in ("source", "target", "text"):
         if column in texts:
             shown[column] = _clip(texts[column])

@@ -21,7 +21,7 @@ from mtkit.data.preparation.facts import TermFacts
 from mtkit.data.preparation.run_stage import show_progress
 from mtkit.data.preparation.stage import LEXICON_FILE, Preparation, Stage
 from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextPart, TextStore
-from mtkit.data.preparation.tokenize_text import choose_words
+from mtkit.data.preparation.tokenize_pairs import choose_words
 from mtkit.data.word_alignment.word_table import find_aligned_words
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError

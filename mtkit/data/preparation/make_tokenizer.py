@@ -13,8 +13,11 @@ from mtkit.data.preparation.stage import Preparation, Stage
 from mtkit.data.prepared import describe_pretrained
 from mtkit.data.tokenizer_choice import digest_reused
 from mtkit.digests import digest_file
+from mtkit.errors import MtkitError
+from mtkit.text.tokenizer import SubwordTokenizer
 
 _SAMPLE_STREAM = 1
+_MIN_PIECES = 64
 
 
 def make_tokenizer(preparation: Preparation, folder: Path) -> TokenizerFacts:
@@ -26,12 +29,12 @@ def make_tokenizer(preparation: Preparation, folder: Path) -> TokenizerFacts:
     choice = preparation.choice
     tokenizer, reused = choice.find(choice.punctuation_languages), choice.reused_folder
     if choice.extends_vocabulary:
-        tokenizer = choice.learn(*_draw_samples(preparation))
+        tokenizer = _learn(preparation)
         num_reused = choice.read_reused().source_vocab_size
         num_added = tokenizer.source_vocab_size - num_reused
         say(f"extending the vocabulary of {reused}: {num_reused:,} pieces, and {num_added:,} more")
     elif tokenizer is None:
-        tokenizer = choice.learn(*_draw_samples(preparation))
+        tokenizer = _learn(preparation)
     elif reused is not None:
         num_reused = choice.read_reused().source_vocab_size
         added = tokenizer.source_vocabulary.pieces[num_reused:]
@@ -46,6 +49,24 @@ def make_tokenizer(preparation: Preparation, folder: Path) -> TokenizerFacts:
         "joint": tokenizer.is_joint,
         "digest": [digest_file(path) for path in sorted(folder.iterdir())],
     }
+
+
+def _learn(preparation: Preparation) -> SubwordTokenizer:
+    """Returns a tokenizer of the text; of a sample of it one with a smaller vocabulary if needed.
+
+    Raises:
+        MtkitError: The text is too small to train it.
+    """
+    choice, sample = preparation.choice, preparation.sample
+    settings = choice.settings
+    while True:
+        try:
+            return choice.learn(*_draw_samples(preparation), settings=settings)
+        except MtkitError:
+            is_all = sample is None or sample.num_rows == sample.num_chosen
+            if is_all or settings.vocab_size < _MIN_PIECES:
+                raise
+            settings = settings.model_copy(update={"vocab_size": settings.vocab_size // 2})
 
 
 def _draw_samples(preparation: Preparation) -> tuple[Iterable[str], Iterable[str]]:

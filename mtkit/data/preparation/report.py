@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.text_blocks import TEXT_COLUMNS
@@ -51,6 +52,15 @@ class EpochSize:
     target_tokens: int
     updates: int
 
+    def multiply(self, factor: float) -> "EpochSize":
+        """Returns the size of a pass over so many times the data."""
+        return EpochSize(
+            pairs=round(self.pairs * factor),
+            source_tokens=round(self.source_tokens * factor),
+            target_tokens=round(self.target_tokens * factor),
+            updates=ceil(self.updates * factor),
+        )
+
     def describe(self) -> str:
         """Returns its pairs and tokens in words."""
         return (
@@ -72,6 +82,14 @@ class TextEpochSize:
     blocks: int
     tokens: int
     updates: int
+
+    def multiply(self, factor: float) -> "TextEpochSize":
+        """Returns the size of a pass over so many times the text."""
+        return TextEpochSize(
+            blocks=round(self.blocks * factor),
+            tokens=round(self.tokens * factor),
+            updates=ceil(self.updates * factor),
+        )
 
     def describe(self) -> str:
         """Returns its blocks and tokens in words."""
@@ -121,47 +139,52 @@ class Report:
     @classmethod
     def of(
         cls,
-        name: str,
+        recipe: str,
         training: Training,
         choice: TokenizerChoice,
         facts: PreparedFacts,
         *,
-        epoch: EpochSize | TextEpochSize,
+        epoch: EpochSize | TextEpochSize | None,
         dev_lines: Sequence[str],
+        is_sample: bool = False,
     ) -> "Report":
-        """Returns the report on a finished preparation.
+        """Returns the report on a preparation.
 
         Args:
-            name: The recipe's.
+            recipe: The recipe's name.
             training: The recipe's section.
             choice: Which tokenizer the recipe got.
-            facts: The facts of each stage.
-            epoch: One pass over the data.
-            dev_lines: Targets of the development set, or its text.
+            facts: The facts of each stage; of a check those that it finished.
+            epoch: One pass over the data; None before there are tokens.
+            dev_lines: Targets of the development set, or its text; none before they are known.
+            is_sample: Whether it is a check of a sample; corpora that couldn't be read are left
+                out.
         """
         data, names = choice.data, corpus_names(choice.data.train)
+        text, train = facts["text"], facts.get("train")
         corpora = [
-            _merge(each, corpus.weight, cleaned, tokenized, selects="selection" in facts)
-            for each, corpus, cleaned, tokenized in zip(
-                names,
-                data.train,
-                facts["text"]["corpora"],
-                facts["train"]["corpora"],
-                strict=True,
+            _merge(
+                name,
+                corpus.weight,
+                cleaned,
+                None if train is None else train["corpora"][index],
+                selects="selection" in facts,
             )
+            for index, (name, corpus, cleaned) in enumerate(
+                zip(names, data.train, text["corpora"], strict=True)
+            )
+            if cleaned["read"] or not is_sample
         ]
-        train = facts["train"]
-        if data.is_text:
-            tokens = {"text": train["text"]}
-        else:
-            tokens = {"source": train["source"], "target": train["target"]}
-        dev = facts["dev"].copy()
-        del dev["digest"]
-        text = facts["text"]
+        tokens: dict[str, ColumnFacts] = {}
+        if train is not None:
+            columns = TEXT_COLUMNS if data.is_text else PAIR_COLUMNS
+            tokens = {column: cast("dict[str, ColumnFacts]", train)[column] for column in columns}
+        dev = facts.get("dev", DevFacts(read=0)).copy()
+        dev.pop("digest", None)
         # Text in one language has none.
         length_ratio = text.get("length_ratio")
         return cls(
-            recipe=name,
+            recipe=recipe,
             languages=data.column_languages,
             corpora=corpora,
             tokens=tokens,
@@ -173,10 +196,10 @@ class Report:
                 *text["notes"],
                 *note_corpora(corpora, length_ratio),
                 *note_tokens(tokens, is_reused=choice.reused_folder is not None),
-                *note_changed_targets(choice, dev_lines),
+                *(note_changed_targets(choice, dev_lines) if dev_lines else []),
                 *note_epoch(data.train, training.batch_tokens, epoch),
             ],
-            selection=describe_selection(facts["selection"], names, is_estimate=False)
+            selection=_describe_selection(facts["selection"], names, is_estimate=is_sample)
             if "selection" in facts
             else None,
         )
@@ -209,7 +232,7 @@ class Report:
         }
 
 
-def describe_selection(
+def _describe_selection(
     facts: SelectionFacts, names: Sequence[str], *, is_estimate: bool
 ) -> ReportedSelection:
     """Returns what a report shows of a ranking.
@@ -238,19 +261,21 @@ def _merge(
     name: str,
     weight: float,
     cleaned: CorpusFacts,
-    tokenized: TokenizedCorpus,
+    tokenized: TokenizedCorpus | None,
     *,
     selects: bool,
 ) -> ReportedCorpus:
     """Returns what became of a corpus, its stages' facts put together."""
+    merged: ReportedCorpus = {**cleaned, "weight": weight}
+    merged["name"] = name
+    if tokenized is None:
+        return merged
     samples = dict(cleaned["samples"])
     if tokenized["samples"]:
         samples["max_tokens"] = [
             ShownRow(line=0, source=source, target=target)
             for source, target in tokenized["samples"]
         ]
-    merged: ReportedCorpus = {**cleaned, "weight": weight}
-    merged["name"] = name
     merged["samples"] = samples
     merged["kept"] = tokenized["kept"]
     dropped = dict(cleaned["dropped"])

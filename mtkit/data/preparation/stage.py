@@ -4,7 +4,9 @@ A stage is a constant at the end of the file that does its work, here or in mtki
 Its facts have a type in facts.py, and mtkit/data/prepare.py lists all stages in order.
 """
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,15 +18,54 @@ from mtkit.data.preparation.facts import PreparedFacts
 from mtkit.data.preparation.text_store import TextPart, TextStore
 from mtkit.data.prepared import FORMAT_VERSION
 from mtkit.data.selection.language_models import LanguageModels
+from mtkit.data.sources.blocks import Block
 from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.digests import digest
+from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe
+from mtkit.recipe.corpora import HeldOutCorpus
 from mtkit.recipe.data import Data
 from mtkit.recipe.tables import relative_to_root
 
 LEXICON_FILE = "lexicon.json"
 LEFT_OUT_FILE = "left_out.npy"
 """Which rows of the text store aren't selected, duplicates among them, [rows]."""
+
+
+class Sample:
+    """Blocks evenly spread over each corpus, all that a check cleans.
+
+    Args:
+        max_blocks: Of each corpus; at least half as many are chosen where there are more.
+        rows_per_block: Rows of a block.
+
+    Attributes:
+        num_rows: Rows of each corpus.
+        num_chosen: Rows in blocks that were chosen.
+    """
+
+    def __init__(self, max_blocks: int, rows_per_block: int) -> None:
+        self._max_blocks, self.rows_per_block = max_blocks, rows_per_block
+        self.num_rows: Counter[int] = Counter()
+        self.num_chosen: Counter[int] = Counter()
+
+    def choose(self, blocks: Iterable[Block]) -> Iterator[Block]:
+        """Yields the sample of a corpus once all of it has been read."""
+        chosen: list[Block] = []
+        stride = 1
+        for number, block in enumerate(blocks):
+            self.num_rows[block.corpus] += block.num_rows
+            if number % stride == 0:
+                chosen.append(block)
+            if len(chosen) > self._max_blocks:
+                chosen, stride = chosen[::2], 2 * stride
+        for block in chosen:
+            self.num_chosen[block.corpus] += block.num_rows
+            yield block
+
+    def scale(self, corpus: int) -> float:
+        """Returns how many rows of a corpus there are for each that was chosen."""
+        return self.num_rows[corpus] / max(1, self.num_chosen[corpus])
 
 
 @dataclass(frozen=True)
@@ -37,6 +78,8 @@ class Preparation:
         num_workers: Processes that clean, measure and tokenise.
         models: What runs the language models of `data.cleaning.selection`, where there is any.
         found: The facts of the stages so far.
+        sample: What a check cleans; None to prepare everything.
+        faults: What a check has found.
     """
 
     recipe: Recipe
@@ -44,6 +87,8 @@ class Preparation:
     num_workers: int = 1
     models: LanguageModels | None = None
     found: PreparedFacts = field(default_factory=PreparedFacts)
+    sample: Sample | None = None
+    faults: list[MtkitError] = field(default_factory=list)
 
     @cached_property
     def choice(self) -> TokenizerChoice:
@@ -54,6 +99,22 @@ class Preparation:
     def data(self) -> Data:
         """The recipe's section."""
         return self.recipe.data
+
+    @property
+    def held_out(self) -> tuple[HeldOutCorpus, ...]:
+        """The development and test sets."""
+        return (self.data.dev, *self.recipe.evaluation.test_sets)
+
+    @contextmanager
+    def listing_faults(self) -> Iterator[None]:
+        """Keeps a fault that ends the block, where this is a check, so that it finds others."""
+        try:
+            yield
+        except MtkitError as error:
+            if self.sample is None:
+                raise
+            if str(error) not in map(str, self.faults):
+                self.faults.append(error)
 
     @property
     def text(self) -> Path:
@@ -138,6 +199,13 @@ def has_blocks(preparation: Preparation) -> bool:
 def is_labelled(preparation: Preparation) -> bool:
     """Checks that a recipe learns labels of texts."""
     return preparation.recipe.objective == "classification"
+
+
+def name_unit(preparation: Preparation) -> str:
+    """Returns what a row of a recipe's corpora is called."""
+    if is_labelled(preparation):
+        return "text"
+    return "line" if preparation.data.is_text else "pair"
 
 
 def needs_alignments(preparation: Preparation) -> bool:

@@ -1,9 +1,9 @@
-"""Cleaned text in one language to blocks of tokens: tokenised in several processes, cut in one."""
+"""Lines of one language to blocks of tokens: lines are tokenised, and documents cut."""
 
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,13 @@ from mtkit.data.preparation.cut_blocks import (
     cut_between_sentences,
     join_blocks,
 )
-from mtkit.data.preparation.facts import TokenizedCorpus, TrainFacts
-from mtkit.data.preparation.run_stage import show_progress
-from mtkit.data.preparation.stage import Preparation, Stage, has_blocks
+from mtkit.data.preparation.stage import Preparation
 from mtkit.data.preparation.text_store import DOCUMENT_COLUMN, TextPart, TextStore
-from mtkit.data.preparation.token_counts import ColumnCounts, count_unknown, describe_column
+from mtkit.data.preparation.tokenized import ColumnCounts, TokenizedPart, count_unknown
 from mtkit.data.prepared import SHORT_BLOCKS
-from mtkit.digests import digest_file
 from mtkit.recipe import Recipe
 from mtkit.recipe.objective import Objective
 from mtkit.text.tokenizer import SubwordTokenizer
-from mtkit.worker_processes import map_in_order
 
 _EXTRA: dict[Objective, int] = {"masked-lm": 2, "denoising": 1}
 """Tokens that a block gets besides: a masked language model's `<s>` before it, and the `</s>` that
@@ -69,25 +65,6 @@ class BlockShape:
         return BlockCutter(cut_between_sentences if keeps_sentences else cut_anywhere, max_tokens)
 
 
-@dataclass(frozen=True)
-class TokenizedLines:
-    """The tokens of a part of a text store.
-
-    Attributes:
-        corpus: Which entry of `data.train` it is of.
-        sentences: Tokens of each line, closed by `</s>`.
-        documents: The number of each one's document.
-        pieces: How often each piece stands there.
-        unknown: Characters that the vocabulary lacks, with how often they stand there.
-    """
-
-    corpus: int
-    sentences: Ragged
-    documents: Indices
-    pieces: NDArray[np.int64]
-    unknown: Counter[str]
-
-
 class LineTokenizer:
     """Tokenises parts of a text store; made once in each process.
 
@@ -100,19 +77,24 @@ class LineTokenizer:
         self._text = TextStore(text)
         self._tokenizer = SubwordTokenizer.load(tokenizer)
 
-    def __call__(self, part: TextPart) -> TokenizedLines:
+    def __call__(self, part: TextPart) -> TokenizedPart:
         """Returns the tokens of a part."""
         unique = self._text.read_part(part.number).filter(pa.array(part.is_unique))
         lines: list[str] = unique.column("text").to_pylist()
         sentences = Ragged.of(self._tokenizer.tokenize("source", lines))
-        num_pieces = self._tokenizer.source_vocab_size
-        return TokenizedLines(
-            corpus=part.corpus,
-            sentences=sentences,
-            documents=unique.column(DOCUMENT_COLUMN).to_numpy(),
-            pieces=np.bincount(sentences.tokens, minlength=num_pieces),
+        counts = ColumnCounts(
+            # Of blocks, which only the store knows.
+            lengths=np.zeros(0, np.int64),
+            pieces=np.bincount(sentences.tokens, minlength=self._tokenizer.source_vocab_size),
             unknown=count_unknown(self._tokenizer, "source", sentences, lines),
         )
+        documents = unique.column(DOCUMENT_COLUMN).to_numpy()
+        return TokenizedPart(part.corpus, (sentences, documents), {"text": counts}, len(lines))
+
+
+def build_line_tokenizer(preparation: Preparation) -> Callable[[], LineTokenizer]:
+    """Returns what makes a tokenizer of a recipe's lines, in any process."""
+    return partial(LineTokenizer, preparation.text, preparation.tokenizer)
 
 
 class _BlockStore:
@@ -130,12 +112,12 @@ class _BlockStore:
         self._writer.__enter__()
         return self
 
-    def add(self, part: TokenizedLines) -> None:
+    def add(self, part: TokenizedPart) -> None:
         """Takes in the next part of the text store."""
         if part.corpus != self._corpus:
             self._close_document()
             self._corpus = part.corpus
-        self._append(lambda: self._cutter.add(part.sentences, part.documents))
+        self._append(lambda: self._cutter.add(*part.content))
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is None:
@@ -154,51 +136,46 @@ class _BlockStore:
         self._writer.append(blocks.tokens, blocks.documents, corpus=self._corpus)
 
 
-def tokenize_blocks(preparation: Preparation, folder: Path) -> TrainFacts:
-    """Writes the blocks of the cleaned text, in order of length too; returns what they look like.
+class BlockStores:
+    """Cuts documents into blocks and writes them, short ones into a folder of their own inside.
 
-    Blocks are the same whatever the number of workers, and wherever parts begin. Short ones go into
-    a folder of their own inside.
+    Blocks are the same wherever parts begin.
+
+    Args:
+        folder: An empty folder.
+        shape: How documents are cut.
+        tokenizer: What made the tokens.
     """
-    shape, text = BlockShape.of(preparation.recipe), preparation.text
-    num_pieces = SubwordTokenizer.load(preparation.tokenizer).source_vocab_size
-    num_lines: Counter[int] = Counter()
-    pieces, unknown = np.zeros(num_pieces, np.int64), Counter[str]()
-    tokenized = map_in_order(
-        partial(LineTokenizer, text, preparation.tokenizer),
-        preparation.list_parts(),
-        num_workers=preparation.num_workers,
-    )
-    with ExitStack() as stack:
-        stores = []
-        for each, max_tokens in zip(
-            (folder, folder / SHORT_BLOCKS), shape.list_bounds(), strict=False
-        ):
+
+    def __init__(self, folder: Path, shape: BlockShape, tokenizer: SubwordTokenizer) -> None:
+        folders, num_pieces = (folder, folder / SHORT_BLOCKS), tokenizer.source_vocab_size
+        self._stores = []
+        for each, max_tokens in zip(folders, shape.list_bounds(), strict=False):
             each.mkdir(exist_ok=True)
-            stores.append(stack.enter_context(_BlockStore(each, shape, max_tokens, num_pieces)))
-        counted = ((len(part.sentences), part) for part in tokenized)
-        for part in show_progress(counted, "tokenising", "line"):
-            for store in stores:
-                store.add(part)
-            num_lines[part.corpus] += len(part.sentences)
-            pieces += part.pieces
-            unknown += part.unknown
-    corpora: list[TokenizedCorpus] = [
-        {
-            "kept": num_lines[corpus],
-            "too_long": 0,
-            "samples": [],
-            "documents": stores[0].num_documents[corpus],
-            "blocks": stores[0].num_blocks[corpus],
-        }
-        for corpus in range(len(preparation.data.train))
-    ]
-    counts = ColumnCounts(stores[0].lengths, pieces, unknown, best_tokens=0, sampled_tokens=0)
-    return {
-        "corpora": corpora,
-        "text": describe_column(counts, num_pieces),
-        "digest": [digest_file(path) for path in sorted(folder.rglob("*")) if path.is_file()],
-    }
+            self._stores.append(_BlockStore(each, shape, max_tokens, num_pieces))
+        self._stack = ExitStack()
+
+    def __enter__(self) -> "BlockStores":
+        for store in self._stores:
+            self._stack.enter_context(store)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
+        self._stack.__exit__(kind, *rest)
+
+    def add(self, part: TokenizedPart) -> None:
+        """Takes in the next part."""
+        for store in self._stores:
+            store.add(part)
+
+    def measure_lengths(self) -> NDArray[np.int64] | None:
+        """Returns the number of blocks by their number of tokens."""
+        return self._stores[0].lengths
+
+    def describe(self, corpus: int) -> dict[str, int]:
+        """Returns the documents and blocks of a corpus."""
+        store = self._stores[0]
+        return {"documents": store.num_documents[corpus], "blocks": store.num_blocks[corpus]}
 
 
 def cut_whole(shape: BlockShape, sentences: Ragged, documents: Indices) -> tuple[Blocks, int]:
@@ -212,16 +189,3 @@ def cut_whole(shape: BlockShape, sentences: Ragged, documents: Indices) -> tuple
     cutter = shape.cutter(shape.list_bounds()[0])
     blocks = join_blocks([cutter.add(sentences, documents), cutter.close()])
     return blocks, cutter.num_documents
-
-
-def list_block_inputs(preparation: Preparation) -> list[Any]:
-    """Returns all that the rows of text in one language depend on."""
-    return [
-        preparation.describe_text(),
-        preparation.parts,
-        preparation.found["tokenizer"]["digest"],
-        list(astuple(BlockShape.of(preparation.recipe))),
-    ]
-
-
-BLOCK_TOKENS = Stage("train", tokenize_blocks, list_block_inputs, has_blocks)

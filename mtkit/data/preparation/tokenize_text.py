@@ -1,398 +1,105 @@
-"""Cleaned text to tokens, in several processes."""
+"""Cleaned text to tokens, in several processes: pairs, blocks of documents, or labelled texts."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import compress
+from collections.abc import Callable
+from dataclasses import astuple, replace
 from pathlib import Path
-from random import Random
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
-from mtkit.data.augmentation.aligned_terms import TermLexicon
-from mtkit.data.augmentation.augment import Augmenter, Links
-from mtkit.data.batches.length_order import build_order
-from mtkit.data.batches.ragged import Ragged
-from mtkit.data.batches.token_store import ALIGNMENT_COLUMN as TOKEN_LINKS
-from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_batch
 from mtkit.data.preparation.facts import TokenizedCorpus, TrainFacts
-from mtkit.data.preparation.piece_links import WordPieces, link_pieces
 from mtkit.data.preparation.run_stage import show_progress
-from mtkit.data.preparation.stage import (
-    LEXICON_FILE,
-    Preparation,
-    Stage,
-    has_pairs,
-    needs_alignments,
+from mtkit.data.preparation.stage import Preparation, Stage, has_pairs, is_labelled, name_unit
+from mtkit.data.preparation.text_store import TextPart
+from mtkit.data.preparation.tokenize_blocks import (
+    BlockShape,
+    BlockStores,
+    build_line_tokenizer,
 )
-from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextPart, TextStore
-from mtkit.data.preparation.token_counts import (
+from mtkit.data.preparation.tokenize_labelled import LabelledStore, build_labelled_tokenizer
+from mtkit.data.preparation.tokenize_pairs import (
+    PairStore,
+    build_pair_tokenizer,
+    list_pair_inputs,
+)
+from mtkit.data.preparation.tokenized import (
     ColumnCounts,
-    count_unknown,
+    TokenizedPart,
+    TokenizedStore,
     describe_column,
 )
-from mtkit.data.prepared import describe_file
-from mtkit.data.tokenizer_choice import has_language_pieces
-from mtkit.data.word_alignment.word_table import find_aligned_words
 from mtkit.digests import digest_file
-from mtkit.errors import MtkitError, suggest
-from mtkit.recipe.augment import Augment
-from mtkit.recipe.tokenizer import Sampling
-from mtkit.text.languages import NO_MARKS, LanguageTokens, find_language
-from mtkit.text.sentencepiece_segmenter import Resegment
 from mtkit.text.tokenizer import SubwordTokenizer
-from mtkit.text.words import Span, find_between_spaces
 from mtkit.worker_processes import map_in_order
 
 _NUM_SAMPLES = 5
-_SAMPLED_PER_PART = 100
-"""Sentences of each part whose growth by subword sampling is measured."""
+_Tokenize = Callable[[TextPart], TokenizedPart]
 
 
-@dataclass(frozen=True)
-class TokenizingJob:
-    """The settings of a worker process that tokenises parts of a text store; picklable.
-
-    Attributes:
-        text: Folder of the text store.
-        tokenizer: Folder of the tokenizer.
-        tags: The tag of each training corpus; empty where it has none.
-        languages: Source and target, for a vocabulary with a piece for each language.
-        max_tokens: Greatest length of either side, tag and `</s>` counted.
-        sampling: How training samples segmentations; None where it doesn't.
-        seed: Seed of the samples by which their growth is measured.
-        left_out: File that marks rows that aren't selected; None where all are.
-        alignments: Folder of the store of the pairs' alignments; None where there are none.
-        stores_links: Whether the links between their tokens are stored.
-        names_alignments: Whether each corpus's are its own, between words that spaces separate.
-        augment: Which examples are made of the pairs; None for none.
-        lexicon: File of the terms that alignments tell; None where a dictionary does.
-    """
-
-    text: Path
-    tokenizer: Path
-    tags: tuple[str, ...]
-    languages: tuple[str, str]
-    max_tokens: int
-    sampling: Sampling | None
-    seed: int
-    left_out: Path | None = None
-    alignments: Path | None = None
-    stores_links: bool = False
-    names_alignments: tuple[bool, ...] = ()
-    augment: Augment | None = None
-    lexicon: Path | None = None
-
-
-@dataclass(frozen=True)
-class TokenizedPart:
-    """The tokens of a part.
-
-    Attributes:
-        corpus: Which entry of `data.train` it is of.
-        batch: The pairs that are short enough, as a part of a token store, and examples made of
-            them.
-        num_kept: How many these pairs are.
-        num_too_long: How many weren't short enough.
-        too_long: The first of these.
-        counts: Counts of the tokens of each column.
-        augmented: How many examples of each kind were made.
-    """
-
-    corpus: int
-    batch: pa.RecordBatch
-    num_kept: int
-    num_too_long: int
-    too_long: list[tuple[str, str]]
-    counts: dict[str, ColumnCounts]
-    augmented: Counter[str]
-
-
-class PartTokenizer:
-    """Tokenises parts of a text store; made once in each process."""
-
-    def __init__(self, job: TokenizingJob) -> None:
-        self._job = job
-        self._text = TextStore(job.text)
-        self._tokenizer = SubwordTokenizer.load(job.tokenizer)
-        self._resegmenters: dict[str, Resegment] = {}
-        if job.sampling is not None:
-            self._resegmenters = {
-                column: self._tokenizer.resegmenter(column, job.sampling.alpha)
-                for column in PAIR_COLUMNS
-            }
-        self._augmenter = None
-        if job.augment is not None:
-            lexicon = None if job.lexicon is None else TermLexicon.load(job.lexicon)
-            self._augmenter = Augmenter(job.augment, job.seed, lexicon)
-        self._widths = choose_widths(self._tokenizer)
-        self._marks = find_marks(self._tokenizer, job.languages)
-        self._alignments = None if job.alignments is None else TextStore(job.alignments)
-        self._pieces = WordPieces(self._tokenizer, self._marks)
-        if self._marks.behind and job.sampling is not None:
-            raise MtkitError(
-                "tokenizer.sampling: this vocabulary's sources end in their language, behind </s>",
-                "remove the section: --set '~tokenizer.sampling'",
-            )
-
-    def __call__(self, part: TextPart) -> TokenizedPart:
-        """Returns the tokens of a part."""
-        unique = self._text.read_part(part.number).filter(pa.array(part.is_unique))
-        unique = unique.select(PAIR_COLUMNS)
-        text: dict[str, list[str]] = unique.to_pydict()
-        kinds: list[str] = []
-        links = self._read_links(part)
-        if self._augmenter is not None:
-            added = self._augmenter.augment(text["source"], text["target"], links)
-            kinds = added.kinds
-            text = {
-                "source": text["source"] + added.sources,
-                "target": text["target"] + added.targets,
-            }
-        tag = self._job.tags[part.corpus]
-        tokens = {
-            column: Ragged.of(
-                mark(
-                    self._tokenizer.tokenize(column, lines, tag=tag if column == "source" else ""),
-                    self._marks,
-                    column,
-                )
-            )
-            for column, lines in text.items()
-        }
-        is_short = find_short(tokens, self._job.max_tokens)
-        # What is made of a pair can be too long where the pair isn't: it is left out then.
-        is_kept, is_added = np.split(is_short, [unique.num_rows])
-        too_long = np.flatnonzero(~is_kept)
-        samples = unique.take(too_long[:_NUM_SAMPLES]).to_pylist()
-        if not is_short.all():
-            tokens = keep(tokens, is_short)
-            text = {column: list(compress(lines, is_short)) for column, lines in text.items()}
-        columns, widths = tokens, self._widths
-        if self._job.stores_links:
-            assert links is not None
-            # What is made of a pair has other words, and no links.
-            lines = list(compress([*links.lines, *("" for _ in kinds)], is_short))
-            aligned = self._link(Links(lines, links.find_words), text, tokens)
-            columns, widths = {**tokens, TOKEN_LINKS: aligned}, with_links(widths, self._job)
-        return TokenizedPart(
-            corpus=part.corpus,
-            batch=make_batch(columns, widths),
-            num_kept=int(np.count_nonzero(is_kept)),
-            num_too_long=len(too_long),
-            too_long=[tuple(row.values()) for row in samples],
-            counts={column: self._count(column, tokens[column], text[column]) for column in tokens},
-            augmented=Counter(compress(kinds, is_added)),
-        )
-
-    def _read_links(self, part: TextPart) -> Links | None:
-        """Returns the links of a part's pairs; None where pairs aren't aligned."""
-        if self._alignments is None:
-            return None
-        found = self._alignments.read_part(part.number).filter(pa.array(part.is_unique))
-        find_words = choose_words(is_own=self._job.names_alignments[part.corpus])
-        return Links(found.column(ALIGNMENT_COLUMN).to_pylist(), find_words)
-
-    def _link(
-        self, links: Links, text: Mapping[str, Sequence[str]], tokens: Mapping[str, Ragged]
-    ) -> Ragged:
-        """Returns the links between the tokens of each pair, given those between its words."""
-        words = [
-            [
-                self._pieces.find(column, line, sentence, links.find_words) if each else []
-                for each, line, sentence in zip(
-                    links.lines, text[column], tokens[column].to_lists(), strict=True
-                )
-            ]
-            for column in PAIR_COLUMNS
-        ]
-        return Ragged.of([link_pieces(*row) for row in zip(links.lines, *words, strict=True)])
-
-    def _count(self, column: str, tokens: Ragged, lines: Sequence[str]) -> ColumnCounts:
-        best = sampled = 0
-        if self._resegmenters:
-            first = tokens.lengths[:_SAMPLED_PER_PART]
-            sentences = Ragged(tokens.tokens[: first.sum()], first).to_lists()
-            draw, random = self._resegmenters[column], Random(self._job.seed)
-            best = int(first.sum())
-            sampled = sum(len(draw(sentence, random)) for sentence in sentences)
-        return ColumnCounts(
-            lengths=np.bincount(tokens.lengths, minlength=self._job.max_tokens + 1),
-            pieces=np.bincount(tokens.tokens, minlength=self._widths[column]),
-            unknown=count_unknown(self._tokenizer, column, tokens, lines),
-            best_tokens=best,
-            sampled_tokens=sampled,
-        )
-
-
-def choose_words(*, is_own: bool) -> Callable[[str], list[Span]]:
-    """Returns what finds the words that links count: a corpus's own, or the aligner's."""
-    return find_between_spaces if is_own else find_aligned_words
-
-
-def find_marks(tokenizer: SubwordTokenizer, languages: tuple[str, str]) -> LanguageTokens:
-    """Returns the tokens of a recipe's languages; none where the vocabulary has none for them.
-
-    Raises:
-        MtkitError: It has, but not for these.
-    """
-    if not tokenizer.has_language_pieces:
-        return NO_MARKS
-    assert tokenizer.languages is not None
-    codes = tuple(tokenizer.languages.target)
-    found = [find_language(code, codes) for code in languages]
-    for key, code, known in zip(("source", "target"), languages, found, strict=True):
-        if not known:
-            raise MtkitError(
-                f"data.{key}_language = {code}: not one of the {len(codes):,} languages of the "
-                "vocabulary that training starts from" + suggest(code, codes),
-                f"name one that is: {', '.join(codes[:10])}, ...",
-            )
-    return tokenizer.mark_languages(*found)
-
-
-def mark(sentences: Sequence[list[int]], marks: LanguageTokens, column: str) -> Sequence[list[int]]:
-    """Returns the tokens of sentences of a column with those of its language."""
-    if column == "source" and (marks.before or marks.behind):
-        return [[*marks.before, *sentence, *marks.behind] for sentence in sentences]
-    if column == "target" and marks.begin:
-        return [[*marks.begin, *sentence] for sentence in sentences]
-    return sentences
-
-
-def choose_widths(tokenizer: SubwordTokenizer) -> dict[str, int]:
-    """Returns for each column of a token store the pieces that it must have room for."""
-    sizes = tokenizer.vocab_sizes
-    # Both sides as wide as the larger: stores of before hold them so.
-    return dict.fromkeys(sizes, max(sizes.values()))
-
-
-def with_links(widths: Mapping[str, int], job: TokenizingJob) -> dict[str, int]:
-    """Returns the columns of a store whose pairs are aligned."""
-    return {**widths, TOKEN_LINKS: job.max_tokens}
-
-
-def find_short(tokens: Mapping[str, Ragged], max_tokens: int) -> NDArray[np.bool_]:
-    """Returns for each row whether no column has more than `max_tokens`, [rows]."""
-    lengths = [column.lengths for column in tokens.values()]
-    is_short: NDArray[np.bool_] = np.max(lengths, axis=0) <= max_tokens
-    return is_short
-
-
-def keep(tokens: Mapping[str, Ragged], is_kept: NDArray[np.bool_]) -> dict[str, Ragged]:
-    """Returns the tokens of the rows that are kept."""
-    return {
-        column: Ragged(found.tokens[np.repeat(is_kept, found.lengths)], found.lengths[is_kept])
-        for column, found in tokens.items()
-    }
-
-
-def tokenize_text(
-    job: TokenizingJob, parts: Sequence[tuple[int, int]], folder: Path, *, num_workers: int
-) -> TrainFacts:
-    """Writes the tokens of a text store, in order of length too; returns what they look like.
+def tokenize_text(preparation: Preparation, folder: Path) -> TrainFacts:
+    """Writes the tokens of the cleaned text, in order of length too; returns what they look like.
 
     The files are the same whatever the number of workers.
-
-    Args:
-        job: What to tokenise, and how.
-        parts: Corpus and number of pairs, duplicates included, of each part of the text store.
-        folder: An empty folder.
-        num_workers: Processes that tokenise.
 
     Raises:
         MtkitError: No pair is short enough.
     """
-    tokenizer = SubwordTokenizer.load(job.tokenizer)
-    kept, too_long = [0] * len(job.tags), [0] * len(job.tags)
-    samples: list[list[tuple[str, str]]] = [[] for _ in job.tags]
-    augmented: list[Counter[str]] = [Counter() for _ in job.tags]
+    tokenizer = SubwordTokenizer.load(preparation.tokenizer)
+    corpora: list[TokenizedCorpus] = [
+        {"kept": 0, "too_long": 0, "samples": []} for _ in preparation.data.train
+    ]
+    augmented: list[Counter[str]] = [Counter() for _ in corpora]
     counts: dict[str, ColumnCounts] = {}
-    tokenized = map_in_order(
-        partial(PartTokenizer, job),
-        TextStore(job.text, left_out=job.left_out).list_parts(parts),
-        num_workers=num_workers,
-    )
-    widths = choose_widths(tokenizer)
-    if job.stores_links:
-        widths = with_links(widths, job)
-    with TokenStoreWriter(folder, widths) as store:
-        for part in show_progress(
-            ((part.batch.num_rows + part.num_too_long, part) for part in tokenized), "tokenising"
-        ):
-            store.append(part.batch, corpus=part.corpus)
-            kept[part.corpus] += part.num_kept
+    build, store = _choose_kind(preparation, tokenizer, folder)
+    tokenized = map_in_order(build, preparation.list_parts(), num_workers=preparation.num_workers)
+    counted = ((part.num_kept + part.num_too_long, part) for part in tokenized)
+    with store:
+        for part in show_progress(counted, "tokenising", name_unit(preparation)):
+            store.add(part)
+            facts = corpora[part.corpus]
+            facts["kept"] += part.num_kept
+            facts["too_long"] += part.num_too_long
+            facts["samples"] = [*facts["samples"], *part.too_long][:_NUM_SAMPLES]
             augmented[part.corpus] += part.augmented
-            too_long[part.corpus] += part.num_too_long
-            samples[part.corpus] = [*samples[part.corpus], *part.too_long][:_NUM_SAMPLES]
             for column, found in part.counts.items():
                 counts[column] = counts[column] + found if column in counts else found
-        if not sum(kept):
-            raise MtkitError(
-                f"data.train: no pairs left: all {sum(too_long):,} that passed the filters are "
-                f"longer than data.cleaning.max_tokens = {job.max_tokens}",
-                "raise it, or increase tokenizer.vocab_size",
-            )
-    build_order(folder, PAIR_COLUMNS)
-    corpora: list[TokenizedCorpus] = [
-        {"kept": count, "too_long": long, "samples": examples}
-        for count, long, examples in zip(kept, too_long, samples, strict=True)
-    ]
-    if job.augment is not None:
-        for facts, found_kinds in zip(corpora, augmented, strict=True):
-            facts["augmented"] = dict(sorted(found_kinds.items()))
+    for corpus, facts in enumerate(corpora):
+        facts.update(store.describe(corpus))  # type: ignore[typeddict-item]
+        if preparation.data.augment is not None:
+            facts["augmented"] = dict(sorted(augmented[corpus].items()))
+    lengths = store.measure_lengths()
+    if lengths is not None:
+        counts["text"] = replace(counts["text"], lengths=lengths)
+    sizes = {**tokenizer.vocab_sizes, "text": tokenizer.source_vocab_size}
     return {
         "corpora": corpora,
-        "source": describe_column(counts["source"], tokenizer.source_vocab_size),
-        "target": describe_column(counts["target"], tokenizer.target_vocab_size),
-        "digest": [digest_file(path) for path in sorted(folder.iterdir())],
+        **{name: describe_column(found, sizes[name]) for name, found in counts.items()},  # type: ignore[typeddict-item]
+        "digest": [digest_file(path) for path in sorted(folder.rglob("*")) if path.is_file()],
     }
 
 
-def _tokenize(preparation: Preparation, folder: Path) -> TrainFacts:
-    recipe, data, draft = preparation.recipe, preparation.data, preparation.draft
-    job = TokenizingJob(
-        text=preparation.text,
-        tokenizer=preparation.tokenizer,
-        tags=tuple(corpus.tag for corpus in data.train),
-        languages=data.languages,
-        max_tokens=data.cleaning.max_tokens,
-        sampling=recipe.tokenizer.sampling,
-        seed=recipe.seed,
-        left_out=preparation.left_out,
-        alignments=draft / "alignment" if needs_alignments(preparation) else None,
-        stores_links=recipe.training.guided_alignment is not None,
-        names_alignments=data.names_alignments,
-        augment=data.augment,
-        lexicon=draft / "terms" / LEXICON_FILE if data.aligns_terms else None,
-    )
-    return tokenize_text(job, preparation.parts, folder, num_workers=preparation.num_workers)
+def _choose_kind(
+    preparation: Preparation, tokenizer: SubwordTokenizer, folder: Path
+) -> tuple[Callable[[], _Tokenize], TokenizedStore]:
+    """Returns what makes a tokenizer of parts in a process, and what takes their tokens."""
+    if is_labelled(preparation):
+        store = LabelledStore(folder, tokenizer, preparation.found["text"]["labels"])
+        return build_labelled_tokenizer(preparation), store
+    if has_pairs(preparation):
+        return build_pair_tokenizer(preparation), PairStore(folder, preparation, tokenizer)
+    shape = BlockShape.of(preparation.recipe)
+    return build_line_tokenizer(preparation), BlockStores(folder, shape, tokenizer)
 
 
 def _depends(preparation: Preparation) -> list[Any]:
-    recipe, data, found = preparation.recipe, preparation.data, preparation.found
-    kept, sampling = preparation.choice.reused_folder, recipe.tokenizer.sampling
-    terms: list[Any] = [] if data.dictionary is None else [describe_file(data.dictionary)]
-    if "terms" in found:
-        # Alignments are read for terms alone, or are a column of the store, too.
-        terms = [found["terms"]["digest"], recipe.training.guided_alignment is not None]
-    return [
+    shared = [
         preparation.describe_text(),
-        # Which corpus each pair is of, which the text itself doesn't tell.
+        # Which corpus each row is of, which the text itself doesn't tell.
         preparation.parts,
-        found["tokenizer"]["digest"],
-        [corpus.tag for corpus in data.train],
-        *([list(data.languages)] if kept is not None and has_language_pieces(kept) else []),
-        data.cleaning.max_tokens,
-        sampling and preparation.dump(sampling),
-        *([found["alignment"]["digest"]] if "alignment" in found else []),
-        *([] if data.augment is None else [preparation.dump(data.augment), recipe.seed]),
-        *terms,
+        preparation.found["tokenizer"]["digest"],
     ]
+    if has_pairs(preparation):
+        return [*shared, *list_pair_inputs(preparation)]
+    return [*shared, list(astuple(BlockShape.of(preparation.recipe)))]
 
 
-PAIR_TOKENS = Stage("train", _tokenize, _depends, has_pairs)
+TOKENS = Stage("train", tokenize_text, _depends)

@@ -1,223 +1,216 @@
-"""Blocks of a corpus: text that costs little to read and to send, decoded elsewhere."""
+"""Blocks of rows of a corpus: raw and cheap to read and to send; decoded in any process."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy as np
+
+from mtkit.data.sources.documents import DocumentRun, Indices
 from mtkit.errors import MtkitError
 
-Decoded = tuple[list[str], list[str], int]
-"""Source lines, target lines, and how many lines were invalid UTF-8."""
-_LINE_BREAKS = re.compile(r"[\r\n]+")
-_LINE_BREAK_BYTES = re.compile(rb"[\r\n]+")
 BYTES_PER_BLOCK = 8 << 20
-"""A block ends with the pair that passes this, so that long lines take no more memory than others:
-cleaning takes some thirty times what the text does."""
-LINES_PER_STEP = 256
-"""Lines between two looks at a block's size."""
+"""A block ends with the rows that exceed this, so that long lines need no more memory than others:
+cleaning needs some thirty times the size of the text."""
+ROWS_PER_STEP = 256
+"""Rows between two checks of a block's size."""
+_LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
 @dataclass(frozen=True)
-class LabelledRow:
-    """A text with its label.
+class Rows:
+    """Decoded rows of a corpus: pairs, lines of one language, or labelled texts.
 
     Attributes:
-        text: The text, in one line; blank where the file has none.
-        second: The second text of a pair; empty where there are no pairs.
-        label: The label, without white space around it.
-        number: Number of its line or row in the file, from 1.
+        columns: Values of each column: `source` and `target`, with `alignment` where a file gives
+            it; `text`; or `text`, `second` and `label`.
+        numbers: Number of each row in its file, from 1, [rows].
+        locate: Returns where a row is for a message, such as `train.tsv:7`, given its number and
+            the name of a column.
+        num_invalid: Values that were invalid UTF-8; they contain U+FFFD.
+        num_skipped: Entries without a row, such as a unit of a translation memory that lacks a
+            language.
+        documents: The documents of lines of one language; None for others.
     """
 
-    text: str
-    second: str
-    label: str
-    number: int
+    columns: Mapping[str, list[str]]
+    numbers: Indices
+    locate: Callable[[int, str], str]
+    num_invalid: int = 0
+    num_skipped: int = 0
+    documents: DocumentRun | None = None
 
 
-@dataclass(frozen=True)
-class ReadSettings:
-    """How a corpus is read.
-
-    Attributes:
-        index: Which entry of `data.train` it is.
-        pairs_per_block: Pairs of each block but the last, unless lines are long.
-        max_pairs: Pairs to read; what follows them isn't looked at. All where it isn't given.
-        languages: Codes of source and target, for kinds that name their languages.
-    """
-
-    index: int
-    pairs_per_block: int
-    max_pairs: int | None
-    languages: tuple[str, str]
-
-    def size_at(self, first: int) -> int:
-        """Returns how many pairs the block that starts at one may have; none past the last."""
-        if self.max_pairs is None:
-            return self.pairs_per_block
-        return max(0, min(self.pairs_per_block, self.max_pairs - first))
+Shape = Callable[[Rows], Rows]
+"""Turns the values of a file into the rows of a kind of corpus; picklable."""
 
 
-class Origin(Protocol):
-    """Where a block comes from; knows how its bytes are decoded, and names their indices."""
+class Decoder(Protocol):
+    """Turns the content of blocks into values; picklable."""
 
-    def decode(self, block: "Block", *, drop_invalid: bool) -> Decoded:
-        """Returns what `decode_block` does."""
+    @property
+    def first_number(self) -> int:
+        """Number of the first row of the corpus in its file."""
+        ...
+
+    def decode(
+        self, content: Any, number: int, *, drop_invalid: bool
+    ) -> tuple[dict[str, list[str]], int]:
+        """Returns the values of each column, and how many of them were invalid UTF-8.
+
+        Args:
+            content: What the source packed.
+            number: Number of the first row in the file.
+            drop_invalid: Decode invalid UTF-8 as U+FFFD instead of raising.
+
+        Raises:
+            MtkitError: Invalid UTF-8, unless `drop_invalid`; a row that can't be parsed.
+        """
+        ...
+
+    def locate(self, number: int, column: str) -> str:
+        """Returns file and number of a row, for messages."""
         ...
 
 
-class Alignments(Protocol):
-    """Word alignments of a block's pairs, as they lie in a file."""
+class Source(Protocol):
+    """An open corpus that gives raw rows in order.
 
-    def read(self, sources: Sequence[str], targets: Sequence[str]) -> list[set[tuple[int, int]]]:
-        """Returns the indices of source and target word of each link, for each pair."""
+    Attributes:
+        name: For messages.
+        num_skipped: Entries so far that are no row.
+    """
+
+    name: str
+    num_skipped: int
+
+    @property
+    def decoder(self) -> Decoder:
+        """What decodes its rows."""
+        ...
+
+    def take(self, count: int) -> Sequence[list[bytes]]:
+        """Returns the columns of the next rows, fewer than `count` rows only at the end.
+
+        Raises:
+            MtkitError: The file is damaged, or shorter or longer than its counterpart.
+        """
+        ...
+
+    def pack(self, columns: Sequence[list[bytes]]) -> Any:
+        """Returns the columns of a block in a form that is quick to send and to decode."""
         ...
 
 
 @dataclass(frozen=True)
 class Block:
-    r"""Some pairs of a corpus that follow each other; `decode_block` turns it into text.
+    """Consecutive rows of a corpus, raw.
 
     Attributes:
-        corpus: Which entry of `data.train`.
-        first: Number of its first pair within the corpus, from 0.
-        num_pairs: Number of pairs.
-        source: Lines joined by "\n", as they lie in the file where it is a text file. Where a
-            line holds both sides (tab-separated text, JSON lines), it is here.
-        target: Likewise; empty where `source` holds both sides.
-        origin: What decodes both.
-        num_skipped: Entries without a pair since the block before: units of a translation memory
-            that lack a language.
-        alignments: Which words of each pair are aligned; None where the corpus doesn't say.
+        corpus: Index of the entry of `data.train`.
+        first: Index of its first row within the corpus.
+        num_rows: Number of rows.
+        content: What the source packed.
+        decoder: What decodes it.
+        shape: What makes rows of the values.
+        num_skipped: Entries without a row since the block before.
     """
 
     corpus: int
     first: int
-    num_pairs: int
-    source: bytes
-    target: bytes
-    origin: Origin
+    num_rows: int
+    content: Any
+    decoder: Decoder
+    shape: Shape
     num_skipped: int = 0
-    alignments: "Alignments | None" = None
+
+    def decode(self, *, drop_invalid: bool) -> Rows:
+        r"""Returns its rows; a corpus's `tag` isn't there yet.
+
+        "\r" at a line's end and a byte-order mark at a text file's start are gone.
+
+        Args:
+            drop_invalid: Decode invalid UTF-8 as U+FFFD instead of raising.
+
+        Raises:
+            MtkitError: Invalid UTF-8, unless `drop_invalid`; a row that can't be parsed.
+        """
+        number = self.decoder.first_number + self.first
+        columns, num_invalid = self.decoder.decode(self.content, number, drop_invalid=drop_invalid)
+        numbers = number + np.arange(self.num_rows)
+        return self.shape(
+            Rows(columns, numbers, self.decoder.locate, num_invalid, self.num_skipped)
+        )
 
 
 @dataclass(frozen=True)
-class RowOrigin:
-    """Rows of a table or units of a translation memory.
+class Reading:
+    """How a corpus is cut into blocks.
 
     Attributes:
-        name: What they were read from.
-        first_row: Number of the first, from 1.
+        index: Index of the entry of `data.train`.
+        rows_per_block: Rows of each block but the last, unless lines are long.
+        max_rows: Rows to read; what follows them isn't looked at. None for all.
     """
 
-    name: str
-    first_row: int
+    index: int
+    rows_per_block: int
+    max_rows: int | None = None
 
-    def decode(self, block: Block, *, drop_invalid: bool) -> Decoded:
-        """Returns what `decode_block` does."""
-
-        def fault(index: int, error: UnicodeDecodeError) -> MtkitError:
-            return MtkitError(
-                f"{self.name}, row {self.first_row + index}: byte {error.start + 1} of the text "
-                f"is invalid UTF-8 (0x{error.object[error.start]:02x})",
-                "write the table again with text in UTF-8",
-            )
-
-        on_fault = None if drop_invalid else fault
-        sources, num_invalid = decode_lines(block.source, on_fault)
-        targets, num_invalid_targets = decode_lines(block.target, on_fault)
-        return sources, targets, num_invalid + num_invalid_targets
+    def size_at(self, first: int) -> int:
+        """Returns the maximum number of rows of the block that starts at a row; 0 at the end."""
+        if self.max_rows is None:
+            return self.rows_per_block
+        return max(0, min(self.rows_per_block, self.max_rows - first))
 
 
-def decode_block(block: Block, *, drop_invalid: bool) -> Decoded:
-    r"""Returns both sides of a block, and how many of its lines weren't UTF-8.
-
-    A corpus's `tag` isn't there yet. "\r" at a line's end and a byte-order mark at a text file's
-    start are gone.
+def cut(source: Source, reading: Reading, shape: Shape) -> Iterator[Block]:
+    """Yields a corpus in blocks.
 
     Args:
-        block: The block.
-        drop_invalid: Whether the caller drops what isn't UTF-8: it then holds U+FFFD.
+        source: The corpus.
+        reading: How it is cut.
+        shape: What makes rows of its values.
 
     Raises:
-        MtkitError: A line of invalid UTF-8, unless `drop_invalid`; tab-separated text with too few
-            columns; JSON that isn't, or lacks a side.
+        MtkitError: There is no row in it; what the source raises.
     """
-    return block.origin.decode(block, drop_invalid=drop_invalid)
-
-
-def decode_lines(
-    content: bytes, fault: Callable[[int, UnicodeDecodeError], MtkitError] | None
-) -> tuple[list[str], int]:
-    r"""Returns lines that "\n" joins, decoded, and how many of them weren't UTF-8.
-
-    Args:
-        content: The lines.
-        fault: Makes the error to raise of a line's index from 0 and what is wrong with it; where
-            there is none, the line is decoded with U+FFFD.
-    """
-    try:
-        return content.decode().split("\n"), 0
-    except UnicodeDecodeError:
-        # Only now is it worth looking at each line.
-        pass
-    lines, num_invalid = [], 0
-    for index, line in enumerate(content.split(b"\n")):
-        try:
-            lines.append(line.decode())
-        except UnicodeDecodeError as error:
-            if fault is not None:
-                raise fault(index, error) from error
-            lines.append(line.decode(errors="replace"))
-            num_invalid += 1
-    return lines, num_invalid
-
-
-def group_rows(
-    rows: Iterable[tuple[bytes, bytes] | None], name: str, reading: ReadSettings
-) -> Iterator[Block]:
-    """Yields rows in blocks; a line break inside one becomes a space.
-
-    Args:
-        rows: Source and target of each row, or nothing for an entry that is no pair.
-        name: What they are read from, for messages.
-        reading: How.
-
-    Raises:
-        MtkitError: No row at all.
-    """
-    sources: list[bytes] = []
-    targets: list[bytes] = []
-    first = num_skipped = num_bytes = 0
-
-    def block() -> Block:
-        return Block(
+    first = num_skipped = 0
+    while size := reading.size_at(first):
+        columns = _take(source, size)
+        if not columns[0] and source.num_skipped == num_skipped:
+            break
+        # Without rows where entries are skipped behind the last one.
+        yield Block(
             corpus=reading.index,
             first=first,
-            num_pairs=len(sources),
-            source=_join(sources),
-            target=_join(targets),
-            origin=RowOrigin(name, first + 1),
-            num_skipped=num_skipped,
+            num_rows=len(columns[0]),
+            content=source.pack(columns),
+            decoder=source.decoder,
+            shape=shape,
+            num_skipped=source.num_skipped - num_skipped,
         )
+        num_skipped = source.num_skipped
+        first += len(columns[0])
+    if not first:
+        raise MtkitError(f"{source.name}: no text in it", "is the file complete?")
 
-    for row in rows:
-        if row is None:
-            num_skipped += 1
-            continue
-        # Only once the next pair is there, so that what is skipped behind the last is counted.
-        if len(sources) == reading.pairs_per_block or num_bytes > BYTES_PER_BLOCK:
-            yield block()
-            first += len(sources)
-            sources, targets, num_skipped, num_bytes = [], [], 0, 0
-        sources.append(row[0])
-        targets.append(row[1])
-        num_bytes += len(row[0]) + len(row[1])
-        if first + len(sources) == reading.max_pairs:
+
+def _take(source: Source, size: int) -> list[list[bytes]]:
+    """Returns the columns of the next rows: at most `size`, fewer where they are long."""
+    columns: list[list[bytes]] = []
+    num_bytes = 0
+    while not columns or (len(columns[0]) < size and num_bytes <= BYTES_PER_BLOCK):
+        wanted = min(ROWS_PER_STEP, size - len(columns[0]) if columns else size)
+        step = source.take(wanted)
+        columns = columns or [[] for _ in step]
+        for column, values in zip(columns, step, strict=True):
+            column.extend(values)
+            num_bytes += sum(map(len, values))
+        if len(step[0]) < wanted:
             break
-    if not sources:
-        raise MtkitError(f"{name}: no rows in it", "is it complete?")
-    yield block()
+    return columns
 
 
 def as_one_line(text: str) -> str:
@@ -227,8 +220,6 @@ def as_one_line(text: str) -> str:
     return text
 
 
-def _join(values: list[bytes]) -> bytes:
-    joined = b"\n".join(values)
-    if joined.count(b"\n") < len(values) and b"\r" not in joined:
-        return joined
-    return b"\n".join(_LINE_BREAK_BYTES.sub(b" ", value.strip(b"\r\n")) for value in values)
+def split_lines(text: str) -> list[str]:
+    r"""Returns the lines of a text, parted by each run of "\n" and "\r"."""
+    return _LINE_BREAKS.split(text) if "\n" in text or "\r" in text else [text]

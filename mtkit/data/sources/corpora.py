@@ -1,23 +1,37 @@
-"""The front door: corpora of every kind as blocks or pairs, checked, and the files they lie in."""
+"""Corpora of every kind and format as blocks of rows, checked, and the files that they are in.
 
-from collections.abc import Iterator
+A new format is a file beside this one with a function like `open_tsv`, and its entry in `_OPENERS`
+here and in `FORMATS` of mtkit/recipe/corpus_files.py.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+import numpy as np
+
 from mtkit.data.phrasebook import generate_pairs
-from mtkit.data.sources.blocks import Block, ReadSettings, decode_block, group_rows
-from mtkit.data.sources.columns import Columns
-from mtkit.data.sources.files import check_files, read_file_blocks
-from mtkit.data.sources.json_lines import read_json_blocks
-from mtkit.data.sources.labelled import read_labelled
-from mtkit.data.sources.lines import check_has_content
-from mtkit.data.sources.moses_zip import read_zip_blocks
-from mtkit.data.sources.one_language import OneLanguageCorpus, check_text
-from mtkit.data.sources.parquet import find_columns, read_parquet_blocks, texts_at
-from mtkit.data.sources.pharaoh import add_alignments
+from mtkit.data.sources.blocks import Block, Reading, Rows, Shape, Source, cut
+from mtkit.data.sources.documents import DocumentCounter, Indices
+from mtkit.data.sources.json_lines import open_json_lines
+from mtkit.data.sources.lines import open_lines
+from mtkit.data.sources.moses_zip import open_zip
+from mtkit.data.sources.parquet import check_data_set, open_data_set, open_parquet
+from mtkit.data.sources.pharaoh import read_links
 from mtkit.data.sources.published import read_published
-from mtkit.data.sources.tmx import read_tmx_blocks
-from mtkit.data.sources.treebank import read_tree_blocks
-from mtkit.data.sources.tsv import read_tsv_blocks
+from mtkit.data.sources.shapes import (
+    AsPlanted,
+    as_given,
+    as_labelled,
+    as_lines,
+    as_pairs,
+    as_texts,
+)
+from mtkit.data.sources.tables import Wanted
+from mtkit.data.sources.tmx import open_tmx
+from mtkit.data.sources.treebank import read_tree_rows
+from mtkit.data.sources.tsv import open_tsv
+from mtkit.data.sources.values import RawRows, ValueSource, encode_rows
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import (
     FileCorpus,
@@ -28,6 +42,7 @@ from mtkit.recipe.corpora import (
     PublishedCorpus,
     TrainingKeys,
 )
+from mtkit.recipe.corpus_files import FileFormat
 from mtkit.recipe.parsing import Linearization, Parsing, TreeCorpus
 from mtkit.recipe.text_corpora import (
     ClassifierCorpus,
@@ -37,76 +52,120 @@ from mtkit.recipe.text_corpora import (
     TextTableCorpus,
 )
 
-_ROWS_AT_ONCE = 1_024
-_FORMATS = ("arrow", "cache", "csv", "json", "parquet", "text")
-"""Readers of the library's that read tables and nothing else; `pandas` unpickled what it found,
-and with that ran it, until the library switched that off."""
-AnyCorpus = (
+OneLanguageCorpus = TextCorpus | TextTableCorpus
+ParallelCorpus = (
     FileCorpus | PairedFileCorpus | HubCorpus | PhrasebookCorpus | PublishedCorpus | TreeCorpus
 )
+AnyCorpus = ParallelCorpus | OneLanguageCorpus | ClassifierCorpus
 Pair = tuple[str, str]
-_PAIRS_AT_ONCE = 1_024
+_ROWS_AT_ONCE = 1_000
+"""What planted faults draw other words from, see planted_faults.py."""
+_PAIR = ("source", "target")
+_Opened = tuple[AbstractContextManager[Source], Shape]
+
+_OPENERS: Mapping[FileFormat, Callable[[Path, Wanted], AbstractContextManager[Source]]] = {
+    "tsv": open_tsv,
+    "json-lines": open_json_lines,
+    "parquet": open_parquet,
+    "tmx": open_tmx,
+    "zip": open_zip,
+}
 
 
-def read_data_set_blocks(corpus: HubCorpus, reading: ReadSettings) -> Iterator[Block]:
-    """Yields the rows of a data set in blocks.
+def read_blocks(
+    corpus: AnyCorpus,
+    *,
+    languages: tuple[str, str] = ("", ""),
+    index: int = 0,
+    rows_per_block: int = _ROWS_AT_ONCE,
+    phrasebook_split: str = "train",
+    linearization: Linearization | None = None,
+) -> Iterator[Block]:
+    """Yields a corpus's rows in blocks, in order; `Block.decode` makes text of them, anywhere.
+
+    Args:
+        corpus: An entry of the recipe; its `max_pairs` is heeded, its `tag` isn't put in.
+        languages: Codes of source and target, for kinds that name their languages.
+        index: Index of the entry of `data.train`.
+        rows_per_block: Rows of each block but the last, unless they are long.
+        phrasebook_split: The split that the embedded corpus is read as: train, dev or test.
+        linearization: What a tree looks like as a target; the default where there are no trees.
 
     Raises:
-        MtkitError: The data set can't be found, reached or read, or lacks the columns.
+        MtkitError: A file that is missing, empty, damaged or longer than its partner; a data set
+            that can't be read; columns, members or languages that aren't there.
     """
-    columns = Columns.of(corpus, reading)
-    yield from group_rows(_read_rows(corpus, columns), _name(corpus), reading)
+    max_rows = corpus.max_pairs if isinstance(corpus, TrainingKeys) else None
+    opened, shape = _open(corpus, languages, phrasebook_split, linearization)
+    with opened as source:
+        yield from cut(source, Reading(index, rows_per_block, max_rows), shape)
 
 
-def check_data_set(corpus: HubCorpus) -> None:
-    """Returns unless the data set is meant to be a local folder and isn't there; reads no network.
+def _open(
+    corpus: AnyCorpus,
+    languages: tuple[str, str],
+    phrasebook_split: str,
+    linearization: Linearization | None,
+) -> _Opened:
+    """Returns the source of a corpus, to be opened, and what makes rows of its values."""
+    shape: Shape = as_pairs
+    match corpus:
+        case FileCorpus() | PlantedCorpus():
+            files = {"source": corpus.source, "target": corpus.target}
+            if isinstance(corpus, FileTrainingCorpus) and corpus.alignments is not None:
+                files["alignment"] = corpus.alignments
+            opened: AbstractContextManager[Source] = open_lines(files)
+            shape = as_given
+            if isinstance(corpus, PlantedCorpus):
+                shape = AsPlanted(corpus.planted_faults)
+        case TextCorpus():
+            opened, shape = open_lines({"text": corpus.text}), as_lines(corpus.documents)
+        case TextTableCorpus():
+            columns = {"text": corpus.text_column, "document": corpus.document_column}
+            opened, shape = _open_table(corpus, columns), as_texts
+        case LabelledCorpus():
+            columns = {
+                "text": corpus.text_column,
+                "second": corpus.second_column,
+                "label": corpus.label_column,
+            }
+            opened, shape = _open_table(corpus, columns), as_labelled
+        case PairedFileCorpus():
+            opened = _OPENERS[corpus.format](corpus.path, _want_pair(corpus, languages))
+            shape = as_given if corpus.format == "zip" else as_pairs
+        case HubCorpus():
+            opened = open_data_set(corpus, _want_pair(corpus, languages))
+        case PhrasebookCorpus():
+            _check_direction(languages)
+            pairs = generate_pairs(phrasebook_split, corpus.sentences)
+            opened = _generate(encode_rows(pairs), corpus.builtin)
+        case TreeCorpus():
+            form = linearization or Parsing().linearization
+            opened = _generate(read_tree_rows(corpus, form), str(corpus.trees))
+        case PublishedCorpus():
+            sources, references = read_published(corpus.sacrebleu, languages=languages)
+            pairs = zip(sources, references[0], strict=True)
+            opened = _generate(encode_rows(pairs), corpus.sacrebleu)
+    return opened, shape
 
-    Raises:
-        MtkitError: There is no such folder, or no file in it.
-    """
-    folder = Path(corpus.dataset)
-    if folder.is_absolute() and not folder.is_dir():
-        raise MtkitError(
-            f"{folder}: no such folder",
-            "the path is relative to data_root; to change it: --set data.data_root=FOLDER",
-        )
-    if folder.is_dir() and not any(path.is_file() for path in folder.rglob("*")):
-        raise MtkitError(f"{folder}: no files in it", "is it complete?")
+
+def _open_table(
+    corpus: TextTableCorpus | LabelledCorpus, columns: Mapping[str, int | str]
+) -> AbstractContextManager[Source]:
+    wanted = Wanted({name: column for name, column in columns.items() if column})
+    return _OPENERS[corpus.format](corpus.path, wanted)
 
 
-def _read_rows(corpus: HubCorpus, columns: Columns) -> Iterator[tuple[bytes, bytes]]:
-    # Imported here: the library takes a second, and most recipes read files.
-    import datasets  # noqa: PLC0415
-
-    name = _name(corpus)
-    num_rows = 0
-    try:
-        builder = datasets.load_dataset_builder(corpus.dataset, corpus.configuration)
-        if builder.name not in _FORMATS:
-            raise MtkitError(
-                f"{name}: files of type '{builder.name}' can't be read",
-                "convert it to Parquet, JSON lines or CSV files, or to two text files",
-            )
-        data_set = builder.as_streaming_dataset(split=corpus.split)
-        for table in data_set.with_format("arrow").iter(batch_size=_ROWS_AT_ONCE):
-            ways = find_columns(table.schema, columns, name)
-            sides = [texts_at(table, way, name) for way in ways]
-            yield from zip(*sides, strict=True)
-            num_rows += table.num_rows
-    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
-        where = f", after row {num_rows:,}" if num_rows else ""
-        raise MtkitError(
-            f"{name}{where}: {error}",
-            "check its name, configuration and split, and that this machine can reach the hub; "
-            "or use two text files instead: source = ..., target = ...",
-        ) from error
+def _want_pair(corpus: PairedFileCorpus | HubCorpus, languages: tuple[str, str]) -> Wanted:
+    columns = {"source": corpus.source_column, "target": corpus.target_column}
+    return Wanted(columns, languages)
 
 
-def _name(corpus: HubCorpus) -> str:
-    return f"data set {corpus.dataset} ({corpus.configuration}, {corpus.split})"
+def _generate(rows: RawRows, name: str) -> AbstractContextManager[Source]:
+    return nullcontext(ValueSource(rows, _PAIR, name))
 
 
-def require_parallel(corpus: AnyCorpus | OneLanguageCorpus | ClassifierCorpus) -> AnyCorpus:
+def require_parallel(corpus: AnyCorpus) -> ParallelCorpus:
     """Returns a corpus that has two sides.
 
     Raises:
@@ -118,7 +177,7 @@ def require_parallel(corpus: AnyCorpus | OneLanguageCorpus | ClassifierCorpus) -
             f"{name}: labelled text, where pairs of sentences are needed",
             "name parallel text, without `label_column` and `planted_faults`",
         )
-    if isinstance(corpus, TextCorpus | TextTableCorpus):
+    if isinstance(corpus, OneLanguageCorpus):
         name = corpus.text if isinstance(corpus, TextCorpus) else corpus.path
         raise MtkitError(
             f"{name}: text in one language, but sentence pairs are needed",
@@ -127,76 +186,13 @@ def require_parallel(corpus: AnyCorpus | OneLanguageCorpus | ClassifierCorpus) -
     return corpus
 
 
-def without_tag(corpus: AnyCorpus) -> AnyCorpus:
+def without_tag(corpus: ParallelCorpus) -> ParallelCorpus:
     """Returns a corpus whose sources don't begin with its tag."""
     return corpus.model_copy(update={"tag": ""}) if corpus.tag else corpus
 
 
-def read_blocks(
-    corpus: AnyCorpus,
-    *,
-    index: int,
-    pairs_per_block: int,
-    languages: tuple[str, str],
-    phrasebook_split: str = "train",
-    linearization: Linearization | None = None,
-) -> Iterator[Block]:
-    """Yields a corpus's pairs in blocks, in order; `decode_block` makes text of them, anywhere.
-
-    Args:
-        corpus: An entry of the recipe; its `max_pairs` is heeded, its `tag` isn't put in.
-        index: Which entry of `data.train` it is.
-        pairs_per_block: Pairs of each block but the last.
-        languages: Codes of source and target, for kinds that name their languages.
-        phrasebook_split: The split that the embedded corpus stands for here: train, dev or test.
-        linearization: What a tree looks like as a target; the default where there are no trees.
-
-    Raises:
-        MtkitError: A file that is missing, empty, damaged or longer than its partner; a data set
-            that can't be read; columns, members or languages that aren't there.
-    """
-    reading = ReadSettings(
-        index=index,
-        pairs_per_block=pairs_per_block,
-        max_pairs=corpus.max_pairs if isinstance(corpus, TrainingKeys) else None,
-        languages=languages,
-    )
-    match corpus:
-        case FileTrainingCorpus(alignments=Path() as alignments):
-            pairs_alone = read_file_blocks(corpus, reading)
-            reads_all = corpus.max_pairs is None
-            yield from add_alignments(pairs_alone, alignments, reads_all=reads_all)
-        case FileCorpus():
-            yield from read_file_blocks(corpus, reading)
-        case PairedFileCorpus(format="tsv"):
-            yield from read_tsv_blocks(corpus, reading)
-        case PairedFileCorpus(format="json-lines"):
-            yield from read_json_blocks(corpus, reading)
-        case PairedFileCorpus(format="parquet"):
-            yield from read_parquet_blocks(corpus, reading)
-        case PairedFileCorpus(format="tmx"):
-            yield from read_tmx_blocks(corpus, reading)
-        case PairedFileCorpus(format="zip"):
-            yield from read_zip_blocks(corpus, reading)
-        case HubCorpus():
-            yield from read_data_set_blocks(corpus, reading)
-        case PhrasebookCorpus():
-            _check_direction(languages)
-            pairs = generate_pairs(phrasebook_split, corpus.sentences)
-            rows = ((source.encode(), target.encode()) for source, target in pairs)
-            yield from group_rows(rows, corpus.builtin, reading)
-        case TreeCorpus():
-            form = linearization or Parsing().linearization
-            yield from read_tree_blocks(corpus, form, reading)
-        case PublishedCorpus():
-            sources, references = read_published(corpus.sacrebleu, languages=languages)
-            lines = zip(sources, references[0], strict=True)
-            rows = ((source.encode(), target.encode()) for source, target in lines)
-            yield from group_rows(rows, corpus.sacrebleu, reading)
-
-
 def read_pairs(
-    corpus: AnyCorpus,
+    corpus: ParallelCorpus,
     *,
     phrasebook_split: str,
     languages: tuple[str, str],
@@ -206,23 +202,21 @@ def read_pairs(
 
     Args:
         corpus: An entry of the recipe.
-        phrasebook_split: The split that the embedded corpus stands for here: train, dev or test.
+        phrasebook_split: The split that the embedded corpus is read as: train, dev or test.
         languages: Codes of source and target, for kinds that name their languages.
         linearization: What a tree looks like as a target.
 
     Raises:
-        MtkitError: What `read_blocks` and `decode_block` raise.
+        MtkitError: What `read_blocks` and `Block.decode` raise.
     """
     for block in read_blocks(
         corpus,
-        index=0,
-        pairs_per_block=_PAIRS_AT_ONCE,
         languages=languages,
         phrasebook_split=phrasebook_split,
         linearization=linearization,
     ):
-        sources, targets, _ = decode_block(block, drop_invalid=False)
-        for source, target in zip(sources, targets, strict=True):
+        columns = block.decode(drop_invalid=False).columns
+        for source, target in zip(columns["source"], columns["target"], strict=True):
             yield put_tag(corpus.tag, source), target
 
 
@@ -231,9 +225,45 @@ def put_tag(tag: str, source: str) -> str:
     return f"{tag} {source}" if tag and source.strip() else source
 
 
-def check_corpus(
-    corpus: AnyCorpus | OneLanguageCorpus | ClassifierCorpus, *, languages: tuple[str, str]
-) -> None:
+def read_text(corpus: OneLanguageCorpus) -> tuple[list[str], Indices]:
+    """Returns all lines of a corpus that aren't blank, and the number of each one's document.
+
+    Raises:
+        MtkitError: What `read_blocks` and `Block.decode` raise.
+    """
+    lines: list[str] = []
+    documents: list[Indices] = [np.zeros(0, np.int64)]
+    counter = DocumentCounter()
+    for rows in decode_all(corpus):
+        assert rows.documents is not None
+        lines += rows.columns["text"]
+        documents.append(counter.number(0, rows.documents))
+    return lines, np.concatenate(documents)
+
+
+def read_labelled(corpus: ClassifierCorpus) -> dict[str, list[str]]:
+    """Returns the texts, second texts and labels of a corpus.
+
+    Raises:
+        MtkitError: What `read_blocks` and `Block.decode` raise.
+    """
+    found: dict[str, list[str]] = {"text": [], "second": [], "label": []}
+    for rows in decode_all(corpus):
+        for name, values in found.items():
+            values.extend(rows.columns[name])
+    return found
+
+
+def decode_all(corpus: OneLanguageCorpus | ClassifierCorpus) -> Iterator[Rows]:
+    """Yields the rows of a corpus without languages, block by block.
+
+    Raises:
+        MtkitError: What `read_blocks` and `Block.decode` raise.
+    """
+    return (block.decode(drop_invalid=False) for block in read_blocks(corpus))
+
+
+def check_corpus(corpus: AnyCorpus, *, languages: tuple[str, str]) -> None:
     """Checks that a corpus can be read as far as its first row tells; a hub's isn't fetched.
 
     Args:
@@ -244,38 +274,21 @@ def check_corpus(
         MtkitError: A file that is missing, a folder, empty, damaged at its start or of another
             kind than its name says; columns, members or languages that aren't there.
     """
-    match corpus:
-        case TextCorpus() | TextTableCorpus():
-            return check_text(corpus)
-        case LabelledCorpus() | PlantedCorpus():
-            next(read_labelled(corpus), None)
+    if isinstance(corpus, PhrasebookCorpus):
+        return _check_direction(languages)
+    if isinstance(corpus, HubCorpus):
+        check_data_set(corpus)
+        if not input_files(corpus):
             return None
-        case PhrasebookCorpus():
-            return _check_direction(languages)
-        case FileTrainingCorpus(alignments=Path() as alignments):
-            check_files(corpus)
-            check_has_content(alignments)
-        case FileCorpus():
-            check_files(corpus)
-        case HubCorpus():
-            check_data_set(corpus)
-            if not input_files(corpus):
-                return None
-    blocks = read_blocks(
-        corpus,
-        index=0,
-        pairs_per_block=1,
-        languages=languages,
-    )
     # What isn't UTF-8 may be dropped later on.
-    first = next(blocks)
-    sources, targets, _ = decode_block(first, drop_invalid=True)
-    if first.alignments is not None:
-        first.alignments.read(sources, targets)
+    rows = next(read_blocks(corpus, languages=languages, rows_per_block=1)).decode(
+        drop_invalid=True
+    )
+    read_links(rows)
     return None
 
 
-def input_files(corpus: AnyCorpus | OneLanguageCorpus | ClassifierCorpus) -> list[Path]:
+def input_files(corpus: AnyCorpus) -> list[Path]:
     """Returns the local files whose size and time tell whether a corpus changed, there or not."""
     match corpus:
         case FileCorpus() | PlantedCorpus():

@@ -3,96 +3,76 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from mtkit.data.sources.blocks import Block, Decoded, ReadSettings, as_one_line
-from mtkit.data.sources.columns import TRANSLATION, Columns
-from mtkit.data.sources.lines import (
-    LineReader,
-    check_has_content,
-    decode_text,
-    parse_lines,
-    read_line_blocks,
-)
+from mtkit.data.sources.lines import LineReader, LineSource, check_has_content
+from mtkit.data.sources.tables import TRANSLATION, Wanted, kind_of, open_rows, parse_lines
 from mtkit.errors import MtkitError
-from mtkit.recipe.corpora import PairedFileCorpus
 
-_KINDS = {
-    dict: "an object",
-    list: "a list",
-    str: "text",
-    bool: "true or false",
-    type(None): "null",
-}
 # An escape can write what UTF-8 can't contain.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+@contextmanager
+def open_json_lines(path: Path, wanted: Wanted) -> Iterator[LineSource]:
+    """Opens JSON lines.
+
+    Raises:
+        MtkitError: The file is missing, empty or damaged.
+    """
+    check_has_content(path)
+    with LineReader.open(path) as reader:
+        yield open_rows(reader, JsonParser(wanted))
+
+
 @dataclass(frozen=True)
-class JsonOrigin:
-    """Lines that hold an object each.
+class JsonParser:
+    """Finds values in objects.
 
     Attributes:
-        name: Name of the file.
-        first_line: Number of the first line, from 1.
-        columns: Where in an object the two sides are.
+        wanted: Which values.
     """
 
-    name: str
-    first_line: int
-    columns: Columns
+    wanted: Wanted
 
-    def decode(self, block: Block, *, drop_invalid: bool) -> Decoded:
-        """Returns what `decode_block` does; a blank line is a blank pair."""
-        lines, num_invalid = decode_text(
-            block.source, self.name, self.first_line, drop_invalid=drop_invalid
-        )
-        sources: list[str] = []
-        targets: list[str] = []
-        pairs = parse_lines(
-            lines,
-            self.first_line,
-            lambda line, number: self._read(line, f"{self.name}:{number}"),
-        )
+    def __call__(
+        self, lines: Sequence[str], name: str, number: int, *, drop_invalid: bool
+    ) -> tuple[dict[str, list[str]], int]:
+        """Returns the values of each column; a blank line's are blank; see `Parser`."""
+        rows = parse_lines(lines, number, lambda line, number: self._read(line, f"{name}:{number}"))
+        num_invalid = 0
         for index, line in enumerate(lines):
-            pair = pairs[index]
-            if has_surrogate(line, pair):
+            if "\\u" in line and any(map(_SURROGATE.search, rows[index])):
                 if not drop_invalid:
-                    raise surrogate_fault(f"{self.name}:{self.first_line + index}")
-                pair = list(map(replace_surrogates, pair))
+                    raise MtkitError(
+                        f"{name}:{number + index}: half of a surrogate pair, such as \\ud83d, is "
+                        "not a character",
+                        "write the file again with text in UTF-8",
+                    )
+                rows[index] = [_SURROGATE.sub("\ufffd", value) for value in rows[index]]
                 num_invalid += 1
-            sources.append(as_one_line(pair[0]))
-            targets.append(as_one_line(pair[1]))
-        return sources, targets, num_invalid
+        columns = zip(*rows, strict=True) if rows else [()] * len(self.wanted.columns)
+        named = zip(self.wanted.columns, map(list, columns), strict=True)
+        return dict(named), num_invalid
 
     def _read(self, line: str, where: str) -> list[str]:
-        """Returns both sides of a line."""
+        """Returns the values of a line."""
         if not line.strip():
-            return ["", ""]
+            return [""] * len(self.wanted.columns)
         row = parse_object(line, where)
         inner = row.get(TRANSLATION)
         inside = inner if isinstance(inner, dict) else {}
-        ways = self.columns.find(row, inside, where)
-        return [_text_at(row, way, where) for way in ways]
-
-
-def has_surrogate(line: str, texts: Sequence[str]) -> bool:
-    """Returns whether one of the texts that a line holds has half of a surrogate pair."""
-    return "\\u" in line and any(_SURROGATE.search(text) for text in texts)
-
-
-def surrogate_fault(where: str) -> MtkitError:
-    """Returns the fault that a line has half of a surrogate pair."""
-    return MtkitError(
-        f"{where}: half of a surrogate pair, such as \\ud83d, is not a character",
-        "write the file again with text in UTF-8",
-    )
-
-
-def replace_surrogates(text: str) -> str:
-    """Returns text with U+FFFD for each half of a surrogate pair."""
-    return _SURROGATE.sub("\ufffd", text)
+        found = []
+        paths = self.wanted.find(row, inside, where)
+        for column, path in zip(self.wanted.columns, paths, strict=True):
+            value: Any = row
+            for step in path:
+                value = value[step]
+            found.append(self.wanted.as_text(value, column, path[-1], where))
+        return found
 
 
 def parse_object(line: str, where: str) -> dict[str, Any]:
@@ -118,34 +98,3 @@ def parse_object(line: str, where: str) -> dict[str, Any]:
             "to turn a list of objects into JSON lines: jq -c '.[]' FILE",
         )
     return row
-
-
-def _text_at(row: dict[str, Any], way: tuple[str, ...], where: str) -> str:
-    value: Any = row
-    for step in way:
-        value = value[step]
-    if value is not None and not isinstance(value, str):
-        raise MtkitError(
-            f"{where}: expected text in '{way[-1]}', found {kind_of(value)}",
-            "choose other columns with source_column and target_column",
-        )
-    return value or ""
-
-
-def kind_of(value: Any) -> str:
-    """Returns what a value of JSON is, in words."""
-    return _KINDS.get(type(value), "a number")
-
-
-def read_json_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iterator[Block]:
-    """Yields JSON lines in blocks, not yet parsed.
-
-    Raises:
-        MtkitError: The file is missing, empty or damaged.
-    """
-    check_has_content(corpus.path)
-    columns = Columns.of(corpus, reading)
-    with LineReader.open(corpus.path) as reader:
-        yield from read_line_blocks(
-            reader, reading, lambda first: JsonOrigin(reader.name, first + 1, columns)
-        )

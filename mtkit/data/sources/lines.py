@@ -8,28 +8,21 @@ import lzma
 import os
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, TypeVar, cast
+from typing import IO, cast
 
-from mtkit.data.sources.blocks import (
-    BYTES_PER_BLOCK,
-    LINES_PER_STEP,
-    Block,
-    Origin,
-    ReadSettings,
-    decode_lines,
-)
+from mtkit.data.sources.blocks import Decoder
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpus_files import COMPRESSIONS
 
-_SHOWN = 5
-_Row = TypeVar("_Row")
 BYTE_ORDER_MARK = "\ufeff"
 """What editors on Windows put before the first line of UTF-8; no part of it."""
 _BUFFER_BYTES = 1 << 18
+_PEEK_BYTES = 1 << 16
 _LINES_AT_ONCE = 4_096
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, OSError)
 _MAGIC = {
@@ -48,53 +41,6 @@ _TEST_COMMANDS = {
     "zstd": "zstd -t",
     "zip": "unzip -t",
 }
-
-
-def parse_lines(
-    lines: Sequence[str], first_line: int, parse: Callable[[str, int], _Row]
-) -> list[_Row]:
-    """Returns what each line holds.
-
-    Args:
-        lines: The lines.
-        first_line: Number of the first.
-        parse: Returns what a line holds, given its number.
-
-    Raises:
-        MtkitError: `parse` raised it, of one line or of several.
-    """
-    rows: list[_Row] = []
-    faults: list[tuple[int, MtkitError]] = []
-    for number, line in enumerate(lines, start=first_line):
-        try:
-            rows.append(parse(line, number))
-        except MtkitError as error:
-            faults.append((number, error))
-    check_lines(faults, len(lines))
-    return rows
-
-
-def check_lines(faults: Sequence[tuple[int, MtkitError]], num_lines: int) -> None:
-    """Checks that no line is broken.
-
-    Args:
-        faults: Number and fault of each broken line.
-        num_lines: Lines that were read together.
-
-    Raises:
-        MtkitError: Some are: the first one's fault, with how many there are, and which.
-    """
-    if not faults:
-        return
-    _, first = faults[0]
-    if len(faults) == 1:
-        raise first
-    shown = ", ".join(str(number) for number, _ in faults[:_SHOWN])
-    more = ", ..." if len(faults) > _SHOWN else ""
-    raise MtkitError(
-        f"{first.message}; {len(faults):,} of {num_lines:,} lines are broken: {shown}{more}",
-        first.hint,
-    ) from first
 
 
 class LineReader:
@@ -147,6 +93,16 @@ class LineReader:
                 self.num_taken += len(lines)
         return lines
 
+    def peek(self) -> bytes:
+        """Returns the beginning of the next line, which stays to be taken; 64 KiB at most.
+
+        Raises:
+            MtkitError: The file is damaged.
+        """
+        with self._damage_told():
+            ahead: bytes = cast(io.BufferedReader, self._stream).peek(_PEEK_BYTES)
+        return ahead.split(b"\n", 1)[0][:_PEEK_BYTES]
+
     def count_rest(self) -> int:
         """Returns how many lines are left, and takes them.
 
@@ -168,42 +124,96 @@ class LineReader:
         )
 
 
-def read_line_blocks(
-    reader: LineReader, reading: ReadSettings, origin_at: Callable[[int], Origin]
-) -> Iterator[Block]:
-    """Yields lines that hold both sides of a pair in blocks.
+class LineSource:
+    """Rows that are a line of each of some files, or of one that holds whole rows.
 
-    `origin_at` makes a block's origin of the number of its first line among them, from 0.
+    Args:
+        readers: Readers of the files, one for each column; closed with the source.
+        decoder: What decodes their lines.
+    """
+
+    num_skipped = 0
+
+    def __init__(self, readers: Sequence[LineReader], decoder: Decoder) -> None:
+        self._readers = readers
+        self.decoder = decoder
+        self.name = " and ".join(reader.name for reader in readers)
+
+    def take(self, count: int) -> Sequence[list[bytes]]:
+        """Returns the next lines of each file.
+
+        Raises:
+            MtkitError: A file is damaged, or shorter or longer than the first.
+        """
+        taken = [reader.take(count) for reader in self._readers]
+        for reader, lines in zip(self._readers, taken, strict=True):
+            if len(lines) != len(taken[0]):
+                raise _unequal(self._readers[0], reader)
+        return taken
+
+    def pack(self, columns: Sequence[list[bytes]]) -> tuple[bytes, ...]:
+        """Returns the text of each column as it is in the file."""
+        return tuple(map(join_lines, columns))
+
+
+def _unequal(first: LineReader, other: LineReader) -> MtkitError:
+    """Returns the error of two readers, only one of which is at its end."""
+    first_unpaired = min(first.num_taken, other.num_taken) + 1
+    longer = first if first.num_taken > other.num_taken else other
+    longer.count_rest()
+    return MtkitError(
+        f"{first.name} has {first.num_taken:,} lines, but {other.name} has "
+        f"{other.num_taken:,}: both must have the same number of lines; "
+        f"{longer.name}:{first_unpaired} is the first without a counterpart",
+        "find where they diverge: a missing or repeated line shifts all that follow",
+    )
+
+
+@dataclass(frozen=True)
+class LineDecoder:
+    """Decodes files whose lines are values.
+
+    Attributes:
+        names: Name of the file of each column.
+        columns: Names of the columns.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    first_number = 1
+
+    def decode(
+        self, content: Sequence[bytes], number: int, *, drop_invalid: bool
+    ) -> tuple[dict[str, list[str]], int]:
+        """Returns the lines of each column; see `Decoder`."""
+        found = [
+            decode_text(text, name, number, drop_invalid=drop_invalid)
+            for name, text in zip(self.names, content, strict=True)
+        ]
+        columns = {column: lines for column, (lines, _) in zip(self.columns, found, strict=True)}
+        return columns, sum(num_invalid for _, num_invalid in found)
+
+    def locate(self, number: int, column: str) -> str:
+        """Returns file and line."""
+        return f"{self.names[self.columns.index(column)]}:{number}"
+
+
+@contextmanager
+def open_lines(files: Mapping[str, Path]) -> Iterator[LineSource]:
+    """Opens text files whose lines belong together.
+
+    Args:
+        files: The file of each column.
 
     Raises:
-        MtkitError: The file is damaged, or there is no line left in it.
+        MtkitError: A file is missing, a folder, or empty.
     """
-    first = 0
-    while (size := reading.size_at(first)) and (lines := take_block(reader, size)):
-        yield Block(
-            corpus=reading.index,
-            first=first,
-            num_pairs=len(lines),
-            source=join_lines(lines),
-            target=b"",
-            origin=origin_at(first),
-        )
-        first += len(lines)
-    if first == 0:
-        raise MtkitError(f"{reader.name}: no lines of text in it", "is the file complete?")
-
-
-def take_block(reader: LineReader, size: int) -> list[bytes]:
-    """Returns the next lines, at most `size`, and fewer where they are long; none at the end."""
-    lines: list[bytes] = []
-    num_bytes = 0
-    while len(lines) < size and num_bytes <= BYTES_PER_BLOCK:
-        step = reader.take(min(LINES_PER_STEP, size - len(lines)))
-        if not step:
-            break
-        lines += step
-        num_bytes += sum(map(len, step))
-    return lines
+    for path in files.values():
+        check_has_content(path)
+    with ExitStack() as stack:
+        readers = [stack.enter_context(LineReader.open(path)) for path in files.values()]
+        names = tuple(reader.name for reader in readers)
+        yield LineSource(readers, LineDecoder(names, tuple(files)))
 
 
 def read_lines(path: Path, *, is_verbatim: bool = False) -> Iterator[str]:
@@ -275,6 +285,39 @@ def decode_text(
     if first_line == 1:
         lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
     return lines, num_invalid
+
+
+def decode_lines(
+    content: bytes, fault: Callable[[int, UnicodeDecodeError], MtkitError] | None
+) -> tuple[list[str], int]:
+    r"""Returns lines that "\n" joins, decoded, and how many of them weren't UTF-8.
+
+    Args:
+        content: The lines.
+        fault: Makes the error to raise of a line's index from 0 and what is wrong with it; where
+            there is none, the line is decoded with U+FFFD.
+    """
+    try:
+        return content.decode().split("\n"), 0
+    except UnicodeDecodeError:
+        # Only now is it worth looking at each line.
+        return decode_values(content.split(b"\n"), fault)
+
+
+def decode_values(
+    values: Sequence[bytes], fault: Callable[[int, UnicodeDecodeError], MtkitError] | None
+) -> tuple[list[str], int]:
+    """Returns values, decoded, and how many of them weren't UTF-8; `fault` as in decode_lines."""
+    texts, num_invalid = [], 0
+    for index, value in enumerate(values):
+        try:
+            texts.append(value.decode())
+        except UnicodeDecodeError as error:
+            if fault is not None:
+                raise fault(index, error) from error
+            texts.append(value.decode(errors="replace"))
+            num_invalid += 1
+    return texts, num_invalid
 
 
 def open_binary(path: Path) -> IO[bytes]:

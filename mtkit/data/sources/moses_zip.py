@@ -3,38 +3,45 @@
 import io
 import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from mtkit.data.sources.blocks import Block, ReadSettings
-from mtkit.data.sources.columns import list_names
-from mtkit.data.sources.files import read_aligned_blocks
-from mtkit.data.sources.lines import LineReader, buffered, check_has_content, damage_told
+from mtkit.data.sources.lines import (
+    LineDecoder,
+    LineReader,
+    LineSource,
+    buffered,
+    check_has_content,
+    damage_told,
+)
+from mtkit.data.sources.tables import Wanted, list_names
 from mtkit.errors import MtkitError
-from mtkit.recipe.corpora import PairedFileCorpus
 
 
-def read_zip_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iterator[Block]:
-    """Yields the pairs of a Moses archive in blocks.
+@contextmanager
+def open_zip(path: Path, wanted: Wanted) -> Iterator[LineSource]:
+    """Opens a Moses archive.
 
     Raises:
         MtkitError: The file is missing, damaged or no zip, or not one pair of its members is
             named by the two languages.
     """
-    path = corpus.path
     check_has_content(path)
     with ExitStack() as stack:
         with damage_told(path, "zip", lambda: ""):
             archive = stack.enter_context(zipfile.ZipFile(path))
-        source, target = (
+        readers = [
             stack.enter_context(_open_member(archive, name, path))
-            for name in _find_members(archive, path, reading)
-        )
-        yield from read_aligned_blocks(source, target, reading)
+            for name in _find_members(archive, path, wanted.languages)
+        ]
+        names = tuple(reader.name for reader in readers)
+        yield LineSource(readers, LineDecoder(names, tuple(wanted.columns)))
 
 
-def _find_members(archive: zipfile.ZipFile, path: Path, reading: ReadSettings) -> tuple[str, str]:
-    source_language, target_language = reading.languages
+def _find_members(
+    archive: zipfile.ZipFile, path: Path, languages: tuple[str, str]
+) -> tuple[str, str]:
+    source_language, target_language = languages
     members = [name for name in archive.namelist() if not name.endswith("/")]
     sources = _members_in(members, source_language)
     targets = _members_in(members, target_language)

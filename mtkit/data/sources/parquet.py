@@ -1,61 +1,48 @@
-"""Parquet files, and tables of Arrow."""
+"""Parquet files, data sets that the `datasets` library streams, and their tables of Arrow."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mtkit.data.sources.blocks import Block, ReadSettings, group_rows
-from mtkit.data.sources.columns import TRANSLATION, Columns
 from mtkit.data.sources.lines import check_has_content
+from mtkit.data.sources.tables import NUMBERED, TRANSLATION, ColumnPath, Wanted
+from mtkit.data.sources.values import RawRows, ValueSource
 from mtkit.errors import MtkitError
-from mtkit.recipe.corpora import PairedFileCorpus
+from mtkit.recipe.corpora import HubCorpus
 
 _BUFFER_BYTES = 1 << 20
 """Read of a column at a time; without it, all of a row group is."""
 _ROWS_AT_ONCE = 4_096
-
-
-def read_parquet_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iterator[Block]:
-    """Yields the rows of a Parquet file in blocks.
-
-    Raises:
-        MtkitError: The file is missing, empty or damaged, or lacks the columns.
-    """
-    check_has_content(corpus.path)
-    columns = Columns.of(corpus, reading)
-    yield from group_rows(_read_rows(corpus, columns), str(corpus.path), reading)
-
-
-def _read_rows(corpus: PairedFileCorpus, columns: Columns) -> Iterator[tuple[bytes, bytes]]:
-    name = str(corpus.path)
-    with open_parquet(corpus.path) as file:
-        ways = find_columns(file.schema_arrow, columns, name)
-        wanted = [".".join(way) for way in ways]
-        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=wanted):
-            sides = [texts_at(batch, way, name) for way in ways]
-            yield from zip(*sides, strict=True)
+_STREAMED_ROWS = 1_024
+_FORMATS = ("arrow", "cache", "csv", "json", "parquet", "text")
+"""Readers of the library's that read tables and nothing else; `pandas` unpickled what it found,
+and with that ran it, until the library switched that off."""
 
 
 @contextmanager
-def open_parquet(path: Path) -> Iterator[Any]:
+def open_parquet(path: Path, wanted: Wanted) -> Iterator[ValueSource]:
     """Opens a Parquet file; reads little of it at a time.
 
     Raises:
-        MtkitError: It is damaged, also as the block shows that reads it.
+        MtkitError: The file is missing, empty or damaged, or lacks the columns.
     """
     # Imported here: they take a while, and most corpora are text.
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
+    check_has_content(path)
+    name = str(path)
     try:
         with (
             # It takes no path that is invalid UTF-8.
             pa.OSFile(os.fsencode(path), "rb") as opened,
             pq.ParquetFile(opened, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
         ):
-            yield file
+            paths = [".".join(way) for way in _find_columns(file.schema_arrow, wanted, name)]
+            tables = file.iter_batches(_ROWS_AT_ONCE, columns=paths)
+            yield ValueSource(_read_rows(tables, wanted, name), tuple(wanted.columns), name)
     except (pa.ArrowException, OSError) as error:
         # With a number, it is the system that fails, not the file.
         if isinstance(error, OSError) and error.errno is not None:
@@ -65,49 +52,95 @@ def open_parquet(path: Path) -> Iterator[Any]:
         ) from error
 
 
-def find_columns(
-    schema: Any, columns: Columns, where: str
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the way to each side in tables of this schema.
+@contextmanager
+def open_data_set(corpus: HubCorpus, wanted: Wanted) -> Iterator[ValueSource]:
+    """Opens a data set.
 
     Raises:
-        MtkitError: There are no such columns.
+        MtkitError: The data set can't be found, reached or read, or lacks the columns.
     """
+    name = f"data set {corpus.dataset} ({corpus.configuration}, {corpus.split})"
+    yield ValueSource(_stream(corpus, wanted, name), tuple(wanted.columns), name)
+
+
+def _stream(corpus: HubCorpus, wanted: Wanted, name: str) -> RawRows:
+    # Imported here: the library takes a second, and most recipes read files.
+    import datasets  # noqa: PLC0415
+
+    num_rows = 0
+    try:
+        builder = datasets.load_dataset_builder(corpus.dataset, corpus.configuration)
+        if builder.name not in _FORMATS:
+            raise MtkitError(
+                f"{name}: files of type '{builder.name}' can't be read",
+                "convert it to Parquet, JSON lines or CSV files, or to two text files",
+            )
+        data_set = builder.as_streaming_dataset(split=corpus.split)
+        for table in data_set.with_format("arrow").iter(batch_size=_STREAMED_ROWS):
+            yield from _read_rows([table], wanted, name)
+            num_rows += table.num_rows
+    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
+        where = f", after row {num_rows:,}" if num_rows else ""
+        raise MtkitError(
+            f"{name}{where}: {error}",
+            "check its name, configuration and split, and that this machine can reach the hub; "
+            "or use two text files instead: source = ..., target = ...",
+        ) from error
+
+
+def check_data_set(corpus: HubCorpus) -> None:
+    """Checks that a data set that is a local folder is there; reads no network.
+
+    Raises:
+        MtkitError: There is no such folder, or no file in it.
+    """
+    folder = Path(corpus.dataset)
+    if folder.is_absolute() and not folder.is_dir():
+        raise MtkitError(
+            f"{folder}: no such folder",
+            "the path is relative to data_root; to change it: --set data.data_root=FOLDER",
+        )
+    if folder.is_dir() and not any(path.is_file() for path in folder.rglob("*")):
+        raise MtkitError(f"{folder}: no files in it", "is it complete?")
+
+
+def _read_rows(tables: Iterable[Any], wanted: Wanted, name: str) -> RawRows:
+    """Yields the values of each row of some tables or batches of Arrow, unchecked UTF-8."""
+    for table in tables:
+        paths = _find_columns(table.schema, wanted, name)
+        columns = zip(wanted.columns, paths, strict=True)
+        yield from zip(
+            *(_values_at(table, path, column, wanted, name) for column, path in columns),
+            strict=True,
+        )
+
+
+def _find_columns(schema: Any, wanted: Wanted, name: str) -> tuple[ColumnPath, ...]:
     import pyarrow as pa  # noqa: PLC0415
 
     index = schema.get_field_index(TRANSLATION)
     kind = schema.field(index).type if index >= 0 else None
     inside = [field.name for field in kind] if kind and pa.types.is_struct(kind) else []
-    return columns.find(schema.names, inside, where)
+    return wanted.find(schema.names, inside, name)
 
 
-def texts_at(
-    table: Any,
-    way: tuple[str, ...],
-    where: str,
-    hint: str = "choose other columns with source_column and target_column",
-) -> list[bytes]:
-    """Returns one side of a table or batch of Arrow as UTF-8, unchecked; what is null is blank.
-
-    Raises:
-        MtkitError: The column holds no text.
-    """
+def _values_at(table: Any, path: ColumnPath, column: str, wanted: Wanted, name: str) -> list[bytes]:
+    """Returns the values of a column as UTF-8; null is blank."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    column = table.column(way[0])
-    for field in way[1:]:
-        column = pc.struct_field(column, field)
-    kind = column.type
+    values = table.column(path[0])
+    for field in path[1:]:
+        values = pc.struct_field(values, field)
+    kind = values.type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-        column = column.cast(kind)
-    if pa.types.is_null(kind):
-        return [b""] * len(column)
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view()):
-        raise MtkitError(
-            f"{where}: expected text in '{way[-1]}', found {kind}",
-            hint,
-        )
-    # As bytes, invalid UTF-8 is reported by row later on.
-    return [text or b"" for text in column.cast(pa.large_binary()).to_pylist()]
+        values = values.cast(kind)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view():
+        # As bytes, invalid UTF-8 is reported by row later on.
+        return [text or b"" for text in values.cast(pa.large_binary()).to_pylist()]
+    is_number = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+    if pa.types.is_null(kind) or (is_number and column in NUMBERED):
+        texts = (wanted.as_text(value, column, path[-1], name) for value in values.to_pylist())
+        return [text.encode() for text in texts]
+    raise MtkitError(f"{name}: expected text in '{path[-1]}', found {kind}", wanted.hint)

@@ -8,10 +8,7 @@ planted depends on the text alone: a test set is the same for everyone.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 
-from mtkit.data.sources.blocks import LabelledRow, ReadSettings, decode_block
-from mtkit.data.sources.files import read_file_blocks
-from mtkit.recipe.corpora import FileCorpus, TrainingKeys
-from mtkit.recipe.text_corpora import PlantedCorpus, PlantedFault
+from mtkit.recipe.text_corpora import PlantedFault
 
 TRANSLATION, FAULT = "translation", "fault"
 """The label of a pair as it stands in the files, and of one with a planted fault."""
@@ -26,29 +23,25 @@ _MIN_UNITS = 3
 Pair = tuple[str, str]
 
 
-def read_planted(corpus: PlantedCorpus) -> Iterator[LabelledRow]:
-    """Yields each pair of a corpus, labelled `translation`, and it with a fault, labelled `fault`.
+def plant_faults(
+    pairs: Sequence[Pair], kinds: Sequence[PlantedFault], first_number: int
+) -> Iterator[tuple[int, Pair | None]]:
+    """Yields the index of each pair without a blank side, and the pair with a planted fault.
 
-    Pairs with a blank side are left out. The faults take turns. One that a pair is too short for
-    gives way to the next; where all do, the pair stands alone. Constant memory.
+    The faults take turns. One that a pair is too short for gives way to the next; where all do, it
+    is None. Other targets and words come from 1,000 pairs around.
 
-    Raises:
-        MtkitError: A file is missing, empty, damaged, longer than its partner or of invalid UTF-8.
+    Args:
+        pairs: Consecutive pairs of a corpus.
+        kinds: Kinds of faults.
+        first_number: Number of the first pair in its file, from 1.
     """
-    files = FileCorpus(source=corpus.source, target=corpus.target)
-    max_pairs = corpus.max_pairs if isinstance(corpus, TrainingKeys) else None
-    number = 0
-    for block in read_file_blocks(files, ReadSettings(0, _PAIRS_AT_ONCE, max_pairs, ("", ""))):
-        sources, targets, _ = decode_block(block, drop_invalid=False)
-        pairs = list(zip(sources, targets, strict=True))
-        for index, (source, target) in enumerate(pairs):
-            number += 1
-            if not source.strip() or not target.strip():
-                continue
-            yield LabelledRow(source, target, TRANSLATION, number)
-            faulty = _plant(pairs, index, corpus.planted_faults, number)
-            if faulty is not None:
-                yield LabelledRow(*faulty, FAULT, number)
+    for start in range(0, len(pairs), _PAIRS_AT_ONCE):
+        around = pairs[start : start + _PAIRS_AT_ONCE]
+        for index, (source, target) in enumerate(around):
+            if source.strip() and target.strip():
+                number = first_number + start + index
+                yield start + index, _plant(around, index, kinds, number)
 
 
 def _plant(

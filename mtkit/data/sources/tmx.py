@@ -10,16 +10,16 @@ import codecs
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import IO
 from xml.parsers import expat
 
-from mtkit.data.sources.blocks import Block, ReadSettings, group_rows
-from mtkit.data.sources.columns import list_names
 from mtkit.data.sources.lines import check_has_content, compression_of, damage_told, open_binary
+from mtkit.data.sources.tables import Wanted, list_names
+from mtkit.data.sources.values import RawRows, ValueSource
 from mtkit.errors import MtkitError
-from mtkit.recipe.corpora import PairedFileCorpus
 
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 """Elements that hold another format's markup; `hi` holds text."""
@@ -35,41 +35,34 @@ _MAX_REFERENCE = 64
 """Bytes of a character's number at most."""
 
 
-def read_tmx_blocks(corpus: PairedFileCorpus, reading: ReadSettings) -> Iterator[Block]:
-    """Yields the units of a translation memory that hold both languages, in blocks.
-
-    A block's `num_skipped` counts those that lack one.
+@contextmanager
+def open_tmx(path: Path, wanted: Wanted) -> Iterator[ValueSource]:
+    """Opens a translation memory; a unit that lacks one of both languages is skipped.
 
     Raises:
         MtkitError: The file is missing, damaged or no TMX, or never holds both languages.
     """
-    check_has_content(corpus.path)
-    yield from group_rows(
-        _read_units(corpus, reading.languages),
-        str(corpus.path),
-        reading,
-    )
+    check_has_content(path)
+    with open_binary(path) as stream:
+        rows = _read_units(path, stream, wanted.languages)
+        yield ValueSource(rows, tuple(wanted.columns), str(path))
 
 
-def _read_units(
-    corpus: PairedFileCorpus, languages: tuple[str, str]
-) -> Iterator[tuple[bytes, bytes] | None]:
+def _read_units(path: Path, stream: IO[bytes], languages: tuple[str, str]) -> RawRows:
     """Yields both sides of each unit, or nothing where it lacks one."""
-    path = corpus.path
     num_units = num_pairs = 0
     found: set[str] = set()
-    with open_binary(path) as stream:
-        for unit in _parse(path, stream):
-            num_units += 1
-            variants = _read_variants(unit)
-            if len(found) < _MAX_LANGUAGES:
-                found.update(variants)
-            source, target = (_choose(variants, language) for language in languages)
-            if source is None or target is None:
-                yield None
-            else:
-                num_pairs += 1
-                yield source.encode(), target.encode()
+    for unit in _parse(path, stream):
+        num_units += 1
+        variants = _read_variants(unit)
+        if len(found) < _MAX_LANGUAGES:
+            found.update(variants)
+        source, target = (_choose(variants, language) for language in languages)
+        if source is None or target is None:
+            yield None
+        else:
+            num_pairs += 1
+            yield source.encode(), target.encode()
     if num_units == 0:
         raise MtkitError(f"{path}: no translation unit (<tu>) in it", "is the file complete?")
     if num_pairs == 0:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
+from mtkit.data.check import check_data
 from mtkit.data.normalization import choose_normalization, note_changed_targets
-from mtkit.data.preparation.preflight import check_data
 from mtkit.data.prepare import prepare
 from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.recipe import Recipe, load_recipe

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sacremoses import MosesPunctNormalizer
 
+from mtkit.data.check import check_data
 from mtkit.data.phrasebook import generate_pairs
-from mtkit.data.preparation.preflight import check_data
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import fingerprint, open_prepared
 from mtkit.data.tokenizer_choice import TokenizerChoice

@@ -38,7 +38,7 @@ def blocks_of() -> Callable[..., list[Block]]:
             read_blocks(
                 corpus,
                 index=index,
-                pairs_per_block=pairs_per_block,
+                rows_per_block=pairs_per_block,
                 languages=("en", "de"),
             )
         )

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from mtkit.data.phrasebook.sentences import MAX_PAIRS
-from mtkit.data.sources.blocks import decode_block
 from mtkit.data.sources.corpora import (
     AnyCorpus,
     check_corpus,
@@ -36,6 +35,8 @@ from mtkit.recipe.corpora import (
     PhrasebookCorpus,
     PhrasebookTrainingCorpus,
 )
+
+from ....corpus_rows import decode_block
 
 Pairs = list[tuple[str, str]]
 LANGUAGES = ("en", "de")
@@ -135,9 +136,9 @@ def test_real_text_comes_back(tmp_path: Path, kind: str, multi30k: Pairs, pairs_
     assert pairs_of(corpus) == multi30k
     for pairs_per_block in (1, 250, 5_000):
         blocks = list(
-            read_blocks(corpus, index=3, pairs_per_block=pairs_per_block, languages=LANGUAGES)
+            read_blocks(corpus, index=3, rows_per_block=pairs_per_block, languages=LANGUAGES)
         )
-        sizes = [block.num_pairs for block in blocks]
+        sizes = [block.num_rows for block in blocks]
         assert set(sizes[:-1]) <= {pairs_per_block}
         assert [block.first for block in blocks] == [sum(sizes[:n]) for n in range(len(sizes))]
         decoded = [decode_block(block, drop_invalid=False) for block in blocks]
@@ -167,8 +168,8 @@ def test_a_tag_stands_before_each_source_that_is_not_blank(tmp_path: Path, pairs
     corpus = two_files("")(tmp_path, [("one", "eins"), ("", "zwei"), (" ", "")])
     tagged = corpus.model_copy(update={"tag": "<BT>"})
     assert pairs_of(tagged) == [("<BT> one", "eins"), ("", "zwei"), (" ", "")]
-    [block] = read_blocks(tagged, index=0, pairs_per_block=9, languages=LANGUAGES)
-    assert block.source == b"one\n\n "
+    [block] = read_blocks(tagged, index=0, rows_per_block=9, languages=LANGUAGES)
+    assert block.content[0] == b"one\n\n "
 
 
 def test_the_phrasebook_knows_one_direction(pairs_of, blocks_of) -> None:
@@ -178,7 +179,7 @@ def test_the_phrasebook_knows_one_direction(pairs_of, blocks_of) -> None:
         with pytest.raises(MtkitError, match="English-German"):
             use(corpus, "de", "en")
     fewer = PhrasebookTrainingCorpus(builtin="phrasebook", sentences=30, max_pairs=3)
-    assert [block.num_pairs for block in blocks_of(fewer)] == [2, 1]
+    assert [block.num_rows for block in blocks_of(fewer)] == [2, 1]
 
 
 def check(corpus: AnyCorpus, source_language: str = "en", target_language: str = "de") -> None:

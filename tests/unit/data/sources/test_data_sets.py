@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.data.sources.blocks import decode_block
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import HubCorpus, HubTrainingCorpus
+
+from ....corpus_rows import decode_block
 
 ROWS = [{"en": "one\ntwo", "de": "eins zwei"}, {"en": "three", "de": "drei"}]
 

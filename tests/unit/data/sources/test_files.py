@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.data.sources.blocks import decode_block
 from mtkit.data.sources.lines import LineReader
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import FileCorpus, FileTrainingCorpus
+
+from ....corpus_rows import decode_block
 
 
 @pytest.fixture
@@ -29,11 +30,10 @@ def test_blocks_hold_what_lies_in_the_files(tmp_path: Path, corpus, blocks_of) -
     (tmp_path / "en").write_bytes(b"\xef\xbb\xbf1\r\n2\n3\n\n5")
     (tmp_path / "de").write_bytes(b"eins\nzwei\ndrei\nvier\n\n")
     blocks = blocks_of(corpus, pairs_per_block=2, index=7)
-    assert [(block.corpus, block.first, block.num_pairs) for block in blocks] == [
+    assert [(block.corpus, block.first, block.num_rows) for block in blocks] == [
         (7, 0, 2), (7, 2, 2), (7, 4, 1),
     ]  # fmt: skip
-    assert blocks[1].source == b"3\n"
-    assert blocks[1].target == b"drei\nvier"
+    assert blocks[1].content == (b"3\n", b"drei\nvier")
     sent = [pickle.loads(pickle.dumps(block)) for block in blocks]
     assert sent == blocks
     assert [decode_block(block, drop_invalid=False) for block in sent] == [
@@ -78,7 +78,7 @@ def test_max_pairs_leaves_the_rest_unread(tmp_path: Path, blocks_of) -> None:
     files = {"source": tmp_path / "en", "target": tmp_path / "de"}
     for max_pairs in (1, 2, 3):
         blocks = blocks_of(FileTrainingCorpus(**files, max_pairs=max_pairs))
-        assert sum(block.num_pairs for block in blocks) == max_pairs
+        assert sum(block.num_rows for block in blocks) == max_pairs
         assert decode_block(blocks[-1], drop_invalid=False)[0][-1] == str(max_pairs)
     with pytest.raises(MtkitError, match="has 4 lines"):
         blocks_of(FileTrainingCorpus(**files, max_pairs=5))
@@ -115,7 +115,7 @@ def test_an_empty_file(tmp_path: Path, corpus, blocks_of) -> None:
 def test_an_empty_packed_file(tmp_path: Path, blocks_of) -> None:
     for name in ("en.gz", "de.gz"):
         (tmp_path / name).write_bytes(gzip.compress(b""))
-    with pytest.raises(MtkitError, match=r"en\.gz and .*de\.gz: no lines in them"):
+    with pytest.raises(MtkitError, match=r"en\.gz and .*de\.gz: no text in it"):
         blocks_of(FileCorpus(source=tmp_path / "en.gz", target=tmp_path / "de.gz"))
 
 
@@ -132,7 +132,7 @@ def test_long_lines_make_small_blocks(corpus: FileCorpus, blocks_of) -> None:
     corpus.source.write_bytes(b"\n".join(lines))
     corpus.target.write_bytes(b"\n".join(b"%d" % number for number in range(1_000)))
     blocks = blocks_of(corpus, pairs_per_block=10_000)
-    assert max(len(block.source) for block in blocks) < 30_000_000
+    assert max(len(block.content[0]) for block in blocks) < 30_000_000
     assert [block.first for block in blocks] == [256 * place for place in range(len(blocks))]
-    assert sum(block.num_pairs for block in blocks) == 1_000
-    assert b"\n".join(block.source for block in blocks) == corpus.source.read_bytes()
+    assert sum(block.num_rows for block in blocks) == 1_000
+    assert b"\n".join(block.content[0] for block in blocks) == corpus.source.read_bytes()

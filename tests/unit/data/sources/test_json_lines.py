@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.data.sources.blocks import decode_block
 from mtkit.data.sources.corpora import read_blocks
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import PairedFileCorpus
+
+from ....corpus_rows import decode_block
 
 
 def corpus_of(folder: Path, *lines: str | bytes, **columns) -> PairedFileCorpus:
@@ -79,7 +80,7 @@ def test_a_column_that_is_not_there(tmp_path: Path, pairs_of) -> None:
     columns = {"source_column": "src", "target_column": "trg"}
     fault = fault_of(pairs_of, corpus_of(tmp_path, '{"src": "a", "tgt": "b"}', **columns))
     assert fault.message.endswith(
-        ":1: expected columns 'src' and 'trg', found columns 'src', 'tgt' (did you mean 'tgt'?)"
+        ":1: no column 'trg', found columns 'src', 'tgt' (did you mean 'tgt'?)"
     )
 
 
@@ -94,7 +95,7 @@ def test_what_is_no_unicode_is_counted_where_it_is_dropped(
 
 def test_broken_lines_are_counted(tmp_path) -> None:
     corpus = corpus_of(tmp_path, "{", '{"en": "a", "de": "b"}', "[]", "3")
-    (block,) = read_blocks(corpus, index=0, pairs_per_block=9, languages=("en", "de"))
+    (block,) = read_blocks(corpus, index=0, rows_per_block=9, languages=("en", "de"))
     with pytest.raises(MtkitError) as caught:
         decode_block(block, drop_invalid=True)
     assert "text.jsonl:1: invalid JSON: " in caught.value.message

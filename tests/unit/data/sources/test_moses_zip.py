@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.data.sources.blocks import decode_block
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import PairedFileCorpus
+
+from ....corpus_rows import decode_block
 
 # OPUS' names, languages in alphabetical order whichever way one translates.
 BOOKS = {

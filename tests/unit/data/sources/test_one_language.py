@@ -17,10 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.data.sources import blocks as blocks_module
-from mtkit.data.sources import text_tables
-from mtkit.data.sources.corpora import check_corpus, input_files, require_parallel
-from mtkit.data.sources.one_language import OneLanguageCorpus, read_text, read_text_blocks
-from mtkit.data.sources.sentences import DocumentCounter
+from mtkit.data.sources.corpora import (
+    OneLanguageCorpus,
+    check_corpus,
+    input_files,
+    read_blocks,
+    read_text,
+    require_parallel,
+)
+from mtkit.data.sources.documents import DocumentCounter
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import TextTableTrainingCorpus, TextTrainingCorpus
 from mtkit.recipe.text_corpora import Documents, TextCorpus, TextTableCorpus
@@ -32,11 +37,11 @@ BY_HAND = b"One.\nTwo.\n\nThree.\n \t\n\nFour.\nFive.\n"
 def documents_of(corpus: OneLanguageCorpus, rows_per_block: int = 1000) -> list[list[str]]:
     """Lines of each document, read in blocks of so many rows."""
     counter, found = DocumentCounter(), []
-    for block in read_text_blocks(corpus, index=0, rows_per_block=rows_per_block):
+    for block in read_blocks(corpus, index=0, rows_per_block=rows_per_block):
         # As it goes to another process.
         sentences = pickle.loads(pickle.dumps(block)).decode(drop_invalid=True)
         numbers = counter.number(0, sentences.documents)
-        found += zip(numbers.tolist(), sentences.lines, strict=True)
+        found += zip(numbers.tolist(), sentences.columns["text"], strict=True)
     assert [number for number, _ in found] == sorted(number for number, _ in found)
     grouped = [[line for _, line in group] for _, group in groupby(found, key=lambda row: row[0])]
     assert counter.num_documents == len(grouped)
@@ -107,12 +112,11 @@ def test_what_editors_leave_is_no_text(tmp_path: Path) -> None:
 
 
 def test_a_block_is_bounded_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mtkit.data.sources.lines.BYTES_PER_BLOCK", 1_000)
-    monkeypatch.setattr("mtkit.data.sources.lines.LINES_PER_STEP", 2)
-    assert blocks_module.BYTES_PER_BLOCK == 8 << 20
+    monkeypatch.setattr(blocks_module, "BYTES_PER_BLOCK", 1_000)
+    monkeypatch.setattr(blocks_module, "ROWS_PER_STEP", 2)
     path = write(tmp_path / "mono.txt", b"z" * 2_000 + b"\n" + b"y\n" * 101)
     corpus = TextCorpus(text=path, documents="file")
-    found = list(read_text_blocks(corpus, index=3, rows_per_block=10_000))
+    found = list(read_blocks(corpus, index=3, rows_per_block=10_000))
     assert len(found) == 2
     assert {block.corpus for block in found} == {3}
     assert next(block.first for block in found) == 0
@@ -160,9 +164,9 @@ def test_damage_is_told(tmp_path: Path) -> None:
 
 def test_invalid_utf8_that_is_dropped_later(tmp_path: Path) -> None:
     corpus = TextCorpus(text=write(tmp_path / "mono.txt", b"ok\ncaf\xe9\n\x00\n"))
-    [block] = read_text_blocks(corpus, index=0, rows_per_block=10)
+    [block] = read_blocks(corpus, index=0, rows_per_block=10)
     found = block.decode(drop_invalid=True)
-    assert (found.lines, found.num_invalid) == (["ok", "caf\ufffd", "\x00"], 1)
+    assert (found.columns["text"], found.num_invalid) == (["ok", "caf\ufffd", "\x00"], 1)
 
 
 ROWS: list[dict[str, Any]] = [
@@ -278,11 +282,12 @@ def test_only_the_first_rows_of_parquet_are_read(tmp_path: Path) -> None:
 def test_rows_of_parquet_come_in_bounded_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_tables, "BYTES_PER_BLOCK", 100)
+    monkeypatch.setattr(blocks_module, "BYTES_PER_BLOCK", 100)
+    monkeypatch.setattr(blocks_module, "ROWS_PER_STEP", 2)
     rows = [{"body": "x" * 40, "id": number // 5} for number in range(20)]
     path = write_rows(tmp_path, "parquet", rows)
     corpus = TextTableCorpus(path=path, text_column="body", document_column="id")
-    assert len(list(read_text_blocks(corpus, index=0, rows_per_block=10_000))) > 4
+    assert len(list(read_blocks(corpus, index=0, rows_per_block=10_000))) > 4
     assert [len(document) for document in documents_of(corpus)] == [5, 5, 5, 5]
 
 

@@ -6,9 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mtkit.data.sources.blocks import decode_block
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import PairedFileCorpus, PairedFileTrainingCorpus
+
+from ....corpus_rows import decode_block
 
 
 def corpus_of(folder: Path, columns: dict[str, object], **keys) -> PairedFileCorpus:
@@ -45,11 +46,11 @@ def test_columns_of_every_kind_of_text(tmp_path: Path, pairs_of, kind: pa.DataTy
 def test_a_block_may_span_row_groups(tmp_path: Path, blocks_of) -> None:
     corpus = corpus_of(tmp_path, {"en": list("abcdefgh"), "de": list("ABCDEFGH")})
     blocks = blocks_of(corpus, pairs_per_block=5)
-    assert [(block.first, block.num_pairs, block.source) for block in blocks] == [
-        (0, 5, b"a\nb\nc\nd\ne"), (5, 3, b"f\ng\nh"),
+    assert [(block.first, b"".join(block.content[0])) for block in blocks] == [
+        (0, b"abcde"), (5, b"fgh"),
     ]  # fmt: skip
     first = PairedFileTrainingCorpus(path=corpus.path, max_pairs=4)
-    assert [block.source for block in blocks_of(first, pairs_per_block=3)] == [b"a\nb\nc", b"d"]
+    assert [block.num_rows for block in blocks_of(first, pairs_per_block=3)] == [3, 1]
 
 
 def test_a_column_that_is_missing_or_holds_no_text(tmp_path: Path, blocks_of) -> None:
@@ -89,5 +90,5 @@ def test_a_damaged_file(tmp_path: Path, blocks_of, damage: str) -> None:
 
 def test_no_rows(tmp_path: Path, blocks_of) -> None:
     text = pa.array([], pa.string())
-    with pytest.raises(MtkitError, match="no rows in it"):
+    with pytest.raises(MtkitError, match="no text in it"):
         blocks_of(corpus_of(tmp_path, {"en": text, "de": text}))

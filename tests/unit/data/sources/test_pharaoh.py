@@ -2,10 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.data.preparation.cleaned_block import carry_links
-from mtkit.data.sources.blocks import decode_block
+from mtkit.data.preparation.carry_links import carry_links
 from mtkit.data.sources.corpora import check_corpus, input_files, read_blocks
-from mtkit.data.sources.pharaoh import parse_links, write_links
+from mtkit.data.sources.pharaoh import parse_links, read_links, write_links
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import FileTrainingCorpus
 
@@ -25,11 +24,11 @@ def corpus(tmp_path: Path) -> FileTrainingCorpus:
 
 def read(corpus: FileTrainingCorpus, pairs_per_block: int = 2) -> list[set[tuple[int, int]]]:
     found = []
-    blocks = read_blocks(corpus, index=0, pairs_per_block=pairs_per_block, languages=LANGUAGES)
+    blocks = read_blocks(corpus, index=0, rows_per_block=pairs_per_block, languages=LANGUAGES)
     for block in blocks:
-        sources, targets, _ = decode_block(block, drop_invalid=False)
-        assert block.alignments is not None
-        found += block.alignments.read(sources, targets)
+        links = read_links(block.decode(drop_invalid=False))
+        assert links is not None
+        found += links
     return found
 
 
@@ -43,8 +42,8 @@ def test_a_line_for_each_pair(corpus: FileTrainingCorpus, pairs_per_block: int) 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("0-0\n0-0\n", "has 2 lines, but its corpus has at least 3 pairs"),
-        ("0-0\n0-0\n\n\n0-0\n", "has 5 lines, but its corpus has 3 pairs"),
+        ("0-0\n0-0\n", "a.en has 3 lines, but "),
+        ("0-0\n0-0\n\n\n0-0\n", "a.align has 5: both"),
         ("0-0\n0:0\n\n", "a.align:2: '0:0' is no link"),
         ("0-0\n0-0\n1p1\n", "a.align:3: '1p1' is no link"),
         ("0-0 -1-0\n\n\n", "a.align:1: '-1-0' is no link"),
@@ -66,7 +65,7 @@ def test_what_is_wrong_is_told(corpus: FileTrainingCorpus, content: str, message
 def test_bytes_that_are_no_text(corpus: FileTrainingCorpus) -> None:
     assert corpus.alignments is not None
     corpus.alignments.write_bytes(b"\xff\x00\xfe\n\n\n")
-    with pytest.raises(MtkitError, match="is no link"):
+    with pytest.raises(MtkitError, match=r"a\.align:1: byte 1 of the line is invalid UTF-8"):
         read(corpus)
     with pytest.raises(MtkitError, match="is no link"):
         check_corpus(corpus, languages=LANGUAGES)
@@ -87,7 +86,7 @@ def test_lines_behind_max_pairs_are_no_fault(corpus: FileTrainingCorpus) -> None
 
 
 def test_links_are_written_in_order() -> None:
-    links = parse_links(b" 1-0  0-1\t0-1", (2, 2), "here")
+    links = parse_links(" 1-0  0-1\t0-1", (2, 2), "here")
     assert write_links(links) == "0-1 1-0"
 
 

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from mtkit.data.phrasebook import generate_pairs
-from mtkit.data.sources.planted_faults import read_planted
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import PlantedTrainingCorpus
 from mtkit.recipe.text_corpora import PlantedCorpus
+
+from ....corpus_rows import read_rows
 
 PAIRS = [
     (f"{english} number {number}", f"{german} Nummer {number}")
@@ -25,7 +26,7 @@ def write(folder: Path, pairs: list[tuple[str, str]]) -> dict[str, Path]:
 
 def plant(folder: Path, pairs: list[tuple[str, str]], *kinds: str, **keys):
     corpus = PlantedTrainingCorpus(**write(folder, pairs), planted_faults=kinds, **keys)
-    return list(read_planted(corpus))
+    return read_rows(corpus)
 
 
 @pytest.fixture(scope="module")
@@ -123,10 +124,10 @@ def test_wrong_files_are_named(tmp_path: Path) -> None:
     corpus = PlantedCorpus(**paths, planted_faults=("shuffled",))
     paths["target"].write_text("eins\nzwei\n")
     with pytest.raises(MtkitError, match=r"a\.en"):
-        list(read_planted(corpus))
+        read_rows(corpus)
     paths["target"].write_bytes(b"eins\nzwei\n\xff\n")
     with pytest.raises(MtkitError, match=r"a\.de:3: .*invalid UTF-8"):
-        list(read_planted(corpus))
+        read_rows(corpus)
     paths["target"].unlink()
     with pytest.raises(MtkitError, match=r"a\.de"):
-        list(read_planted(corpus))
+        read_rows(corpus)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.data.sources.blocks import decode_block
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import PairedFileCorpus, PairedFileTrainingCorpus
+
+from ....corpus_rows import decode_block
 
 HEAD = '<?xml version="1.0" encoding="{encoding}"?>\n<tmx version="1.4">\n<header/>\n<body>\n'
 FOOT = "</body>\n</tmx>\n"
@@ -111,15 +112,15 @@ def test_units_without_both_languages_are_counted(tmp_path: Path, blocks_of) -> 
         tmp_path, lacking, both, both, lacking, no_segment, both, both, both, "<tu/>", lacking
     )
     blocks = blocks_of(corpus)
-    assert [(block.first, block.num_pairs, block.num_skipped) for block in blocks] == [
-        (0, 2, 3), (2, 2, 0), (4, 1, 2),
+    assert [(block.first, block.num_rows, block.num_skipped) for block in blocks] == [
+        (0, 2, 1), (2, 2, 2), (4, 1, 2),
     ]  # fmt: skip
 
 
 def test_max_pairs(tmp_path: Path, blocks_of) -> None:
     path = corpus_of(tmp_path, unit(en="a", de="b"), unit(en="c", de="d"), "<broken").path
     [block] = blocks_of(PairedFileTrainingCorpus(path=path, max_pairs=1))
-    assert block.source == b"a"
+    assert block.content[0] == [b"a"]
 
 
 @pytest.mark.parametrize(
@@ -232,8 +233,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     assert corpus.path.stat().st_size > 2 << 20
     tracemalloc.start()
     num_pairs = sum(
-        block.num_pairs
-        for block in read_blocks(corpus, index=0, pairs_per_block=100, languages=("en", "de"))
+        block.num_rows
+        for block in read_blocks(corpus, index=0, rows_per_block=100, languages=("en", "de"))
     )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

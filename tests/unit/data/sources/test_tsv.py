@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.data.sources.blocks import decode_block
 from mtkit.data.sources.corpora import read_blocks
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import PairedFileCorpus, PairedFileTrainingCorpus
+
+from ....corpus_rows import decode_block
 
 
 def corpus_of(folder: Path, content: str | bytes, **columns) -> PairedFileCorpus:
@@ -53,7 +54,7 @@ def test_all_broken_lines_of_a_block_are_counted_and_the_first_are_named(
     (block,) = read_blocks(
         corpus_of(tmp_path, "\n".join(lines) + "\n"),
         index=0,
-        pairs_per_block=100,
+        rows_per_block=100,
         languages=("en", "de"),
     )
     with pytest.raises(MtkitError) as caught:
@@ -68,7 +69,7 @@ def test_the_line_of_names_counts_as_a_line_of_the_file(tmp_path: Path, blocks_o
     content = b"en\tde\n1\t2\n3\t4\n5\t\xff\n"
     corpus = corpus_of(tmp_path, content, source_column="en", target_column="de")
     last = blocks_of(corpus)[1]
-    assert (last.first, last.num_pairs) == (2, 1)
+    assert (last.first, last.num_rows) == (2, 1)
     with pytest.raises(MtkitError, match=r"text\.tsv:4: byte 3 of the line is invalid UTF-8"):
         decode_block(last, drop_invalid=False)
     assert decode_block(last, drop_invalid=True) == (["5"], ["\ufffd"], 1)
@@ -92,15 +93,15 @@ def test_one_column_for_both(tmp_path: Path, blocks_of) -> None:
 
 def test_nothing_below_the_line_of_names(tmp_path: Path, blocks_of) -> None:
     corpus = corpus_of(tmp_path, "en\tde\n", source_column="en", target_column="de")
-    with pytest.raises(MtkitError, match="no lines of text in it"):
+    with pytest.raises(MtkitError, match="no text in it"):
         blocks_of(corpus)
 
 
 def test_max_pairs(tmp_path: Path, blocks_of) -> None:
     path = corpus_of(tmp_path, "a\tb\nc\td\ne\tf\ng\n").path
     blocks = blocks_of(PairedFileTrainingCorpus(path=path, max_pairs=3))
-    assert [block.num_pairs for block in blocks] == [2, 1]
-    assert blocks[1].source == b"e\tf"
+    assert [block.num_rows for block in blocks] == [2, 1]
+    assert blocks[1].content == (b"e\tf",)
 
 
 @pytest.mark.parametrize("names", ["de\ten", "EN\tDE", "\ufeffen\tde", "\ufeffde\ten\r"])

@@ -1,8 +1,9 @@
-"""Counts of the tokens that a text became, for its report."""
+"""What tokenising a part of the text gives, and counts of its tokens for the report."""
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,8 @@ class ColumnCounts:
     lengths: NDArray[np.int64]
     pieces: NDArray[np.int64]
     unknown: Counter[str]
-    best_tokens: int
-    sampled_tokens: int
+    best_tokens: int = 0
+    sampled_tokens: int = 0
 
     def __add__(self, other: "ColumnCounts") -> "ColumnCounts":
         return ColumnCounts(
@@ -39,6 +40,49 @@ class ColumnCounts:
             self.best_tokens + other.best_tokens,
             self.sampled_tokens + other.sampled_tokens,
         )
+
+
+@dataclass(frozen=True)
+class TokenizedPart:
+    """The tokens of a part of the text.
+
+    Attributes:
+        corpus: Index of the entry of `data.train` that it is of.
+        content: What the store of its kind takes.
+        counts: Counts of the tokens of each column.
+        num_kept: Rows that are short enough.
+        num_too_long: Rows that aren't.
+        too_long: The first of these.
+        augmented: How many examples of each kind were made of others.
+    """
+
+    corpus: int
+    content: Any
+    counts: dict[str, ColumnCounts]
+    num_kept: int
+    num_too_long: int = 0
+    too_long: list[tuple[str, str]] = field(default_factory=list)
+    augmented: Counter[str] = field(default_factory=Counter)
+
+
+class TokenizedStore(Protocol):
+    """Writes the tokens of a text part by part; complete once the `with` block ends."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None: ...
+
+    def add(self, part: TokenizedPart) -> None:
+        """Takes in the next part."""
+        ...
+
+    def measure_lengths(self) -> NDArray[np.int64] | None:
+        """Returns the number of its rows by length; None where they are those that were added."""
+        ...
+
+    def describe(self, corpus: int) -> dict[str, int]:
+        """Returns the documents and blocks of a corpus; empty where it has none."""
+        ...
 
 
 def count_unknown(

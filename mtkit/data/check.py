@@ -1,0 +1,107 @@
+"""The stages of preparation on a sample of each corpus: `mtkit prepare --check`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from operator import mul
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from mtkit.data.preparation.report import EpochSize, Report, TextEpochSize, measure_epoch
+from mtkit.data.preparation.stage import Preparation, Sample, needs_alignments
+from mtkit.data.prepare import list_stages
+from mtkit.data.prepared import read_dev_side
+from mtkit.data.selection.language_models import LanguageModels, check_models
+from mtkit.errors import MtkitError
+from mtkit.recipe import Recipe
+
+_ROWS_PER_BLOCK = 1_000
+_MAX_BLOCKS = 64
+_MAX_SLOW_BLOCKS = 5
+"""Blocks of each corpus where models rank them or words are aligned, which takes long."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The findings.
+
+    Attributes:
+        report: As of a preparation, of the sample; None where a fault ended it early.
+        faults: What would end `mtkit prepare`.
+        num_bytes: Estimated size of the data on disk.
+    """
+
+    report: Report | None
+    faults: Sequence[MtkitError]
+    num_bytes: int
+
+
+def check_data(
+    recipe: Recipe, *, num_workers: int, models: LanguageModels | None = None
+) -> Checked:
+    """Returns what preparing a recipe's data would find; nothing is left on disk.
+
+    Every corpus is read, and 64,000 evenly spread rows of it are prepared, or 5,000 where models
+    rank them or words are aligned.
+
+    Args:
+        recipe: Whose data to look at.
+        num_workers: Processes that clean and tokenise.
+        models: What runs the language models of `data.cleaning.selection`; needed where a recipe
+            has that.
+    """
+    with TemporaryDirectory(prefix="mtkit-check-") as folder:
+        preparation = Preparation(recipe, Path(folder), num_workers, models)
+        is_slow = models is not None or recipe.data.word_aligner or needs_alignments(preparation)
+        sample = Sample(_MAX_SLOW_BLOCKS if is_slow else _MAX_BLOCKS, _ROWS_PER_BLOCK)
+        preparation = replace(preparation, sample=sample)
+        with preparation.listing_faults():
+            if models is not None:
+                check_models(recipe.data, models)
+            for stage in list_stages(preparation):
+                stage_folder = preparation.draft / stage.name
+                stage_folder.mkdir()
+                preparation.note(stage, stage.build(preparation, stage_folder))
+        report = None
+        if "text" in preparation.found:
+            report = _describe(preparation, sample)
+        sizes = [path.stat().st_size for path in preparation.draft.rglob("*") if path.is_file()]
+        chosen = max(1, sample.num_chosen.total())
+        num_bytes = round(sum(sizes) * sample.num_rows.total() / chosen)
+    return Checked(report, preparation.faults, num_bytes)
+
+
+def _describe(preparation: Preparation, sample: Sample) -> Report:
+    recipe, data, found = preparation.recipe, preparation.data, preparation.found
+    epoch, dev_lines = None, []
+    if "dev" in found:
+        epoch = _estimate_epoch(preparation, sample)
+        dev_lines = read_dev_side(preparation.draft, "text" if data.is_text else "target")
+    report = Report.of(
+        recipe.name,
+        recipe.training,
+        preparation.choice,
+        found,
+        epoch=epoch,
+        dev_lines=dev_lines,
+        is_sample=True,
+    )
+    unit = report.unit
+    notes = [
+        f"{facts['name']}: checked {sample.num_chosen[index]:,} evenly spread {unit}s of "
+        f"{sample.num_rows[index]:,}"
+        for index, facts in enumerate(found["text"]["corpora"])
+        if sample.num_rows[index] > sample.num_chosen[index]
+    ]
+    return replace(report, notes=[*notes, *report.notes])
+
+
+def _estimate_epoch(preparation: Preparation, sample: Sample) -> EpochSize | TextEpochSize:
+    """Returns one pass over the data, from that over the sample."""
+    recipe, data = preparation.recipe, preparation.data
+    of_sample = measure_epoch(preparation.draft / "train", data, recipe.training, seed=recipe.seed)
+    seen = [
+        facts["kept"] * corpus.weight
+        for facts, corpus in zip(preparation.found["train"]["corpora"], data.train, strict=True)
+    ]
+    total = sum(map(mul, seen, map(sample.scale, range(len(seen)))))
+    return of_sample.multiply(total / sum(seen))

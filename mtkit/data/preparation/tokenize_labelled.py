@@ -1,0 +1,110 @@
+"""Labelled texts to tokens and numbers of labels."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mtkit.data.batches.joined_texts import encode_texts
+from mtkit.data.batches.text_blocks import LabelledStoreWriter
+from mtkit.data.preparation.stage import Preparation
+from mtkit.data.preparation.text_store import TextPart, TextStore
+from mtkit.data.preparation.tokenized import ColumnCounts, TokenizedPart, count_unknown
+from mtkit.text.tokenizer import SubwordTokenizer
+
+
+@dataclass(frozen=True)
+class LabelledJob:
+    """The settings of a worker process that tokenises labelled texts; picklable.
+
+    Attributes:
+        text: Folder of the text store.
+        tokenizer: Folder of the tokenizer.
+        labels: All labels.
+        max_tokens: Greatest length of a row.
+        has_pairs: Whether pairs of texts have a label.
+    """
+
+    text: Path
+    tokenizer: Path
+    labels: tuple[str, ...]
+    max_tokens: int
+    has_pairs: bool
+
+
+class LabelledTokenizer:
+    """Tokenises parts of a text store of labelled texts; made once in each process."""
+
+    def __init__(self, job: LabelledJob) -> None:
+        self._job = job
+        self._text = TextStore(job.text)
+        self._tokenizer = SubwordTokenizer.load(job.tokenizer)
+        self._numbers = {label: number for number, label in enumerate(job.labels)}
+
+    def __call__(self, part: TextPart) -> TokenizedPart:
+        """Returns the tokens of a part."""
+        unique = self._text.read_part(part.number).filter(pa.array(part.is_unique))
+        columns = unique.to_pydict()
+        texts, seconds = columns["text"], columns["second"] if self._job.has_pairs else None
+        rows = encode_texts(self._tokenizer, texts, seconds, max_tokens=self._job.max_tokens)
+        labels = np.array([self._numbers[label] for label in columns["label"]], np.int64)
+        unknown: Counter[str] = Counter()
+        if seconds is None:
+            unknown = count_unknown(self._tokenizer, "source", rows, texts)
+        counts = ColumnCounts(
+            lengths=np.bincount(rows.lengths, minlength=self._job.max_tokens + 1),
+            pieces=np.bincount(rows.tokens, minlength=self._tokenizer.source_vocab_size),
+            unknown=unknown,
+        )
+        return TokenizedPart(part.corpus, (rows, labels), {"text": counts}, len(rows))
+
+
+class LabelledStore:
+    """Writes the tokens and labels of texts.
+
+    Args:
+        folder: An empty folder.
+        tokenizer: What made the tokens.
+        labels: All labels.
+    """
+
+    def __init__(self, folder: Path, tokenizer: SubwordTokenizer, labels: Sequence[str]) -> None:
+        self._writer = LabelledStoreWriter(folder, tokenizer.source_vocab_size, labels)
+        self._num_rows: Counter[int] = Counter()
+
+    def __enter__(self) -> "LabelledStore":
+        self._writer.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
+        self._writer.__exit__(kind, *rest)
+
+    def add(self, part: TokenizedPart) -> None:
+        """Takes in the next part."""
+        self._writer.append(*part.content, corpus=part.corpus)
+        self._num_rows[part.corpus] += part.num_kept
+
+    def measure_lengths(self) -> None:
+        """Returns nothing: its rows are the texts that were added."""
+
+    def describe(self, corpus: int) -> dict[str, int]:
+        """Returns the texts of a corpus: each is a document and a block."""
+        return dict.fromkeys(("documents", "blocks"), self._num_rows[corpus])
+
+
+def build_labelled_tokenizer(preparation: Preparation) -> Callable[[], LabelledTokenizer]:
+    """Returns what makes a tokenizer of a recipe's labelled texts, in any process."""
+    data = preparation.data
+    job = LabelledJob(
+        preparation.text,
+        preparation.tokenizer,
+        tuple(preparation.found["text"]["labels"]),
+        data.block_tokens,
+        data.has_pairs_of_texts,
+    )
+    return partial(LabelledTokenizer, job)

@@ -1,0 +1,201 @@
+"""Columns of a table: which are asked for, where they are, and what a value is as text."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from mtkit.data.sources.lines import LineReader, LineSource, decode_text
+from mtkit.errors import MtkitError, suggest
+
+TRANSLATION = "translation"
+"""Column in which data sets on the hub keep a sentence in several languages, by code."""
+_MAX_LISTED = 20
+_MAX_BROKEN = 5
+_KINDS = {
+    dict: "an object",
+    list: "a list",
+    str: "text",
+    bool: "true or false",
+    type(None): "null",
+}
+NUMBERED = ("document", "label")
+"""Columns in which a whole number is as good as text."""
+ColumnPath = tuple[str, ...]
+"""A column, or a column and a field in it."""
+_Row = TypeVar("_Row")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Columns that a corpus asks of a table.
+
+    Attributes:
+        columns: Name or number, from 1, of each column by our name for it, such as `source`; empty
+            where source and target are found by their language.
+        languages: Codes of source and target.
+    """
+
+    columns: Mapping[str, int | str]
+    languages: tuple[str, str] = ("", "")
+
+    @property
+    def hint(self) -> str:
+        """What to do where a column is missing or holds no text."""
+        *first, last = (f"{name}_column" for name in self.columns)
+        return f"choose other columns with {', '.join(first)}{' and ' if first else ''}{last}"
+
+    def find(
+        self, names: Collection[str], inside: Collection[str], where: str
+    ) -> tuple[ColumnPath, ...]:
+        """Returns the path to each column.
+
+        Args:
+            names: The columns there are.
+            inside: The fields inside the `translation` column; none where it isn't there.
+            where: What they are columns of, for messages.
+
+        Raises:
+            MtkitError: There are no such columns.
+        """
+        paths = tuple((str(column),) for column in self.columns.values())
+        if not all(path[0] for path in paths):
+            if all(language in inside for language in self.languages):
+                return tuple((TRANSLATION, language) for language in self.languages)
+            paths = tuple((language,) for language in self.languages)
+            if any(path[0] not in names for path in paths):
+                source, target = self.languages
+                raise MtkitError(
+                    f"{where}: expected a `{TRANSLATION}` column with '{source}' and '{target}', "
+                    f"or columns '{source}' and '{target}', found columns {list_names(names)}"
+                    + (f", `translation` with {list_names(inside)}" if inside else ""),
+                    "name the columns: source_column = ..., target_column = ...",
+                )
+        for [name] in paths:
+            if name not in names:
+                raise MtkitError(
+                    f"{where}: no column '{name}', found columns {list_names(names)}"
+                    f"{suggest(name, names)}",
+                    self.hint,
+                )
+        return paths
+
+    def as_text(self, value: Any, column: str, key: str, where: str) -> str:
+        """Returns a value as text; nothing is blank.
+
+        A whole number is text where it names a document or a label; so is a truth as a label.
+
+        Args:
+            value: A value of JSON or Arrow.
+            column: Our name of its column.
+            key: Its name in the table.
+            where: Where it is, for messages.
+
+        Raises:
+            MtkitError: It is something else.
+        """
+        if isinstance(value, str) or value is None:
+            return value or ""
+        if isinstance(value, bool) and column == "label":
+            return str(value).lower()
+        if isinstance(value, int) and not isinstance(value, bool) and column in NUMBERED:
+            return str(value)
+        expected = "a word or a whole number" if column == "label" else "text"
+        raise MtkitError(
+            f"{where}: expected {expected} in '{key}', found {kind_of(value)}", self.hint
+        )
+
+
+class Parser(Protocol):
+    """Parses lines that hold a row each; picklable."""
+
+    def __call__(
+        self, lines: Sequence[str], name: str, number: int, *, drop_invalid: bool
+    ) -> tuple[dict[str, list[str]], int]:
+        """Returns the values of each column, and how many rows were invalid UTF-8.
+
+        Args:
+            lines: Lines of a file.
+            name: The file's.
+            number: Number of the first line.
+            drop_invalid: Write U+FFFD for what isn't UTF-8 instead of raising.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class TableDecoder:
+    """Decodes a file whose lines hold a row each.
+
+    Attributes:
+        name: Name of the file.
+        first_number: Number of the first line that is a row.
+        parse: What parses its lines.
+    """
+
+    name: str
+    first_number: int
+    parse: Parser
+
+    def decode(
+        self, content: Sequence[bytes], number: int, *, drop_invalid: bool
+    ) -> tuple[dict[str, list[str]], int]:
+        """Returns the values of each column; see `Decoder`."""
+        lines, num_invalid = decode_text(content[0], self.name, number, drop_invalid=drop_invalid)
+        columns, num_broken = self.parse(lines, self.name, number, drop_invalid=drop_invalid)
+        return columns, num_invalid + num_broken
+
+    def locate(self, number: int, column: str) -> str:
+        """Returns file and line."""
+        del column
+        return f"{self.name}:{number}"
+
+
+def open_rows(reader: LineReader, parse: Parser) -> LineSource:
+    """Returns the rows that are left in a reader, a line each."""
+    return LineSource([reader], TableDecoder(reader.name, reader.num_taken + 1, parse))
+
+
+def parse_lines(
+    lines: Sequence[str], first_line: int, parse: Callable[[str, int], _Row]
+) -> list[_Row]:
+    """Returns what each line holds.
+
+    Args:
+        lines: The lines.
+        first_line: Number of the first.
+        parse: Returns what a line holds, given its number.
+
+    Raises:
+        MtkitError: `parse` raised it: the first line's error, with how many lines are broken.
+    """
+    rows: list[_Row] = []
+    faults: list[tuple[int, MtkitError]] = []
+    for number, line in enumerate(lines, start=first_line):
+        try:
+            rows.append(parse(line, number))
+        except MtkitError as error:
+            faults.append((number, error))
+    if len(faults) > 1:
+        _, first = faults[0]
+        shown = ", ".join(str(number) for number, _ in faults[:_MAX_BROKEN])
+        more = ", ..." if len(faults) > _MAX_BROKEN else ""
+        raise MtkitError(
+            f"{first.message}; {len(faults):,} of {len(lines):,} lines are broken: {shown}{more}",
+            first.hint,
+        ) from first
+    if faults:
+        raise faults[0][1]
+    return rows
+
+
+def kind_of(value: Any) -> str:
+    """Returns what a value of JSON is, in words."""
+    return _KINDS.get(type(value), "a number")
+
+
+def list_names(names: Collection[str]) -> str:
+    """Returns the first of some names, sorted, as a message lists them."""
+    quoted = [f"'{name}'" for name in sorted(names)]
+    listed = ", ".join(quoted[:_MAX_LISTED])
+    num_more = max(0, len(quoted) - _MAX_LISTED)
+    return listed + (f" and {num_more:,} more" if num_more else "")
