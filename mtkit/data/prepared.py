@@ -24,6 +24,7 @@ from mtkit.recipe import Recipe
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import list_differences, relative_to_root, select
 from mtkit.recipe.tokenizer import Tokenizer
+from mtkit.storage import describe_location
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
@@ -204,22 +205,14 @@ def _select_data(tables: Mapping[str, Any]) -> dict[str, Any]:
 
 def describe_inputs(corpora: tuple[Any, ...]) -> list[dict[str, Any]]:
     """Returns size and time of each file of some corpora, by which a change is noticed."""
-    return [describe_file(path) for corpus in corpora for path in input_files(corpus)]
-
-
-def describe_file(path: Path) -> dict[str, Any]:
-    """Returns a file's name, size and time; its name alone where it isn't there."""
-    if not path.is_file():
-        return {"name": path.name}
-    status = path.stat()
-    return {"name": path.name, "size": status.st_size, "modified_ns": status.st_mtime_ns}
+    return [describe_location(path) for corpus in corpora for path in input_files(corpus)]
 
 
 def describe_pretrained(tokenizer: Tokenizer) -> list[dict[str, Any]]:
     """Returns what tells a recipe's SentencePiece models from others; empty without any."""
     models = tokenizer.pretrained
     paths = [] if models is None else [models.source, models.target]
-    return [describe_file(path) for path in paths if path is not None]
+    return [describe_location(path) for path in paths if path is not None]
 
 
 def read_dev_text(workspace: Workspace) -> tuple[list[str], list[str]]:

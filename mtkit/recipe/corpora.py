@@ -16,9 +16,10 @@ from mtkit.paths import as_text
 from mtkit.recipe.corpus_files import (
     COMPRESSIONS,
     FORMATS,
+    NUMBERED_FORMATS,
     Column,
     FileFormat,
-    LocalPath,
+    FileLocation,
     uncompressed_name,
 )
 from mtkit.recipe.parsing import TreeCorpus
@@ -37,24 +38,25 @@ class _Tagged(Section):
 class FileCorpus(_Tagged):
     """Two text files, aligned by line."""
 
-    source: LocalPath
+    source: FileLocation
     """Source side: UTF-8 text, one sentence per line; files ending in `.gz`, `.bz2`, `.xz` or
     `.zst` are decompressed."""
-    target: LocalPath
+    target: FileLocation
     """Target side: each line translates the same line of `source`."""
 
 
 class PairedFileCorpus(_Tagged):
     """One file with both sides."""
 
-    path: LocalPath
-    """The file. Its extension says what it is: tab-separated text (`.tsv`, `.tab`, `.txt`), JSON
-    lines (`.jsonl`, `.ndjson`, `.json`) or a translation memory (`.tmx`), each also compressed
-    (`.gz`, `.bz2`, `.xz`, `.zst`); Parquet (`.parquet`); or a Moses archive of OPUS (`.zip`)."""
+    path: FileLocation
+    """The file. Its extension says what it is: tab-separated text (`.tsv`, `.tab`, `.txt`),
+    comma-separated text with quotes (`.csv`), JSON lines (`.jsonl`, `.ndjson`, `.json`) or a
+    translation memory (`.tmx`), each also compressed (`.gz`, `.bz2`, `.xz`, `.zst`); Parquet
+    (`.parquet`); or a Moses archive of OPUS (`.zip`)."""
     source_column: Column = ""
-    """Column of the source. In tab-separated text a number, 1 by default, or a name from the first
-    line; in JSON lines and Parquet a name. If it is empty there, the `translation` column is read
-    by language code, or else the column named after the source language."""
+    """Column of the source. In tab- and comma-separated text a number, 1 by default, or a name from
+    the first line; in JSON lines and Parquet a name. If it is empty there, the `translation` column
+    is read by language code, or else the column named after the source language."""
     target_column: Column = ""
     """Column of the target, in the same way; 2 by default in tab-separated text."""
 
@@ -68,8 +70,7 @@ class PairedFileCorpus(_Tagged):
         if Path(uncompressed_name(self.path)).suffix.lower() not in FORMATS:
             raise ValueError(
                 f"expected a file name ending in {', '.join(FORMATS)}, found {self.path.name}; "
-                "for two text files use `source` and `target`, for a folder of .csv files "
-                "`dataset`"
+                "for two text files use `source` and `target`"
             )
         is_compressed = self.path.suffix.lower() in COMPRESSIONS
         if self.format in ("parquet", "zip") and is_compressed:
@@ -86,7 +87,7 @@ class PairedFileCorpus(_Tagged):
             if any(isinstance(column, int) for column in columns):
                 raise ValueError(f"columns of {self.path.name} are given by name, not by number")
             _check_both_or_none(*columns)
-        if self.format == "tsv" and (columns[0] or 1) == (columns[1] or 2):
+        if self.format in NUMBERED_FORMATS and (columns[0] or 1) == (columns[1] or 2):
             raise ValueError("source_column and target_column are the same")
         return self
 
@@ -159,7 +160,7 @@ class TrainingKeys(Section):
 class FileTrainingCorpus(TrainingKeys, FileCorpus):
     """Two text files, aligned by line."""
 
-    alignments: LocalPath | None = None
+    alignments: FileLocation | None = None
     """Word alignments for `training.guided_alignment`, and for `data.augment.terms` without a
     dictionary: a line for each pair, `0-0 1-2`, a source word and the target word that it is
     aligned to, both from 0, as fast_align and eflomal write them. Words are what spaces separate in

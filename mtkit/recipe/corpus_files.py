@@ -4,26 +4,31 @@ import json
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from pydantic import (
     BeforeValidator,
     Field,
     ValidationError,
+    ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
 
 from mtkit.recipe.section import RecipePath
+from mtkit.storage import Location, Url
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 """What a file is compressed with, by the ending of its name."""
 
-FileFormat = Literal["tsv", "json-lines", "parquet", "tmx", "zip"]
+FileFormat = Literal["tsv", "csv", "json-lines", "parquet", "tmx", "zip"]
 FORMATS: dict[str, FileFormat] = {
     ".tsv": "tsv",
     ".tab": "tsv",
+    ".csv": "csv",
     ".txt": "tsv",
     ".jsonl": "json-lines",
     ".ndjson": "json-lines",
@@ -33,11 +38,24 @@ FORMATS: dict[str, FileFormat] = {
     ".zip": "zip",
 }
 
+NUMBERED_FORMATS = ("tsv", "csv")
+"""Formats whose columns have numbers, and names if the first line holds these."""
 
-def _refuse_url(value: Any) -> Any:
-    if _URL.match(str(value)):
-        raise ValueError(f"{value} is a URL, but files are read from disk: download it first")
-    return value
+
+def _find_location(value: Any, info: ValidationInfo) -> Any:
+    """Returns a file's address, or a path on disk, which `file:` may be put before."""
+    found = _URL.match(str(value))
+    if not found or isinstance(value, Url):
+        return value
+    match found[1].lower():
+        case "http" | "https":
+            return Url(value)
+        case "file":
+            path = url2pathname(urlsplit(value).path)
+            return path if info.mode == "json" else Path(path)
+    raise ValueError(
+        f"{value} is a URL, but files are read from disk, https:// and http://: download it first"
+    )
 
 
 def _explain_column(value: Any, validate: ValidatorFunctionWrapHandler) -> int | str:
@@ -52,10 +70,11 @@ def _explain_column(value: Any, validate: ValidatorFunctionWrapHandler) -> int |
     return column
 
 
-LocalPath = Annotated[RecipePath, BeforeValidator(_refuse_url)]
+FileLocation = Annotated[RecipePath | Url, BeforeValidator(_find_location)]
+"""A path that starts from `data.data_root`, or an address: https://, http:// or file://."""
 Column = Annotated[Annotated[int, Field(ge=1)] | str, WrapValidator(_explain_column)]
 
 
-def uncompressed_name(path: Path) -> str:
+def uncompressed_name(path: Location) -> str:
     """Returns a file's name without the ending that tells its compression."""
     return path.stem if path.suffix.lower() in COMPRESSIONS else path.name

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from mtkit.recipe.corpus_files import LocalPath
+from mtkit.recipe.corpus_files import FileLocation
 from mtkit.recipe.section import Section
 
 Linearization = Literal["vinyals", "tensor2tensor"]
@@ -23,7 +23,7 @@ class Parsing(Section):
 class TreeCorpus(Section):
     """A treebank: sentences with their constituency trees, in Penn Treebank brackets."""
 
-    trees: LocalPath
+    trees: FileLocation
     """UTF-8 text in brackets, in any layout: a tree a line, or over many lines. A name that ends in
     `.gz`, `.bz2`, `.xz` or `.zst` is decompressed."""
 

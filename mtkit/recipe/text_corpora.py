@@ -5,7 +5,14 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from mtkit.recipe.corpus_files import FORMATS, Column, FileFormat, LocalPath, uncompressed_name
+from mtkit.recipe.corpus_files import (
+    FORMATS,
+    NUMBERED_FORMATS,
+    Column,
+    FileFormat,
+    FileLocation,
+    uncompressed_name,
+)
 from mtkit.recipe.section import Section
 
 Documents = Literal["blank-lines", "lines", "file"]
@@ -15,7 +22,7 @@ Documents = Literal["blank-lines", "lines", "file"]
 class TextCorpus(Section):
     """A text file in one language."""
 
-    text: LocalPath
+    text: FileLocation
     """UTF-8 text, one sentence or paragraph a line; a name that ends in `.gz`, `.bz2`, `.xz` or
     `.zst` is decompressed."""
     documents: Documents = "blank-lines"
@@ -29,9 +36,10 @@ class TextCorpus(Section):
 
 
 class _TableCorpus(Section):
-    path: LocalPath
-    """The file; its ending tells what it is: tab-separated text (`.tsv`, `.tab`, `.txt`) or JSON
-    lines (`.jsonl`, `.ndjson`, `.json`), each also compressed; or Parquet (`.parquet`)."""
+    path: FileLocation
+    """The file; its ending tells what it is: tab-separated text (`.tsv`, `.tab`, `.txt`),
+    comma-separated text (`.csv`) or JSON lines (`.jsonl`, `.ndjson`, `.json`), each also
+    compressed; or Parquet (`.parquet`)."""
 
     @property
     def format(self) -> FileFormat:
@@ -49,7 +57,9 @@ class _TableCorpus(Section):
             raise ValueError(
                 f"expected a name that ends in {', '.join(known)}, found {self.path.name}{hint}"
             )
-        if self.format != "tsv" and any(isinstance(column, int) for column in columns):
+        if self.format not in NUMBERED_FORMATS and any(
+            isinstance(column, int) for column in columns
+        ):
             raise ValueError(f"the columns of {self.path.name} have names, not numbers")
 
 
@@ -57,8 +67,8 @@ class TextTableCorpus(_TableCorpus):
     """One file with a column of text in one language; each row is a document."""
 
     text_column: Column
-    """Column of the text: of tab-separated text a number from 1, or a name in the first line; of
-    JSON lines and Parquet a name. A line break inside a text parts its sentences."""
+    """Column of the text: of tab- or comma-separated text a number from 1, or a name in the first
+    line; of JSON lines and Parquet a name. A line break inside a text parts its sentences."""
     document_column: Column = ""
     """Column of a document's name or number: rows that follow each other under one are one
     document. Where it is empty, or a row has no name, each row is one."""
@@ -74,8 +84,8 @@ class LabelledCorpus(_TableCorpus):
     """One file of texts, or of pairs of texts, each with a label."""
 
     text_column: Column
-    """Column of the text: of tab-separated text a number from 1, or a name in the first line; of
-    JSON lines and Parquet a name."""
+    """Column of the text: of tab- or comma-separated text a number from 1, or a name in the first
+    line; of JSON lines and Parquet a name."""
     second_column: Column = ""
     """Column of the second text, where a pair of texts has a label."""
     label_column: Column
@@ -107,10 +117,10 @@ class PlantedCorpus(Section):
     For a classifier of pairs: each pair is labelled `translation`, and it with a fault `fault`.
     """
 
-    source: LocalPath
+    source: FileLocation
     """Source sentences, one a line; a name that ends in `.gz`, `.bz2`, `.xz` or `.zst` is
     decompressed."""
-    target: LocalPath
+    target: FileLocation
     """Target sentences, in the same way."""
     planted_faults: tuple[PlantedFault, ...] = Field(min_length=1)
     """Faults, which take turns: `shuffled`, another pair's target of about the same length;

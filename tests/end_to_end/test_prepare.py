@@ -17,6 +17,7 @@ from mtkit.data.phrasebook import generate_pairs
 
 from .. import warm
 from ..command import run_here
+from ..file_server import serve_files
 
 RECIPE = """\
 name = "test"
@@ -302,3 +303,24 @@ def test_ctrl_c_ends_it_with_its_workers(project: Path, tmp_path: Path) -> None:
     assert said.endswith("interrupted\n")
     assert "Traceback" not in said
     assert not (tmp_path / "run" / "data").exists()
+
+
+def test_corpora_behind_an_address_make_the_same_data(small: Path, tmp_path: Path) -> None:
+    with serve_files(small) as (address, faults):
+        # Each connection ends early.
+        faults.max_bytes = 9_000
+        options = []
+        for side, language in (("source", "en"), ("target", "de")):
+            options += ["--set", f"data.train.0.{side}={address}/train.{language}"]
+        prepare_here(small, tmp_path / "run", *options)
+        assert "nothing to do" in prepare_here(small, tmp_path / "run", *options)
+        wanted, found = digests(small / "run"), digests(tmp_path / "run")
+        assert len(wanted) > 10
+        # The recipe isn't the same, which its fingerprint tells.
+        assert {name for name in wanted if wanted[name] != found[name]} == {"prepared.json"}
+        write(small, "train", [("new", "neu"), *generate_pairs("train", 1_000)])
+        said = prepare_here(small, tmp_path / "run", *options)
+        assert "text: unchanged" not in said
+        (small / "train.de").unlink()
+        said = prepare_here(small, tmp_path / "run", *options, code=1)
+        assert f"{address}/train.de: 404 Not Found" in said

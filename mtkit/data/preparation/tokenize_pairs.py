@@ -23,12 +23,12 @@ from mtkit.data.preparation.piece_links import WordPieces, link_pieces
 from mtkit.data.preparation.stage import LEXICON_FILE, Preparation, needs_alignments
 from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextPart, TextStore
 from mtkit.data.preparation.tokenized import ColumnCounts, TokenizedPart, count_unknown
-from mtkit.data.prepared import describe_file
 from mtkit.data.tokenizer_choice import has_language_pieces
 from mtkit.data.word_alignment.word_table import find_aligned_words
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.augment import Augment
 from mtkit.recipe.tokenizer import Sampling
+from mtkit.storage import describe_location
 from mtkit.text.languages import NO_MARKS, LanguageTokens, find_language
 from mtkit.text.sentencepiece_segmenter import Resegment
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -329,7 +329,7 @@ def list_pair_inputs(preparation: Preparation) -> list[Any]:
     """Returns what the tokens of pairs depend on, beside the text and the tokenizer."""
     recipe, data, found = preparation.recipe, preparation.data, preparation.found
     kept, sampling = preparation.choice.reused_folder, recipe.tokenizer.sampling
-    terms: list[Any] = [] if data.dictionary is None else [describe_file(data.dictionary)]
+    terms: list[Any] = [] if data.dictionary is None else [describe_location(data.dictionary)]
     if "terms" in found:
         # Alignments are read for terms alone, or are a column of the store, too.
         terms = [found["terms"]["digest"], recipe.training.guided_alignment is not None]

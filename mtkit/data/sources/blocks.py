@@ -79,10 +79,12 @@ class Source(Protocol):
 
     Attributes:
         name: For messages.
+        no_rows: What is said of it where it has no rows.
         num_skipped: Entries so far that are no row.
     """
 
     name: str
+    no_rows: str
     num_skipped: int
 
     @property
@@ -194,7 +196,7 @@ def cut(source: Source, reading: Reading, shape: Shape) -> Iterator[Block]:
         num_skipped = source.num_skipped
         first += len(columns[0])
     if not first:
-        raise MtkitError(f"{source.name}: no text in it", "is the file complete?")
+        raise MtkitError(f"{source.name}: {source.no_rows}", "is the file complete?")
 
 
 def _take(source: Source, size: int) -> list[list[bytes]]:

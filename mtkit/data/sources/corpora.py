@@ -12,6 +12,7 @@ import numpy as np
 
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.sources.blocks import Block, Reading, Rows, Shape, Source, cut
+from mtkit.data.sources.csv_text import open_csv
 from mtkit.data.sources.documents import DocumentCounter, Indices
 from mtkit.data.sources.json_lines import open_json_lines
 from mtkit.data.sources.lines import open_lines
@@ -51,6 +52,7 @@ from mtkit.recipe.text_corpora import (
     TextCorpus,
     TextTableCorpus,
 )
+from mtkit.storage import Location
 
 OneLanguageCorpus = TextCorpus | TextTableCorpus
 ParallelCorpus = (
@@ -63,8 +65,9 @@ _ROWS_AT_ONCE = 1_000
 _PAIR = ("source", "target")
 _Opened = tuple[AbstractContextManager[Source], Shape]
 
-_OPENERS: Mapping[FileFormat, Callable[[Path, Wanted], AbstractContextManager[Source]]] = {
+_OPENERS: Mapping[FileFormat, Callable[[Location, Wanted], AbstractContextManager[Source]]] = {
     "tsv": open_tsv,
+    "csv": open_csv,
     "json-lines": open_json_lines,
     "parquet": open_parquet,
     "tmx": open_tmx,
@@ -288,8 +291,8 @@ def check_corpus(corpus: AnyCorpus, *, languages: tuple[str, str]) -> None:
     return None
 
 
-def input_files(corpus: AnyCorpus) -> list[Path]:
-    """Returns the local files whose size and time tell whether a corpus changed, there or not."""
+def input_files(corpus: AnyCorpus) -> list[Location]:
+    """Returns the files whose size and time tell whether a corpus changed, there or not."""
     match corpus:
         case FileCorpus() | PlantedCorpus():
             alignments = corpus.alignments if isinstance(corpus, FileTrainingCorpus) else None

@@ -5,19 +5,19 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from mtkit.data.sources.lines import LineReader, LineSource, check_has_content
 from mtkit.data.sources.tables import TRANSLATION, Wanted, kind_of, open_rows, parse_lines
 from mtkit.errors import MtkitError
+from mtkit.storage import Location
 
 # An escape can write what UTF-8 can't contain.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @contextmanager
-def open_json_lines(path: Path, wanted: Wanted) -> Iterator[LineSource]:
+def open_json_lines(path: Location, wanted: Wanted) -> Iterator[LineSource]:
     """Opens JSON lines.
 
     Raises:

@@ -5,19 +5,19 @@ import codecs
 import gzip
 import io
 import lzma
-import os
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import IO, cast
 
 from mtkit.data.sources.blocks import Decoder
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpus_files import COMPRESSIONS
+from mtkit.storage import Location, Url, measure_location, open_location
 
 BYTE_ORDER_MARK = "\ufeff"
 """What editors on Windows put before the first line of UTF-8; no part of it."""
@@ -54,7 +54,7 @@ class LineReader:
     """
 
     def __init__(
-        self, stream: IO[bytes], path: Path, *, name: str = "", compression: str = ""
+        self, stream: IO[bytes], path: Location, *, name: str = "", compression: str = ""
     ) -> None:
         self._stream = stream
         self._path = path
@@ -63,7 +63,7 @@ class LineReader:
         self.num_taken = 0
 
     @classmethod
-    def open(cls, path: Path) -> "LineReader":
+    def open(cls, path: Location) -> "LineReader":
         """Returns a reader of a text file, decompressed as its ending says.
 
         Raises:
@@ -138,6 +138,7 @@ class LineSource:
         self._readers = readers
         self.decoder = decoder
         self.name = " and ".join(reader.name for reader in readers)
+        self.no_rows = "no lines in them" if len(readers) > 1 else "no lines of text in it"
 
     def take(self, count: int) -> Sequence[list[bytes]]:
         """Returns the next lines of each file.
@@ -199,7 +200,7 @@ class LineDecoder:
 
 
 @contextmanager
-def open_lines(files: Mapping[str, Path]) -> Iterator[LineSource]:
+def open_lines(files: Mapping[str, Location]) -> Iterator[LineSource]:
     """Opens text files whose lines belong together.
 
     Args:
@@ -274,7 +275,7 @@ def decode_text(
         return MtkitError(
             f"{name}:{number}: byte {error.start + 1} of the line is invalid UTF-8 "
             f"(0x{error.object[error.start]:02x})",
-            _explain_encoding(Path(name), number, error.object),
+            _explain_encoding(PurePath(name), number, error.object),
         )
 
     is_no_text = first_line == 1 and content.startswith((*_UTF_16, *_MAGIC.values()))
@@ -320,38 +321,57 @@ def decode_values(
     return texts, num_invalid
 
 
-def open_binary(path: Path) -> IO[bytes]:
+def open_binary(path: Location) -> IO[bytes]:
     """Returns a file's bytes as a stream, decompressed as its ending says."""
+    opened = open_location(path)
     match compression_of(path):
         case "gzip":
-            stream: object = gzip.open(path)  # noqa: SIM115
+            stream: object = gzip.open(opened)  # noqa: SIM115
         case "bzip2":
-            stream = bz2.open(path)  # noqa: SIM115
+            stream = bz2.open(opened)  # noqa: SIM115
         case "xz":
-            stream = lzma.open(path)  # noqa: SIM115
+            stream = lzma.open(opened)  # noqa: SIM115
         case "zstd":
             # Imported here: it takes a while, and most corpora are packed otherwise.
             import pyarrow as pa  # noqa: PLC0415
 
-            stream = pa.CompressedInputStream(pa.OSFile(os.fsencode(path), "rb"), "zstd")
+            stream = pa.CompressedInputStream(pa.PythonFile(opened, "r"), "zstd")
         case _:
-            return path.open("rb", buffering=_BUFFER_BYTES)
-    return buffered(stream)
+            return opened
+    return buffered(stream, opened)
 
 
-def buffered(stream: object) -> IO[bytes]:
-    """Returns a stream whose lines are found in C: these classes find them in Python, slowly."""
-    return io.BufferedReader(cast(io.RawIOBase, stream), _BUFFER_BYTES)
+class _Buffered(io.BufferedReader):
+    """A stream that closes the one below what decompresses it, too."""
+
+    below: IO[bytes] | None = None
+
+    def close(self) -> None:
+        super().close()
+        if self.below is not None:
+            self.below.close()
 
 
-def compression_of(path: Path) -> str:
+def buffered(stream: object, below: IO[bytes] | None = None) -> IO[bytes]:
+    """Returns a stream whose lines are found in C: these classes find them in Python, slowly.
+
+    Args:
+        stream: What decompresses.
+        below: What it reads from, if that is to be closed with it.
+    """
+    found = _Buffered(cast(io.RawIOBase, stream), _BUFFER_BYTES)
+    found.below = below
+    return found
+
+
+def compression_of(path: Location) -> str:
     """Returns what a file is compressed with by its ending; empty where it is plain."""
     return COMPRESSIONS.get(path.suffix.lower(), "")
 
 
 @contextmanager
 def damage_told(
-    path: Path, packing: str, progress: Callable[[], str], *, name: str = ""
+    path: Location, packing: str, progress: Callable[[], str], *, name: str = ""
 ) -> Iterator[None]:
     """Turns what decompression raises on damaged files into a `MtkitError`.
 
@@ -367,7 +387,7 @@ def damage_told(
         # With a number, it is the system that fails, not the file.
         if not packing or (isinstance(error, OSError) and error.errno is not None):
             raise
-        with path.open("rb") as stream:
+        with open_location(path) as stream:
             is_such = stream.read(len(_MAGIC.get(packing, b""))) == _MAGIC.get(packing, b"")
         raise MtkitError(
             f"{name or path}: damaged {packing} file{progress()}: {error}",
@@ -377,7 +397,7 @@ def damage_told(
         ) from error
 
 
-def check_is_file(path: Path, hint: str = "") -> None:
+def check_is_file(path: Location, hint: str = "") -> None:
     """Checks that a file is there.
 
     Args:
@@ -387,7 +407,7 @@ def check_is_file(path: Path, hint: str = "") -> None:
     Raises:
         MtkitError: There is none, or a folder.
     """
-    if path.is_file():
+    if isinstance(path, Url) or path.is_file():
         return
     if path.is_dir():
         raise MtkitError(f"{path}: a folder, not a file", "choose a file in it")
@@ -402,18 +422,18 @@ def check_is_file(path: Path, hint: str = "") -> None:
     )
 
 
-def check_has_content(path: Path) -> None:
+def check_has_content(path: Location) -> None:
     """Checks that a file is there and holds something.
 
     Raises:
         MtkitError: It is missing, a folder, or empty.
     """
     check_is_file(path)
-    if path.stat().st_size == 0:
+    if measure_location(path) == 0:
         raise MtkitError(f"{path}: empty file", "is the file complete?")
 
 
-def _explain_encoding(path: Path, number: int, line: bytes) -> str:
+def _explain_encoding(path: PurePath, number: int, line: bytes) -> str:
     """Returns what to do about a line of invalid UTF-8."""
     endings = {compression: ending for ending, compression in COMPRESSIONS.items()}
     if number == 1:

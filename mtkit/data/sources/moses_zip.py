@@ -4,7 +4,6 @@ import io
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 from mtkit.data.sources.lines import (
     LineDecoder,
@@ -16,10 +15,11 @@ from mtkit.data.sources.lines import (
 )
 from mtkit.data.sources.tables import Wanted, list_names
 from mtkit.errors import MtkitError
+from mtkit.storage import Location, open_location
 
 
 @contextmanager
-def open_zip(path: Path, wanted: Wanted) -> Iterator[LineSource]:
+def open_zip(path: Location, wanted: Wanted) -> Iterator[LineSource]:
     """Opens a Moses archive.
 
     Raises:
@@ -28,8 +28,9 @@ def open_zip(path: Path, wanted: Wanted) -> Iterator[LineSource]:
     """
     check_has_content(path)
     with ExitStack() as stack:
+        opened = stack.enter_context(open_location(path))
         with damage_told(path, "zip", lambda: ""):
-            archive = stack.enter_context(zipfile.ZipFile(path))
+            archive = stack.enter_context(zipfile.ZipFile(opened))
         readers = [
             stack.enter_context(_open_member(archive, name, path))
             for name in _find_members(archive, path, wanted.languages)
@@ -39,7 +40,7 @@ def open_zip(path: Path, wanted: Wanted) -> Iterator[LineSource]:
 
 
 def _find_members(
-    archive: zipfile.ZipFile, path: Path, languages: tuple[str, str]
+    archive: zipfile.ZipFile, path: Location, languages: tuple[str, str]
 ) -> tuple[str, str]:
     source_language, target_language = languages
     members = [name for name in archive.namelist() if not name.endswith("/")]
@@ -71,7 +72,7 @@ def _members_in(members: list[str], language: str) -> dict[str, str]:
     }
 
 
-def _open_member(archive: zipfile.ZipFile, name: str, path: Path) -> LineReader:
+def _open_member(archive: zipfile.ZipFile, name: str, path: Location) -> LineReader:
     try:
         with damage_told(path, "zip", lambda: f" at {name}"):
             stream: io.BufferedIOBase = archive.open(name)  # type: ignore[assignment]

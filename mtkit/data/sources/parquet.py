@@ -1,6 +1,5 @@
 """Parquet files, data sets that the `datasets` library streams, and their tables of Arrow."""
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from mtkit.data.sources.tables import NUMBERED, TRANSLATION, ColumnPath, Wanted
 from mtkit.data.sources.values import RawRows, ValueSource
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import HubCorpus
+from mtkit.storage import Location, open_location
 
 _BUFFER_BYTES = 1 << 20
 """Read of a column at a time; without it, all of a row group is."""
@@ -22,7 +22,7 @@ and with that ran it, until the library switched that off."""
 
 
 @contextmanager
-def open_parquet(path: Path, wanted: Wanted) -> Iterator[ValueSource]:
+def open_parquet(path: Location, wanted: Wanted) -> Iterator[ValueSource]:
     """Opens a Parquet file; reads little of it at a time.
 
     Raises:
@@ -36,8 +36,7 @@ def open_parquet(path: Path, wanted: Wanted) -> Iterator[ValueSource]:
     name = str(path)
     try:
         with (
-            # It takes no path that is invalid UTF-8.
-            pa.OSFile(os.fsencode(path), "rb") as opened,
+            open_location(path) as opened,
             pq.ParquetFile(opened, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
         ):
             paths = [".".join(way) for way in _find_columns(file.schema_arrow, wanted, name)]

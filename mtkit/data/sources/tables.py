@@ -38,6 +38,11 @@ class Wanted:
     columns: Mapping[str, int | str]
     languages: tuple[str, str] = ("", "")
 
+    def number(self) -> dict[str, int | str]:
+        """Returns the columns of a table whose first two are source and target by default."""
+        defaults = {"source": 1, "target": 2}
+        return {name: column or defaults[name] for name, column in self.columns.items()}
+
     @property
     def hint(self) -> str:
         """What to do where a column is missing or holds no text."""

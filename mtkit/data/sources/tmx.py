@@ -12,7 +12,6 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from pathlib import Path
 from typing import IO
 from xml.parsers import expat
 
@@ -20,6 +19,7 @@ from mtkit.data.sources.lines import check_has_content, compression_of, damage_t
 from mtkit.data.sources.tables import Wanted, list_names
 from mtkit.data.sources.values import RawRows, ValueSource
 from mtkit.errors import MtkitError
+from mtkit.storage import Location
 
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 """Elements that hold another format's markup; `hi` holds text."""
@@ -36,7 +36,7 @@ _MAX_REFERENCE = 64
 
 
 @contextmanager
-def open_tmx(path: Path, wanted: Wanted) -> Iterator[ValueSource]:
+def open_tmx(path: Location, wanted: Wanted) -> Iterator[ValueSource]:
     """Opens a translation memory; a unit that lacks one of both languages is skipped.
 
     Raises:
@@ -48,7 +48,7 @@ def open_tmx(path: Path, wanted: Wanted) -> Iterator[ValueSource]:
         yield ValueSource(rows, tuple(wanted.columns), str(path))
 
 
-def _read_units(path: Path, stream: IO[bytes], languages: tuple[str, str]) -> RawRows:
+def _read_units(path: Location, stream: IO[bytes], languages: tuple[str, str]) -> RawRows:
     """Yields both sides of each unit, or nothing where it lacks one."""
     num_units = num_pairs = 0
     found: set[str] = set()
@@ -116,7 +116,7 @@ def _make_writable(found: re.Match[bytes]) -> bytes:
     return found.group() if is_writable else b"&#xFFFD;"
 
 
-def _parse(path: Path, stream: IO[bytes]) -> Iterator[ET.Element]:
+def _parse(path: Location, stream: IO[bytes]) -> Iterator[ET.Element]:
     """Yields each `tu` element, and drops it once the next is asked for."""
     above: list[ET.Element] = []
     try:

@@ -1,9 +1,8 @@
 """Tab-separated text: a row a line; a quote is text like any other."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from mtkit.console import warn
 from mtkit.data.sources.lines import (
@@ -15,22 +14,21 @@ from mtkit.data.sources.lines import (
 )
 from mtkit.data.sources.tables import Wanted, list_names, open_rows, parse_lines
 from mtkit.errors import MtkitError, suggest
+from mtkit.storage import Location
 from mtkit.units import plural
 
 
 @contextmanager
-def open_tsv(path: Path, wanted: Wanted) -> Iterator[LineSource]:
+def open_tsv(path: Location, wanted: Wanted) -> Iterator[LineSource]:
     """Opens tab-separated text; the first line is a row unless columns are named.
 
     Raises:
         MtkitError: The file is missing, empty or damaged, or lacks a column that is named.
     """
     check_has_content(path)
-    columns = dict(wanted.columns)
-    if columns.keys() == {"source", "target"}:
-        columns = {"source": columns["source"] or 1, "target": columns["target"] or 2}
+    columns = wanted.number()
     with LineReader.open(path) as reader:
-        places = _find_places(columns, reader, path)
+        places = find_places(columns, lambda: _read_names(reader), path)
         if reader.num_taken == 0:
             _warn_of_names(reader, wanted.languages)
         yield open_rows(reader, TsvParser(places))
@@ -73,19 +71,27 @@ class TsvParser:
         return {column: [row[place] for row in rows] for column, place in self.places.items()}, 0
 
 
-def _find_places(
-    columns: Mapping[str, int | str], reader: LineReader, path: Path
+def _read_names(reader: LineReader) -> list[str]:
+    header = join_lines(reader.take(1))
+    [line], _ = decode_text(header, reader.name, 1, drop_invalid=False)
+    return line.split("\t")
+
+
+def find_places(
+    columns: Mapping[str, int | str], read_names: Callable[[], list[str]], path: Location
 ) -> dict[str, int]:
-    """Returns the index of each column in a line; takes the first line if it names columns.
+    """Returns the index of each column in a row.
+
+    Args:
+        columns: Name or number, from 1, of each column by our name for it.
+        read_names: Takes the first row, which has the names; called if a column is named.
+        path: The file, for messages.
 
     Raises:
         MtkitError: No column has such a name, or two are the same.
     """
-    names: list[str] = []
-    if any(isinstance(column, str) for column in columns.values()):
-        header = join_lines(reader.take(1))
-        [line], _ = decode_text(header, reader.name, 1, drop_invalid=False)
-        names = line.split("\t")
+    has_names = any(isinstance(column, str) for column in columns.values())
+    names = read_names() if has_names else []
     places: dict[str, int] = {}
     for key, column in columns.items():
         if isinstance(column, str) and column not in names:

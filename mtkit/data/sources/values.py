@@ -26,6 +26,8 @@ class ValueSource:
         name: What they are read from, for messages.
     """
 
+    no_rows = "no rows in it"
+
     def __init__(self, rows: RawRows, columns: Sequence[str], name: str) -> None:
         self._rows = rows
         self._num_columns = len(columns)

@@ -95,15 +95,15 @@ def test_the_ending_tells_the_format(name: str, kind: str) -> None:
 @pytest.mark.parametrize(
     ("corpus", "message"),
     [
-        ('{path="a.csv"}',
-         "data.train.0.path: expected a file name ending in .tsv, .tab, .txt, .jsonl, .ndjson, "
-         ".json, .parquet, .tmx, .zip, found a.csv; for two text files use `source` and "
-         "`target`, for a folder of .csv files `dataset`"),
+        ('{path="a.xls"}',
+         "data.train.0.path: expected a file name ending in .tsv, .tab, .csv, .txt, .jsonl, "
+         ".ndjson, .json, .parquet, .tmx, .zip, found a.xls; for two text files use `source` and "
+         "`target`"),
         ('{path="a.gz"}', "data.train.0.path: expected a file name ending in .tsv, "),
         ('{path="a.parquet.gz"}', "data.train.0.path: a.parquet.gz is compressed twice: "),
-        ('{path="https://opus.nlpl.eu/a.zip"}',
-         "data.train.0.path: https://opus.nlpl.eu/a.zip is a URL, but files are read from disk: "
-         "download it first"),
+        ('{path="ftp://opus.nlpl.eu/a.zip"}',
+         "data.train.0.path: ftp://opus.nlpl.eu/a.zip is a URL, but files are read from disk, "
+         "https:// and http://: download it first"),
         ('{source="s3://x/a.en", target="a.de"}', "data.train.0.source: s3://x/a.en is a URL"),
         ('{path="a.tmx", source_column="en"}',
          "data.train.0.path: a.tmx has no columns: remove source_column and target_column"),

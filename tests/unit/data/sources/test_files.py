@@ -115,7 +115,7 @@ def test_an_empty_file(tmp_path: Path, corpus, blocks_of) -> None:
 def test_an_empty_packed_file(tmp_path: Path, blocks_of) -> None:
     for name in ("en.gz", "de.gz"):
         (tmp_path / name).write_bytes(gzip.compress(b""))
-    with pytest.raises(MtkitError, match=r"en\.gz and .*de\.gz: no text in it"):
+    with pytest.raises(MtkitError, match=r"en\.gz and .*de\.gz: no lines in them"):
         blocks_of(FileCorpus(source=tmp_path / "en.gz", target=tmp_path / "de.gz"))
 
 

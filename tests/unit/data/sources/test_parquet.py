@@ -90,5 +90,5 @@ def test_a_damaged_file(tmp_path: Path, blocks_of, damage: str) -> None:
 
 def test_no_rows(tmp_path: Path, blocks_of) -> None:
     text = pa.array([], pa.string())
-    with pytest.raises(MtkitError, match="no text in it"):
+    with pytest.raises(MtkitError, match="no rows in it"):
         blocks_of(corpus_of(tmp_path, {"en": text, "de": text}))

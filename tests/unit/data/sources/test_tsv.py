@@ -93,7 +93,7 @@ def test_one_column_for_both(tmp_path: Path, blocks_of) -> None:
 
 def test_nothing_below_the_line_of_names(tmp_path: Path, blocks_of) -> None:
     corpus = corpus_of(tmp_path, "en\tde\n", source_column="en", target_column="de")
-    with pytest.raises(MtkitError, match="no text in it"):
+    with pytest.raises(MtkitError, match="no lines of text in it"):
         blocks_of(corpus)
 
 

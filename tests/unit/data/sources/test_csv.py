@@ -1,0 +1,86 @@
+"""Comma-separated text: what spreadsheets write comes back."""
+
+import csv
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtkit.data.sources.corpora import read_pairs, read_text
+from mtkit.errors import MtkitError
+from mtkit.recipe.corpora import PairedFileCorpus, PairedFileTrainingCorpus
+from mtkit.recipe.text_corpora import LabelledCorpus, TextTableCorpus
+
+from ....corpus_rows import decode_block, read_rows
+
+
+def corpus_of(folder: Path, content: str | bytes, name: str = "a.csv", **keys) -> PairedFileCorpus:
+    raw = content.encode() if isinstance(content, str) else content
+    (folder / name).write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+    return PairedFileTrainingCorpus(path=folder / name, **keys)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+def test_quotes_and_separators(tmp_path: Path, pairs_of, separator: str, name: str) -> None:
+    rows = [["id", "en", "de"], ["1", '"Yes", he said', "Ja; so"], ["2", "two\nlines", "a\tb"]]
+    with (tmp_path / "written.csv").open("w", newline="", encoding="utf-8-sig") as stream:
+        csv.writer(stream, delimiter=separator).writerows(rows)
+    content = (tmp_path / "written.csv").read_bytes()
+    corpus = corpus_of(tmp_path, content, name, source_column="en", target_column="de")
+    assert pairs_of(corpus) == [('"Yes", he said', "Ja; so"), ("two lines", "a\tb")]
+    numbered = corpus_of(tmp_path, content, name, source_column=2, target_column=3, max_pairs=2)
+    assert pairs_of(numbered) == [("en", "de"), ('"Yes", he said', "Ja; so")]
+
+
+LINES = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from(',;"'), max_size=9)
+
+
+@given(pairs=st.lists(st.tuples(LINES, LINES), min_size=1, max_size=6))
+def test_any_fields_come_back(tmp_path_factory, pairs: list[tuple[str, str]]) -> None:
+    path = tmp_path_factory.mktemp("csv") / "a.csv"
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, quoting=csv.QUOTE_ALL)
+        writer.writerows([("first", "second"), *pairs])
+    corpus = PairedFileCorpus(path=path, source_column="first", target_column="second")
+    assert list(read_pairs(corpus, phrasebook_split="dev", languages=("en", "de"))) == pairs
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('a,b\n"c,d\n', r"a\.csv, row 2: unexpected end of data"),
+        ('a,b\n"c" d,e\n', r"a\.csv, row 2: ',' expected after '\"'"),
+        ("a,b\nc\n", r"a\.csv, row 2: 1 column, but column 2 is needed"),
+        (b"a,b\n\xff,c\n", r"a\.csv, row 2: byte 1 of the text is invalid UTF-8"),
+        (b"", r"a\.csv: empty file"),
+    ],
+)
+def test_faults_are_reported_by_row(tmp_path, pairs_of, content: str | bytes, message: str) -> None:
+    with pytest.raises(MtkitError, match=message):
+        pairs_of(corpus_of(tmp_path, content))
+
+
+def test_names_that_are_not_there(tmp_path: Path, pairs_of) -> None:
+    corpus = corpus_of(tmp_path, "english,german\na,b\n", source_column="englsh")
+    with pytest.raises(MtkitError, match=r"a\.csv:1: no column 'englsh'.*did you mean 'english'"):
+        pairs_of(corpus)
+    with pytest.raises(MtkitError, match="no rows in it"):
+        pairs_of(corpus_of(tmp_path, "e,d\n", source_column="e", target_column="d"))
+
+
+def test_invalid_utf8_can_be_dropped(tmp_path: Path, blocks_of) -> None:
+    [block] = blocks_of(corpus_of(tmp_path, b"a,b\n\xff,c\n"))
+    assert decode_block(block, drop_invalid=True) == (["a", "\ufffd"], ["b", "c"], 1)
+
+
+def test_text_and_labels(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('name,body\nx,"one\ntwo"\nx,three\ny,four\n')
+    corpus = TextTableCorpus(path=tmp_path / "t.csv", text_column="body", document_column="name")
+    lines, documents = read_text(corpus)
+    assert lines == ["one", "two", "three", "four"]
+    assert (documents - documents[0]).tolist() == [0, 0, 0, 1]
+    labelled = LabelledCorpus(path=tmp_path / "t.csv", text_column=2, label_column=1)
+    assert [row.label for row in read_rows(labelled)] == ["name", "x", "x", "y"]
