@@ -40,12 +40,12 @@ from mtkit.data.sources.sentences import DocumentCounter, TextBlock
 from mtkit.data.tokenizer_choice import digest_reused
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
+from mtkit.executor import LocalExecutor
 from mtkit.recipe.cleaning import Cleaning
 from mtkit.recipe.corpora import corpus_names
 from mtkit.recipe.data import Data
 from mtkit.recipe.text_corpora import TextCorpus, TextTableCorpus
 from mtkit.units import plural
-from mtkit.worker_processes import map_in_order
 
 _ROWS_PER_BLOCK = 10_000
 _MARKS_AT_ONCE = 1_000_000
@@ -70,7 +70,7 @@ def clean_blocks(
     blocks: Iterable[Block | TextBlock], job: CleaningJob, *, num_workers: int
 ) -> Iterator[CleanedBlock]:
     """Yields what becomes of each block, in order, and shows how far it is."""
-    cleaned = map_in_order(partial(BlockCleaner, job), blocks, num_workers=num_workers)
+    cleaned = LocalExecutor(num_workers).run(partial(BlockCleaner, job), blocks)
     unit = "pair" if len(job.languages) > 1 else "line"
     yield from show_progress(((block.facts["read"], block) for block in cleaned), "cleaning", unit)
 

@@ -28,10 +28,10 @@ from mtkit.data.preparation.text_store import DOCUMENT_COLUMN, TextPart, TextSto
 from mtkit.data.preparation.token_counts import ColumnCounts, count_unknown, describe_column
 from mtkit.data.prepared import SHORT_BLOCKS
 from mtkit.digests import digest_file
+from mtkit.executor import LocalExecutor
 from mtkit.recipe import Recipe
 from mtkit.recipe.objective import Objective
 from mtkit.text.tokenizer import SubwordTokenizer
-from mtkit.worker_processes import map_in_order
 
 _EXTRA: dict[Objective, int] = {"masked-lm": 2, "denoising": 1}
 """Tokens that a block gets besides: a masked language model's `<s>` before it, and the `</s>` that
@@ -164,10 +164,8 @@ def tokenize_blocks(preparation: Preparation, folder: Path) -> TrainFacts:
     num_pieces = SubwordTokenizer.load(preparation.tokenizer).source_vocab_size
     num_lines: Counter[int] = Counter()
     pieces, unknown = np.zeros(num_pieces, np.int64), Counter[str]()
-    tokenized = map_in_order(
-        partial(LineTokenizer, text, preparation.tokenizer),
-        preparation.list_parts(),
-        num_workers=preparation.num_workers,
+    tokenized = LocalExecutor(preparation.num_workers).run(
+        partial(LineTokenizer, text, preparation.tokenizer), preparation.list_parts()
     )
     with ExitStack() as stack:
         stores = []

@@ -40,13 +40,13 @@ from mtkit.data.tokenizer_choice import has_language_pieces
 from mtkit.data.word_alignment.word_table import find_aligned_words
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError, suggest
+from mtkit.executor import LocalExecutor
 from mtkit.recipe.augment import Augment
 from mtkit.recipe.tokenizer import Sampling
 from mtkit.text.languages import NO_MARKS, LanguageTokens, find_language
 from mtkit.text.sentencepiece_segmenter import Resegment
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.words import Span, find_between_spaces
-from mtkit.worker_processes import map_in_order
 
 _NUM_SAMPLES = 5
 _SAMPLED_PER_PART = 100
@@ -312,10 +312,9 @@ def tokenize_text(
     samples: list[list[tuple[str, str]]] = [[] for _ in job.tags]
     augmented: list[Counter[str]] = [Counter() for _ in job.tags]
     counts: dict[str, ColumnCounts] = {}
-    tokenized = map_in_order(
+    tokenized = LocalExecutor(num_workers).run(
         partial(PartTokenizer, job),
         TextStore(job.text, left_out=job.left_out).list_parts(parts),
-        num_workers=num_workers,
     )
     widths = choose_widths(tokenizer)
     if job.stores_links:

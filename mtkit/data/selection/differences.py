@@ -34,8 +34,8 @@ from mtkit.data.selection.language_models import (
 )
 from mtkit.digests import digest, digest_file
 from mtkit.errors import MtkitError
+from mtkit.executor import LocalExecutor
 from mtkit.recipe.cleaning import Selection
-from mtkit.worker_processes import map_in_order
 
 DIFFERENCES_FILE = "differences.f32"
 """A key of 16 characters, and a number of 32 bits for each row; NaN for a duplicate."""
@@ -156,11 +156,8 @@ def score_text(
     num_done = _count_done(unfinished, key, num_rows)
     done = sum(num_rows[:num_done])
     todo = islice(TextStore(job.text).list_parts(parts), num_done, None)
-    found = map_in_order(
-        partial(PartScorer, job),
-        todo,
-        num_workers=job.models.limit_processes(job.folders, num_workers),
-    )
+    executor = LocalExecutor(job.models.limit_processes(job.folders, num_workers))
+    found = executor.run(partial(PartScorer, job), todo)
     unit = "line" if "text" in job.by_column else "pair"
     with unfinished.open("r+b" if num_done else "wb") as stream:
         if not num_done:

@@ -115,13 +115,13 @@ def test_any_number_of_workers_and_a_preparation_that_was_interrupted(
 
     recipe, workspace = load(project, name="stopped")
     with monkeypatch.context() as context:
-        context.setattr("mtkit.data.preparation.tokenize_text.map_in_order", stop)
+        context.setattr("mtkit.data.preparation.tokenize_text.LocalExecutor", stop)
         with pytest.raises(KeyboardInterrupt):
             prepare(recipe, workspace, num_workers=1)
     with monkeypatch.context() as context:
         # What was finished isn't done again.
         for name in ("align_text", "collect_terms"):
-            context.setattr(f"mtkit.data.preparation.{name}.map_in_order", stop)
+            context.setattr(f"mtkit.data.preparation.{name}.LocalExecutor", stop)
         prepare(recipe, workspace, num_workers=1)
     assert read_stages(workspace) == found[0]
 
