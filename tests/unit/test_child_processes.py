@@ -58,6 +58,27 @@ def test_the_end_of_a_process_in_words() -> None:
     assert describe_end(-signal.SIGKILL) == "was killed by SIGKILL"
 
 
+ORPHAN = """\
+import time
+from mtkit.child_processes import watch_parent
+is_gone = watch_parent()
+print(is_gone(), flush=True)
+give_up_at = time.monotonic() + 60
+while not is_gone() and time.monotonic() < give_up_at:
+    time.sleep(0.05)
+print(is_gone())
+"""
+
+
+def test_a_parent_that_was_killed_is_missed() -> None:
+    start = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {ORPHAN!r}])"
+    with subprocess.Popen([sys.executable, "-c", start], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"False\n"
+        parent.kill()
+        assert parent.stdout.read() == b"True\n"
+
+
 @pytest.mark.parametrize("closed", ["", "<&-", ">&-", "<&- >&- 2>&-"])
 def test_streams_that_are_disconnected_give_and_take_nothing(closed: str) -> None:
     code = (
