@@ -8,7 +8,7 @@ import io
 import os
 import stat
 import sys
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from mtkit.errors import MtkitError
 
@@ -77,6 +77,30 @@ def open_standard_streams() -> None:
         )
 
 
+def take_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Returns stdin and stdout, by which a child process talks to its parent.
+
+    What libraries print goes to stderr from now on: it must not get among the results.
+
+    Raises:
+        OSError: There is no null device.
+    """
+    open_standard_streams()
+    results = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return sys.stdin.buffer, results
+
+
+def disconnect(*descriptors: int) -> None:
+    """Connects streams with the null device: nothing comes from them, and what goes in is lost."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in descriptors:
+        os.dup2(nothing, descriptor)
+    # Where one was closed, this is it.
+    if nothing not in descriptors:
+        os.close(nothing)
+
+
 def check_stdout(command: str) -> None:
     """Checks that what a command writes to stdout goes anywhere.
 
@@ -103,9 +127,7 @@ def discard_unwritten() -> None:
     try:
         sys.stdout.flush()
     except OSError:
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, sys.stdout.fileno())
-        os.close(nothing)
+        disconnect(sys.stdout.fileno())
 
 
 def _is_open(descriptor: int) -> bool:

@@ -12,6 +12,7 @@ from mtkit.data.prepare import list_stages
 from mtkit.data.prepared import read_dev_side
 from mtkit.data.selection.language_models import LanguageModels, check_models
 from mtkit.errors import MtkitError
+from mtkit.executor import ONE_WORKER, Executor
 from mtkit.recipe import Recipe
 
 _ROWS_PER_BLOCK = 1_000
@@ -36,7 +37,7 @@ class Checked:
 
 
 def check_data(
-    recipe: Recipe, *, num_workers: int, models: LanguageModels | None = None
+    recipe: Recipe, *, executor: Executor = ONE_WORKER, models: LanguageModels | None = None
 ) -> Checked:
     """Returns what preparing a recipe's data would find; nothing is left on disk.
 
@@ -45,12 +46,12 @@ def check_data(
 
     Args:
         recipe: Whose data to look at.
-        num_workers: Processes that clean and tokenise.
+        executor: Cleans and tokenises.
         models: What runs the language models of `data.cleaning.selection`; needed where a recipe
             has that.
     """
     with TemporaryDirectory(prefix="mtkit-check-") as folder:
-        preparation = Preparation(recipe, Path(folder), num_workers, models)
+        preparation = Preparation(recipe, Path(folder), executor, models)
         is_slow = models is not None or recipe.data.word_aligner or needs_alignments(preparation)
         sample = Sample(_MAX_SLOW_BLOCKS if is_slow else _MAX_BLOCKS, _ROWS_PER_BLOCK)
         preparation = replace(preparation, sample=sample)

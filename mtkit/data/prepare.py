@@ -53,9 +53,9 @@ from mtkit.data.sources.corpora import check_corpus
 from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
+from mtkit.executor import ONE_WORKER, Executor
 from mtkit.files import write_atomically
 from mtkit.folders import at_work_alone, put_in_place, remove_folder, restore_retired
-from mtkit.processors import count_processors
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.recipe.test_sets import TestSet
 from mtkit.text.glossary import read_glossary
@@ -81,7 +81,7 @@ def prepare(
     recipe: Recipe,
     workspace: Workspace,
     *,
-    num_workers: int | None = None,
+    executor: Executor = ONE_WORKER,
     check: Callable[[str], None] | None = None,
     models: LanguageModels | None = None,
 ) -> None:
@@ -93,8 +93,7 @@ def prepare(
     Args:
         recipe: Whose data to prepare.
         workspace: Where they go.
-        num_workers: Processes that clean and tokenise; as many as there are processors for
-                this one where None.
+        executor: Cleans and tokenises.
         check: Called with the new data's digest before they replace the old ones; may raise.
         models: What runs the language models of `data.cleaning.selection`; needed where a recipe
             has that.
@@ -109,9 +108,8 @@ def prepare(
         check_inputs(TokenizerChoice.of(recipe), recipe.evaluation.test_sets, models)
     workspace.root.mkdir(parents=True, exist_ok=True)
     with at_work_alone(workspace.root, "`mtkit prepare`"):
-        num_workers = num_workers or count_processors()
         draft = workspace.data_draft
-        _prepare(Preparation(recipe, draft, num_workers, models), workspace, check)
+        _prepare(Preparation(recipe, draft, executor, models), workspace, check)
 
 
 def check_inputs(

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from mtkit.errors import MtkitError
 from mtkit.evaluation.results import Difference, Interval, SystemScore
 from mtkit.evaluation.scores import open_scorer, pair_sentences
+from mtkit.executor import LocalExecutor
 from mtkit.processors import count_processors
 from mtkit.recipe.evaluation import Evaluation, TextMetric
-from mtkit.worker_processes import map_in_order
 
 Numbers = NDArray[Any]
 
@@ -178,12 +178,11 @@ def measure_systems(
     }
     every = [portion for cut in portions.values() for portion in cut]
     worthwhile = int(sum(portion.seconds for portion in every) / _MIN_SECONDS_PER_PROCESS)
-    counted = map_in_order(
-        _make_counter,
-        every,
-        num_workers=max(1, min(count_processors(), worthwhile, len(every))),
+    executor = LocalExecutor(
+        max(1, min(count_processors(), worthwhile, len(every))),
         hint="check whether the machine ran out of memory",
     )
+    counted = executor.run(_make_counter, every)
     found = {metric: [next(counted) for _ in cut] for metric, cut in portions.items()}
     return {
         name: [

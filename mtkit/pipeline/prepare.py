@@ -16,6 +16,7 @@ from mtkit.data.check import check_data as look_at_data
 from mtkit.data.preparation.report_table import show_longest, show_report
 from mtkit.data.prepare import prepare as prepare_data
 from mtkit.errors import MtkitError, suggest
+from mtkit.executor import LocalExecutor
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.predict_text import predict_text
 from mtkit.memory import free_memory_bytes
@@ -43,8 +44,9 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
             tokenizer; checkpoints of another run, on other data or with another model.
     """
     models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
+    executor = LocalExecutor(num_workers or count_processors())
     if not any(workspace.checkpoints.glob("step-*")):
-        prepare_data(recipe, workspace, num_workers=num_workers, models=models)
+        prepare_data(recipe, workspace, executor=executor, models=models)
         return
     # Imported here: they load torch, which takes two seconds that a first prepare needn't wait.
     from mtkit.training.checkpoint import check_same_run  # noqa: PLC0415
@@ -56,7 +58,7 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
     prepare_data(
         recipe,
         workspace,
-        num_workers=num_workers,
+        executor=executor,
         check=lambda digest: check_same_run(tables, digest, saved),
         models=models,
     )
@@ -69,7 +71,8 @@ def check_data(recipe: Recipe, *, num_workers: int | None = None) -> bool:
         Whether `prepare` would find no fault that ends it.
     """
     models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
-    found = look_at_data(recipe, num_workers=num_workers or count_processors(), models=models)
+    executor = LocalExecutor(num_workers or count_processors())
+    found = look_at_data(recipe, executor=executor, models=models)
     if found.report is not None:
         show_report(found.report, open_console())
         show_longest(found.report, open_console())
@@ -170,11 +173,8 @@ class TorchLanguageModels:
         """Returns what measures pairs with the classifier in a folder."""
         return TorchPairJudge(folder, label, self.device)
 
-    def limit_processes(self, folders: Sequence[Path], wanted: int) -> int:
-        """Returns how many processes may hold all these models at once: `wanted`, or fewer.
-
-        One where a GPU measures.
-        """
+    def max_processes(self, folders: Sequence[Path]) -> int | None:
+        """Returns how many processes have memory for all these models; one where a GPU measures."""
         # Imported here: without a selection, preparing needs no torch.
         from mtkit.model.adapter import list_weight_files  # noqa: PLC0415
         from mtkit.network.device import find_device  # noqa: PLC0415
@@ -183,11 +183,11 @@ class TorchLanguageModels:
             return 1
         free = free_memory_bytes()
         if free is None:
-            return wanted
+            return None
         files = (path for folder in set(folders) for path in list_weight_files(folder))
         num_bytes = sum(path.stat().st_size for path in files)
         # Weights are there twice while they are loaded or put in another order.
-        return max(1, min(wanted, free // (2 * num_bytes + _PROCESS_BYTES)))
+        return max(1, free // (2 * num_bytes + _PROCESS_BYTES))
 
 
 class TorchLineScorer:

@@ -1,30 +1,18 @@
 """Messages between the server and its own processes: pickled, each behind its length."""
 
 import asyncio
-import os
 import pickle
 import resource
 import struct
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from mtkit.standard_streams import open_standard_streams
+from mtkit.child_processes import prepare_start
 
 _HEAD = struct.Struct(">Q")
 _STATUS_FILE = "/proc/{}/statm"
 _PAGE_BYTES = 4_096
-_RUN = "import sys; sys.path[:] = {path!r}; from {module} import main; main()"
-
-
-def open_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Returns where this process, a child, reads messages and where it writes them."""
-    open_standard_streams()
-    # What a library prints must not get among the messages.
-    results = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return sys.stdin.buffer, results
 
 
 class SupportsWrite(Protocol):
@@ -105,15 +93,8 @@ class ChildProcess:
 
 async def start_process(module: str) -> asyncio.subprocess.Process:
     """Returns a process that runs a module's `main`, with pipes to its stdin and stdout."""
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        _RUN.format(path=sys.path, module=module),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        # Out of reach of Ctrl-C: the parent decides what becomes of it.
-        start_new_session=True,
-    )
+    command, options = prepare_start(module)
+    return await asyncio.create_subprocess_exec(*command, **options)
 
 
 def measure_allocated() -> int:

@@ -8,11 +8,11 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from mtkit.errors import MtkitError
 from mtkit.serving.faults import RequestError, log_bug
-from mtkit.serving.messages import limit_memory, open_pipes, read_message, write_message
+from mtkit.serving.messages import limit_memory, read_message, write_message
 from mtkit.serving.text_tasks import Fault, Task
 
 _STACK_BYTES = 4 << 20
@@ -83,9 +83,8 @@ def run_task(task: Task, answers: "SimpleQueue[Any]", send: Any) -> None:
     send(Done(result))
 
 
-def main() -> None:
-    """Runs tasks until stdin ends."""
-    tasks, results = open_pipes()
+def main(tasks: BinaryIO, results: BinaryIO) -> None:
+    """Runs tasks: the main function of the process."""
     writing = threading.Lock()
     conversations: dict[int, SimpleQueue[Any]] = {}
 
@@ -102,23 +101,15 @@ def main() -> None:
         finally:
             del conversations[number]
 
-    try:
-        limits: ProcessLimits = read_message(tasks)
-        os.nice(limits.niceness)
-        threading.stack_size(_STACK_BYTES)
-        limit_memory(limits.max_bytes + limits.num_tasks * _STACK_BYTES)
-        with ThreadPoolExecutor(limits.num_tasks) as threads:
-            while True:
-                number, content = read_message(tasks)
-                if number in conversations:
-                    conversations[number].put(content)
-                elif not isinstance(content, Cancel):
-                    conversations[number] = SimpleQueue()
-                    threads.submit(run, number, content)
-    except (EOFError, BrokenPipeError):
-        # The server has what it wanted, or is gone.
-        os._exit(0)
-
-
-if __name__ == "__main__":
-    main()
+    limits: ProcessLimits = read_message(tasks)
+    os.nice(limits.niceness)
+    threading.stack_size(_STACK_BYTES)
+    limit_memory(limits.max_bytes + limits.num_tasks * _STACK_BYTES)
+    with ThreadPoolExecutor(limits.num_tasks) as threads:
+        while True:
+            number, content = read_message(tasks)
+            if number in conversations:
+                conversations[number].put(content)
+            elif not isinstance(content, Cancel):
+                conversations[number] = SimpleQueue()
+                threads.submit(run, number, content)

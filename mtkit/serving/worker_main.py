@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import restore_order
@@ -24,7 +24,6 @@ from mtkit.serving.faults import LineFault, log_bug
 from mtkit.serving.messages import (
     limit_memory,
     measure_allocated,
-    open_pipes,
     read_message,
     write_message,
 )
@@ -136,9 +135,8 @@ def _describe(error: MtkitError) -> LineFault:
     return LineFault.of(error)
 
 
-def main() -> None:
-    """Serves until stdin ends."""
-    tasks, results = open_pipes()
+def main(tasks: BinaryIO, results: BinaryIO) -> None:
+    """Answers batches: the main function of the process."""
     writing = threading.Lock()
 
     def send(content: Any) -> None:
@@ -150,27 +148,23 @@ def main() -> None:
         for answers, is_whole in _cut(answer_batch(translator, asks)):
             send((number, answers, is_whole))
 
+    source: ModelSource = read_message(tasks)
     try:
-        source: ModelSource = read_message(tasks)
-        try:
-            translator = Translator(source.folder, settings=source.settings, device=source.device)
-        except (MtkitError, OSError) as error:
-            send(error)
-            return
-        loaded = Loaded.of(translator)
-        if source.max_batch_bytes and not _uses_gpu(source.device):
-            limit_memory(measure_allocated() + source.max_batch_bytes)
-        send(loaded)
-        # What is loaded stays: no use looking for garbage in it.
-        gc.freeze()
-        with ThreadPoolExecutor(loaded.num_batches) as threads:
-            while True:
-                number, asks = read_message(tasks)
-                running = threads.submit(answer, number, asks)
-                running.add_done_callback(_die_of_bugs)
-    except (EOFError, BrokenPipeError):
-        # The parent has what it wanted, or is gone.
-        os._exit(0)
+        translator = Translator(source.folder, settings=source.settings, device=source.device)
+    except (MtkitError, OSError) as error:
+        send(error)
+        return
+    loaded = Loaded.of(translator)
+    if source.max_batch_bytes and not _uses_gpu(source.device):
+        limit_memory(measure_allocated() + source.max_batch_bytes)
+    send(loaded)
+    # What is loaded stays: no use looking for garbage in it.
+    gc.freeze()
+    with ThreadPoolExecutor(loaded.num_batches) as threads:
+        while True:
+            number, asks = read_message(tasks)
+            running = threads.submit(answer, number, asks)
+            running.add_done_callback(_die_of_bugs)
 
 
 def _uses_gpu(device: str) -> bool:
@@ -186,7 +180,3 @@ def _die_of_bugs(running: "Future[None]") -> None:
         return
     log_bug(error)
     os._exit(70)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,9 +2,9 @@
 
 import asyncio
 import itertools
-import signal
 from collections.abc import Sequence
 
+from mtkit.child_processes import describe_end
 from mtkit.errors import MtkitError
 from mtkit.serving.fair_queue import Answer, Ask
 from mtkit.serving.messages import ChildProcess, start_process
@@ -51,7 +51,7 @@ class WorkerProcess(ChildProcess):
             worker.send(source)
             loaded = await worker.receive()
         except (asyncio.IncompleteReadError, ConnectionError) as error:
-            how = _describe_end(await process.wait())
+            how = describe_end(await process.wait())
             raise MtkitError(
                 f"{source.folder}: the process that loads the model {how}",
                 "is there enough memory?",
@@ -109,14 +109,8 @@ class WorkerProcess(ChildProcess):
                 if waiting is not None and not waiting.done():
                     waiting.set_result(found)
         except (asyncio.IncompleteReadError, ConnectionError):
-            how = _describe_end(await self._process.wait())
+            how = describe_end(await self._process.wait())
             self.death.set_result(how)
             for waiting in list(self._running.values()):
                 if not waiting.done():
                     waiting.set_exception(WorkerDiedError(how))
-
-
-def _describe_end(code: int) -> str:
-    if code < 0:
-        return f"was killed by {signal.Signals(-code).name}"
-    return f"exited with code {code}"

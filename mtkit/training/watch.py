@@ -23,6 +23,8 @@ from typing import Any
 
 from torch.distributed.distributed_c10d import Store
 
+from mtkit.child_processes import watch_parent
+
 _PERIOD_SECONDS = 1.0
 _LOST_AFTER_SECONDS = 30.0
 _STORE_SECONDS = 20.0
@@ -108,7 +110,7 @@ class Watch:
         self._beats = 0
         self._signs: dict[int, Sign] = {}
         self._heard_at: dict[int, float] = {}
-        self._parent = os.getppid()
+        self._is_launcher_gone = watch_parent()
         self._stopping = threading.Event()
         store.set_timeout(timedelta(seconds=_STORE_SECONDS))
         self._report()
@@ -156,7 +158,7 @@ class Watch:
 
     def _run(self) -> None:
         while not self._stopping.wait(_PERIOD_SECONDS):
-            if os.getppid() != self._parent:
+            if self._is_launcher_gone():
                 self._end("this process's launcher is gone")
             fault = self.look()
             if fault and not self._stopping.is_set():

@@ -17,7 +17,7 @@ def test_annotated_examples_are_added_and_counted(tiny_run, tmp_path):
     plain = tiny_run(name="plain")
     override = f"data.augment.terms={{dictionary={json.dumps(str(dictionary))}, rate=0.5}}"
     run = tiny_run(override, name="terms")
-    prepare(run.recipe, run.workspace, num_workers=1)
+    prepare(run.recipe, run.workspace)
 
     (corpus,) = json.loads((run.workspace.data / "report.json").read_text())["corpora"]
     num_made = corpus["augmented"]["terms"]

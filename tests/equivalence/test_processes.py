@@ -150,7 +150,7 @@ def test_dropout_masks_are_a_layouts_own_and_sentences_are_not(tiny_run, tmp_pat
 def test_updates_of_a_guided_head(tiny_run, tmp_path: Path) -> None:
     guided = "training.guided_alignment.weight=0.5"
     run = tiny_run(guided)
-    prepare(run.recipe, run.workspace, num_workers=1)
+    prepare(run.recipe, run.workspace)
     [one] = train(run, tmp_path / "one", (1, 256), 4, guided, *NO_DROPOUT)
     for layout in [(2, 256), (1, 4096)]:
         folder = tmp_path / str(layout)

@@ -515,7 +515,7 @@ def test_a_guided_head_is_resumed_and_chosen(tiny_run) -> None:
     settings = ("training.guided_alignment.at=input", "training.guided_alignment.head=2")
     runs = [tiny_run(*settings, name=name) for name in ("stopped", "never stopped")]
     for run in runs:
-        prepare(run.recipe, run.workspace, num_workers=1)
+        prepare(run.recipe, run.workspace)
     train_in_two(runs[0], 7)
     assert runs[1].train()
     assert runs[0].weights() == runs[1].weights()

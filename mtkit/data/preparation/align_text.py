@@ -24,7 +24,6 @@ from mtkit.data.word_alignment.aligner import ALIGNER_FILE, WordAligner
 from mtkit.data.word_alignment.estimate import train_aligner
 from mtkit.data.word_alignment.word_table import find_aligned_words
 from mtkit.digests import digest_file
-from mtkit.worker_processes import map_in_order
 
 
 @dataclass(frozen=True)
@@ -93,10 +92,7 @@ def align_text(preparation: Preparation, folder: Path) -> AlignmentFacts:
         train_aligner(_read_pairs(store, chosen)).save(aligner)
     job = AligningJob(preparation.text, names_alignments, aligner)
     aligned = num_links = 0
-    num_workers = preparation.num_workers
-    found = map_in_order(
-        partial(PartAligner, job), store.list_parts(parts), num_workers=num_workers
-    )
+    found = preparation.executor.run(partial(PartAligner, job), store.list_parts(parts))
     with TextStoreWriter(folder, (ALIGNMENT_COLUMN,)) as writer:
         for lines in show_progress(((len(lines), lines) for lines in found), "aligning"):
             writer.append(make_text_batch({ALIGNMENT_COLUMN: lines}))

@@ -61,7 +61,6 @@ from mtkit.recipe.cleaning import Cleaning
 from mtkit.recipe.corpora import HeldOutCorpus, corpus_names
 from mtkit.text.normalization import Normalization, punctuation_normalizer
 from mtkit.units import plural
-from mtkit.worker_processes import map_in_order
 
 _ROWS_PER_BLOCK = 10_000
 _MARKS_AT_ONCE = 1_000_000
@@ -306,10 +305,9 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
     ):
         for indices in _group_corpora(preparation):
             with preparation.listing_faults():
-                cleaned = map_in_order(
-                    partial(BlockCleaner, job),
-                    chain.from_iterable(_read_corpus(preparation, index) for index in indices),
-                    num_workers=preparation.num_workers,
+                blocks = (_read_corpus(preparation, index) for index in indices)
+                cleaned = preparation.executor.run(
+                    partial(BlockCleaner, job), chain.from_iterable(blocks)
                 )
                 counted = ((block.facts["read"], block) for block in cleaned)
                 for block in show_progress(counted, "cleaning", unit):

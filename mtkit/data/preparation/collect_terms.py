@@ -25,7 +25,6 @@ from mtkit.data.preparation.tokenize_pairs import choose_words
 from mtkit.data.word_alignment.word_table import find_aligned_words
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
-from mtkit.worker_processes import map_in_order
 
 MIN_PAIRS = 100
 """With fewer, statistics say nothing of which words are translations."""
@@ -117,8 +116,7 @@ def collect_terms(preparation: Preparation, folder: Path) -> TermFacts:
         )
 
     def count(build: partial[PartWords] | partial[PartTerms], what: str) -> Counts:
-        parts, num_workers = preparation.list_parts(), preparation.num_workers
-        counted = map_in_order(build, parts, num_workers=num_workers)
+        counted = preparation.executor.run(build, preparation.list_parts())
         return add_up(show_progress(counted, what), max_counts=_MAX_COUNTS)
 
     words = count(partial(PartWords, job), "counting words")

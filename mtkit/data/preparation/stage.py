@@ -22,6 +22,7 @@ from mtkit.data.sources.blocks import Block
 from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
+from mtkit.executor import ONE_WORKER, Executor
 from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import HeldOutCorpus
 from mtkit.recipe.data import Data
@@ -75,7 +76,7 @@ class Preparation:
     Attributes:
         recipe: Whose data to prepare.
         draft: Where each stage has a folder of its name.
-        num_workers: Processes that clean, measure and tokenise.
+        executor: Cleans, measures and tokenises.
         models: What runs the language models of `data.cleaning.selection`, where there is any.
         found: The facts of the stages so far.
         sample: What a check cleans; None to prepare everything.
@@ -84,7 +85,7 @@ class Preparation:
 
     recipe: Recipe
     draft: Path
-    num_workers: int = 1
+    executor: Executor = ONE_WORKER
     models: LanguageModels | None = None
     found: PreparedFacts = field(default_factory=PreparedFacts)
     sample: Sample | None = None

@@ -29,7 +29,6 @@ from mtkit.data.preparation.tokenized import (
 )
 from mtkit.digests import digest_file
 from mtkit.text.tokenizer import SubwordTokenizer
-from mtkit.worker_processes import map_in_order
 
 _NUM_SAMPLES = 5
 _Tokenize = Callable[[TextPart], TokenizedPart]
@@ -50,7 +49,7 @@ def tokenize_text(preparation: Preparation, folder: Path) -> TrainFacts:
     augmented: list[Counter[str]] = [Counter() for _ in corpora]
     counts: dict[str, ColumnCounts] = {}
     build, store = _choose_kind(preparation, tokenizer, folder)
-    tokenized = map_in_order(build, preparation.list_parts(), num_workers=preparation.num_workers)
+    tokenized = preparation.executor.run(build, preparation.list_parts())
     counted = ((part.num_kept + part.num_too_long, part) for part in tokenized)
     with store:
         for part in show_progress(counted, "tokenising", name_unit(preparation)):

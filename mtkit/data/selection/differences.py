@@ -34,8 +34,8 @@ from mtkit.data.selection.language_models import (
 )
 from mtkit.digests import digest, digest_file
 from mtkit.errors import MtkitError
+from mtkit.executor import ONE_WORKER, Executor
 from mtkit.recipe.cleaning import Selection
-from mtkit.worker_processes import map_in_order
 
 DIFFERENCES_FILE = "differences.f32"
 """A key of 16 characters, and a number of 32 bits for each row; NaN for a duplicate."""
@@ -134,7 +134,7 @@ def score_text(
     *,
     key: str,
     unfinished: Path,
-    num_workers: int,
+    executor: Executor = ONE_WORKER,
 ) -> DifferencesFacts:
     """Writes the difference of each row of a text store, in order, in constant memory.
 
@@ -147,7 +147,7 @@ def score_text(
         folder: An empty folder.
         key: Digest of all that the differences depend on; 16 characters.
         unfinished: File that keeps what is measured until all is.
-        num_workers: Processes that measure.
+        executor: Measures.
 
     Raises:
         MtkitError: A model's probabilities aren't finite.
@@ -156,11 +156,8 @@ def score_text(
     num_done = _count_done(unfinished, key, num_rows)
     done = sum(num_rows[:num_done])
     todo = islice(TextStore(job.text).list_parts(parts), num_done, None)
-    found = map_in_order(
-        partial(PartScorer, job),
-        todo,
-        num_workers=job.models.limit_processes(job.folders, num_workers),
-    )
+    executor = executor.limit(job.models.max_processes(job.folders))
+    found = executor.run(partial(PartScorer, job), todo)
     unit = "line" if "text" in job.by_column else "pair"
     with unfinished.open("r+b" if num_done else "wb") as stream:
         if not num_done:
@@ -219,7 +216,7 @@ def _measure(preparation: Preparation, folder: Path) -> DifferencesFacts:
         folder,
         key=key,
         unfinished=preparation.draft / UNFINISHED_FILE,
-        num_workers=preparation.num_workers,
+        executor=preparation.executor,
     )
     if DIFFERENCES.compute_key(preparation) != key:
         raise MtkitError(

@@ -80,8 +80,8 @@ class LanguageModels(Protocol):
         """Returns what measures pairs with the classifier in a folder."""
         ...
 
-    def limit_processes(self, folders: Sequence[Path], wanted: int) -> int:
-        """Returns how many processes may hold all these models at once: `wanted`, or fewer."""
+    def max_processes(self, folders: Sequence[Path]) -> int | None:
+        """Returns how many processes may hold all these models at once; None for any number."""
         ...
 
 

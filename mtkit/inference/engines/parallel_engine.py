@@ -18,13 +18,13 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
-from types import FrameType
 from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from mtkit.child_processes import end_with_parent
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import (
     AligningEngine,
@@ -38,14 +38,13 @@ from mtkit.inference.engines.engine import (
 )
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference
+from mtkit.standard_streams import disconnect
 
 _MAX_PROCESSES = 16
 """Maximum unless more are requested: each needs its own memory for a batch."""
 _BATCHES_OF_A_PROCESS = 4
 _MIN_SENTENCES = 8
 """Minimum per process: with fewer, the engine itself is as fast."""
-_LOOK_SECONDS = 1.0
-"""How often a process checks whether its parent is still alive."""
 
 _Found = list[list[Hypothesis]]
 
@@ -224,7 +223,6 @@ class _Worker:
 def _start(engine: Engine, others: Sequence[_Worker]) -> _Worker:
     """Returns a process that searches with an engine; `others` are those that run already."""
     here, there = Pipe()
-    parent = os.getpid()
     with warnings.catch_warnings():
         # Python 3.12 warns of threads that a fork doesn't have: torch's, which a single thread in
         # the fork never calls for.
@@ -236,11 +234,11 @@ def _start(engine: Engine, others: Sequence[_Worker]) -> _Worker:
             # While an end of theirs is open here, others wouldn't notice that the parent has gone.
             for connection in [worker.connection for worker in others] + [here]:
                 connection.close()
-            _work(engine, there, parent)
+            _work(engine, there)
         finally:
             os._exit(0)
     there.close()
-    return _Worker(pid, parent, here)
+    return _Worker(pid, os.getpid(), here)
 
 
 def _end(workers: list[_Worker]) -> None:
@@ -268,7 +266,7 @@ def _find_exit_code(pid: int) -> int | None:
     return None
 
 
-def _work(engine: Engine, connection: Connection, parent: int) -> None:
+def _work(engine: Engine, connection: Connection) -> None:
     """Searches what comes until nobody is there any more; the process's whole life."""
     # Only Unix has it, and forks.
     import fcntl  # noqa: PLC0415
@@ -276,19 +274,11 @@ def _work(engine: Engine, connection: Connection, parent: int) -> None:
     # In a parent whose streams were closed, the pipe itself may have the number of one.
     connection = Connection(fcntl.fcntl(connection.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
     # Whoever reads the parent's output or feeds its input waits for the parent alone.
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
-    os.dup2(nothing, 1)
+    disconnect(0, 1)
     # Ctrl-C is for the parent.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-    def look(_: int, __: FrameType | None) -> None:
-        if os.getppid() != parent:
-            os._exit(1)
-
-    signal.signal(signal.SIGALRM, look)
-    signal.setitimer(signal.ITIMER_REAL, _LOOK_SECONDS, _LOOK_SECONDS)
+    end_with_parent()
     torch.set_num_threads(1)
     while True:
         try:

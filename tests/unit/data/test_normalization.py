@@ -56,12 +56,12 @@ def test_prepare_says_what_no_translation_can_have(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipe = open_recipe(project)
-    prepare(recipe, Workspace(project / "run"), num_workers=1)
+    prepare(recipe, Workspace(project / "run"))
     said = " ".join(capsys.readouterr().err.split())
     assert "changes 50 of 50 development targets (， to ,)" in said
     assert 'set tokenizer.normalization = "identity"' in said
     assert said.count("development targets (") == 1
-    notes = check_data(recipe, num_workers=1).report.notes
+    notes = check_data(recipe).report.notes
     assert sum("changes 50 of 50" in note for note in notes) == 1
 
 
@@ -69,7 +69,7 @@ def test_with_the_value_that_it_names_nothing_is_said(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipe = open_recipe(project, "tokenizer.normalization=identity")
-    prepare(recipe, Workspace(project / "run"), num_workers=1)
+    prepare(recipe, Workspace(project / "run"))
     assert "development targets" not in capsys.readouterr().err
 
 
@@ -120,7 +120,7 @@ def test_a_pretrained_model_s_rule_counts(project: Path, rule: str) -> None:
 
 def test_a_tokenizer_that_is_missing_is_one_fault(project: Path) -> None:
     recipe = open_recipe(project, "tokenizer.pretrained.source=none.model")
-    faults = check_data(recipe, num_workers=1).faults
+    faults = check_data(recipe).faults
     assert len([fault for fault in faults if "none.model" in str(fault)]) == 1
 
 

@@ -15,7 +15,9 @@ from mtkit.data import phrasebook
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import open_prepared, read_digest
 from mtkit.errors import MtkitError
+from mtkit.executor import LocalExecutor
 from mtkit.pipeline.prepare import check_data
+from mtkit.pipeline.prepare import prepare as prepare_run
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.workspace import Workspace
 
@@ -364,17 +366,16 @@ def test_workers_are_no_more_than_a_containers_quota(
     monkeypatch.setattr(processors_module, "_QUOTA_FILE", quota)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
     asked = []
-    module = import_module("mtkit.data.preparation.clean_corpora")
-    map_in_order = module.map_in_order
+    module = import_module("mtkit.pipeline.prepare")
 
-    def note(build, items, *, num_workers: int):
+    def note(num_workers: int) -> LocalExecutor:
         asked.append(num_workers)
-        return map_in_order(build, items, num_workers=1)
+        return LocalExecutor(1)
 
-    monkeypatch.setattr(module, "map_in_order", note)
+    monkeypatch.setattr(module, "LocalExecutor", note)
     recipe, workspace = open_run(project)
     if work == "check":
         check_data(recipe)
     else:
-        prepare(recipe, workspace)
+        prepare_run(recipe, workspace)
     assert asked == [3]

@@ -10,6 +10,7 @@ from mtkit.data.batches.token_store import ALIGNMENT_COLUMN
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.errors import MtkitError
+from mtkit.executor import LocalExecutor
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.text.words import find_between_spaces, find_owners
 from mtkit.workspace import Workspace
@@ -60,7 +61,7 @@ def write(folder: Path, split: str, pairs) -> None:
 
 def prepare_project(folder: Path, *settings: str, num_workers: int = 1) -> PreparedData:
     recipe, workspace = load(folder, *settings)
-    prepare(recipe, workspace, num_workers=num_workers)
+    prepare(recipe, workspace, executor=LocalExecutor(num_workers))
     assert is_prepared(recipe, workspace)
     return open_prepared(recipe, workspace)
 

@@ -51,7 +51,7 @@ def rows_of(texts: list[str], labels: list[str]) -> list[str]:
 
 def prepare_folder(path: Path, *overrides: str):
     recipe, workspace = load_recipe(str(path), overrides), Workspace(path.parent / "run")
-    prepare(recipe, workspace, num_workers=1)
+    prepare(recipe, workspace)
     assert is_prepared(recipe, workspace)
     return open_prepared(recipe, workspace)
 

@@ -88,8 +88,8 @@ class CountingModels:
 
         return score
 
-    def limit_processes(self, folders: Sequence[Path], wanted: int) -> int:
-        return wanted
+    def max_processes(self, folders: Sequence[Path]) -> int | None:
+        return None
 
 
 def list_lines(kind: str, count: int) -> list[str]:
@@ -186,7 +186,7 @@ def test_without_a_selection_data_are_as_if_there_had_never_been_one(project: Pa
 def test_a_model_that_is_replaced_meanwhile_is_told(project: Path) -> None:
     recipe, workspace = open_run(project, "pairs")
     with pytest.raises(MtkitError, match="was replaced while it measured the text"):
-        prepare(recipe, workspace, models=CountingModels(replaces=project / "ours"), num_workers=1)
+        prepare(recipe, workspace, models=CountingModels(replaces=project / "ours"))
     assert not is_prepared(recipe, workspace)
     prepare(recipe, workspace, models=CountingModels())
     assert read_train(recipe, workspace).count("near") == 30
@@ -197,14 +197,14 @@ def test_models_are_checked_before_anything_is_read(project: Path, capsys) -> No
     with pytest.raises(MtkitError, match="nowhere: no such folder"):
         prepare(recipe, workspace, models=CountingModels())
     assert not workspace.root.exists()
-    found = check_data(recipe, num_workers=1, models=CountingModels())
+    found = check_data(recipe, models=CountingModels())
     assert any("nowhere: no such folder" in str(fault) for fault in found.faults)
 
 
 @pytest.mark.parametrize("kind", ["pairs", "text"])
 def test_a_check_ranks_a_sample(project: Path, kind: str) -> None:
     recipe, workspace = open_run(project, kind, f"{SELECTION}.keep=0.2")
-    found = check_data(recipe, num_workers=1, models=CountingModels())
+    found = check_data(recipe, models=CountingModels())
     assert not found.faults
     assert not workspace.root.exists()
     ranked = found.report.selection

@@ -15,6 +15,7 @@ from mtkit.data.preparation.collect_terms import LEXICON_FILE, add_up
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.errors import MtkitError
+from mtkit.executor import LocalExecutor
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.text.term_forms import TERM_SYMBOLS
 from mtkit.workspace import Workspace
@@ -72,7 +73,7 @@ def read_annotated(data: PreparedData) -> list[tuple[str, str]]:
 def test_nouns_are_annotated_by_a_form_of_their_translation(project: Path) -> None:
     """The phrasebook's lexicon tells the translation of each noun, and its forms."""
     recipe, workspace = load(project)
-    prepare(recipe, workspace, num_workers=1)
+    prepare(recipe, workspace)
     data = open_prepared(recipe, workspace)
     (facts,) = json.loads((workspace.data / "train" / "stage.json").read_text())["facts"]["corpora"]
     assert len(data.train) == facts["kept"] + facts["augmented"]["terms"]
@@ -106,7 +107,7 @@ def test_any_number_of_workers_and_a_preparation_that_was_interrupted(
     found = []
     for workers in (1, 2):
         recipe, workspace = load(project, name=f"run{workers}")
-        prepare(recipe, workspace, num_workers=workers)
+        prepare(recipe, workspace, executor=LocalExecutor(workers))
         found.append(read_stages(workspace))
     assert found[0] == found[1]
 
@@ -115,14 +116,14 @@ def test_any_number_of_workers_and_a_preparation_that_was_interrupted(
 
     recipe, workspace = load(project, name="stopped")
     with monkeypatch.context() as context:
-        context.setattr("mtkit.data.preparation.tokenize_text.map_in_order", stop)
+        context.setattr("mtkit.data.preparation.tokenize_pairs.PairTokenizer.__call__", stop)
         with pytest.raises(KeyboardInterrupt):
-            prepare(recipe, workspace, num_workers=1)
+            prepare(recipe, workspace)
     with monkeypatch.context() as context:
         # What was finished isn't done again.
-        for name in ("align_text", "collect_terms"):
-            context.setattr(f"mtkit.data.preparation.{name}.map_in_order", stop)
-        prepare(recipe, workspace, num_workers=1)
+        for name in ("align_text.PartAligner", "collect_terms.PartTerms"):
+            context.setattr(f"mtkit.data.preparation.{name}.__call__", stop)
+        prepare(recipe, workspace)
     assert read_stages(workspace) == found[0]
 
 
@@ -138,11 +139,11 @@ def read_stages(workspace: Workspace) -> dict[str, bytes]:
 def test_links_of_tokens_are_stored_where_attention_is_guided(project: Path, pairs) -> None:
     write(project, "train", pairs[:300])
     recipe, workspace = load(project)
-    prepare(recipe, workspace, num_workers=1)
+    prepare(recipe, workspace)
     both, _ = load(project, "training.guided_alignment={}")
     assert not is_prepared(both, workspace)
     num_rows = len(open_prepared(recipe, workspace).train)
-    prepare(both, workspace, num_workers=1)
+    prepare(both, workspace)
     data = open_prepared(both, workspace)
     assert data.train.columns == ("source", "target", "alignment")
     # The same examples, without links of their own.
@@ -168,7 +169,7 @@ def test_a_corpus_may_bring_its_alignments(project: Path, pairs) -> None:
     recipe, workspace = load(
         project, "data.cleaning.identical.enabled=false", "tokenizer.vocab_size=200"
     )
-    prepare(recipe, workspace, num_workers=1)
+    prepare(recipe, workspace)
     found = read_annotated(open_prepared(recipe, workspace))
     kinds = Counter((source[0], target[0]) for source, target in found if " " not in source)
     assert set(kinds) == {("s", "z"), ("z", "s")}
@@ -185,14 +186,14 @@ def test_pairs_whose_words_are_all_common_have_no_terms(project: Path) -> None:
     )
     recipe, workspace = load(project)
     with pytest.raises(MtkitError, match="found no words in 121 pairs"):
-        prepare(recipe, workspace, num_workers=1)
+        prepare(recipe, workspace)
 
 
 def test_too_few_pairs_are_refused(project: Path, pairs) -> None:
     write(project, "train", pairs[:60])
     recipe, workspace = load(project)
     with pytest.raises(MtkitError, match="60 are too few: it needs 100 at least") as refused:
-        prepare(recipe, workspace, num_workers=1)
+        prepare(recipe, workspace)
     assert "data.augment.terms.dictionary" in (refused.value.hint or "")
 
 
@@ -200,7 +201,7 @@ def test_with_a_dictionary_no_pair_is_aligned(project: Path, pairs) -> None:
     write(project, "train", pairs[:60])
     (project / "dictionary.tsv").write_text("man\tMann\nwoman\tFrau\n", encoding="utf-8")
     recipe, workspace = load(project, "data.augment.terms.dictionary=dictionary.tsv")
-    prepare(recipe, workspace, num_workers=1)
+    prepare(recipe, workspace)
     assert not (workspace.data / "alignment").exists()
     assert not (workspace.data / "terms").exists()
 

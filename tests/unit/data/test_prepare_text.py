@@ -74,7 +74,7 @@ def open_run(project: Path, *overrides: str) -> tuple[Recipe, Workspace]:
 
 def prepared(project: Path, *overrides: str) -> PreparedData:
     recipe, workspace = open_run(project, *overrides)
-    prepare(recipe, workspace, num_workers=1)
+    prepare(recipe, workspace)
     assert is_prepared(recipe, workspace)
     return open_prepared(recipe, workspace)
 
@@ -236,7 +236,7 @@ def test_check_finds_about_the_same_and_writes_nothing(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipe, workspace = open_run(project)
-    assert check_data(recipe, num_workers=1)
+    assert check_data(recipe)
     said = capsys.readouterr().err
     assert not workspace.root.exists()
     found = re.search(r"([\d,]+) blocks, ([\d,]+) tokens", said)
@@ -260,17 +260,17 @@ def test_text_that_is_none_is_told(project: Path, content: bytes, message: str) 
     (project / "train.txt").write_bytes(content)
     recipe, workspace = open_run(project)
     with pytest.raises(MtkitError, match=message):
-        prepare(recipe, workspace, num_workers=1)
+        prepare(recipe, workspace)
     assert not workspace.data.exists()
-    assert not check_data(recipe, num_workers=1)
+    assert not check_data(recipe)
 
 
 def test_a_blank_development_set_is_told(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "dev.txt").write_text("\n\n")
     recipe, workspace = open_run(project)
     with pytest.raises(MtkitError, match=r"data\.dev: no text in it"):
-        prepare(recipe, workspace, num_workers=1)
-    assert not check_data(recipe, num_workers=1)
+        prepare(recipe, workspace)
+    assert not check_data(recipe)
     assert "data.dev: no text in it" in capsys.readouterr().err
 
 
@@ -326,7 +326,7 @@ def test_damaged_blocks_are_made_again(project: Path, name: str) -> None:
     assert not is_prepared(recipe, workspace)
     with pytest.raises(MtkitError, match=r"damaged|incomplete"):
         open_prepared(recipe, workspace)
-    prepare(recipe, workspace, num_workers=1)
+    prepare(recipe, workspace)
     assert path.read_bytes() == content
 
 

@@ -22,6 +22,7 @@ from mtkit.data.augmentation.augment import (
 )
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import open_prepared
+from mtkit.executor import LocalExecutor
 from mtkit.recipe import load_recipe
 from mtkit.recipe.augment import Augment, Casing, MissingPunctuation, Placeholders, Typos
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -211,7 +212,7 @@ def test_prepared_examples_are_counted_and_the_same_from_any_number_of_processes
     recipe = load_recipe(project / "mtkit.toml")
     workspaces = [Workspace(project / "one"), Workspace(project / "two")]
     for workers, workspace in enumerate(workspaces, 1):
-        prepare(recipe, workspace, num_workers=workers)
+        prepare(recipe, workspace, executor=LocalExecutor(workers))
     first, second = (
         {
             path.relative_to(each.data / "train"): path.read_bytes()

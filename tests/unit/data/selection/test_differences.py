@@ -21,6 +21,7 @@ from mtkit.data.selection.differences import (
     score_text,
 )
 from mtkit.errors import MtkitError
+from mtkit.executor import LocalExecutor
 
 KEY = "0123456789abcdef"
 
@@ -39,8 +40,8 @@ class WordModels:
 
         return score
 
-    def limit_processes(self, folders: Sequence[Path], wanted: int) -> int:
-        return wanted
+    def max_processes(self, folders: Sequence[Path]) -> int | None:
+        return None
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def measure(
         out,
         key=key,
         unfinished=folder.with_name("unfinished"),
-        num_workers=num_workers,
+        executor=LocalExecutor(num_workers),
     )
     return np.array(open_differences(out))
 
