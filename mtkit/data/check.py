@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mtkit.data.preparation.report import EpochSize, Report, TextEpochSize, measure_epoch
+from mtkit.data.preparation.section import Section
 from mtkit.data.preparation.stage import Preparation, Sample, needs_alignments
 from mtkit.data.prepare import list_stages
 from mtkit.data.prepared import read_dev_side
@@ -27,11 +28,13 @@ class Checked:
 
     Attributes:
         report: As of a preparation, of the sample; None where a fault ended it early.
+        sections: Its tables.
         faults: What would end `mtkit prepare`.
         num_bytes: Estimated size of the data on disk.
     """
 
     report: Report | None
+    sections: Sequence[Section]
     faults: Sequence[MtkitError]
     num_bytes: int
 
@@ -41,8 +44,8 @@ def check_data(
 ) -> Checked:
     """Returns what preparing a recipe's data would find; nothing is left on disk.
 
-    Every corpus is read, and 64,000 evenly spread rows of it are prepared, or 5,000 where models
-    rank them or words are aligned.
+    Every row is read, and up to 64,000 evenly spread ones of each corpus are prepared, or 5,000
+    where models rank them or words are aligned.
 
     Args:
         recipe: Whose data to look at.
@@ -62,13 +65,15 @@ def check_data(
                 stage_folder = preparation.draft / stage.name
                 stage_folder.mkdir()
                 preparation.note(stage, stage.build(preparation, stage_folder))
-        report = None
+        report, sections = None, []
         if "text" in preparation.found:
             report = _describe(preparation, sample)
+            stages = list_stages(preparation)
+            sections = [section for stage in stages for section in stage.describe(report)]
         sizes = [path.stat().st_size for path in preparation.draft.rglob("*") if path.is_file()]
         chosen = max(1, sample.num_chosen.total())
         num_bytes = round(sum(sizes) * sample.num_rows.total() / chosen)
-    return Checked(report, preparation.faults, num_bytes)
+    return Checked(report, sections, preparation.faults, num_bytes)
 
 
 def _describe(preparation: Preparation, sample: Sample) -> Report:

@@ -190,7 +190,8 @@ def _prepare(
         epoch=measure_epoch(draft / "train", data, recipe.training, seed=recipe.seed),
         dev_lines=read_dev_side(draft, "text" if data.is_text else "target"),
     )
-    write_report(report, draft)
+    sections = [section for stage in stages for section in stage.describe(report)]
+    write_report(report, sections, draft)
     write_atomically(draft / FACTS_FILE, json.dumps(noted, indent=2) + "\n")
     write_atomically(workspace.recipe_file, dump_recipe(recipe))
     workspace.record(
@@ -205,7 +206,7 @@ def _prepare(
     )
     # Last: where a kill comes between, the next `prepare` does this part again.
     put_in_place(draft, workspace.data)
-    show_report(report, open_console())
+    show_report(report, sections, open_console())
     say(f"full report, with sample sentences: {workspace.data / 'report.html'}")
 
 

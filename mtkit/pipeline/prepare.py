@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mtkit.console import open_console, report, say, warn
 from mtkit.data.check import check_data as look_at_data
-from mtkit.data.preparation.report_table import show_longest, show_report
+from mtkit.data.preparation.report_table import show_report
 from mtkit.data.prepare import prepare as prepare_data
 from mtkit.errors import MtkitError, suggest
 from mtkit.executor import LocalExecutor
@@ -74,8 +74,7 @@ def check_data(recipe: Recipe, *, num_workers: int | None = None) -> bool:
     executor = LocalExecutor(num_workers or count_processors())
     found = look_at_data(recipe, executor=executor, models=models)
     if found.report is not None:
-        show_report(found.report, open_console())
-        show_longest(found.report, open_console())
+        show_report(found.report, found.sections, open_console(), is_check=True)
     if found.report is not None and found.report.epoch is not None:
         say(
             f"the data would take about {found.num_bytes / 1e6:,.0f} MB of disk; tokens and "

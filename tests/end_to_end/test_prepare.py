@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -324,3 +325,27 @@ def test_corpora_behind_an_address_make_the_same_data(small: Path, tmp_path: Pat
         (small / "train.de").unlink()
         said = prepare_here(small, tmp_path / "run", *options, code=1)
         assert f"{address}/train.de: 404 Not Found" in said
+
+
+def test_a_check_cleans_a_sample_and_reads_everything(project: Path, tmp_path: Path) -> None:
+    pairs = list(generate_pairs("train", 3_000)) * 50
+    for side, language in enumerate(("en", "de")):
+        lines = (f"{pair[side]} {number}\n" for number, pair in enumerate(pairs))
+        (tmp_path / f"many.{language}").write_text("".join(lines))
+    options = ["--check"]
+    for override in (
+        f"data.train=[{{source='{tmp_path}/many.en', target='{tmp_path}/many.de'}}]",
+        "data.cleaning.duplicates.enabled=false",
+    ):
+        options += ["--set", override]
+    said = prepare_here(project, tmp_path / "run", *options)
+    assert "many: checked 38,000 evenly spread pairs of 150,000" in said
+    # As many as there are, up to the few that the filters drop.
+    [num_pairs] = re.findall(r"one epoch: [\d,]+ updates, ([\d,]+) pairs", said)
+    assert int(num_pairs.replace(",", "")) == pytest.approx(150_000, rel=0.01)
+    # A fault in a row that isn't cleaned is found.
+    with (tmp_path / "many.en").open("r+b") as stream:
+        stream.seek(-200_000, os.SEEK_END)
+        stream.write(b"\xff")
+    said = prepare_here(project, tmp_path / "run", *options, code=1)
+    assert "many: 1 line is invalid UTF-8" in said

@@ -1,14 +1,12 @@
 """Corpora to cleaned text: read, repaired and filtered in several processes, duplicates marked."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from mtkit.data.batches.text_blocks import TEXT_COLUMNS
@@ -17,15 +15,13 @@ from mtkit.data.cleaning.clean import Cleaner, measure_length_ratio
 from mtkit.data.cleaning.overlap import HeldOut
 from mtkit.data.normalization import choose_normalization
 from mtkit.data.preparation.cleaned_block import (
-    NUM_SAMPLES,
     BlockCleaner,
-    CleanedBlock,
     CleaningJob,
     choose_scattered,
     shorten,
 )
 from mtkit.data.preparation.duplicates import KeyFiles, list_keys
-from mtkit.data.preparation.facts import BlockFacts, CorpusFacts, ShownRow, TextFacts
+from mtkit.data.preparation.facts import LongRow, ShownRow, TextFacts
 from mtkit.data.preparation.held_out import read_held_out_rows
 from mtkit.data.preparation.labels import (
     LABELLED_COLUMNS,
@@ -34,7 +30,9 @@ from mtkit.data.preparation.labels import (
     find_labels,
     list_labelled,
 )
+from mtkit.data.preparation.report import Report
 from mtkit.data.preparation.run_stage import show_progress
+from mtkit.data.preparation.section import Rows, Section, make_visible, share
 from mtkit.data.preparation.stage import (
     Preparation,
     Stage,
@@ -43,24 +41,21 @@ from mtkit.data.preparation.stage import (
     is_labelled,
     name_unit,
 )
+from mtkit.data.preparation.tally import CleaningTally, nothing_left
 from mtkit.data.preparation.text_store import (
     ALIGNMENT_COLUMN,
     DOCUMENT_COLUMN,
     TextStore,
     TextStoreWriter,
-    add_documents,
 )
 from mtkit.data.prepared import describe_inputs, describe_pretrained
 from mtkit.data.sources.blocks import Block
 from mtkit.data.sources.corpora import decode_all, read_blocks, require_parallel
-from mtkit.data.sources.documents import DocumentCounter
 from mtkit.data.tokenizer_choice import digest_reused
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
-from mtkit.recipe.cleaning import Cleaning
 from mtkit.recipe.corpora import HeldOutCorpus, corpus_names
 from mtkit.text.normalization import Normalization, punctuation_normalizer
-from mtkit.units import plural
 
 _ROWS_PER_BLOCK = 10_000
 _MARKS_AT_ONCE = 1_000_000
@@ -176,110 +171,6 @@ def _read_corpus(preparation: Preparation, index: int) -> Iterator[Block]:
     return blocks if sample is None else sample.choose(blocks)
 
 
-class CleaningTally:
-    """What became of all training corpora so far.
-
-    Args:
-        names: Of the corpora.
-
-    Attributes:
-        corpora: The facts of each; what is kept has duplicates until `drop_duplicates`.
-        seconds: Processor time, by filter.
-        notes: What the filters can't do for these languages.
-    """
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self.corpora = list(map(_nothing_read, names))
-        self.seconds: Counter[str] = Counter()
-        self.notes: list[str] = []
-        self._documents = DocumentCounter()
-        self._num_unlinked: Counter[int] = Counter()
-
-    def add(self, block: CleanedBlock) -> pa.RecordBatch:
-        """Takes in the next block; returns what is left of it, as a part of the text store."""
-        facts = self.corpora[block.corpus]
-        _add_facts(facts, block.facts)
-        self.seconds.update(block.seconds)
-        self._num_unlinked[block.corpus] += block.num_unlinked
-        self.notes += [note for note in block.notes if note not in self.notes]
-        if block.documents is None:
-            return block.text
-        num_before = self._documents.num_documents
-        numbers = self._documents.number(block.corpus, block.documents)
-        num_begun = self._documents.num_documents - num_before
-        facts["documents"] = facts.get("documents", 0) + num_begun
-        return add_documents(block.text, numbers)
-
-    def note_unlinked(self) -> None:
-        """Adds a note for each corpus of which pairs lost their alignment."""
-        self.notes += [
-            f"{self.corpora[corpus]['name']}: {plural(count, 'pair')} lost "
-            f"{'its' if count == 1 else 'their'} alignment, since repairs or punctuation changed "
-            "the words"
-            for corpus, count in sorted(self._num_unlinked.items())
-            if count
-        ]
-
-    def drop_duplicates(self, keys: KeyFiles) -> list[NDArray[np.bool_]]:
-        """Counts duplicates as dropped; returns for each corpus which of its pairs they are."""
-        marks = keys.mark_duplicates([facts["kept"] for facts in self.corpora])
-        for facts, is_duplicate in zip(self.corpora, marks, strict=True):
-            facts["dropped"]["duplicates"] = int(np.count_nonzero(is_duplicate))
-            facts["kept"] -= facts["dropped"]["duplicates"]
-        return marks
-
-
-def _nothing_read(name: str) -> CorpusFacts:
-    """Returns the facts of a corpus before its first row."""
-    return {
-        "name": name,
-        "read": 0,
-        "kept": 0,
-        "invalid_utf8": 0,
-        "skipped": 0,
-        "dropped": {},
-        "repaired": {},
-        "samples": {},
-        "misaligned": [],
-        "longest": [],
-    }
-
-
-def _add_facts(facts: BlockFacts, block: BlockFacts) -> None:
-    """Adds the facts of the block that follows."""
-    facts["read"] += block["read"]
-    facts["kept"] += block["kept"]
-    facts["invalid_utf8"] += block["invalid_utf8"]
-    facts["skipped"] += block["skipped"]
-    if "text_characters" in block:
-        facts["text_characters"] = facts.get("text_characters", 0) + block["text_characters"]
-    else:
-        source, target = block["source_characters"], block["target_characters"]
-        facts["source_characters"] = facts.get("source_characters", 0) + source
-        facts["target_characters"] = facts.get("target_characters", 0) + target
-    for counts, added in (
-        (facts["dropped"], block["dropped"]),
-        (facts["repaired"], block["repaired"]),
-    ):
-        for name, count in added.items():
-            counts[name] = counts.get(name, 0) + count
-    for name, samples in block["samples"].items():
-        merged = [*facts["samples"].get(name, []), *samples]
-        chosen = choose_scattered(np.array([sample["line"] - 1 for sample in merged]))
-        in_order = sorted((merged[index] for index in chosen), key=lambda sample: sample["line"])
-        facts["samples"][name] = in_order
-    for stretch in block["misaligned"]:
-        last = facts["misaligned"][-1] if facts["misaligned"] else None
-        # A stretch that goes on across the border of two blocks.
-        if last and last["last"] + 1 == stretch["first"] and last["shift"] == stretch["shift"]:
-            last["last"] = stretch["last"]
-            last["correlation"] = min(last["correlation"], stretch["correlation"])
-        else:
-            facts["misaligned"].append(stretch)
-    longest = [*facts["longest"], *block["longest"]]
-    facts["longest"] = sorted(longest, key=lambda pair: -pair["characters"])[:NUM_SAMPLES]
-
-
 def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
     """Writes the training corpora's cleaned text into a folder; returns what became of them.
 
@@ -323,14 +214,13 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
             samples = _read_rows(folder, parts, _choose_marked(is_duplicate) + first)
             facts["samples"]["duplicates"] = samples
         first += len(is_duplicate)
-    if preparation.sample is not None and data.cleaning.encoding.invalid_utf8 == "error":
-        preparation.faults.extend(map(_invalid, filter(_has_invalid, tally.corpora)))
+    _list_invalid(preparation, tally)
     kept = sum(facts["kept"] for facts in tally.corpora)
     if not kept:
         if preparation.faults:
             # It is because of these that nothing was read.
             raise preparation.faults[-1]
-        raise _nothing_left(tally.corpora, unit)
+        raise nothing_left(tally.corpora, unit)
     found: TextFacts = {
         "corpora": tally.corpora,
         "parts": parts,
@@ -346,17 +236,18 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
     return found
 
 
-def _has_invalid(facts: CorpusFacts) -> bool:
-    return facts["invalid_utf8"] > 0
-
-
-def _invalid(facts: CorpusFacts) -> MtkitError:
-    count = facts["invalid_utf8"]
-    return MtkitError(
-        f"{facts['name']}: {count:,} line{'s are' if count > 1 else ' is'} invalid UTF-8",
-        "convert the file (`mtkit prepare` reports line and byte of the first), or drop them: "
-        "--set data.cleaning.encoding.invalid_utf8=drop",
-    )
+def _list_invalid(preparation: Preparation, tally: CleaningTally) -> None:
+    """Lists as faults of a check how many lines of each corpus are invalid UTF-8."""
+    sample, settings = preparation.sample, preparation.data.cleaning.encoding
+    if sample is None or settings.invalid_utf8 == "drop":
+        return
+    for facts, count in ((tally.corpora[index], n) for index, n in sample.num_invalid.items() if n):
+        fault = MtkitError(
+            f"{facts['name']}: {count:,} line{'s are' if count > 1 else ' is'} invalid UTF-8",
+            "convert the file (`mtkit prepare` reports line and byte of the first), or drop them: "
+            "--set data.cleaning.encoding.invalid_utf8=drop",
+        )
+        preparation.faults.append(fault)
 
 
 def _choose_marked(marks: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -384,35 +275,6 @@ def _read_rows(
     return samples
 
 
-def _nothing_left(corpora: Sequence[CorpusFacts], unit: str) -> MtkitError:
-    """Returns the fault that no row of any corpus passed the filters, with what dropped them.
-
-    Args:
-        corpora: What became of each.
-        unit: What a row is: a pair or a line.
-    """
-    dropped: Counter[str] = Counter()
-    for facts in corpora:
-        dropped.update(facts["dropped"])
-    reasons = ", ".join(f"{count:,} by {name}" for name, count in dropped.most_common() if count)
-    total = sum(facts["read"] for facts in corpora)
-    if not total:
-        return MtkitError(
-            "data.train: no text in it, only blank lines", "are these the right files?"
-        )
-    worst = dropped.most_common(1)[0][0]
-    return MtkitError(
-        f"data.train: no {unit}s left of {total:,}; dropped: {reasons}",
-        "are these the right files and languages?"
-        # A blank side can't be kept.
-        + (
-            f"; else --set data.cleaning.{worst}.enabled=false"
-            if worst in Cleaning.model_fields
-            else ""
-        ),
-    )
-
-
 def _list_inputs(preparation: Preparation) -> list[Any]:
     """Returns all that the text of a recipe's corpora depends on."""
     recipe, data, choice = preparation.recipe, preparation.data, preparation.choice
@@ -431,4 +293,90 @@ def _list_inputs(preparation: Preparation) -> list[Any]:
     ]
 
 
-CLEANED_TEXT = Stage("text", clean_corpora, _list_inputs)
+def describe_corpora(report: Report) -> Iterator[Section]:
+    """Yields the sections on the corpora: what was dropped and repaired, and rows to read."""
+    corpora, unit = report.corpora, report.unit
+    several = len(corpora) > 1
+    read = [corpus["read"] for corpus in corpora]
+    rows: Rows = []
+
+    def add(label: str, counts: Sequence[int], of: Sequence[int] = ()) -> None:
+        if several:
+            counts, of = [*counts, sum(counts)], [*of, sum(of)] if of else ()
+        cells = map(share, counts, of) if of else (f"{count:,}" for count in counts)
+        rows.append([label, *cells])
+
+    add("read", read)
+    for name, total in report.total_dropped().items():
+        if total:
+            add(f"- {name}", [corpus["dropped"].get(name, 0) for corpus in corpora], read)
+    kept = [corpus["kept"] for corpus in corpora]
+    add("kept", kept, read)
+    for kind in report.total_augmented():
+        add(f"+ {kind}", [corpus.get("augmented", {}).get(kind, 0) for corpus in corpora], kept)
+    if len(report.languages) == 1:
+        add("documents", [corpus.get("documents", 0) for corpus in corpora])
+        if report.tokens:
+            add("blocks", [corpus.get("blocks", 0) for corpus in corpora])
+    if any(corpus["weight"] != 1.0 for corpus in corpora):
+        weights = [f"{corpus['weight']:g}" for corpus in corpora]
+        rows.append(["times per epoch", *weights, *([""] if several else [])])
+    for kind in dict.fromkeys(kind for corpus in corpora for kind in corpus["repaired"]):
+        counts = [corpus["repaired"].get(kind, 0) for corpus in corpora]
+        if any(counts):
+            add(f"lines repaired: {kind}", counts)
+    names = [corpus["name"] for corpus in corpora]
+    yield Section("Corpora", [f"{unit}s", *names, *(["all"] if several else [])], rows)
+    yield Section(
+        "Time spent on cleaning",
+        ["", "CPU seconds", f"microseconds per {unit}"],
+        [
+            [name, f"{spent:,.1f}", f"{spent / max(1, sum(read)) * 1e6:.2f}"]
+            for name, spent in report.seconds.items()
+        ],
+        on_terminal=False,
+    )
+    for corpus in corpora:
+        for name, samples in corpus["samples"].items():
+            title = f"{corpus['name']}: dropped by {name}"
+            yield _show_rows(title, samples, report.columns)
+    for corpus in corpora:
+        if corpus["longest"]:
+            title = f"{corpus['name']}: longest {unit}s read"
+            yield _show_rows(title, corpus["longest"], report.columns, in_check=True)
+
+
+def _show_rows(
+    title: str,
+    rows: Sequence[ShownRow | LongRow],
+    columns: Sequence[str],
+    *,
+    in_check: bool = False,
+) -> Section:
+    """Returns a section with rows to read."""
+    shown = [
+        [
+            f"{row['line'] or ''}",
+            *_show_size(row),
+            *(make_visible(str(row.get(column, ""))) for column in columns),
+        ]
+        for row in rows
+    ]
+    has_sizes = any("characters" in row for row in rows)
+    header = ["line", *(["characters"] if has_sizes else []), *columns]
+    return Section(
+        title,
+        header,
+        shown,
+        caption=title if in_check else "",
+        num_text_columns=len(columns),
+        on_terminal=False,
+        in_check=in_check,
+    )
+
+
+def _show_size(row: Mapping[str, Any]) -> list[str]:
+    return [f"{row['characters']:,}"] if "characters" in row else []
+
+
+CLEANED_TEXT = Stage("text", clean_corpora, _list_inputs, describe=describe_corpora)

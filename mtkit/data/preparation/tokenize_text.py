@@ -1,13 +1,19 @@
 """Cleaned text to tokens, in several processes: pairs, blocks of documents, or labelled texts."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mtkit.data.preparation.facts import TokenizedCorpus, TrainFacts
+from mtkit.data.preparation.report import Report
+from mtkit.data.preparation.report_page import draw_lengths
 from mtkit.data.preparation.run_stage import show_progress
+from mtkit.data.preparation.section import Section, share
 from mtkit.data.preparation.stage import Preparation, Stage, has_pairs, is_labelled, name_unit
 from mtkit.data.preparation.text_store import TextPart
 from mtkit.data.preparation.tokenize_blocks import (
@@ -31,6 +37,7 @@ from mtkit.digests import digest_file
 from mtkit.text.tokenizer import SubwordTokenizer
 
 _NUM_SAMPLES = 5
+_QUANTILES = {"median": 0.5, "95th percentile": 0.95, "longest": 1.0}
 _Tokenize = Callable[[TextPart], TokenizedPart]
 
 
@@ -101,4 +108,43 @@ def _depends(preparation: Preparation) -> list[Any]:
     return [*shared, list(astuple(BlockShape.of(preparation.recipe)))]
 
 
-TOKENS = Stage("train", tokenize_text, _depends)
+def describe_tokens(report: Report) -> Iterator[Section]:
+    """Yields the section on the tokens."""
+    sides = list(report.tokens.values())
+    if not sides:
+        return
+    is_pairs = len(sides) > 1
+    what = "sentence" if is_pairs else "block"
+    rows = {
+        "total": [f"{side['tokens']:,}" for side in sides],
+        **{
+            name: [f"{quantile(side['lengths'], portion):,}" for side in sides]
+            for name, portion in _QUANTILES.items()
+        },
+        "vocabulary size": [f"{side['pieces']:,}" for side in sides],
+        f"  used by {'this side' if is_pairs else 'the text'}": [
+            f"{side['pieces_used']:,}" for side in sides
+        ],
+        "  seen fewer than ten times": [f"{side['pieces_rare']:,}" for side in sides],
+        "unknown tokens": [share(side["unknown_tokens"], side["tokens"]) for side in sides],
+        "unknown characters": [
+            " ".join(f"{piece} ({count:,})" for piece, count in side["unknown_pieces"].items())
+            for side in sides
+        ],
+    }
+    lengths = [side["lengths"] for side in sides]
+    yield Section(
+        "Tokens",
+        [f"tokens per {what}", *report.languages],
+        [[name, *cells] for name, cells in rows.items() if any(cells)],
+        draw=partial(draw_lengths, report.languages, lengths, what),
+    )
+
+
+def quantile(histogram: Sequence[int], portion: float) -> int:
+    """Returns the shortest length that at least a portion of the sentences don't exceed."""
+    sums = np.cumsum(histogram)
+    return int(np.searchsorted(sums, portion * sums[-1])) if len(sums) and sums[-1] else 0
+
+
+TOKENS = Stage("train", tokenize_text, _depends, describe=describe_tokens)

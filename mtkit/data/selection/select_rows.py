@@ -15,7 +15,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, shorten
-from mtkit.data.preparation.facts import RankedRow, SelectedCorpus, SelectionFacts
+from mtkit.data.preparation.facts import NamedRow, RankedRow, SelectedCorpus, SelectionFacts
+from mtkit.data.preparation.report import Report
+from mtkit.data.preparation.section import Section, make_visible, share
 from mtkit.data.preparation.stage import LEFT_OUT_FILE, Preparation, Stage
 from mtkit.data.preparation.text_store import TextStore, open_marks
 from mtkit.data.selection.differences import open_differences, selects
@@ -254,4 +256,50 @@ def _depends(preparation: Preparation) -> list[Any]:
     return [digest_, preparation.parts, [settings.keep, settings.max_value]]
 
 
-SELECTION = Stage("selection", _select, _depends, selects)
+def describe_ranking(report: Report) -> Iterator[Section]:
+    """Yields the sections on the ranking: its corpora, its quantiles, and rows to read."""
+    found = report.selection
+    if found is None:
+        return
+    unit, is_probability = report.unit, found["unit"] == "probability"
+    value = "P(fault)" if is_probability else "difference"
+    limit = (
+        f"probabilities of a fault up to {found['limit']:.3f}"
+        if is_probability
+        else f"differences up to {found['limit']:.3f} nats per {found['unit']}"
+    )
+    sample = " of a sample" if found["is_estimate"] else ""
+    yield Section(
+        "Selection",
+        ["corpus", f"mean {value}", f"{unit}s ranked", "kept"],
+        [
+            [
+                name,
+                "" if each["mean"] is None else f"{each['mean']:.3f}",
+                f"{each['scored']:,}",
+                share(each["kept"], each["scored"]),
+            ]
+            for name, each in found["corpora"].items()
+        ],
+        caption=f"{found['kept']:,} of {found['scored']:,} {unit}s{sample} are selected: {limit}",
+    )
+    yield Section(
+        "Quantiles of the ranking",
+        [f"{unit}s", f"{value} up to"],
+        [[name, f"{number:.3f}"] for name, number in found["quantiles"].items()],
+    )
+    rows = [
+        [where, f"{row['difference']:.3f}", *_list_texts(row, report.columns)]
+        for where, ranked in found["samples"].items()
+        for row in ranked
+    ]
+    header = ["of the ranking", value, "corpus", *report.columns]
+    num_text_columns = 1 + len(report.columns)
+    yield Section("Rows of the ranking", header, rows, num_text_columns=num_text_columns)
+
+
+def _list_texts(row: NamedRow, columns: Sequence[str]) -> list[str]:
+    return [row["corpus"], *(make_visible(str(row.get(name, ""))) for name in columns)]
+
+
+SELECTION = Stage("selection", _select, _depends, selects, describe_ranking)

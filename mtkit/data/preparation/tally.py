@@ -1,0 +1,150 @@
+"""What became of the corpora's rows, added up block by block."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, CleanedBlock, choose_scattered
+from mtkit.data.preparation.duplicates import KeyFiles
+from mtkit.data.preparation.facts import BlockFacts, CorpusFacts
+from mtkit.data.preparation.text_store import add_documents
+from mtkit.data.sources.documents import DocumentCounter
+from mtkit.errors import MtkitError
+from mtkit.recipe.cleaning import Cleaning
+from mtkit.units import plural
+
+
+class CleaningTally:
+    """What became of all training corpora so far.
+
+    Args:
+        names: Of the corpora.
+
+    Attributes:
+        corpora: The facts of each; what is kept has duplicates until `drop_duplicates`.
+        seconds: Processor time, by filter.
+        notes: What the filters can't do for these languages.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.corpora = list(map(_nothing_read, names))
+        self.seconds: Counter[str] = Counter()
+        self.notes: list[str] = []
+        self._documents = DocumentCounter()
+        self._num_unlinked: Counter[int] = Counter()
+
+    def add(self, block: CleanedBlock) -> pa.RecordBatch:
+        """Takes in the next block; returns what is left of it, as a part of the text store."""
+        facts = self.corpora[block.corpus]
+        _add_facts(facts, block.facts)
+        self.seconds.update(block.seconds)
+        self._num_unlinked[block.corpus] += block.num_unlinked
+        self.notes += [note for note in block.notes if note not in self.notes]
+        if block.documents is None:
+            return block.text
+        num_before = self._documents.num_documents
+        numbers = self._documents.number(block.corpus, block.documents)
+        num_begun = self._documents.num_documents - num_before
+        facts["documents"] = facts.get("documents", 0) + num_begun
+        return add_documents(block.text, numbers)
+
+    def note_unlinked(self) -> None:
+        """Adds a note for each corpus of which pairs lost their alignment."""
+        self.notes += [
+            f"{self.corpora[corpus]['name']}: {plural(count, 'pair')} lost "
+            f"{'its' if count == 1 else 'their'} alignment, since repairs or punctuation changed "
+            "the words"
+            for corpus, count in sorted(self._num_unlinked.items())
+            if count
+        ]
+
+    def drop_duplicates(self, keys: KeyFiles) -> list[NDArray[np.bool_]]:
+        """Counts duplicates as dropped; returns for each corpus which of its pairs they are."""
+        marks = keys.mark_duplicates([facts["kept"] for facts in self.corpora])
+        for facts, is_duplicate in zip(self.corpora, marks, strict=True):
+            facts["dropped"]["duplicates"] = int(np.count_nonzero(is_duplicate))
+            facts["kept"] -= facts["dropped"]["duplicates"]
+        return marks
+
+
+def _nothing_read(name: str) -> CorpusFacts:
+    """Returns the facts of a corpus before its first row."""
+    return {
+        "name": name,
+        "read": 0,
+        "kept": 0,
+        "invalid_utf8": 0,
+        "skipped": 0,
+        "dropped": {},
+        "repaired": {},
+        "samples": {},
+        "misaligned": [],
+        "longest": [],
+    }
+
+
+def _add_facts(facts: BlockFacts, block: BlockFacts) -> None:
+    """Adds the facts of the block that follows."""
+    facts["read"] += block["read"]
+    facts["kept"] += block["kept"]
+    facts["invalid_utf8"] += block["invalid_utf8"]
+    facts["skipped"] += block["skipped"]
+    if "text_characters" in block:
+        facts["text_characters"] = facts.get("text_characters", 0) + block["text_characters"]
+    else:
+        source, target = block["source_characters"], block["target_characters"]
+        facts["source_characters"] = facts.get("source_characters", 0) + source
+        facts["target_characters"] = facts.get("target_characters", 0) + target
+    for counts, added in (
+        (facts["dropped"], block["dropped"]),
+        (facts["repaired"], block["repaired"]),
+    ):
+        for name, count in added.items():
+            counts[name] = counts.get(name, 0) + count
+    for name, samples in block["samples"].items():
+        merged = [*facts["samples"].get(name, []), *samples]
+        chosen = choose_scattered(np.array([sample["line"] - 1 for sample in merged]))
+        in_order = sorted((merged[index] for index in chosen), key=lambda sample: sample["line"])
+        facts["samples"][name] = in_order
+    for stretch in block["misaligned"]:
+        last = facts["misaligned"][-1] if facts["misaligned"] else None
+        # A stretch that goes on across the border of two blocks.
+        if last and last["last"] + 1 == stretch["first"] and last["shift"] == stretch["shift"]:
+            last["last"] = stretch["last"]
+            last["correlation"] = min(last["correlation"], stretch["correlation"])
+        else:
+            facts["misaligned"].append(stretch)
+    longest = [*facts["longest"], *block["longest"]]
+    facts["longest"] = sorted(longest, key=lambda pair: -pair["characters"])[:NUM_SAMPLES]
+
+
+def nothing_left(corpora: Sequence[CorpusFacts], unit: str) -> MtkitError:
+    """Returns the fault that no row of any corpus passed the filters, with what dropped them.
+
+    Args:
+        corpora: What became of each.
+        unit: What a row is: a pair or a line.
+    """
+    dropped: Counter[str] = Counter()
+    for facts in corpora:
+        dropped.update(facts["dropped"])
+    reasons = ", ".join(f"{count:,} by {name}" for name, count in dropped.most_common() if count)
+    total = sum(facts["read"] for facts in corpora)
+    if not total:
+        return MtkitError(
+            "data.train: no text in it, only blank lines", "are these the right files?"
+        )
+    worst = dropped.most_common(1)[0][0]
+    return MtkitError(
+        f"data.train: no {unit}s left of {total:,}; dropped: {reasons}",
+        "are these the right files and languages?"
+        # A blank side can't be kept.
+        + (
+            f"; else --set data.cleaning.{worst}.enabled=false"
+            if worst in Cleaning.model_fields
+            else ""
+        ),
+    )
