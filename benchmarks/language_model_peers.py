@@ -37,7 +37,7 @@ from peers.machine import describe_machine, print_machine
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.prepared import open_prepared
 from mtkit.data.selection.select_rows import LEFT_OUT_FILE
-from mtkit.data.sources.one_language import read_text
+from mtkit.data.sources.corpora import read_text
 from mtkit.errors import MtkitError
 from mtkit.evaluation.perplexity import PredictedText, measure_text
 from mtkit.inference.engines.open_torch_engine import open_torch_engine

@@ -23,8 +23,8 @@ from peers.machine import describe_machine
 
 from mtkit.data.cleaning.clean import Cleaner, measure_length_ratio
 from mtkit.data.cleaning.overlap import HeldOut
-from mtkit.data.sources.blocks import LabelledRow
-from mtkit.data.sources.planted_faults import FAULT, read_planted
+from mtkit.data.sources.corpora import read_labelled
+from mtkit.data.sources.planted_faults import FAULT
 from mtkit.inference.classify import LineClassifier
 from mtkit.recipe.cleaning import Cleaning, LanguageIdentification
 from mtkit.recipe.text_corpora import PlantedCorpus, PlantedFault
@@ -32,9 +32,12 @@ from mtkit.recipe.text_corpora import PlantedCorpus, PlantedFault
 Found = NDArray[np.bool_]
 
 
-def drop_by_rules(rows: Sequence[LabelledRow], settings: Cleaning, languages: list[str]) -> Found:
+def drop_by_rules(
+    rows: Mapping[str, Sequence[str]], settings: Cleaning, languages: list[str]
+) -> Found:
     """Returns which rows the rules drop, [rows]."""
-    pairs = [(row.text, row.second) for row in rows if row.label != FAULT]
+    every = zip(rows["text"], rows["second"], rows["label"], strict=True)
+    pairs = [(text, second) for text, second, label in every if label != FAULT]
     source, target = languages
     cleaner = Cleaner(
         settings,
@@ -42,8 +45,8 @@ def drop_by_rules(rows: Sequence[LabelledRow], settings: Cleaning, languages: li
         length_ratio=measure_length_ratio(pairs),
         held_out=HeldOut.of([("", "")]),
     )
-    kept = cleaner.clean([row.text for row in rows], [row.second for row in rows]).indices
-    dropped = np.ones(len(rows), np.bool_)
+    kept = cleaner.clean(rows["text"], rows["second"]).indices
+    dropped = np.ones(len(rows["text"]), np.bool_)
     dropped[kept] = False
     return dropped
 
@@ -83,16 +86,14 @@ def main() -> None:
     results: dict[str, dict[str, dict[str, float]]] = {}
     num_pairs, elapsed_seconds = 0, 0.0
     for name, planted in {**{kind: (kind,) for kind in kinds}, "all, in turn": kinds}.items():
-        rows = list(
-            read_planted(
-                PlantedCorpus(source=options.source, target=options.target, planted_faults=planted)
-            )
+        rows = read_labelled(
+            PlantedCorpus(source=options.source, target=options.target, planted_faults=planted)
         )
-        wanted = np.array([row.label == FAULT for row in rows])
+        wanted = np.array([label == FAULT for label in rows["label"]])
         started_at = time.perf_counter()
-        labelled = classifier.classify([row.text for row in rows], [row.second for row in rows])
+        labelled = classifier.classify(rows["text"], rows["second"])
         elapsed_seconds += time.perf_counter() - started_at
-        num_pairs += len(rows)
+        num_pairs += len(wanted)
         found = np.array([each.label == FAULT for each in labelled])
         results[name] = {
             "classifier": measure(wanted, found),

@@ -14,9 +14,12 @@ import psutil
 import sentencepiece
 
 from mtkit.data.preparation.run_stage import read_record
+from mtkit.data.preparation.stage import Preparation
 from mtkit.data.preparation.text_store import TextStore
-from mtkit.data.preparation.tokenize_text import TokenizingJob, tokenize_text
+from mtkit.data.preparation.tokenize_text import tokenize_text
+from mtkit.executor import LocalExecutor
 from mtkit.folders import remove_folder
+from mtkit.recipe import load_recipe
 
 _RECIPE = """\
 name = "scale"
@@ -118,10 +121,11 @@ def show_filters(folder: Path, num_pairs: int) -> None:
 def compare_encoding(folder: Path, num_workers: int) -> None:
     """Prints the speed of tokenising and storing beside SentencePiece's bare encoding."""
     data = folder / "run" / "data"
+    recipe = load_recipe(str(folder / "scale.toml"), [])
+    preparation = Preparation(recipe, data, LocalExecutor(num_workers))
     record = read_record(data / "text")
     assert record is not None
-    parts = record["facts"]["parts"]
-    job = TokenizingJob(data / "text", data / "tokenizer", ("",), ("en", "de"), 256, None, 1)
+    preparation.facts["text"] = record["facts"]
     model = str(data / "tokenizer" / "joint.spm")
     speeds: dict[str, list[float]] = {"mtkit": [], "processes": [], "threads": []}
     num_pairs = record["facts"]["kept"]
@@ -130,7 +134,7 @@ def compare_encoding(folder: Path, num_workers: int) -> None:
         remove_folder(draft)
         draft.mkdir()
         started_at = time.perf_counter()
-        tokenize_text(job, parts, draft, num_workers=num_workers)
+        tokenize_text(preparation, draft)
         speeds["mtkit"].append(num_pairs / (time.perf_counter() - started_at))
         with ProcessPoolExecutor(num_workers) as pool:
             halves = [(data / "text", model, index, num_workers) for index in range(num_workers)]

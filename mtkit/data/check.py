@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from mtkit.data.preparation.report import EpochSize, Report, TextEpochSize, measure_epoch
 from mtkit.data.preparation.section import Section
 from mtkit.data.preparation.stage import Preparation, Sample, needs_alignments
-from mtkit.data.prepare import list_stages
+from mtkit.data.prepare import list_sections, list_stages
 from mtkit.data.prepared import read_dev_side
 from mtkit.data.selection.language_models import LanguageModels, check_models
 from mtkit.errors import MtkitError
@@ -68,8 +68,7 @@ def check_data(
         report, sections = None, []
         if "text" in preparation.found:
             report = _describe(preparation, sample)
-            stages = list_stages(preparation)
-            sections = [section for stage in stages for section in stage.describe(report)]
+            sections = list_sections(list_stages(preparation), report)
         sizes = [path.stat().st_size for path in preparation.draft.rglob("*") if path.is_file()]
         chosen = max(1, sample.num_chosen.total())
         num_bytes = round(sum(sizes) * sample.num_rows.total() / chosen)

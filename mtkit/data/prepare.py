@@ -36,6 +36,7 @@ from mtkit.data.preparation.report import Report, measure_epoch
 from mtkit.data.preparation.report_page import write_report
 from mtkit.data.preparation.report_table import show_report
 from mtkit.data.preparation.run_stage import clear_stages, read_record, run_stage
+from mtkit.data.preparation.section import Section
 from mtkit.data.preparation.stage import Preparation, Stage
 from mtkit.data.preparation.tokenize_text import TOKENS
 from mtkit.data.prepared import (
@@ -152,6 +153,12 @@ def list_stages(preparation: Preparation) -> list[Stage]:
     return [stage for stage in STAGES if stage.applies(preparation)]
 
 
+def list_sections(stages: Sequence[Stage], report: Report) -> list[Section]:
+    """Returns what the stages have to say in a report: first what a terminal shows, too."""
+    sections = [section for stage in stages for section in stage.describe(report)]
+    return sorted(sections, key=lambda section: not section.on_terminal)
+
+
 def _prepare(
     preparation: Preparation, workspace: Workspace, check: Callable[[str], None] | None
 ) -> None:
@@ -190,7 +197,7 @@ def _prepare(
         epoch=measure_epoch(draft / "train", data, recipe.training, seed=recipe.seed),
         dev_lines=read_dev_side(draft, "text" if data.is_text else "target"),
     )
-    sections = [section for stage in stages for section in stage.describe(report)]
+    sections = list_sections(stages, report)
     write_report(report, sections, draft)
     write_atomically(draft / FACTS_FILE, json.dumps(noted, indent=2) + "\n")
     write_atomically(workspace.recipe_file, dump_recipe(recipe))

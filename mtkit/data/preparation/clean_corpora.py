@@ -293,9 +293,9 @@ def _list_inputs(preparation: Preparation) -> list[Any]:
     ]
 
 
-def describe_corpora(report: Report) -> Iterator[Section]:
-    """Yields the sections on the corpora: what was dropped and repaired, and rows to read."""
-    corpora, unit = report.corpora, report.unit
+def _count_rows(report: Report) -> Section:
+    """Returns the section on what was dropped and repaired of each corpus."""
+    corpora = report.corpora
     several = len(corpora) > 1
     read = [corpus["read"] for corpus in corpora]
     rows: Rows = []
@@ -326,16 +326,21 @@ def describe_corpora(report: Report) -> Iterator[Section]:
         if any(counts):
             add(f"lines repaired: {kind}", counts)
     names = [corpus["name"] for corpus in corpora]
-    yield Section("Corpora", [f"{unit}s", *names, *(["all"] if several else [])], rows)
-    yield Section(
-        "Time spent on cleaning",
-        ["", "CPU seconds", f"microseconds per {unit}"],
-        [
-            [name, f"{spent:,.1f}", f"{spent / max(1, sum(read)) * 1e6:.2f}"]
-            for name, spent in report.seconds.items()
-        ],
-        on_terminal=False,
-    )
+    return Section("Corpora", [f"{report.unit}s", *names, *(["all"] if several else [])], rows)
+
+
+def describe_corpora(report: Report) -> Iterator[Section]:
+    """Yields the sections on the corpora: what was dropped and repaired, and rows to read."""
+    corpora, unit = report.corpora, report.unit
+    yield _count_rows(report)
+    num_read = max(1, sum(corpus["read"] for corpus in corpora))
+    times = [
+        [name, f"{spent:,.1f}", f"{spent / num_read * 1e6:.2f}"]
+        for name, spent in report.seconds.items()
+    ]
+    if times:
+        header = ["", "CPU seconds", f"microseconds per {unit}"]
+        yield Section("Time spent on cleaning", header, times, on_terminal=False)
     for corpus in corpora:
         for name, samples in corpus["samples"].items():
             title = f"{corpus['name']}: dropped by {name}"

@@ -197,7 +197,7 @@ def shorten(line: int, texts: Mapping[str, str]) -> ShownRow:
     """
     shown: ShownRow = {"line": line}
     if "label" in texts:
-        texts = {"text": "\t".join(filter(None, map(texts.get, ("label", "text", "second"))))}
+        texts = {"text": " | ".join(filter(None, map(texts.get, ("label", "text", "second"))))}
     for column in ("source", "target", "text"):
         if column in texts:
             shown[column] = _clip(texts[column])

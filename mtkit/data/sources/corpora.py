@@ -52,7 +52,7 @@ from mtkit.recipe.text_corpora import (
     TextCorpus,
     TextTableCorpus,
 )
-from mtkit.storage import Location
+from mtkit.storage import Location, describe_location
 
 OneLanguageCorpus = TextCorpus | TextTableCorpus
 ParallelCorpus = (
@@ -96,12 +96,18 @@ def read_blocks(
 
     Raises:
         MtkitError: A file that is missing, empty, damaged or longer than its partner; a data set
-            that can't be read; columns, members or languages that aren't there.
+            that can't be read; columns, members or languages that aren't there; a file that has
+            changed meanwhile.
     """
     max_rows = corpus.max_pairs if isinstance(corpus, TrainingKeys) else None
     opened, shape = _open(corpus, languages, phrasebook_split, linearization)
+    inputs = [path for path in input_files(corpus) if isinstance(path, Path)]
+    before = list(map(describe_location, inputs))
     with opened as source:
         yield from cut(source, Reading(index, rows_per_block, max_rows), shape)
+    for path, version in zip(inputs, before, strict=True):
+        if describe_location(path) != version:
+            raise MtkitError(f"{path}: has changed while it was read", "run the same command again")
 
 
 def _open(

@@ -385,7 +385,12 @@ def damage_told(
         yield
     except _DAMAGE as error:
         # With a number, it is the system that fails, not the file.
-        if not packing or (isinstance(error, OSError) and error.errno is not None):
+        if isinstance(error, OSError) and error.errno is not None:
+            raise MtkitError(
+                f"{name or path}: can't be read{progress()}: {error.strerror}",
+                "is the disk or the network in order? The system's log says more",
+            ) from error
+        if not packing:
             raise
         with open_location(path) as stream:
             is_such = stream.read(len(_MAGIC.get(packing, b""))) == _MAGIC.get(packing, b"")

@@ -1,7 +1,9 @@
 """Lines out of files, packed or not, and what is said of files that are wrong."""
 
 import bz2
+import errno
 import gzip
+import io
 import lzma
 import os
 import threading
@@ -10,8 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from mtkit.data.sources import lines as lines_module
+from mtkit.data.sources.corpora import read_blocks
 from mtkit.data.sources.lines import LineReader, read_lines
 from mtkit.errors import MtkitError
+from mtkit.recipe.corpora import PairedFileCorpus
 
 
 def zstd(content: bytes) -> bytes:
@@ -192,3 +197,36 @@ def test_a_pipe_with_a_name_is_read_once(tmp_path: Path) -> None:
     writer.start()
     assert list(read_lines(pipe)) == ["a", "", "b"]
     writer.join()
+
+
+class _BrokenDisk(io.BytesIO):
+    """A file of which a block can't be read."""
+
+    def readline(self, *_: object) -> bytes:
+        raise AssertionError("lines are iterated over")
+
+    def __next__(self) -> bytes:
+        if self.tell() >= 40:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().__next__()
+
+
+def test_a_block_of_the_disk_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"text\n" * 20)
+    monkeypatch.setattr(lines_module, "open_location", lambda path: _BrokenDisk(path.read_bytes()))
+    with pytest.raises(MtkitError, match=r"a\.txt: can't be read after line 8: Input/output error"):
+        list(read_lines(path))
+
+
+def test_a_corpus_that_changes_while_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("a\tb\n" * 3_000)
+    blocks = read_blocks(PairedFileCorpus(path=path), languages=("en", "de"))
+    next(blocks)
+    with path.open("a") as stream:
+        stream.write("c\td\n")
+    with pytest.raises(MtkitError, match=r"a\.tsv: has changed while it was read"):
+        list(blocks)
