@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.data.batches.length_order import LengthOrder
-from mtkit.data.batches.text_blocks import LabelledTexts, TextBlocks
+from mtkit.data.batches.numbered_texts import NumberedTexts, open_labelled
 from mtkit.data.batches.token_store import ALIGNMENT_COLUMN, TokenStore
 from mtkit.data.sources.corpora import input_files
 from mtkit.data.tokenizer_choice import TokenizerChoice
@@ -72,7 +72,7 @@ class PreparedData:
     digest: str
     documents: NDArray[np.int64] | None = None
     dev_documents: NDArray[np.int64] | None = None
-    train_short: TextBlocks | None = None
+    train_short: NumberedTexts | None = None
     labels: tuple[str, ...] = ()
     train_labels: NDArray[np.int64] | None = None
     dev_labels: NDArray[np.int64] | None = None
@@ -110,27 +110,27 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
         digest=str(facts.get("digest", "")),
     )
     if recipe.objective == "classification":
-        texts = LabelledTexts.open(train_folder, num_pieces)
-        held_out = LabelledTexts.open(dev_folder, num_pieces)
+        texts, labels = open_labelled(train_folder, num_pieces)
+        held_out, _ = open_labelled(dev_folder, num_pieces)
         return opened(
             train=texts.store,
             train_order=texts.order,
             dev=held_out.store,
-            labels=texts.names,
+            labels=labels,
             train_labels=texts.numbers,
             dev_labels=held_out.numbers,
         )
     if recipe.data.is_text:
-        train = TextBlocks.open(train_folder, num_pieces)
-        dev = TextBlocks.open(dev_folder, num_pieces)
+        train = NumberedTexts.open(train_folder, num_pieces)
+        dev = NumberedTexts.open(dev_folder, num_pieces)
         has_short = recipe.training.masked.short_tokens is not None
-        short = TextBlocks.open(train_folder / SHORT_BLOCKS, num_pieces) if has_short else None
+        short = NumberedTexts.open(train_folder / SHORT_BLOCKS, num_pieces) if has_short else None
         return opened(
             train=train.store,
             train_order=train.order,
             dev=dev.store,
-            documents=train.documents,
-            dev_documents=dev.documents,
+            documents=train.numbers,
+            dev_documents=dev.numbers,
             train_short=short,
         )
     columns = dict(tokenizer.vocab_sizes)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.data.batches.text_blocks import TEXT_COLUMNS
+from mtkit.data.batches.numbered_texts import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.cleaning.clean import Cleaner, measure_length_ratio
 from mtkit.data.cleaning.overlap import HeldOut

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from mtkit.data.batches.joined_texts import encode_texts
+from mtkit.data.batches.numbered_texts import NumberedTextsWriter
 from mtkit.data.batches.ragged import Ragged
-from mtkit.data.batches.text_blocks import LabelledStoreWriter, TextBlocksWriter
 from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_batch
 from mtkit.data.preparation.facts import DevFacts
 from mtkit.data.preparation.held_out import read_held_out
@@ -70,7 +70,7 @@ def _write_blocks(preparation: Preparation, folder: Path) -> DevFacts:
     lines, documents = read_text(corpus)
     sentences = Ragged.of(tokenizer.encode_source(lines))
     blocks, num_documents = cut_whole(shape, sentences, documents)
-    with TextBlocksWriter(folder, tokenizer.source_vocab_size) as store:
+    with NumberedTextsWriter(folder, tokenizer.source_vocab_size) as store:
         store.append(blocks.tokens, blocks.documents, corpus=0)
     write_atomically(folder / "text.txt", "".join(f"{line}\n" for line in lines))
     return {
@@ -118,7 +118,7 @@ def _write_labelled(preparation: Preparation, folder: Path) -> DevFacts:
     seconds = rows["second"] if data.has_pairs_of_texts else None
     tokens = encode_texts(tokenizer, texts, seconds, max_tokens=data.block_tokens)
     found = np.array([numbers[label] for label in rows["label"]], np.int64)
-    with LabelledStoreWriter(folder, tokenizer.source_vocab_size, labels) as writer:
+    with NumberedTextsWriter(folder, tokenizer.source_vocab_size, labels) as writer:
         writer.append(tokens, found, corpus=0)
     lines = texts if seconds is None else list(map("\t".join, zip(texts, seconds, strict=True)))
     write_atomically(folder / "text.txt", "".join(f"{line}\n" for line in lines))

@@ -6,7 +6,7 @@ from typing import Any
 
 from mtkit.console import say
 from mtkit.data.augmentation.augment import list_copy_symbols
-from mtkit.data.batches.text_blocks import TEXT_COLUMNS
+from mtkit.data.batches.numbered_texts import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.preparation.facts import TokenizerFacts
 from mtkit.data.preparation.stage import Preparation, Stage

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from mtkit.data.batches.length_order import LengthOrder
-from mtkit.data.batches.text_blocks import TEXT_COLUMNS
+from mtkit.data.batches.numbered_texts import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.batches.updates import plan_epoch
 from mtkit.data.normalization import note_changed_targets

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mtkit.data.batches.numbered_texts import NumberedTextsWriter
 from mtkit.data.batches.ragged import Indices, Ragged
-from mtkit.data.batches.text_blocks import TextBlocksWriter
 from mtkit.data.preparation.cut_blocks import (
     BlockCutter,
     Blocks,
@@ -102,7 +102,7 @@ class _BlockStore:
 
     def __init__(self, folder: Path, shape: BlockShape, max_tokens: int, num_pieces: int) -> None:
         self._cutter = shape.cutter(max_tokens)
-        self._writer = TextBlocksWriter(folder, num_pieces)
+        self._writer = NumberedTextsWriter(folder, num_pieces)
         self._corpus = 0
         self.lengths = np.zeros(max_tokens + 1, np.int64)
         self.num_blocks: Counter[int] = Counter()

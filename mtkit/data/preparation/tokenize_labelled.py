@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtkit.data.batches.joined_texts import encode_texts
-from mtkit.data.batches.text_blocks import LabelledStoreWriter
+from mtkit.data.batches.numbered_texts import NumberedTextsWriter
 from mtkit.data.preparation.stage import Preparation
 from mtkit.data.preparation.text_store import TextPart, TextStore
 from mtkit.data.preparation.tokenized import ColumnCounts, TokenizedPart, count_unknown
@@ -74,7 +74,7 @@ class LabelledStore:
     """
 
     def __init__(self, folder: Path, tokenizer: SubwordTokenizer, labels: Sequence[str]) -> None:
-        self._writer = LabelledStoreWriter(folder, tokenizer.source_vocab_size, labels)
+        self._writer = NumberedTextsWriter(folder, tokenizer.source_vocab_size, labels)
         self._num_rows: Counter[int] = Counter()
 
     def __enter__(self) -> "LabelledStore":

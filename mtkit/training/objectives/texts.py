@@ -23,9 +23,9 @@ from mtkit.data.batches.examples import (
     find_closing,
 )
 from mtkit.data.batches.masking import DenoisingTexts, HiddenTokens, InfillingReader, TokenMasker
+from mtkit.data.batches.numbered_texts import NumberedTexts
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.batches.segments import NUM_ADDED, SegmentReader, Segments, check_pairs
-from mtkit.data.batches.text_blocks import TextBlocks
 from mtkit.recipe.training import Classification, Denoising
 from mtkit.text.token_ids import EOS
 from mtkit.training.objectives.stored import StoredBatches, make_up_side
@@ -37,7 +37,7 @@ MaskedTexts = tuple[Segments, HiddenTokens]
 class _Blocks:
     """Blocks of one length, numbered from `first` on."""
 
-    text: TextBlocks
+    text: NumberedTexts
     first: int
     reader: SegmentReader
 
@@ -61,7 +61,7 @@ class MaskedBatches(StoredBatches[MaskedTexts, MaskedBatch]):
     def _long(self) -> "_Blocks":
         data = self._data
         assert data.documents is not None, "pairs"
-        blocks = TextBlocks(data.train, data.train_order, data.documents)
+        blocks = NumberedTexts(data.train, data.train_order, data.documents)
         return self._open_blocks(blocks, 0, self._recipe.data.block_tokens)
 
     @cached_property
@@ -71,15 +71,15 @@ class MaskedBatches(StoredBatches[MaskedTexts, MaskedBatch]):
             return None
         return self._open_blocks(blocks, len(self._data.train), max_tokens)
 
-    def _open_blocks(self, text: TextBlocks, first: int, max_tokens: int) -> "_Blocks":
+    def _open_blocks(self, text: NumberedTexts, first: int, max_tokens: int) -> "_Blocks":
         next_sentence = self._recipe.training.masked.next_sentence
         if next_sentence:
-            check_pairs(text.store, text.documents, "the training text")
+            check_pairs(text.store, text.numbers, "the training text")
         # Short blocks draw otherwise than the others.
         words = (self._recipe.seed, first)
         reader = SegmentReader(
             text.store,
-            text.documents,
+            text.numbers,
             words=words,
             max_tokens=max_tokens,
             next_sentence=next_sentence,

@@ -124,7 +124,7 @@ def test_a_masked_models_rows_are_whole_sentences_with_room_for_two_tokens(proje
     assert data.train_short is not None
     stores = {
         62: (data.train, data.documents),
-        22: (data.train_short.store, data.train_short.documents),
+        22: (data.train_short.store, data.train_short.numbers),
     }
     for longest, (store, documents) in stores.items():
         assert documents is not None

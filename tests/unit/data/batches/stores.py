@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from mtkit.data.batches.length_order import LengthOrder, build_order
+from mtkit.data.batches.numbered_texts import NumberedTexts, NumberedTextsWriter
 from mtkit.data.batches.ragged import Ragged
-from mtkit.data.batches.text_blocks import TextBlocks, TextBlocksWriter
 from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStore, TokenStoreWriter, make_batch
 
 PAIRS_OF_100 = dict.fromkeys(PAIR_COLUMNS, 100)
@@ -59,10 +59,10 @@ def order_lengths(folder: Path, corpora: Sequence[tuple[np.ndarray, np.ndarray]]
 
 def write_blocks(
     folder: Path, documents: Sequence[Sequence[Sequence[int]]], vocab_size: int = 70_000
-) -> TextBlocks:
+) -> NumberedTexts:
     """Writes the blocks of each of some documents, all of one corpus."""
     folder.mkdir(exist_ok=True)
-    with TextBlocksWriter(folder, vocab_size) as writer:
+    with NumberedTextsWriter(folder, vocab_size) as writer:
         for number, blocks in enumerate(documents):
             writer.append(Ragged.of(blocks), np.full(len(blocks), number), corpus=0)
-    return TextBlocks.open(folder, vocab_size)
+    return NumberedTexts.open(folder, vocab_size)

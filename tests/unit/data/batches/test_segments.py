@@ -5,8 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mtkit.data.batches.numbered_texts import NumberedTexts
 from mtkit.data.batches.segments import SegmentReader, Segments, check_pairs
-from mtkit.data.batches.text_blocks import TextBlocks
 from mtkit.errors import MtkitError
 from mtkit.text.token_ids import BOS, EOS
 
@@ -77,7 +77,7 @@ def test_segments_are_of_one_document_or_of_two(tmp_path, documents, max_tokens,
         for token in block
     }
     reader = SegmentReader(
-        blocks.store, blocks.documents, words=(seed,), max_tokens=max_tokens, next_sentence=True
+        blocks.store, blocks.numbers, words=(seed,), max_tokens=max_tokens, next_sentence=True
     )
     rows = np.arange(len(flat))
     bounds = reader.bound(rows)
@@ -107,21 +107,21 @@ def test_segments_are_of_one_document_or_of_two(tmp_path, documents, max_tokens,
 
 
 @pytest.fixture
-def blocks(tmp_path) -> TextBlocks:
+def blocks(tmp_path) -> NumberedTexts:
     """A thousand blocks of some sentences, three of a document on average."""
     generator = np.random.default_rng(3)
     documents = [generator.integers(2, 12, size=generator.integers(2, 30)) for _ in range(300)]
     return write_blocks(tmp_path, number_tokens([d.tolist() for d in documents], 62))
 
 
-def read(blocks: TextBlocks, rows: np.ndarray, epoch: int = 0, seed: int = 1) -> Segments:
+def read(blocks: NumberedTexts, rows: np.ndarray, epoch: int = 0, seed: int = 1) -> Segments:
     reader = SegmentReader(
-        blocks.store, blocks.documents, words=(seed,), max_tokens=64, next_sentence=True
+        blocks.store, blocks.numbers, words=(seed,), max_tokens=64, next_sentence=True
     )
     return reader.read(rows, epoch)
 
 
-def test_an_input_depends_on_seed_epoch_and_block_alone(blocks: TextBlocks) -> None:
+def test_an_input_depends_on_seed_epoch_and_block_alone(blocks: NumberedTexts) -> None:
     rows = np.arange(len(blocks.store))
     whole = read(blocks, rows).tokens.to_lists()
     shuffled = np.random.default_rng(1).permutation(rows)
@@ -137,7 +137,7 @@ def test_an_input_depends_on_seed_epoch_and_block_alone(blocks: TextBlocks) -> N
 
 
 def test_half_of_the_second_segments_follow_and_every_bound_is_as_likely(
-    blocks: TextBlocks,
+    blocks: NumberedTexts,
 ) -> None:
     rows = np.arange(len(blocks.store))
     text = blocks.store.gather(rows)["text"].to_lists()
@@ -169,7 +169,7 @@ def test_random_segments_come_from_all_other_documents_alike(tmp_path) -> None:
     counts = np.zeros((4, 4))
     for epoch in range(3_000):
         reader = SegmentReader(
-            blocks.store, blocks.documents, words=(5,), max_tokens=10, next_sentence=True
+            blocks.store, blocks.numbers, words=(5,), max_tokens=10, next_sentence=True
         )
         segments = reader.read(rows, epoch)
         assert segments.is_random is not None
@@ -185,10 +185,10 @@ def test_random_segments_come_from_all_other_documents_alike(tmp_path) -> None:
     assert shares[3].tolist() == [thirds, thirds, thirds, 0]
 
 
-def test_without_pairs_a_block_is_one_segment(blocks: TextBlocks) -> None:
+def test_without_pairs_a_block_is_one_segment(blocks: NumberedTexts) -> None:
     rows = np.arange(50)
     reader = SegmentReader(
-        blocks.store, blocks.documents, words=(1,), max_tokens=64, next_sentence=False
+        blocks.store, blocks.numbers, words=(1,), max_tokens=64, next_sentence=False
     )
     segments = reader.read(rows, 7)
     assert segments.is_random is None
@@ -209,8 +209,8 @@ def test_without_pairs_a_block_is_one_segment(blocks: TextBlocks) -> None:
 def test_text_without_pairs_is_refused(tmp_path, documents, fault) -> None:
     blocks = write_blocks(tmp_path, number_tokens(documents, 30))
     if fault is None:
-        check_pairs(blocks.store, blocks.documents, "it")
+        check_pairs(blocks.store, blocks.numbers, "it")
         return
     with pytest.raises(MtkitError, match=fault) as caught:
-        check_pairs(blocks.store, blocks.documents, "it")
+        check_pairs(blocks.store, blocks.numbers, "it")
     assert "training.masking.next_sentence=false" in caught.value.hint

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mtkit.data.batches.numbered_texts import NumberedTexts, NumberedTextsWriter
 from mtkit.data.batches.ragged import Ragged
-from mtkit.data.batches.text_blocks import TextBlocks, TextBlocksWriter
 from mtkit.data.batches.updates import plan_epoch
 from mtkit.errors import MtkitError
 
@@ -20,8 +20,8 @@ def test_blocks_and_their_documents_are_read_as_written(tmp_path: Path) -> None:
     assert blocks.store.columns == ("text",)
     found = blocks.store.gather(np.arange(6))["text"].to_lists()
     assert found == [block for document in DOCUMENTS for block in document]
-    assert blocks.documents.tolist() == [0, 0, 1, 2, 2, 2]
-    assert isinstance(blocks.documents, np.memmap)
+    assert blocks.numbers.tolist() == [0, 0, 1, 2, 2, 2]
+    assert isinstance(blocks.numbers, np.memmap)
     # Lengths 3, 2, 2, 4, 4, 2, by hand.
     assert blocks.order.rows.tolist() == [1, 2, 5, 0, 3, 4]
 
@@ -30,7 +30,7 @@ def test_documents_are_an_array_that_numpy_reads_whatever_their_number(tmp_path:
     for count in (0, 9, 1_000_000):
         folder = tmp_path / str(count)
         folder.mkdir()
-        with TextBlocksWriter(folder, 10) as writer:
+        with NumberedTextsWriter(folder, 10) as writer:
             for first in range(0, count, 300_000):
                 numbers = np.arange(first, min(count, first + 300_000))
                 rows = Ragged(np.full(len(numbers), 3), np.ones(len(numbers), np.int64))
@@ -45,16 +45,16 @@ def test_damage_is_told(tmp_path: Path) -> None:
     for damaged in (content[:-8], b"", content[:20], content.replace(b"<i8", b"<f8")):
         path.write_bytes(damaged)
         with pytest.raises(MtkitError, match=r"documents\.npy: damaged"):
-            TextBlocks.open(tmp_path, 100)
+            NumberedTexts.open(tmp_path, 100)
     path.unlink()
     with pytest.raises(MtkitError, match=r"documents\.npy: no such file"):
-        TextBlocks.open(tmp_path, 100)
+        NumberedTexts.open(tmp_path, 100)
 
 
 def test_a_document_for_each_block(tmp_path: Path) -> None:
     with (
-        pytest.raises(ValueError, match="1 documents for 2 blocks"),
-        TextBlocksWriter(tmp_path, 10) as writer,
+        pytest.raises(ValueError, match="1 documents for 2 rows"),
+        NumberedTextsWriter(tmp_path, 10) as writer,
     ):
         writer.append(Ragged.of([[3], [3]]), np.array([0]), corpus=0)
 
