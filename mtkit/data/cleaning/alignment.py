@@ -8,7 +8,7 @@ warning, not a filter: it says nothing of a single pair.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,16 +27,12 @@ _SHIFTED_CORRELATION = 0.6
 """Correlation at which the sides go together once one is shifted back."""
 
 
-@dataclass(frozen=True)
-class Suspect:
-    """A stretch of a block whose two sides don't go together.
+class Misaligned(TypedDict):
+    """A stretch whose two sides don't go together.
 
-    Attributes:
-        first: Place of its first pair, to within some 200 pairs.
-        last: Place of its last pair, likewise.
-        correlation: Correlation of the sides' log lengths in it.
-        shift: Lines by which the target is late, less than 0 where it is early; 0 where no shift
-            makes the sides go together.
+    `first` and `last` are places of pairs, to within some 200; `correlation` is that of the sides'
+    log lengths. `shift` is by how many lines the target is late, negative where it is early; 0
+    where no shift makes the sides go together.
     """
 
     first: int
@@ -45,9 +41,9 @@ class Suspect:
     shift: int
 
 
-def find_suspects(
+def find_misaligned(
     source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64]
-) -> tuple[Suspect, ...]:
+) -> list[Misaligned]:
     """Returns the stretches where the sides' lengths have nothing to do with each other.
 
     Args:
@@ -56,13 +52,11 @@ def find_suspects(
     """
     source, target = np.log1p(source_lengths), np.log1p(target_lengths)
     if len(source) < _WINDOW:
-        return ()
+        return []
     last_start = len(source) - _WINDOW
     starts = np.append(np.arange(0, last_start, _STEP), last_start)
     is_low = _correlate_windows(source, target, starts) < _MIN_CORRELATION
-    return tuple(
-        _describe(source, target, first, last) for first, last in _stretches(starts, is_low)
-    )
+    return [_describe(source, target, first, last) for first, last in _stretches(starts, is_low)]
 
 
 def _stretches(starts: NDArray[np.int64], is_low: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
@@ -85,7 +79,7 @@ def _stretches(starts: NDArray[np.int64], is_low: NDArray[np.bool_]) -> Iterator
 
 def _describe(
     source: NDArray[np.float64], target: NDArray[np.float64], first: int, last: int
-) -> Suspect:
+) -> Misaligned:
     source, target = source[first : last + 1], target[first : last + 1]
     shifted = {
         shift: _correlate(
@@ -97,7 +91,7 @@ def _describe(
     best = max(shifted, key=lambda shift: shifted[shift])
     if shifted[best] < _SHIFTED_CORRELATION:
         best = 0
-    return Suspect(first, last, shifted[0], best)
+    return {"first": first, "last": last, "correlation": round(shifted[0], 3), "shift": best}
 
 
 def _correlate(source: NDArray[np.float64], target: NDArray[np.float64]) -> float:

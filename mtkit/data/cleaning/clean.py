@@ -12,7 +12,7 @@ from mtkit.checks import lengths
 from mtkit.checks.characters import build_table, is_script, read_text
 from mtkit.checks.language import WIDELY_WRITTEN, OtherLanguage, name_label, require_identifier
 from mtkit.data.cleaning import filters
-from mtkit.data.cleaning.alignment import Suspect, find_suspects
+from mtkit.data.cleaning.alignment import Misaligned, find_misaligned
 from mtkit.data.cleaning.filters import (
     REPAIRS,
     Flags,
@@ -113,7 +113,7 @@ class Cleaned:
             drop, rising; filters that are off aren't in it.
         repaired: By kind of repair: lines changed, of all sides and of rows dropped too.
         seconds: Time spent by filter, and on `characters`, `repairs` and `alignment`.
-        suspects: Stretches of a block of pairs whose two sides don't go together.
+        misaligned: Stretches of a block of pairs whose two sides don't go together.
     """
 
     sides: tuple[list[str], ...]
@@ -121,7 +121,7 @@ class Cleaned:
     dropped: dict[str, NDArray[np.int64]]
     repaired: dict[str, int]
     seconds: dict[str, float]
-    suspects: tuple[Suspect, ...]
+    misaligned: list[Misaligned]
 
     @property
     def sources(self) -> list[str]:
@@ -181,19 +181,27 @@ class Cleaner:
         """
         if len(sides[0]) != len(sides[-1]):
             raise ValueError(f"{len(sides[0])} sources, but {len(sides[-1])} targets")
-        watch = _Stopwatch()
-        block, repaired = self._read(sides, watch)
+        seconds: defaultdict[str, float] = defaultdict(float)
+        lap_at = perf_counter()
+
+        def lap(name: str) -> None:
+            nonlocal lap_at
+            now = perf_counter()
+            seconds[name] += now - lap_at
+            lap_at = now
+
+        block, repaired = self._read(sides, lap)
         is_left = np.ones(len(block), np.bool_)
         dropped = {}
         for name, find in self._filters:
             found = find(block, is_left) & is_left
             dropped[name] = np.flatnonzero(found)
             is_left &= ~found
-            watch.lap(name)
-        suspects: tuple[Suspect, ...] = ()
+            lap(name)
+        misaligned: list[Misaligned] = []
         if len(sides) > 1:
-            suspects = find_suspects(block.source.lengths, block.target.lengths)
-            watch.lap("alignment")
+            misaligned = find_misaligned(block.source.lengths, block.target.lengths)
+            lap("alignment")
         indices = np.flatnonzero(is_left)
         kept = indices.tolist()
         return Cleaned(
@@ -201,12 +209,12 @@ class Cleaner:
             indices,
             dropped,
             repaired,
-            dict(watch.seconds),
-            suspects,
+            dict(seconds),
+            misaligned,
         )
 
     def _read(
-        self, sides: Sequence[Sequence[str]], watch: "_Stopwatch"
+        self, sides: Sequence[Sequence[str]], lap: Callable[[str], None]
     ) -> tuple[RepairedRows, dict[str, int]]:
         """Returns the rows repaired and stripped, and how many lines each repair changed."""
         repairs = self._settings.encoding.enabled
@@ -215,20 +223,20 @@ class Cleaner:
         mended = []
         for lines in sides:
             text = read_text(lines, self._table)
-            watch.lap("characters")
+            lap("characters")
             if repairs:
                 is_misread |= find_misread(text)
-                watch.lap("encoding")
+                lap("encoding")
                 clean_lines, changed = repair_lines(text)
                 for kind, count in changed.items():
                     repaired[kind] += count
             else:
                 clean_lines = list(map(strip, lines))
-            watch.lap("repairs")
+            lap("repairs")
             mended.append(
                 text if clean_lines == text.lines else read_text(clean_lines, self._table)
             )
-            watch.lap("characters")
+            lap("characters")
         return RepairedRows(tuple(mended), is_misread), repaired
 
     def _choose_scripts(
@@ -251,19 +259,6 @@ class Cleaner:
             f"'{language}'; set data.cleaning.script.{side}"
         )
         return ()
-
-
-class _Stopwatch:
-    """Adds up the time between one lap and the next by what was done in it."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = defaultdict(float)
-        self._lap_at = perf_counter()
-
-    def lap(self, name: str) -> None:
-        now = perf_counter()
-        self.seconds[name] += now - self._lap_at
-        self._lap_at = now
 
 
 def _arrange(

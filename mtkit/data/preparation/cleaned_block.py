@@ -167,12 +167,11 @@ def _describe(rows: Rows, columns: Mapping[str, Sequence[str]], cleaned: Cleaned
         },
         "misaligned": [
             {
-                "first": int(rows.numbers[suspect.first]),
-                "last": int(rows.numbers[suspect.last]),
-                "shift": suspect.shift,
-                "correlation": round(suspect.correlation, 3),
+                **stretch,
+                "first": int(rows.numbers[stretch["first"]]),
+                "last": int(rows.numbers[stretch["last"]]),
             }
-            for suspect in cleaned.suspects
+            for stretch in cleaned.misaligned
         ],
         "longest": [
             {"characters": int(lengths[index]), **row}

@@ -2,6 +2,8 @@
 
 from typing import Literal, NotRequired, TypedDict
 
+from mtkit.data.cleaning.alignment import Misaligned
+
 
 class ShownRow(TypedDict):
     """A pair or a line to read, shortened; `line` is its number in its corpus, 0 if unknown."""
@@ -30,15 +32,6 @@ class LongRow(ShownRow):
     """One of the longest pairs or lines."""
 
     characters: int
-
-
-class Misaligned(TypedDict):
-    """A stretch of lines whose sides don't go together; see `Suspect`."""
-
-    first: int
-    last: int
-    correlation: float
-    shift: int
 
 
 class BlockFacts(TypedDict):

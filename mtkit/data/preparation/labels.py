@@ -67,7 +67,7 @@ class LabelledCleaner:
             },
             repaired={},
             seconds={},
-            suspects=(),
+            misaligned=[],
         )
 
 

@@ -11,12 +11,12 @@ from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.numbered_texts import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.batches.updates import plan_epoch
+from mtkit.data.cleaning.alignment import Misaligned
 from mtkit.data.normalization import note_changed_targets
 from mtkit.data.preparation.facts import (
     ColumnFacts,
     CorpusFacts,
     DevFacts,
-    Misaligned,
     PreparedFacts,
     ReportedCorpus,
     ReportedSelection,

@@ -8,6 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mtkit.data.preparation.report import Report
 from mtkit.data.preparation.section import Section
 from mtkit.files import write_atomically
@@ -65,4 +67,4 @@ def draw_lengths(languages: Sequence[str], histograms: Sequence[Sequence[int]], 
 
 
 def _last(histogram: Sequence[int]) -> int:
-    return max((length for length, count in enumerate(histogram) if count), default=1)
+    return int(np.max(np.flatnonzero(histogram), initial=1))

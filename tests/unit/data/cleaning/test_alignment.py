@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mtkit.data.cleaning.alignment import find_suspects
+from mtkit.data.cleaning.alignment import find_misaligned
 
 Lengths = NDArray[np.int64]
 
@@ -21,7 +21,7 @@ def lengths() -> tuple[Lengths, Lengths]:
 
 
 def test_pairs_that_go_together(lengths: tuple[Lengths, Lengths]) -> None:
-    assert find_suspects(*lengths) == ()
+    assert find_misaligned(*lengths) == []
 
 
 @pytest.mark.parametrize("shift", [-7, -1, 1, 3])
@@ -32,25 +32,25 @@ def test_a_stretch_that_is_shifted(
     source, target = lengths
     target = target.copy()
     target[first : first + 1_000] = np.roll(target[first : first + 1_000], shift)
-    (suspect,) = find_suspects(source, target)
-    assert abs(suspect.first - first) <= 100
-    assert abs(suspect.last - (first + 999)) <= 100
-    assert abs(suspect.correlation) < 0.4
-    assert suspect.shift == shift
+    (found,) = find_misaligned(source, target)
+    assert abs(found["first"] - first) <= 100
+    assert abs(found["last"] - (first + 999)) <= 100
+    assert abs(found["correlation"]) < 0.4
+    assert found["shift"] == shift
 
 
 def test_a_file_that_is_shifted_from_some_line_on(lengths: tuple[Lengths, Lengths]) -> None:
     source, target = lengths
     target = np.concatenate([target[:6_000], target[6_001:], target[:1]])
-    (suspect,) = find_suspects(source, target)
-    assert abs(suspect.first - 6_000) <= 100
-    assert (suspect.last, suspect.shift) == (9_999, -1)
+    (found,) = find_misaligned(source, target)
+    assert abs(found["first"] - 6_000) <= 100
+    assert (found["last"], found["shift"]) == (9_999, -1)
 
 
 def test_what_no_shift_mends(lengths: tuple[Lengths, Lengths]) -> None:
     source, target = lengths
-    (suspect,) = find_suspects(source, np.random.default_rng(4).permutation(target))
-    assert (suspect.first, suspect.last, suspect.shift) == (0, 9_999, 0)
+    (found,) = find_misaligned(source, np.random.default_rng(4).permutation(target))
+    assert (found["first"], found["last"], found["shift"]) == (0, 9_999, 0)
 
 
 def test_a_single_low_window_is_no_stretch() -> None:
@@ -59,18 +59,18 @@ def test_a_single_low_window_is_no_stretch() -> None:
     source = generator.integers(20, 200, 3_000)
     target = source.copy()
     target[1_200:1_430] = generator.permutation(target[1_200:1_430])
-    assert find_suspects(source, target) == ()
+    assert find_misaligned(source, target) == []
     target[1_430:1_900] = generator.permutation(target[1_430:1_900])
-    (suspect,) = find_suspects(source, target)
-    assert suspect.first < suspect.last
+    (found,) = find_misaligned(source, target)
+    assert found["first"] < found["last"]
 
 
 def test_lengths_that_tell_nothing() -> None:
     generator = np.random.default_rng(5)
-    assert find_suspects(np.full(2_000, 5), generator.integers(1, 90, 2_000)) == ()
-    assert find_suspects(np.zeros(0, np.int64), np.zeros(0, np.int64)) == ()
+    assert find_misaligned(np.full(2_000, 5), generator.integers(1, 90, 2_000)) == []
+    assert find_misaligned(np.zeros(0, np.int64), np.zeros(0, np.int64)) == []
     few = generator.integers(1, 90, 499)
-    assert find_suspects(few, few[::-1].copy()) == ()
+    assert find_misaligned(few, few[::-1].copy()) == []
 
 
 CORPORA = [
@@ -101,12 +101,12 @@ def test_real_text_gives_no_false_alarm_and_a_shift_is_found(
     )
     for first in range(0, len(source_lengths), 10_000):
         block = slice(first, first + 10_000)
-        assert find_suspects(source_lengths[block], target_lengths[block]) == ()
+        assert find_misaligned(source_lengths[block], target_lengths[block]) == []
     # The documentation is sorted by kind of sentence here and there, where neighbours are alike.
     first = max(0, min(5_000, len(source_lengths) - 1_100))
     shifted = target_lengths[:10_000].copy()
     shifted[first : first + 1_000] = np.roll(shifted[first : first + 1_000], 1)
-    (suspect,) = find_suspects(source_lengths[:10_000], shifted)
-    assert abs(suspect.first - first) <= 250
-    assert abs(suspect.last - (first + 999)) <= 250
-    assert suspect.shift == 1
+    (found,) = find_misaligned(source_lengths[:10_000], shifted)
+    assert abs(found["first"] - first) <= 250
+    assert abs(found["last"] - (first + 999)) <= 250
+    assert found["shift"] == 1

@@ -58,7 +58,7 @@ def test_each_filter_has_its_pair(make_cleaner: Callable[..., Cleaner]) -> None:
     assert cleaned.repaired["c1_control"] == 1
     assert cleaned.repaired["separator"] == 2
     assert cleaned.seconds.keys() == {*ORDER, "characters", "repairs", "alignment"}
-    assert cleaned.suspects == ()
+    assert cleaned.misaligned == []
 
 
 def test_a_pair_counts_under_the_first_filter_that_drops_it(

@@ -53,7 +53,7 @@ def test_a_line_is_judged_as_it_is_beside_itself(lines: list[str]) -> None:
     }
     # Each line stands on both sides there.
     assert {kind: 2 * count for kind, count in found.repaired.items()} == pairs.repaired
-    assert found.suspects == ()
+    assert found.misaligned == []
 
 
 def test_filters_that_compare_sides_aren_t_there() -> None:

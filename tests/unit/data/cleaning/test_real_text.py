@@ -83,8 +83,8 @@ def test_a_file_that_is_one_line_off(corpus: Read, default_cleaner: Make) -> Non
     # What a pair's lengths and numbers can say; the warning says the rest.
     assert dropped["length_ratio"] > 0.25 * len(english)
     assert dropped["numbers"] > 0.05 * len(english)
-    (suspect,) = cleaned.suspects
-    assert (suspect.first, suspect.last, suspect.shift) == (0, len(english) - 1, -1)
+    (found,) = cleaned.misaligned
+    assert (found["first"], found["last"], found["shift"]) == (0, len(english) - 1, -1)
 
 
 def test_test_sentences_inside_the_training_text(corpus: Read, make_cleaner: Make) -> None:
