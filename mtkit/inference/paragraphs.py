@@ -43,7 +43,7 @@ _WITHOUT_SPACES = (
 """Languages without a space between sentences."""
 _Item = TypeVar("_Item")
 _WAYS = ("plain", "masked", "n_best")
-"""Ways of a `Protection`, the simplest first."""
+"""Values of `Protection.way`, the simplest first."""
 
 
 def cut_line(line: str, fits: Callable[[str], bool], language: str = "") -> list[Span]:
