@@ -56,8 +56,8 @@ class _Checked:
 class ProtectStep:
     """Keeps what lines' settings protect in their translations.
 
-    A translation without losses stays. All other lines are translated again together, in one way
-    after the other; the first candidate that keeps everything becomes the best.
+    A translation without losses stays. All other lines are translated again together, with one
+    method after the other; the first candidate that keeps everything becomes the best.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class ProtectStep:
         return checked
 
     def _retry(self, turn: int, checked: Sequence[_Checked]) -> None:
-        """Translates lines that still lack pieces in the `turn`-th of their ways."""
+        """Translates lines that still lack pieces with the `turn`-th of their methods."""
         attempts = [
             (each, *attempt)
             for each in checked
@@ -114,7 +114,7 @@ class ProtectStep:
                 _take(each, chosen, found, each.protect.ways[turn])
 
     def _plan(self, checked: _Checked, way: ProtectionWay) -> tuple[Line, MaskedText | None] | None:
-        """Returns the line to translate in one way, with any masking; None if impossible."""
+        """Returns the line to translate by one method, with any masking; None if impossible."""
         settings, before = checked.widen(), checked.line
         line = Line(before.request, before.text, before.number, settings, before.terms)
         match way:

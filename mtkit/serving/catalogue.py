@@ -1,4 +1,4 @@
-"""The served models, their languages, and a text's way through them."""
+"""The served models, their languages, and a text's path through them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _ALSO = {"zt": "zh-Hant", "pb": "pt-BR"}
 
 
 class Step(NamedTuple):
-    """A model on a text's way, with the codes of its source and target language."""
+    """A model on a text's path, with the codes of its source and target language."""
 
     service: ModelService
     source: str
@@ -52,11 +52,11 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Way:
-    """The way of a text from one language into another.
+    """The path of a text from one language into another.
 
     Attributes:
         steps: The models with their languages; empty from a language into itself.
-        pivot: The language in between; None for a direct way.
+        pivot: The language in between; None for a direct path.
     """
 
     steps: tuple[Step, ...]
@@ -127,7 +127,7 @@ class Catalogue:
         return found
 
     def find_way(self, source: str, target: str, model: str | None = None) -> Way:
-        """Returns the way from one language into another, through a given model or any."""
+        """Returns the path from one language into another, through a given model or any."""
         if model is not None:
             service = self.services.get(model)
             if service is None:

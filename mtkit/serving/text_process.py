@@ -15,7 +15,7 @@ from mtkit.serving.text_tasks import Fault, Task
 _MODULE = "mtkit.serving.text_main"
 _PROCESSES_APART = 2
 _MAX_TASKS = 2_000
-"""Tasks before a process is replaced, which frees what libraries leave behind."""
+"""Tasks before a process is replaced, which frees memory that libraries leak."""
 Answer = Callable[[Any], Awaitable[Any]]
 """Answers a task's question."""
 

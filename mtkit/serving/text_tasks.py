@@ -136,7 +136,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Route:
-    """A task's view of the way of its texts.
+    """A task's view of the path of its texts.
 
     Attributes:
         settings: Decoding settings of the first model, which define where sentences end.

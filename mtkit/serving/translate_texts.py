@@ -38,7 +38,7 @@ _MANY_LINES = 100
 
 @dataclass
 class Found:
-    """The way of a request, with the detected language, if it was requested."""
+    """The path of a request, with the detected language, if it was requested."""
 
     way: Way
     detected: Detected | None = None
@@ -97,10 +97,10 @@ class TextTranslation:
         caller: str = "",
         num_alternatives: int = 0,
     ) -> tuple[TranslatedTexts, Found]:
-        """Returns texts' translations, and their way; line breaks stay.
+        """Returns texts' translations, and their path; line breaks stay.
 
         Raises:
-            RequestError: There is no such way, or a line can't be translated.
+            RequestError: There is no such path, or a line can't be translated.
         """
         num_lines = sum(text.count("\n") + 1 for text in texts)
         if num_lines > self._max_sentences:
@@ -140,7 +140,7 @@ class TextTranslation:
         num_alternatives: int = 0,
         aligns: bool = False,
     ) -> list[Translation]:
-        """Returns each line's translation along a way; the last model may align words."""
+        """Returns each line's translation along a path; the last model may align words."""
         if not way.steps:
             return [_echo(line) for line in lines]
         texts = list(lines)
@@ -202,7 +202,7 @@ class TextTranslation:
         caller: str,
         max_characters: int | None = None,
     ) -> tuple[list[TranslatedDocument], Found]:
-        """Returns translated documents with their markup, and their way.
+        """Returns translated documents with their markup, and their path.
 
         All documents are in one language and one format, given by its name or a file extension.
         `max_characters` limits all their text.
@@ -248,7 +248,7 @@ class TextTranslation:
 
 
 def _describe(way: Way, source: str, target: str) -> Route:
-    """Returns a way for finding sentences; only a single model aligns words."""
+    """Returns a path for finding sentences; only a single model aligns words."""
     services = [step.service for step in way.steps]
     settings = decoding_settings(services[0]) if services else Inference()
     aligns = len(services) == 1 and services[0].model.has_alignments

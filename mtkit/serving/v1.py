@@ -126,7 +126,7 @@ async def _answer(
 async def _find_way(
     office: Office, body: LinesBody, texts: list[str], caller: Caller
 ) -> tuple[str, Way, Detected | None]:
-    """Returns the texts' language, their way, and any detected language."""
+    """Returns the texts' language, their path, and any detected language."""
     catalogue = office.catalogue
     services = list(catalogue.services.values())
     name, sources, source = None, [], body.source or "auto"

@@ -89,7 +89,7 @@ def _answer_plain(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
         searched = [_choose_alignments(translator, requests[index]) for index in rest]
         translated = translator.search(searched, warns=False) if searched else []
         scored = translator.score([requests[index] for index in given]) if given else []
-    except Exception as error:  # noqa: BLE001  a bug at one line is that line's alone
+    except Exception as error:  # noqa: BLE001  a bug only affects its own line
         if len(asks) > 1:
             return [_answer_plain(translator, [ask])[0] for ask in asks]
         if isinstance(error, MtkitError):
