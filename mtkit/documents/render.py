@@ -105,7 +105,7 @@ class _Renderer:
             if follows and first < len(self._plain.atoms):
                 first += self._plain.atoms[first][0] < start
             return Mark(first, first, follows=follows)
-        # Only protected text replaces the atoms where it is placed.
+        # A node with only protected text replaces the atoms where it is placed.
         mark = Mark(first, max(first, last), replaces=id(node) not in self._holders)
         if node.start in self._fixed:
             begin, finish = self._fixed[node.start]

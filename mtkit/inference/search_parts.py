@@ -80,7 +80,11 @@ class PartSearch:
         self._engine, self._model, self._rerank = engine, model, rerank
 
     def search(self, lines: Sequence[Line]) -> None:
-        """Sets the candidates of each part, best first; raises a LineError if there are none."""
+        """Sets the candidates of each part, best first.
+
+        Raises:
+            LineError: A score is NaN or infinite, or no output satisfies the settings.
+        """
         parts = list(list_parts(lines))
         found = self._search([(part.annotated or part, line.settings) for line, part in parts])
         for (line, part), hypotheses in zip(parts, found, strict=True):

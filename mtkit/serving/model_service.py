@@ -29,8 +29,8 @@ _MIN_DEALT_LINES = 4
 _MAX_RESTART_SECONDS = 30.0
 _STABLE_SECONDS = 60.0
 _MAX_FAILURES = 4
-"""Processes that fail or die one after the other, without an answer and within `_STABLE_SECONDS`;
-from then on there are pauses between them."""
+"""Consecutive processes that fail or die within `_STABLE_SECONDS`, without an answer, before
+restarts are delayed."""
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 
 _NO_PENALTY = 1e-9
-"""|y| to this power is 1 in fp32. CTranslate2 ends a search by another rule where alpha is 0."""
+"""|y| to this power is 1 in fp32. CTranslate2 ends a search by another rule if alpha is 0."""
 _NEVER = -1e9
 """CTranslate2 gives hypotheses that compete with a prefix less than this."""
 _MIN_SHARD, _MAX_SHARD = 8, 32

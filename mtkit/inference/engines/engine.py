@@ -215,7 +215,7 @@ def make_shards(lengths: Sequence[int], batch_tokens: int, num_shards: int) -> l
     for num_batches in itertools.count(min_batches, num_shards):
         size = min(batch_tokens, math.ceil(total / num_batches))
         while len(batches := make_batches(lengths, size)) > num_batches and size < batch_tokens:
-            # There is padding, too.
+            # Padding takes room, too.
             size = min(batch_tokens, size + math.ceil(size / 50))
         if len(batches) <= num_batches:
             break

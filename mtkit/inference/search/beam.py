@@ -130,15 +130,12 @@ def _apply_with_phrases(
 
 
 class _Beam:
-    """The live hypotheses of every unfinished sentence, the best of a sentence first.
+    """The live hypotheses of every unfinished sentence, the best of a sentence first."""
 
-    Attributes:
-        pools: Each sentence's outputs, best first; among equal scores the one found first.
-        sentences: The batch index of each row's sentence.
-        totals_BW: Log-probabilities.
-        penalties_BW: Added to a hypothesis's score if it ends now.
-        required: None if no sentence has phrases.
-    """
+    # `pools` are each sentence's outputs, best first; among equal scores the one found first.
+    # `sentences` are the batch indices of the rows. `totals_BW` are log-probabilities;
+    # `penalties_BW` are added to a hypothesis's score if it ends now. `required` is None if no
+    # sentence has phrases.
 
     required: RequiredPhrases | None = None
     vocab_size: int

@@ -29,15 +29,11 @@ Phrase = tuple[int, ...]
 
 @dataclass(frozen=True)
 class _Automaton:
-    """A sentence's phrases as an automaton; in state 0 no phrase has begun.
+    """A sentence's phrases as an automaton; in state 0 no phrase has begun."""
 
-    Attributes:
-        wanted: How often each phrase must occur.
-        alphabet: All their tokens; any other leads to state 0.
-        next_states: By state and index in the alphabet.
-        ends: Which phrases end in a state, by state and phrase.
-        depths: How many tokens of a phrase have begun, by state and phrase.
-    """
+    # `wanted` is how often each phrase must occur. Any token outside `alphabet` leads to state 0.
+    # `next_states` are by state and index in the alphabet. By state and phrase, `ends` says whether
+    # the phrase ends there, and `depths` how many of its tokens have begun.
 
     phrases: tuple[Phrase, ...]
     wanted: tuple[int, ...]
