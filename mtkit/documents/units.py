@@ -93,7 +93,7 @@ def _find_partners(parts: Sequence[Part]) -> dict[int, int]:
     opened: list[int] = []
     last_break = -1
     num_broken = 0
-    """The number of open ones with an edge inside."""
+    """The number of open tags with an edge inside."""
     for index, part in enumerate(parts):
         match part.kind:
             case "open":

@@ -291,7 +291,6 @@ class UnitWriter:
     def _find_repeated(self, index: int, events: Sequence[Event]) -> int | None:
         """Returns the source gap that has the same tags and text as a target gap."""
         # `events` is only empty for the first and last gap.
-        # The first and last gap have no tags of their own.
         space = self._read_gap(index)
         at_edge = 0 if index == 0 else len(self._plain.atoms)
         gap = self._gap_of(events[0]) if events else at_edge

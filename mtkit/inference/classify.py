@@ -74,7 +74,7 @@ class LineClassifier:
     ) -> list[LabelledLine]:
         """Returns the label of each text, or of each pair.
 
-        Too long texts are cut, as in training. `seconds` are for models of pairs only.
+        Texts that are too long are cut, as in training. `seconds` are for models of pairs only.
 
         Raises:
             ValueError: Pairs for a model of single texts, or the reverse; lengths differ.

@@ -105,8 +105,8 @@ def export(
 ) -> ExportReport:
     """Writes a folder that `mtkit translate` runs with CTranslate2.
 
-    A crash leaves an older export intact. `lines` are text for the comparison, a few hundred
-    sentences are enough, and `references` their translations, if any. Without `settings`, the model
+    A crash leaves an older export intact. `lines` are text for the comparison; a few hundred
+    sentences are enough. `references` are their translations, if any. Without `settings`, the model
     folder's are stored. `record` is called with the output once it is there, before it can be
     replaced.
 

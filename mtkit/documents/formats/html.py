@@ -97,7 +97,7 @@ _ENDED_BY: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     **dict.fromkeys(("td", "th"), (("td", "th", *_ROWS), ("table",))),
     **dict.fromkeys(("tbody", "tfoot", "thead"), (("tbody", "tfoot", "thead"), ("table",))),
 }
-"""Elements that end one without a closing tag, unless one of the others is open inside it."""
+"""By element: those that end it when they begin, unless one of the others is open inside it."""
 
 
 class _Reader(HTMLParser):

@@ -167,7 +167,6 @@ class CTranslate2Engine:
     ) -> NDArray[np.float32] | None:
         """Returns an output's alignment weights [tgt_len, src_len]; None if a step is missing."""
         # The last step is missing after a length limit cut the output.
-        # That is the case after a length limit cut the output.
         num_read = len(list_aligned_inputs(target, self.max_tokens)) - 1
         first = self.first_aligned_row
         if len(attention) < first + num_read:
