@@ -34,7 +34,7 @@ class StepModel(Protocol):
         ...
 
     def source_attention(self) -> SourceAttention:
-        """The attention to the source, which sums to 1 without padding; for a coverage penalty only."""
+        """The attention to the source, which sums to 1; only needed for a coverage penalty."""
         ...
 
 
