@@ -1,5 +1,5 @@
-"""The commands: parse, call a front door, render.
+"""The commands: parse, call an entry point, render.
 
-A command imports the rooms that it needs when it runs: `mtkit --help` loads neither torch nor
-pydantic nor sacrebleu.
+A command imports the packages that it needs when it runs: `mtkit --help` doesn't load torch,
+pydantic or sacrebleu.
 """

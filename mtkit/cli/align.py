@@ -1,4 +1,4 @@
-"""`mtkit align`: which words of given translations stand for each other."""
+"""`mtkit align`: aligns the words of given translations."""
 
 import json
 import sys

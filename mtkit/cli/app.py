@@ -1,4 +1,4 @@
-"""The `mtkit` command: its subcommands, and faults turned into lines and exit codes."""
+"""The `mtkit` command: its subcommands, and errors as lines and exit codes."""
 
 import gc
 import sys
@@ -26,7 +26,7 @@ from mtkit.errors import MtkitError, explain_system_fault
 from mtkit.standard_streams import check_stdout, discard_unwritten, open_standard_streams
 from mtkit.version import __version__
 
-# What a shell reports for a process that the signal ends: 128 + SIGINT, 128 + SIGPIPE.
+# A shell's exit codes for a process that the signal ended: 128 + SIGINT, 128 + SIGPIPE.
 _INTERRUPTED = 130
 _NOBODY_READS = 141
 _NEW_OBJECTS_BEFORE_COLLECTION = 50_000
@@ -34,11 +34,11 @@ _NEW_OBJECTS_BEFORE_COLLECTION = 50_000
 
 @contextmanager
 def _faults_as_lines() -> Iterator[None]:
-    """Ends the process with an `error:` line at a user's fault, never with a traceback."""
+    """Ends the process with an `error:` line for a user error, never with a traceback."""
     try:
         with _help_needs_stdout():
             yield
-        # A reader that has gone away is noticed here, not in the interpreter's last breath.
+        # Detects a closed pipe here, not while the interpreter shuts down.
         sys.stdout.flush()
     except MtkitError as error:
         _fail(error)
@@ -56,7 +56,7 @@ def _help_needs_stdout() -> Iterator[None]:
     try:
         yield
     except typer.Exit as end:
-        # Only --help and --version end so with exit code 0.
+        # Only --help and --version exit like this with code 0.
         if end.exit_code == 0:
             check_stdout("mtkit --help")
         raise
@@ -83,7 +83,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-# One line each, which `mtkit --help` cuts after some 60 characters.
+# One line each, which `mtkit --help` cuts after about 60 characters.
 app.command(short_help="Write ./mtkit.toml, a copy of a shipped recipe.")(init)
 app.command(short_help="Clean corpora, train the tokenizer, store the data.")(prepare)
 app.command(short_help="Estimate the time and memory of a training.")(plan)
@@ -91,7 +91,7 @@ app.command(short_help="Train the model, or resume where training stopped.")(tra
 app.command(short_help="Average several checkpoints into the run's model.")(average)
 app.command(
     short_help="Translate stdin to stdout, line by line.",
-    # `translate` itself refuses a second FILE, in better words.
+    # `translate` rejects a second FILE with a better message.
     context_settings={"allow_extra_args": True},
 )(translate)
 app.command(short_help="Serve translators over HTTP, and a page for people.")(serve)
@@ -132,7 +132,7 @@ def describe(
 
 def main() -> None:
     """Runs the command line; the process ends with its exit code."""
-    # By default every 700 new objects: importing torch makes half a million, all of which stay.
+    # The default is 700 new objects; importing torch creates half a million permanent ones.
     gc.set_threshold(_NEW_OBJECTS_BEFORE_COLLECTION)
     try:
         open_standard_streams()

@@ -1,4 +1,4 @@
-"""`mtkit attend`: what each head of a translator attends to."""
+"""`mtkit attend`: shows what each head of a translator attends to."""
 
 from __future__ import annotations
 

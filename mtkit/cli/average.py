@@ -1,4 +1,4 @@
-"""`mtkit average`: several checkpoints become one model."""
+"""`mtkit average`: averages several checkpoints into one model."""
 
 from typing import Annotated
 
@@ -49,7 +49,7 @@ def average(
         raise typer.BadParameter(f"{given[0]} and {given[1]} can't be combined")
     opened, place = run.open()
     if given and opened.training.averaging.if_worse == "replace":
-        # What is named is what is made.
+        # An explicit choice becomes the model, even if it scores worse.
         changes = [*run.overrides, "training.averaging.if_worse=warn"]
         opened, place = run.open(changes)
     from mtkit.training.averaging.average import average as average_checkpoints

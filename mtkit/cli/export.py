@@ -1,4 +1,4 @@
-"""`mtkit export`: a model for another program, checked against PyTorch's translations."""
+"""`mtkit export`: writes a model for another program, checked against PyTorch's translations."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""`mtkit import`: a public translator as a model folder."""
+"""`mtkit import`: turns a public translator into a model folder."""
 
 from pathlib import Path
 from typing import Annotated

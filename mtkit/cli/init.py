@@ -1,4 +1,4 @@
-"""`mtkit init`: a recipe of your own to start from."""
+"""`mtkit init`: writes a recipe to start from."""
 
 from typing import Annotated
 

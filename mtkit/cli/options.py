@@ -51,11 +51,11 @@ DeviceOption = Annotated[
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What every command that works on a run is given.
+    """The options of every command that works on a run.
 
     Attributes:
         recipe: The recipe's file or name; empty for the default.
-        workspace: The workspace; None for the default.
+        workspace: None for the default.
         overrides: Changes of the recipe's keys.
     """
 
@@ -64,24 +64,14 @@ class RunOptions:
     overrides: list[str]
 
     def check_model_alone(self, *, has_model: bool) -> None:
-        """Checks that a model folder and a run aren't both named.
-
-        Raises:
-            typer.BadParameter: They are.
-        """
+        """Rejects a model folder together with a run."""
         if has_model and (self.recipe or self.workspace is not None):
             raise typer.BadParameter("--model can't be combined with --recipe or --workspace")
 
     def open(self, overrides: list[str] | None = None) -> tuple[Recipe, Workspace]:
-        """Returns the checked recipe and the workspace.
+        """Returns the checked recipe and the workspace; `overrides` replace the given ones.
 
-        A workspace given alone, outside a project's folder, is read with the recipe saved in it.
-
-        Args:
-            overrides: Other changes than those that were given.
-
-        Raises:
-            MtkitError: No such recipe, or faults in it.
+        A workspace without a recipe, outside a project's folder, uses the recipe saved in it.
         """
         from mtkit.recipe import PROJECT_RECIPE, load_recipe
         from mtkit.workspace import Workspace
@@ -94,7 +84,7 @@ class RunOptions:
         return loaded, Workspace.of(loaded.name, self.workspace)
 
     def repeat(self) -> list[str]:
-        """Returns the options as a worker process's command line has to repeat them."""
+        """Returns the options for a worker process's command line."""
         arguments = ["--recipe", self.recipe] if self.recipe else []
         if self.workspace is not None:
             arguments += ["--workspace", str(self.workspace)]
@@ -167,11 +157,7 @@ def choose_hardware(
     rendezvous: str = "",
     max_restarts: int = 0,
 ) -> Hardware:
-    """Returns the hardware to train on.
-
-    Raises:
-        typer.BadParameter: Options that exclude each other, or one that lacks another.
-    """
+    """Returns the hardware to train on; rejects inconsistent options."""
     from mtkit.pipeline.hardware import Hardware
 
     if gpus is not None and processes is not None:

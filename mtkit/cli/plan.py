@@ -1,4 +1,4 @@
-"""`mtkit plan`: what a training will take, before it is started."""
+"""`mtkit plan`: estimates the cost of a training before it starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mtkit prepare`: corpora become cleaned, tokenised data."""
+"""`mtkit prepare`: turns corpora into cleaned, tokenized data."""
 
 from typing import Annotated
 

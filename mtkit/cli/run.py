@@ -1,4 +1,4 @@
-"""`mtkit run`: the whole road, from corpora to scores."""
+"""`mtkit run`: runs all steps, from corpora to scores."""
 
 import typer
 

@@ -1,4 +1,4 @@
-"""`mtkit score`: translations and references become scores that another lab can trust."""
+"""`mtkit score`: scores translations against references, reproducibly."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _flag(
     report: Path | None,
     as_json: bool,
 ) -> None:
-    """Counts flags of files of translations, where there is nothing to score them by."""
+    """Counts flags of files of translations without references."""
     from mtkit.console import say
     from mtkit.files import as_json_text
     from mtkit.pipeline.score_flags import (

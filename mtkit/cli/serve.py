@@ -1,4 +1,4 @@
-"""`mtkit serve`: models behind LibreTranslate's API, mtkit's own, and a page for people."""
+"""`mtkit serve`: serves models by LibreTranslate's API, mtkit's own, and a web page."""
 
 from pathlib import Path
 from typing import Annotated

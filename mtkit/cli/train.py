@@ -1,4 +1,4 @@
-"""`mtkit train`: data become checkpoints."""
+"""`mtkit train`: trains on the data and writes checkpoints."""
 
 import os
 from typing import Annotated
@@ -60,7 +60,7 @@ def train(
         gpus, processes, num_nodes=nodes, rendezvous=rdzv, max_restarts=max_restarts
     )
     loaded, run_folder = run.open()
-    # Torch reads it once: its warnings are C++ stack traces, and mtkit explains them itself.
+    # Torch reads it once. Its warnings are C++ stack traces, and mtkit reports these itself.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from mtkit.pipeline.train import dry_run as rehearse
     from mtkit.pipeline.train import train as start_training

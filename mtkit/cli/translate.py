@@ -1,4 +1,4 @@
-"""`mtkit translate`: lines on stdin to lines on stdout, or a document to another."""
+"""`mtkit translate`: translates lines from stdin to stdout, or a document."""
 
 import gc
 import json
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mtkit.workspace import Workspace
 
 _OBJECTS_OF_A_DOCUMENT = 1_000_000
-"""New objects after which Python looks for garbage."""
+"""New objects before a garbage collection."""
 
 
 Engine = Literal["auto", "torch", "ctranslate2"]
@@ -153,7 +153,7 @@ def translate(
             return
         translator = _open_translator(folders, opened, changes, languages, device=device, file=file)
         if form != "jsonl":
-            # Before a line is waited for; each JSON object may name its own.
+            # Before waiting for input; each JSON object may name its own languages.
             translator.resolve_languages()
     with _keeping_what_is_loaded(is_document=is_document):
         if is_document:
@@ -166,10 +166,8 @@ def translate(
 
 @contextmanager
 def _keeping_what_is_loaded(*, is_document: bool) -> Iterator[None]:
-    """Spares the collector of garbage what is there already, as lines make more objects.
-
-    Those of a document stay to its end, so that it seldom finds any garbage.
-    """
+    """Excludes loaded objects from garbage collection."""
+    # A document's own objects stay until its end, so a collection would find little garbage.
     before = gc.get_threshold()
     if is_document:
         gc.set_threshold(_OBJECTS_OF_A_DOCUMENT)
@@ -216,13 +214,13 @@ def _open_translator(
 def _describe_input(form: InputForm, errors: Errors) -> "InputFormat":
     from mtkit.inference.streams.input_format import InputFormat
 
-    # The same form, as a type checker knows it.
+    # The same form, for the type checker.
     of_lines = next(each for each in LINE_FORMS if each == form)
     return InputFormat(form=of_lines, replaces_errors=errors == "replace")
 
 
 def _check_labelling(*, is_document: bool, has_languages: bool, has_glossary: bool) -> None:
-    """Checks that a classifier is asked for nothing that only translators do."""
+    """Checks that no option for translators is given with a classifier."""
     if has_glossary:
         raise typer.BadParameter("--glossary is for translators, not classifiers")
     if has_languages:
@@ -269,7 +267,7 @@ def _translate_document(
 
 
 def _tell_terms(translator: "Translator") -> None:
-    """Says what became of the terms of a glossary, if there were any."""
+    """Prints how the terms of a glossary were used, if there were any."""
     if translator.terms_summary:
         from mtkit.console import say
 
@@ -277,16 +275,16 @@ def _tell_terms(translator: "Translator") -> None:
 
 
 def _list_changes(engine: Engine | None, glossary: Path | None) -> list[str]:
-    """Returns what options change in a recipe, as `--set` takes it."""
+    """Returns the options' changes of a recipe, as for `--set`."""
     changes = [f"inference.engine={engine}"] if engine else []
     if glossary is not None:
-        # A path may hold what TOML would read otherwise.
+        # A path may contain characters with a meaning in TOML.
         changes.append(f"inference.glossary.path={json.dumps(str(glossary.absolute()))}")
     return changes
 
 
 def _check_file(file: Path | None, output: Path | None, form: InputForm | None) -> None:
-    """Checks that a file and where its translation goes are given together, or neither is."""
+    """Checks that a file and its output are given together, or neither."""
     if file is not None and output is None:
         raise typer.BadParameter(
             f"name the file to write: mtkit translate {shlex.quote(str(file))} --output FILE; or "

@@ -1,1 +1,1 @@
-"""Files and markup around inference: text is taken out of a document, translated and put back."""
+"""Files and markup around inference: extracts a document's text, and puts its translation back."""

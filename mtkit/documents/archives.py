@@ -1,6 +1,6 @@
 """Documents that are zip archives of XML: Word, PowerPoint and OpenDocument texts.
 
-Only the parts that hold text are read as XML; pictures, macros and all others are copied.
+Only parts with text are read as XML; pictures, macros and all other parts are copied.
 """
 
 import io
@@ -16,15 +16,15 @@ from xml.parsers import expat
 from mtkit.errors import MtkitError
 
 _ENDINGS = ("/main", ":text:1.0")
-"""How the names of namespaces end whose paragraphs hold text."""
+"""Suffixes of the namespaces whose paragraphs hold text."""
 _CHART = "/chart"
 _INSIDE = (None, "Internal")
 _MAX_XML_BYTES = 64 << 20
-"""Of all parts together when unpacked, beside twice the archive's own size: pictures hardly shrink,
-and of XML this is thousands of pages."""
+"""Of all parts together when unpacked, plus twice the archive's size: pictures hardly shrink, and
+this is thousands of pages of XML."""
 _MAX_PARTS = 10_000
 _COMPRESSIONS = frozenset([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-"""Those of which `zipfile` unpacks no more than it is asked for."""
+"""For these, `zipfile` unpacks no more than requested."""
 _RELATIONSHIPS = "_rels/.rels"
 _REASON = "in parts that aren't translated"
 
@@ -34,29 +34,21 @@ class _EntityError(Exception):
 
 
 def find_paragraphs(part: bytes) -> list[str]:
-    """Returns the texts of a part's paragraphs in order; none of a part that can't be read.
-
-    Args:
-        part: Its XML, of Office Open XML or OpenDocument.
-    """
+    """Returns the texts of a part's paragraphs in order; empty for a malformed part."""
     finder = _TextFinder()
     is_read = _parse(part, finder.open, finder.close, finder.read)
     return finder.found if is_read else []
 
 
 def find_root_namespace(part: bytes) -> str:
-    """Returns the namespace of a part's root element; nothing of a part that can't be read."""
+    """Returns the namespace of a part's root element; empty for a malformed part."""
     names: list[str] = []
     is_read = _parse(part, lambda name, _: names.append(name))
     return names[0].rpartition(" ")[0] if is_read else ""
 
 
 def find_main_part(relationships: bytes) -> str:
-    """Returns the name of the part that an archive's relationships name as the document.
-
-    Args:
-        relationships: XML of `_rels/.rels`; if it names no such part, the result is empty.
-    """
+    """Returns the main part's name according to the XML of `_rels/.rels`; empty if it has none."""
     targets: list[str] = []
 
     def read(name: str, attributes: dict[str, str]) -> None:
@@ -75,7 +67,7 @@ def _parse(
     end: Callable[[str], None] | None = None,
     read: Callable[[str], None] | None = None,
 ) -> bool:
-    """Returns whether a part is well-formed and declares no entities, which could multiply."""
+    """Parses a part; returns whether it is well-formed and declares no entities."""
     parser = expat.ParserCreate(None, " ")
     parser.StartElementHandler = begin
     parser.EndElementHandler = end
@@ -93,21 +85,16 @@ def _refuse_entity(*_: object) -> None:
 
 
 class _TextFinder:
-    """Gathers the text of paragraphs, of old comments on slides, and of a chart's labels.
-
-    Attributes:
-        found: Texts so far.
-    """
+    """Collects the text of paragraphs, of old comments on slides, and of a chart's labels."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
         self._texts: list[list[str]] = []
-        """Pieces of the paragraphs that are open."""
+        """Pieces of the open paragraphs."""
         self._elements = [(False, False)]
-        """Of each open element whether it is a paragraph, and whether its characters are text."""
+        """For each open element: whether it is a paragraph, and whether its characters are text."""
 
     def open(self, name: str, attributes: dict[str, str]) -> None:
-        """Begins an element."""
         del attributes
         namespace, _, local = name.rpartition(" ")
         is_known = namespace.endswith(_ENDINGS)
@@ -120,7 +107,6 @@ class _TextFinder:
         self._elements.append((is_paragraph, is_text))
 
     def close(self, name: str) -> None:
-        """Ends an element."""
         del name
         is_paragraph, _ = self._elements.pop()
         if is_paragraph:
@@ -128,21 +114,20 @@ class _TextFinder:
             self.found += [text] if any(map(str.isalpha, text)) else []
 
     def read(self, characters: str) -> None:
-        """Reads characters."""
         if self._texts and self._elements[-1][1]:
             self._texts[-1].append(characters)
 
 
 @dataclass(frozen=True)
 class Archive:
-    """A kind of such documents.
+    """A kind of archive.
 
     Attributes:
-        needed: The main part, without which it is no document of this kind.
-        parts: Names of the parts that hold text, from the folder of the main part on.
-        unread: Such names of parts that aren't translated and hold no text that a reader sees.
-        language: What the namespace of the main part's root holds, where `_rels/.rels` may name
-            another part as the main one.
+        needed: The main part, which every such document has.
+        parts: Names of the parts with text, relative to the main part's folder.
+        unread: Names of untranslated parts that have no visible text.
+        language: Part of the namespace of the main part's root, if `_rels/.rels` may name another
+            main part.
     """
 
     needed: str
@@ -178,18 +163,13 @@ def translate_archive(
     translate_part: Callable[[bytes, str], bytes],
     skip: Callable[[str, str, str], None],
 ) -> bytes:
-    """Returns an archive whose parts with text have been translated.
+    """Returns an archive with translated parts.
 
-    Args:
-        content: The archive.
-        form: A key of `ARCHIVES`.
-        translate_part: Translates the XML of a part, given its name.
-        skip: Gets each paragraph of a part that isn't translated: the part's name, the text, and
-            the reason.
+    `skip` receives each paragraph of an untranslated part: the part's name, the text, and the
+    reason.
 
     Raises:
-        MtkitError: It is damaged, encrypted, too large, or a document of another kind; what is
-            raised for a part.
+        MtkitError: The archive is damaged, encrypted, too large, or another kind of document.
     """
     kind = ARCHIVES[form]
     written = io.BytesIO()
@@ -235,8 +215,8 @@ def _check(members: list[zipfile.ZipInfo], max_bytes: int) -> None:
 
 
 def _find_main(source: zipfile.ZipFile, kind: Archive, form: str) -> str:
-    """Returns the name of the main part: that which the relationships name, or the usual one."""
-    # Names of parts that differ in case alone are the same.
+    """Returns the name of the main part, from the relationships or the usual one."""
+    # Part names are case-insensitive.
     names = {member.filename.lower(): member for member in source.infolist()}
     main = kind.needed
     relationships = names.get(_RELATIONSHIPS) if kind.language else None
@@ -251,7 +231,7 @@ def _find_main(source: zipfile.ZipFile, kind: Archive, form: str) -> str:
 
 
 def _find_name(name: str, main: str, kind: Archive) -> str:
-    """Returns the name of a part from the main part's folder on; nothing if it lies elsewhere."""
+    """Returns a part's name relative to the main part's folder; empty if it is elsewhere."""
     folder = main[: main.rfind("/") + 1]
     if name == main:
         return kind.needed.rpartition("/")[2]
@@ -260,7 +240,7 @@ def _find_name(name: str, main: str, kind: Archive) -> str:
 
 def _read(source: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     with source.open(member) as stream:
-        # What it says of its size may be untrue.
+        # The declared size may be wrong.
         part = stream.read(member.file_size + 1)
     if len(part) != member.file_size:
         raise zipfile.BadZipFile(f"{member.filename} has another size than it says")

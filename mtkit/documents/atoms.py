@@ -1,4 +1,4 @@
-"""A text's atoms, its words and signs, and which of a source stands for which of a translation."""
+"""A text's atoms (words and signs), and links between those of a source and of a translation."""
 
 import bisect
 import itertools
@@ -11,23 +11,23 @@ import regex
 from mtkit.documents.document import Link, Span
 
 SPACE = " \t\r\n\f"
-"""Characters that a line may be broken at; a no-break space isn't one of them."""
-# Scripts without spaces between words: each character by itself.
+"""Characters that a line may be broken at; excludes the no-break space."""
+# Scripts without spaces between words: each character is an atom.
 _WHOLE = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _ATOM = regex.compile(rf"[^\W{_WHOLE}]++|[^\w\s]|[{_WHOLE}]\p{{M}}*+")
 
 UNSPACED = regex.compile(f"[{_WHOLE}]")
-"""A character of a script that puts no space between words."""
+"""A character of a script without spaces between words."""
 _JOINING = frozenset("-\u2010\u2011\u2013/_@")
-"""Signs within words, which stand for nothing by themselves."""
+"""Signs within words, which have no meaning alone."""
 _MAX_GROUP_LINKS = 4_096
-"""Links between the atoms of two words; a word with that many is a line of signs."""
+"""Maximum links between the atoms of two words; a word with more is a line of signs."""
 
 AtomLinks = list[tuple[int, int]]
 """Pairs of a source atom's and a target atom's index."""
 
 SignKind = Literal["", "end", "pause", "quote", "open", "close", "other"]
-"""What kind of sign an atom is; empty of a word."""
+"""The kind of sign of an atom; empty for a word."""
 _SIGNS: dict[str, SignKind] = {
     **dict.fromkeys(".!?…。！？｡؟।", "end"),
     **dict.fromkeys(",;:，；：、،؛", "pause"),
@@ -38,12 +38,12 @@ _SIGNS: dict[str, SignKind] = {
 
 
 def find_atoms(text: str) -> list[Span]:
-    """Returns where the words and signs of a text are; between them is nothing but space."""
+    """Returns the spans of a text's words and signs; only space lies between them."""
     return [found.span() for found in _ATOM.finditer(text)]
 
 
 def find_sign_kinds(text: str, atoms: Sequence[Span]) -> list[SignKind]:
-    """Returns what kind of sign each atom of a text is."""
+    """Returns the kind of sign of each atom."""
     return [
         "" if text[start].isalnum() else _SIGNS.get(text[start:end], "other")
         for start, end in atoms
@@ -51,7 +51,7 @@ def find_sign_kinds(text: str, atoms: Sequence[Span]) -> list[SignKind]:
 
 
 def is_symbol(text: str) -> bool:
-    """Returns whether a text is neither words nor what stands between words, such as `¶`."""
+    """Checks that a text is neither words nor punctuation, such as `¶`."""
     signs = text.split()
     return bool(signs) and not any(
         character.isalnum() or character in _SIGNS for sign in signs for character in sign
@@ -59,11 +59,7 @@ def is_symbol(text: str) -> bool:
 
 
 class AtomIndex:
-    """Finds the atoms of a text by positions in it.
-
-    Args:
-        atoms: Where they are, in order.
-    """
+    """Finds the atoms of a text by position."""
 
     def __init__(self, atoms: Sequence[Span]) -> None:
         self.atoms = atoms
@@ -72,11 +68,11 @@ class AtomIndex:
         self._of_atom = {span: range(index, index + 1) for index, span in enumerate(atoms)}
 
     def find_ending_behind(self, position: int) -> int:
-        """Returns the index of the first atom that ends behind a position."""
+        """Returns the index of the first atom that ends after a position."""
         return bisect.bisect_right(self._ends, position)
 
     def find_beginning_at(self, position: int) -> int:
-        """Returns the index of the first atom that begins at a position or behind it."""
+        """Returns the index of the first atom that begins at a position or after it."""
         return bisect.bisect_left(self._starts, position)
 
     def find_overlapping(self, span: Span) -> range:
@@ -94,10 +90,10 @@ def link_atoms(
     indices: tuple[AtomIndex, AtomIndex],
     links: Sequence[Link] | None,
 ) -> AtomLinks:
-    """Returns links between atoms, from those between words; without any, by position.
+    """Returns links between atoms from those between words; without any, by position.
 
-    A word that a link names may hold several atoms, such as a word with a comma: atoms that are the
-    same on both sides are linked to each other, the others among themselves.
+    A linked word may hold several atoms, such as a word with a comma: equal atoms are linked to
+    each other, all others among themselves.
     """
     words = [source[start:end].casefold() for start, end in indices[0].atoms]
     target_words = [target[start:end].casefold() for start, end in indices[1].atoms]
@@ -116,7 +112,7 @@ def link_atoms(
 
 
 def link_words(source: str, target: str) -> list[Link]:
-    """Returns links between words by their positions alone, for a translator without alignments."""
+    """Returns links between words by position only, for a translator without alignments."""
     indices = AtomIndex(find_atoms(source)), AtomIndex(find_atoms(target))
     return [
         (indices[0].atoms[first], indices[1].atoms[second])
@@ -127,7 +123,7 @@ def link_words(source: str, target: str) -> list[Link]:
 def _link_group(
     source: range, target: range, words: Sequence[str], others: Sequence[str]
 ) -> set[tuple[int, int]]:
-    """Returns links between the atoms of two words that stand for each other."""
+    """Returns links between the atoms of two linked words."""
     left: list[int] = []
     right = dict.fromkeys(target)
     places: dict[str, list[int]] = {}
@@ -150,7 +146,7 @@ def _link_group(
 
 
 def _link_all(ours: Sequence[int], theirs: Sequence[int]) -> set[tuple[int, int]]:
-    """Returns a link between each two atoms; of very many, between those at the same share."""
+    """Returns all links between atoms; for very many, only those at the same share."""
     if len(ours) == len(theirs) == 1:
         return {(ours[0], theirs[0])}
     if len(ours) * len(theirs) <= _MAX_GROUP_LINKS:
@@ -165,7 +161,7 @@ def _link_all(ours: Sequence[int], theirs: Sequence[int]) -> set[tuple[int, int]
 def _link_the_same(
     found: set[tuple[int, int]], words: Sequence[str], others: Sequence[str]
 ) -> set[tuple[int, int]]:
-    """Returns links between atoms that have none and are the same, once on each side."""
+    """Returns links between equal atoms without links, if they are unique on each side."""
     where: list[defaultdict[str, list[int]]] = [defaultdict(list), defaultdict(list)]
     for side, (texts, places) in enumerate(zip((words, others), where, strict=True)):
         linked = {link[side] for link in found}
@@ -182,7 +178,7 @@ def _link_the_same(
 
 
 def _link_by_position(words: Sequence[str], others: Sequence[str]) -> AtomLinks:
-    """Returns a link for each target atom: to the same word, or to where it stands in between."""
+    """Returns a link for each target atom: to the same word, or by interpolation."""
     if not words or not others:
         return []
     anchors = [(-1, -1), *_find_anchors(words, others), (len(words), len(others))]
@@ -198,7 +194,7 @@ def _link_by_position(words: Sequence[str], others: Sequence[str]) -> AtomLinks:
 
 
 def _find_anchors(words: Sequence[str], others: Sequence[str]) -> AtomLinks:
-    """Returns atoms that occur once on each side, the longest series of them in the same order."""
+    """Returns atoms that are unique on each side, as the longest series in the same order."""
     counts, target_counts = Counter(words), Counter(others)
     where = {word: index for index, word in enumerate(others)}
     pairs = [
@@ -206,7 +202,7 @@ def _find_anchors(words: Sequence[str], others: Sequence[str]) -> AtomLinks:
         for index, word in enumerate(words)
         if counts[word] == 1 and target_counts[word] == 1
     ]
-    # Patience sorting: the last pair of the best series of each length, and what comes before.
+    # Patience sorting: the last pair of the best series of each length, and the pair before it.
     ends: list[int] = []
     tails: list[int] = []
     before: list[int] = []

@@ -1,4 +1,4 @@
-"""How many links cross each gap of a translation, and which gap of a region the fewest cross."""
+"""Counts the links that cross each gap of a translation, and finds the gap with the fewest."""
 
 import itertools
 import math
@@ -9,40 +9,31 @@ from mtkit.documents.atoms import SignKind
 from mtkit.documents.document import Span
 
 _BEFORE: frozenset[SignKind] = frozenset(("open", "quote"))
-"""Signs that may belong to the word behind them."""
+"""Signs that may belong to the next word."""
 _BEHIND: frozenset[SignKind] = frozenset(("end", "pause", "quote", "close"))
-"""Signs that may belong to the word before them."""
+"""Signs that may belong to the previous word."""
 
 Tells = Callable[[int], bool]
 
 
 class SignEdges:
-    """Moves the edges of runs across signs, so that these are where the source has them.
-
-    Args:
-        source: What kind of sign each source atom is.
-        target: The same of the target's.
-    """
+    """Moves the edges of runs across signs, so that the signs are where the source has them."""
 
     def __init__(self, source: Sequence[SignKind], target: Sequence[SignKind]) -> None:
         self._source, self._target = source, target
         self._has_signs = any(source) and any(target)
 
     def is_of_signs(self, words: Span) -> bool:
-        """Returns whether an element has signs alone."""
+        """Checks that an element has only signs."""
         return not _has_word(self._source, words)
 
     def settle(self, words: Span, run: Span, is_free: Tells) -> Span:
         """Returns a run with the signs at its edges that belong to it.
 
-        A sign beside the run is taken in where the element has one of its kind at that edge and the
-        run lacks it. One at the run's edge is left out where the element has none there, and the
-        text beside the element has one of its kind. Elements and runs of signs alone stay.
-
-        Args:
-            words: The element's source atoms.
-            run: The target atoms that it has so far.
-            is_free: Tells of a target atom whether the run may take it.
+        A sign next to the run is included if the element has one of its kind at that edge and the
+        run lacks it. A sign at the run's edge is excluded if the element has none there, and the
+        text next to the element has one of its kind. Elements and runs of signs only are unchanged.
+        `words` are the element's source atoms.
         """
         start, end = run
         beside = (max(0, start - 1), start, end - 1, min(end, len(self._target) - 1))
@@ -83,14 +74,9 @@ def _read(
 def _count_moved(
     inside: list[SignKind], beside: list[SignKind], held: list[SignKind], following: list[SignKind]
 ) -> int:
-    """Returns how many signs an edge moves out across; below 0, how many it moves in across.
-
-    Args:
-        inside: Signs at the edge of the element, from the edge in.
-        beside: Signs outside of it, from the edge out.
-        held: Signs at the edge of the run, from the edge in.
-        following: Free signs outside of it, from the edge out.
-    """
+    """Returns how many signs an edge moves outwards; negative for inwards."""
+    # `inside` and `held` are the signs at the edge of the element and of the run, from the edge in.
+    # `beside` and `following` are the signs outside of them, from the edge out.
     wanted, has = inside[::-1], held[::-1]
     if has == wanted[: len(has)]:
         lacking = zip(wanted[len(has) :], following, strict=False)
@@ -104,14 +90,10 @@ def _count_moved(
 class Crossings:
     """Counts of links that cross each gap between target atoms, for one source gap at a time.
 
-    A link crosses if it leads from an atom before the source gap to one behind the target gap, or
-    the reverse. A tree holds the differences between neighbouring gaps' counts, so that a link that
-    changes sides, and the lowest count of a region, cost the logarithm of the number of gaps. The
-    counts of all gaps may be wrong by the same number, which changes no comparison.
-
-    Args:
-        num_target: Target atoms; there is a gap before and behind each.
-        of_source: Target atoms that each source atom is linked to.
+    A link crosses if it leads from before the source gap to after the target gap, or the reverse. A
+    tree holds the differences between neighbouring counts, so that moving a link, and finding the
+    minimum of a region, take logarithmic time. All counts may be wrong by the same number, which
+    changes no comparison. `of_source` are the target atoms linked to each source atom.
     """
 
     def __init__(self, num_target: int, of_source: Sequence[Sequence[int]]) -> None:
@@ -124,28 +106,25 @@ class Crossings:
             num_links += len(targets)
             for target in targets:
                 self._sums[self._num_leaves + target + 1] += 1
-        # Of each node the lowest sum of differences from its first gap to any of its gaps.
+        # For each node, the minimum sum of differences from its first gap to any of its gaps.
         self._lowest = list(self._sums)
         for node in range(self._num_leaves - 1, 0, -1):
             self._join(node)
         self._beyond_all = 2 * num_links + 1
 
     def close(self, run: Span) -> None:
-        """Takes the gaps inside a run of target atoms out of the search."""
+        """Excludes the gaps inside a run of target atoms from the search."""
         self._raise_inside(run, self._beyond_all)
 
     def open(self, run: Span) -> None:
-        """Lets the gaps inside a run that was closed be found again."""
+        """Includes the gaps inside a closed run again."""
         self._raise_inside(run, -self._beyond_all)
 
     def find_gap(self, source_gap: int, region: Span, beside: Iterable[int], share: float) -> int:
-        """Returns the open gap of a region that the fewest links cross.
+        """Returns the open gap of a region with the fewest crossing links.
 
-        Args:
-            source_gap: Index of the source atom behind the gap that links are counted for.
-            region: Target atoms; its gaps are those between them and at both ends.
-            beside: Gaps that come first among those that equally few links cross.
-            share: Position that it should else be nearest to.
+        `source_gap` is the source atom after the gap. Among equals, gaps in `beside` come first,
+        then the nearest to the position `share`.
         """
         self._move(source_gap)
         start, end = region
@@ -167,7 +146,7 @@ class Crossings:
         return min(found, key=lambda gap: (abs(gap - share), gap))
 
     def _move(self, source_gap: int) -> None:
-        """Goes to a gap of the source: links of the atoms between change sides."""
+        """Moves to a source gap: links of the atoms in between change sides."""
         while self._source_gap < source_gap:
             for target in self._of_source[self._source_gap]:
                 self._add(target + 1, -2)
@@ -184,7 +163,7 @@ class Crossings:
             self._add(last, -by)
 
     def _add(self, gap: int, by: int) -> None:
-        """Changes the counts of a gap and of all behind it."""
+        """Changes the counts of a gap and of all after it."""
         node = gap + self._num_leaves
         self._sums[node] += by
         self._lowest[node] += by
@@ -199,7 +178,7 @@ class Crossings:
         self._lowest[node] = min(self._lowest[left], self._sums[left] + self._lowest[right])
 
     def _cover(self, first: int, last: int) -> list[int]:
-        """Returns the nodes that hold the gaps from one to another, and no others, in order."""
+        """Returns the nodes that hold exactly the gaps from `first` to `last`, in order."""
         left, right = [], []
         low, high = first + self._num_leaves, last + self._num_leaves + 1
         while low < high:
@@ -214,11 +193,11 @@ class Crossings:
         return left + right[::-1]
 
     def _count(self, start: int, gap: int) -> int:
-        """Returns the count of a gap beside that of the gap before `start`."""
+        """Returns the count of a gap relative to that of the gap before `start`."""
         return sum(self._sums[node] for node in self._cover(start, gap))
 
     def _descend(self, node: int, count: int, *, is_last: bool) -> int:
-        """Returns the last gap, or the first, of a node that has a count beside its beginning."""
+        """Returns the last or first gap of a node with a count relative to its beginning."""
         while node < self._num_leaves:
             left, right = 2 * node, 2 * node + 1
             behind = count - self._sums[left]

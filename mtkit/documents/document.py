@@ -1,6 +1,6 @@
-"""A document as the room sees it: its text, the units to translate in it, and fixed edits.
+"""A document: its text, the units to translate in it, and fixed edits.
 
-A format finds the units; all that isn't in one stays the same characters.
+A format finds the units; all characters outside of them stay the same.
 """
 
 import re
@@ -12,30 +12,25 @@ from mtkit.errors import MtkitError
 from mtkit.text.languages import find_main_language
 
 Span = tuple[int, int]
-"""Where a part of a text begins and ends, in characters."""
+"""Start and end of a part of a text, in characters."""
 Link = tuple[Span, Span]
-"""A source word and a target word that stand for each other, each by its characters."""
+"""The spans of a source word and of a target word that are linked."""
 
 
 class UnwritableError(Exception):
-    """A unit's translation can't be written so that the format reads it as it is meant."""
+    """A unit's translation can't be written so that the format reads it as intended."""
 
 
 @dataclass(frozen=True)
 class TranslatedText:
-    """A text's translation.
-
-    Attributes:
-        text: The translation.
-        links: Word alignments; None where the translator has none.
-    """
+    """A text's translation, with word alignments or None."""
 
     text: str
     links: tuple[Link, ...] | None = None
 
 
 FinishTexts = Callable[[], Sequence[TranslatedText]]
-"""Makes translations of what a search has found. It is called once and in order, by any thread."""
+"""Turns search results into translations. Called once and in order, by any thread."""
 
 
 class TextTranslator(Protocol):
@@ -48,60 +43,50 @@ class TextTranslator(Protocol):
 
 @runtime_checkable
 class LinkingTranslator(Protocol):
-    """A translator of texts that aligns words only where it is asked to."""
+    """A translator of texts that aligns words only on request."""
 
     def translate(self, texts: Sequence[str], needs_links: Sequence[bool]) -> Iterable[FinishTexts]:
-        """Yields what makes the translations of some texts at a time, in order.
+        """Yields functions that each make the translations of some texts, in order.
 
-        Args:
-            texts: As `TextTranslator` takes them.
-            needs_links: Of each text whether its word alignments are needed.
+        `needs_links` says for each text whether its word alignments are needed.
         """
         ...
 
 
 class Spelled(NamedTuple):
-    """Some of a text and how a document spells it: `é` as `&eacute;`."""
+    """A piece of text and its spelling in the document: `é` as `&eacute;`."""
 
     text: str
     raw: str
 
 
 def as_written(text: str) -> tuple[Spelled, ...]:
-    """Returns a text that a document writes as it is."""
+    """Returns a text that the document spells literally."""
     return (Spelled(text, text),)
 
 
 @dataclass(frozen=True)
 class Escapes:
-    """How a format writes text.
-
-    Attributes:
-        escape: Writes a text so that the format reads it as such.
-        read: The reverse; None where nothing that is written can be misread.
-    """
+    """How a format writes text; `read` is the reverse, None if no text can be misread."""
 
     escape: Callable[[str], str]
     read: Callable[[str], str] | None = None
 
 
 PLAIN = Escapes(lambda text: text)
-"""Escapes of a format that has none."""
+"""Escapes of a format without any."""
 
 
 class Node(NamedTuple):
-    """A text, an inline element or a tag that stands alone, in a unit.
+    """A text, an inline element or a standalone tag in a unit.
 
     Attributes:
-        kind: `text`; `element`, with an opening and a closing tag; `void`, which has no text of its
-            own; `protected`, whose text the sentence needs but which stays as it is. In formats
-            whose text always stands in runs, `run` is an element that is one, and `joint` a void
-            that stands in one.
-        start: Where it begins in the document's text.
-        end: Where it ends.
-        inner: What lies between an element's tags.
-        children: What an element holds.
-        spelled: A text's characters; a protected node's, which the model sees.
+        kind: `text`; `element`, with an opening and a closing tag; `void`, without text;
+            `protected`, whose text the sentence needs but which stays unchanged. In formats whose
+            text is always in runs, `run` is an element that is one, and `joint` a void inside one.
+        start: Start in the document's text.
+        inner: The span between an element's tags.
+        spelled: The characters of a text, or of a protected node, which the model sees.
         is_break: A void that breaks the line, where other text would have a space.
     """
 
@@ -115,7 +100,7 @@ class Node(NamedTuple):
 
 
 def walk(nodes: Sequence[Node]) -> Iterator[Node]:
-    """Yields nodes and all that they hold, in the order of the document."""
+    """Yields nodes and all their descendants, in document order."""
     pending = list(reversed(nodes))
     while pending:
         node = pending.pop()
@@ -124,12 +109,12 @@ def walk(nodes: Sequence[Node]) -> Iterator[Node]:
 
 
 def find_holders(nodes: Sequence[Node], is_text: Callable[[Node], bool]) -> set[int]:
-    """Returns the ids of the nodes that are text or hold some, at whatever depth."""
+    """Returns the ids of the nodes that are text or hold some, at any depth."""
     listed = [(node, -1) for node in nodes]
     for index, (node, _) in enumerate(listed):
         listed += [(child, index) for child in node.children]
     holds = [is_text(node) for node, _ in listed]
-    # Whatever holds a node stands before it.
+    # Parents come before their children.
     for index in range(len(listed) - 1, -1, -1):
         parent = listed[index][1]
         if parent >= 0:
@@ -142,18 +127,14 @@ class Unit:
     """A block's text, with the inline tags in it.
 
     Attributes:
-        nodes: What it holds, in order.
-        start: Where it begins in the document's text.
-        end: Where it ends.
-        escapes: How its text is written.
-        output: Where the translation goes, if not in the place of the unit.
-        before: What is written in front of it there.
-        after: What is written behind it.
-        follows: Whether it is written behind the unit before it as more of the same string.
-        keeps_breaks: Whether it has as many lines in translation; otherwise only as many as there
-            are spaces for.
-        join: Makes the document's characters of the translation's tokens, or raises
-            `UnwritableError`; by default they follow one another.
+        output: Span for the translation; None for the unit's own.
+        before: Written before it there.
+        after: Written after it.
+        follows: Whether it continues the string of the previous unit.
+        keeps_breaks: Whether its translation has as many lines; otherwise only as many as there are
+            spaces for.
+        join: Makes the document's characters from the translation's tokens, or raises
+            `UnwritableError`; by default they are concatenated.
     """
 
     nodes: tuple[Node, ...]
@@ -174,7 +155,7 @@ def read_text(unit: Unit) -> str:
 
 
 class Token(NamedTuple):
-    """Some of a translated unit: text or a tag, as the document writes it."""
+    """A piece of a translated unit: text or a tag, as the document writes it."""
 
     kind: Literal["text", "open", "close", "void"]
     raw: str
@@ -182,7 +163,7 @@ class Token(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """Characters of a document that are replaced, by the translation of a unit if one is named."""
+    """Characters of a document that are replaced, perhaps by a unit's translation."""
 
     start: int
     end: int
@@ -191,13 +172,13 @@ class Edit(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """A text that a reader sees and that isn't translated.
+    """A visible text that isn't translated.
 
     Attributes:
-        start: Where it begins in the document's text.
+        start: Start in the document's text.
         text: Its characters, without markup.
-        reason: Why, so that it reads after a number: `marked translate=no`.
-        detail: What the reason names, such as an element or a language.
+        reason: Reads well after a number: `marked translate=no`.
+        detail: An element or a language that explains the reason.
     """
 
     start: int
@@ -208,13 +189,12 @@ class Skipped(NamedTuple):
 
 @dataclass
 class Document:
-    """A text, what is to be translated in it, and what is replaced whatever the translation says.
+    """A text with the units to translate.
 
     Attributes:
-        text: All of it.
-        units: What is translated; a unit may lie in a tag of another.
-        edits: For example the new language of `lang="en"`.
-        skipped: Texts that aren't translated. Text without a letter isn't listed.
+        units: A unit may be inside a tag of another.
+        edits: Fixed edits, such as the new language of `lang="en"`.
+        skipped: Texts with letters that aren't translated.
     """
 
     text: str
@@ -223,7 +203,7 @@ class Document:
     skipped: list[Skipped] = field(default_factory=list)
 
     def skip(self, start: int, text: str, reason: str, detail: str = "") -> None:
-        """Notes a text that isn't translated, if there is a letter in it."""
+        """Records a text that isn't translated, if it has a letter."""
         text = " ".join(text.split())
         if any(map(str.isalpha, text)):
             self.skipped.append(Skipped(start, text, reason, detail))
@@ -231,26 +211,26 @@ class Document:
 
 @dataclass(frozen=True)
 class Languages:
-    """Codes of the languages of a translation, as HTML and XML write them; empty if not known."""
+    """Codes of the languages of a translation, as in HTML and XML; empty if unknown."""
 
     source: str = ""
     target: str = ""
 
     def is_source(self, code: str) -> bool:
-        """Returns whether a text marked with a code may be of the source language.
+        """Checks that a text marked with a code may be of the source language.
 
-        A code that isn't one, such as a template's `{{ lang }}`, says nothing, nor does `und`.
+        An invalid code, such as a template's `{{ lang }}`, or `und` means nothing.
         """
         main = _find_main(code)
         return not self.source or not main or main == _find_main(self.source)
 
     def is_marked_source(self, code: str) -> bool:
-        """Returns whether a text is marked as one of the source language."""
+        """Checks that a text is marked as one of the source language."""
         return bool(_find_main(code)) and self.is_source(code)
 
 
 def _find_main(code: str) -> str:
-    """Returns the language of a code (BCP 47); nothing of one that names none."""
+    """Returns the language of a code (BCP 47); empty if it names none."""
     found = _CODE.fullmatch(code.strip().lower())
     if found is None or found[1] in ("und", "mul", "mis"):
         return ""
@@ -261,5 +241,5 @@ _CODE = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*+")
 
 
 def fail_at(text: str, position: int, fault: str, hint: str = "") -> MtkitError:
-    """Returns the error of a document with a fault at a position, told by its line."""
+    """Returns the error of a document, with the line of a position."""
     return MtkitError(f"line {text.count(chr(10), 0, position) + 1}: {fault}", hint)

@@ -1,4 +1,4 @@
-"""A document's bytes as text and back, with what the document itself says of its encoding."""
+"""Decodes and encodes documents, and updates the encodings that they declare."""
 
 import codecs
 import re
@@ -24,13 +24,13 @@ _HTML = re.compile(
 _PO_HEADER = re.compile(r'(?:\A|\n)msgid[ \t]++""\s++msgstr\s++((?:"(?:[^"\\\n]|\\.)*+"\s*+)++)')
 _CHARSET = re.compile(r"""charset\s*+=\s*+["']?+([A-Za-z0-9._:-]++)""", re.IGNORECASE)
 _HEAD = 65_536
-"""Characters at a document's beginning in which its encoding is declared."""
+"""Characters at the beginning of a document that may declare its encoding."""
 _IN_XML = ("html", "xml", "xliff", "tmx", "docx", "pptx", "odt")
 _UNICODE = ("utf-8", "utf-16le", "utf-16be")
 
 
 class _Declaration(NamedTuple):
-    """The name of an encoding in a document, and where it stands."""
+    """The name of an encoding in a document, and its span."""
 
     label: str
     start: int
@@ -43,13 +43,7 @@ class _Declaration(NamedTuple):
 
 
 class Encoding:
-    """How a document is encoded.
-
-    Args:
-        mark: The byte order mark that it begins with.
-        name: Python's name of the encoding that is read and written.
-        form: The document's format.
-    """
+    """A document's byte order mark, encoding by Python's name, and format."""
 
     def __init__(self, mark: bytes, name: str, form: str) -> None:
         self._mark, self._name, self._form = mark, name, form
@@ -57,7 +51,7 @@ class Encoding:
     def encode(self, text: str) -> bytes:
         """Returns a translation in this encoding.
 
-        A declaration of an encoding that can't write the text is made to say UTF-8.
+        A declared encoding that can't write the text is changed to UTF-8.
         """
         if self._name == "utf-8" and not text.isascii():
             text = _declare_utf8(text, self._form)
@@ -65,10 +59,10 @@ class Encoding:
 
 
 def decode(content: bytes, form: str) -> tuple[str, Encoding]:
-    """Returns a document's text, and how its translation is encoded: UTF-8, or as its mark says.
+    """Returns a document's text, and its translation's encoding: UTF-8, or that of its mark.
 
     Raises:
-        MtkitError: It is in another encoding, and doesn't declare it.
+        MtkitError: It has another encoding without declaring it.
     """
     mark = next((each for each in _MARKS if content.startswith(each)), b"")
     name = _MARKS.get(mark, "utf-8")
@@ -84,7 +78,7 @@ def decode(content: bytes, form: str) -> tuple[str, Encoding]:
                 codec = webencodings.lookup(other).codec_info
                 return codec.decode(content, "strict")[0], Encoding(b"", "utf-8", form)
             except ValueError:
-                # Nor is it in that one.
+                # It isn't in that encoding either.
                 other = ""
         hint = f"convert it first, for example: iconv -f {other or 'windows-1252'} -t utf-8"
         if form == "po":
@@ -93,7 +87,7 @@ def decode(content: bytes, form: str) -> tuple[str, Encoding]:
 
 
 def _list_declarations(text: str, form: str) -> list[_Declaration]:
-    """Returns the encodings that a document declares, the one that counts first."""
+    """Returns the encodings that a document declares, the decisive one first."""
     found: list[_Declaration] = []
     if form in _IN_XML and (prolog := _XML.match(text)):
         found.append(_Declaration(prolog[1], *prolog.span(1)))
@@ -106,7 +100,7 @@ def _list_declarations(text: str, form: str) -> list[_Declaration]:
 
 
 def _list_metas(text: str) -> Iterator[_Declaration]:
-    """Yields what `<meta>` elements of a page declare."""
+    """Yields the declarations of a page's `<meta>` elements."""
     for tag in _HTML.finditer(text, 0, _HEAD):
         if tag["meta"] is None:
             continue
@@ -121,7 +115,7 @@ def _list_metas(text: str) -> Iterator[_Declaration]:
 
 
 def _declare_utf8(text: str, form: str) -> str:
-    """Returns a document that declares UTF-8 wherever it declares an encoding."""
+    """Returns a document with UTF-8 in all its declarations."""
     for label, start, end in sorted(_list_declarations(text, form), key=lambda each: -each.start):
         encoding = _Declaration(label, start, end).find_encoding()
         if encoding != "utf-8" and (encoding or form == "po"):

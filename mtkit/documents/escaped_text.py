@@ -1,4 +1,4 @@
-"""Text that a document escapes: what its characters stand for, each with how it is written."""
+"""Reads text that a document escapes: its characters, each with its spelling."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -7,13 +7,13 @@ from mtkit.documents.document import Span, Spelled
 from mtkit.documents.units import Part
 
 ReadEscape = Callable[[re.Match[str]], str | None]
-"""Returns what an escape stands for; None of characters that are none."""
+"""Returns the value of an escape; None if it isn't one."""
 
 
 def split_at_matches(
     pattern: re.Pattern[str], text: str, start: int, end: int
 ) -> Iterator[tuple[int, int, re.Match[str] | None]]:
-    """Yields where matches are in some of a text, and where what is between them is."""
+    """Yields the spans of matches and of the text between them."""
     done = start
     for found in pattern.finditer(text, start, end):
         if done < found.start():
@@ -25,7 +25,7 @@ def split_at_matches(
 
 
 def replace_spans(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
-    """Returns a text with some spans of it replaced, which are in order."""
+    """Returns a text with some spans replaced, which are in order."""
     pieces = []
     done = 0
     for start, end, replacement in edits:
@@ -35,7 +35,7 @@ def replace_spans(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
 
 
 def read_escaped_text(raw: str, escape: re.Pattern[str], read: ReadEscape) -> tuple[Spelled, ...]:
-    """Returns a text with its escapes read, and runs of other characters as they are written."""
+    """Returns a text with its escapes decoded, and other characters literally."""
     spelled: list[Spelled] = []
     begin = 0
     for start, end, found in split_at_matches(escape, raw, 0, len(raw)):
@@ -51,7 +51,7 @@ def read_escaped_text(raw: str, escape: re.Pattern[str], read: ReadEscape) -> tu
 
 
 def read_utf16(digits: str) -> str:
-    """Returns what hexadecimal digits of UTF-16 stand for; half a character is none."""
+    """Returns the text of hexadecimal UTF-16 digits; U+FFFD for a lone surrogate."""
     return bytes.fromhex(digits).decode("utf-16-be", errors="replace")
 
 
@@ -62,15 +62,7 @@ def read_lines(
     read: ReadEscape,
     ends_line: Callable[[Spelled], bool],
 ) -> list[Part]:
-    """Returns the lines of a string that a format escapes.
-
-    Args:
-        text: The document's.
-        span: Where the string is written.
-        escape: Finds escapes.
-        read: Reads one.
-        ends_line: Checks that an escape is the end of a line.
-    """
+    """Returns the lines of an escaped string at a span; `ends_line` recognizes line ends."""
     parts: list[Part] = []
     spelled: list[Spelled] = []
     begin = position = span[0]

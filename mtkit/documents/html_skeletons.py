@@ -1,4 +1,4 @@
-"""The skeletons of pages, and the tags of HTML in strings, as Python's html.parser reads them."""
+"""Skeletons of pages, and the HTML tags in strings, read with Python's html.parser."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -12,22 +12,22 @@ Skeleton = Sequence[Hashable]
 ReadSkeleton = Callable[[str], Skeleton]
 
 _TRANSLATED = frozenset((*TEXT_ATTRIBUTES, "content", "label", "value"))
-"""Attributes of HTML that may be translated."""
+"""HTML attributes that may be translated."""
 OF_LANGUAGE = frozenset(("lang", "xml:lang"))
 """Attributes that name a language, which translation changes."""
 
 
 class UnreadableError(ValueError):
-    """A text isn't of its format."""
+    """A text isn't valid in its format."""
 
 
 def freeze(counts: Mapping[Any, int]) -> Hashable:
-    """Returns counts as one value to compare."""
+    """Returns counts as one comparable value."""
     return frozenset(counts.items())
 
 
 class _HtmlSkeleton(HTMLParser):
-    """Notes blocks in order, and the inline tags between them."""
+    """Collects blocks in order, and the inline tags between them."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -35,7 +35,6 @@ class _HtmlSkeleton(HTMLParser):
         self._inline: Counter[Hashable] = Counter()
 
     def read(self, text: str) -> list[Hashable]:
-        """Returns the skeleton of a page."""
         self.feed(mask_code(text))
         self.close()
         self._add("end")
@@ -84,7 +83,7 @@ def read_html(text: str) -> Skeleton:
 
 
 class _HtmlTags(HTMLParser):
-    """Counts the tags of HTML in a string of another format."""
+    """Counts the HTML tags in a string of another format."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -100,10 +99,10 @@ class _HtmlTags(HTMLParser):
 
 
 def count_tags(decoded: str) -> Hashable:
-    """Returns how often a string has each tag of HTML."""
+    """Returns the count of each HTML tag in a string."""
     if "<" not in decoded:
         return frozenset()
     parser = _HtmlTags()
-    # A tag without an end is text. `close` would search behind each one, in quadratic time.
+    # An unclosed tag is text. `close` would search after each one, in quadratic time.
     parser.feed(decoded)
     return freeze(parser.counts)

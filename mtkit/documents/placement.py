@@ -1,18 +1,18 @@
-"""Where a translation's tags go: at the words that the source's words with them stand for.
+"""Places a translation's tags at the words that correspond to the source's tagged words.
 
 Each element gets one run of target atoms, so that each tag of the source is in the translation
-exactly once. The run is the one with the greatest sum of what its atoms say for it: an atom that
-is linked to the element's words counts for it, one that is linked to other words alone counts
-against it, and an atom without a link hardly against it. So the run ends at linked words, takes
-unlinked ones in its middle along, and leaves out a word that a wrong link has far away. Elements
-are placed from the outermost in, each inside the one that holds it and beside its neighbours.
+exactly once. The run has the maximum sum of evidence: an atom that is linked to the element's words
+counts for it, one that is only linked to other words against it, and an unlinked one hardly against
+it. So a run ends at linked words, includes unlinked ones in its middle, and excludes a distant word
+with a wrong link. Elements are placed from the outermost inwards, each inside its parent and next
+to its neighbours.
 
-Signs at the edges of an element are as its words have them in the source: a full stop or comma
-behind the run is taken in if the element ends with one, and left out if one stands behind the
-element. Aligners link signs badly, and often not at all.
+Signs at the edges of an element are as in the source: a full stop or comma after the run is
+included if the element ends with one, and excluded if one follows the element. Aligners link signs
+badly, and often not at all.
 
-A tag without text goes to the gap that the fewest links cross: from what stands before it to what
-comes behind, or the reverse.
+A tag without text goes to the gap with the fewest crossing links: from what is before it to what
+comes after, or the reverse.
 """
 
 import math
@@ -25,29 +25,26 @@ from mtkit.documents.crossings import Crossings, SignEdges
 from mtkit.documents.document import Span
 
 _AGAINST = -1.0
-"""Of an atom that is linked to words outside of an element alone."""
+"""Evidence of an atom that is only linked to words outside an element."""
 _UNLINKED = -0.01
-"""Of an atom without a link: it bridges, but begins and ends nothing."""
+"""Evidence of an unlinked atom: it bridges, but begins and ends nothing."""
 
 
 _AtomKind = Literal["word", "sign", "linked"]
-"""What an atom is to an element without links: a word or sign without any, or a linked atom."""
+"""Kinds of atoms for an element without links: an unlinked word or sign, or a linked atom."""
 
 
 @dataclass
 class Mark:
-    """An element or a tag without text, by the source atoms that it holds.
+    """An element or a tag without text, with the source atoms that it holds.
 
     Attributes:
-        first: Index of its first source atom; of a tag without text, of the one behind it.
-        last: Index behind its last source atom; equal to `first` for a tag without text.
-        children: Marks inside it.
-        follows: Of a tag without text: whether it belongs to the atom before it rather than to the
-            one behind.
-        fixed: Target atoms that are its own, already found; they are what it takes if they can be.
-        replaces: Whether the atoms that it takes are left out: then it takes none that stand for
-            anything else.
-        target: Where it is placed: index of its first target atom, and behind its last.
+        first: Its first source atom; for a tag without text, the next one.
+        last: The index after its last source atom; `first` for a tag without text.
+        follows: A tag without text belongs to the atom before it, not to the next.
+        fixed: Known target atoms, which it takes if they are free.
+        replaces: Its target atoms are omitted, so it takes none that are linked elsewhere.
+        target: Its target atoms, once it is placed.
     """
 
     first: int
@@ -61,14 +58,10 @@ class Mark:
 
 @dataclass
 class _Siblings:
-    """Marks side by side, in the order of the source, as gaps are found for them.
+    """Adjacent marks in source order, while gaps are found for them."""
 
-    Attributes:
-        marks: Those that are left.
-        region: Where they are placed.
-        elements: Where those with text are.
-        gaps: Gaps found so far, by what says which is the best.
-    """
+    # `region` holds them all; `elements` are the runs of those with text. `gaps` are cached by what
+    # determines them.
 
     marks: Iterator[Mark]
     region: Span
@@ -80,14 +73,8 @@ class Placer:
     """Places the marks of one unit.
 
     Time grows with the number of marks and links, times the logarithm of the number of atoms; and
-    with the depth of elements that hold others with fewer words.
-
-    Args:
-        num_source: Source atoms.
-        num_target: Target atoms.
-        links: Which stand for each other.
-        signs: What kind of sign each atom of the source and of the target is; without them links
-            alone say where signs belong.
+    with the depth of elements that hold others with fewer words. `signs` are the kinds of sign of
+    source and target atoms; without them only links decide where signs belong.
     """
 
     def __init__(
@@ -107,7 +94,7 @@ class Placer:
             self._num_links[target] += 1
 
     def place(self, marks: Sequence[Mark]) -> None:
-        """Sets each mark's `target`, and those of marks inside it."""
+        """Sets the `target` of each mark and its descendants."""
         pending: list[tuple[Sequence[Mark], Span, Mark | None]] = [
             (marks, (0, self._num_target), None)
         ]
@@ -126,12 +113,10 @@ class Placer:
             self._place_in_gaps(marks)
 
     def _place_elements(self, elements: Sequence[Mark], region: Span, parent: Mark | None) -> None:
-        """Places elements side by side, those with the most evidence first.
-
-        One that no atom is left for gets none here.
-        """
+        """Places adjacent elements, those with the most evidence first."""
+        # An element without a free atom isn't placed here.
         if len(elements) == 1 and parent is not None and _repeats(elements[0], parent):
-            # Its words' best run is in their best run, which is all of it.
+            # It has its parent's words, so its best run is the parent's.
             elements[0].target = region
             return
         found: dict[Span, list[tuple[int, float]]] = {}
@@ -139,7 +124,7 @@ class Placer:
             words = (mark.first, mark.last)
             if words not in found:
                 found[words] = self._find_evidence(words, region)
-        # Rounded: as much is as much, in whatever order it is added up.
+        # Rounded, so that sums don't depend on the order of addition.
         evidence = {
             words: round(sum(weight for _, weight in of_one), 9) for words, of_one in found.items()
         }
@@ -157,7 +142,7 @@ class Placer:
             free.take(mark.target)
 
     def _find_evidence(self, words: Span, region: Span) -> list[tuple[int, float]]:
-        """Returns the atoms of a region that speak for an element, and how much each does."""
+        """Returns the atoms of a region with evidence for an element, and how much."""
         inside: dict[int, int] = {}
         for targets in self._of_source[words[0] : words[1]]:
             for target in targets:
@@ -173,7 +158,7 @@ class Placer:
         for target, weight in evidence:
             if not free[target]:
                 continue
-            # Soon at 0 or less: so atoms far from those that speak for the element aren't visited.
+            # It is soon 0 or less, so atoms far from the element's evidence aren't visited.
             while total > 0.0 and done < target:
                 total += _AGAINST if self._num_links[done] else _UNLINKED
                 total = total if free[done] else 0.0
@@ -186,13 +171,13 @@ class Placer:
                 best, run = total, (first, done)
         if run is not None:
             return run
-        # As an element without links: by its share of the words.
+        # Like an element without links: by its share of the words.
         middle = (mark.first + mark.last) / 2 / max(1, self._num_source) * self._num_target
         nearest = free.find_nearest(middle - 0.5, self._list_kinds(mark))
         return (0, 0) if nearest is None else (nearest, nearest + 1)
 
     def _list_kinds(self, mark: Mark) -> Sequence[_AtomKind]:
-        """Returns which atoms an element without links may get, the best kind first."""
+        """Returns the kinds of atoms that an element without links may get, the best first."""
         if mark.replaces:
             return ("word",)
         if self._edges.is_of_signs((mark.first, mark.last)):
@@ -200,9 +185,9 @@ class Placer:
         return ("word", "sign", "linked")
 
     def _place_in_gaps(self, marks: Sequence[Mark]) -> None:
-        """Places tags without text, and elements that no atom is left for."""
+        """Places tags without text, and elements without a free atom."""
         crossings = Crossings(self._num_target, self._of_source)
-        # In the order of the source, so that the counts change little from one to the next.
+        # In source order, so that the counts change little from one to the next.
         stack = [_enter(marks, (0, self._num_target), crossings)]
         while stack:
             siblings = stack[-1]
@@ -222,12 +207,12 @@ class Placer:
                 _place_all(mark, (gap, gap))
 
     def _find_gap(self, mark: Mark, siblings: _Siblings, crossings: Crossings) -> int:
-        """Returns the gap of a region, not inside an element, that the fewest links cross."""
+        """Returns the gap of a region, outside elements, with the fewest crossing links."""
         key = (mark.first, mark.follows)
         gap = siblings.gaps.get(key)
         if gap is None:
             share = mark.first / max(1, self._num_source) * self._num_target
-            # Where the atom that a tag belongs to stands at the gap in translation, too.
+            # Gaps next to the translation of the atom that the tag belongs to.
             if mark.follows:
                 beside = [target + 1 for target in self._linked_to(mark.first - 1)]
             else:
@@ -241,13 +226,7 @@ class Placer:
 
 
 class _FreeAtoms:
-    """The atoms of a region that no element has been given.
-
-    Args:
-        region: The region.
-        num_links: Links of each target atom.
-        signs: What kind of sign each is.
-    """
+    """The free atoms of a region."""
 
     def __init__(self, region: Span, num_links: Sequence[int], signs: Sequence[SignKind]) -> None:
         self._start, self._end = region
@@ -260,16 +239,16 @@ class _FreeAtoms:
         return self._is_free[index - self._start]
 
     def is_free(self, index: int) -> bool:
-        """Returns whether an atom is in the region, and free."""
+        """Checks that an atom is in the region, and free."""
         return self._start <= index < self._end and self._is_free[index - self._start] == 1
 
     def holds(self, run: Span) -> bool:
-        """Returns whether all atoms of a run are free."""
+        """Checks that all atoms of a run are free."""
         first, last = run[0] - self._start, run[1] - self._start
         return 0 <= first <= last <= len(self._is_free) and 0 not in self._is_free[first:last]
 
     def take(self, run: Span) -> None:
-        """Notes that a run has been given away."""
+        """Marks a run as taken."""
         first, last = run[0] - self._start, run[1] - self._start
         self._is_free[first:last] = bytes(last - first)
         for nearest in self._nearest.values():
@@ -277,7 +256,7 @@ class _FreeAtoms:
                 nearest.drop(index)
 
     def find_nearest(self, position: float, kinds: Sequence[_AtomKind]) -> int | None:
-        """Returns the free atom nearest to a position, of the first kind that there is one of."""
+        """Returns the free atom nearest to a position, of the first kind that has one."""
         for kind in kinds:
             if kind not in self._nearest:
                 self._nearest[kind] = _NearestAtom(
@@ -298,17 +277,13 @@ class _FreeAtoms:
 
 
 class _NearestAtom:
-    """Atoms of which the nearest to a position is found, and that may be dropped one by one.
+    """Atoms that may be dropped one by one; finds the one nearest to a position."""
 
-    Each atom that isn't there points to one further on, and one further back, that may be.
-
-    Args:
-        is_there: Of each atom whether it is there.
-    """
+    # Each dropped atom points to one further on, and one further back, that may be there.
 
     def __init__(self, is_there: Sequence[bool]) -> None:
         self._size = len(is_there)
-        # The first and last are beyond the ends.
+        # The first and last entries are beyond the ends.
         self._on = list(range(self._size + 2))
         self._back = list(self._on)
         for index, there in enumerate(is_there):
@@ -316,12 +291,11 @@ class _NearestAtom:
                 self.drop(index)
 
     def drop(self, index: int) -> None:
-        """Drops an atom."""
         self._on[index + 1] = index + 2
         self._back[index + 1] = index
 
     def find(self, position: float) -> int | None:
-        """Returns the atom nearest to a position, of two the first; None if there is none."""
+        """Returns the atom nearest to a position, the first of two; None if there is none."""
         place = min(max(math.floor(position), -1), self._size - 1)
         before = _follow(self._back, place + 1) - 1
         behind = _follow(self._on, place + 2) - 1
@@ -330,7 +304,7 @@ class _NearestAtom:
 
 
 def _follow(pointers: list[int], index: int) -> int:
-    """Returns the end of a path, and makes it shorter for the next time."""
+    """Returns the end of a path, and shortens it for the next time."""
     end = index
     while pointers[end] != end:
         end = pointers[end]
@@ -340,7 +314,7 @@ def _follow(pointers: list[int], index: int) -> int:
 
 
 def _enter(marks: Sequence[Mark], region: Span, crossings: Crossings) -> _Siblings:
-    """Returns marks for which gaps are to be found, none of them inside an element."""
+    """Prepares marks for finding gaps outside their elements."""
     elements = [mark.target for mark in marks if _has_text(mark) and not _is_empty(mark.target)]
     for run in elements:
         crossings.close(run)
@@ -348,7 +322,7 @@ def _enter(marks: Sequence[Mark], region: Span, crossings: Crossings) -> _Siblin
 
 
 def _place_all(mark: Mark, target: Span) -> None:
-    """Places a mark and what it holds."""
+    """Places a mark and its descendants."""
     pending = [mark]
     while pending:
         mark = pending.pop()
@@ -366,7 +340,7 @@ def _is_empty(run: Span) -> bool:
 
 
 def _repeats(mark: Mark, parent: Mark) -> bool:
-    """Returns whether an element holds its parent's words, and neither is fixed."""
+    """Checks that an element holds its parent's words, and neither is fixed."""
     return (
         mark.fixed is None
         and parent.fixed is None

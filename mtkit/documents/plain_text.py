@@ -1,4 +1,4 @@
-"""A unit's text as a translator sees it, and what stood between its words."""
+"""A unit's text as a translator sees it, with the tags and space between its words."""
 
 import bisect
 import itertools
@@ -27,22 +27,22 @@ from mtkit.documents.units import Part, make_units
 
 _LINE_END = re.compile(r"\r?\n")
 _MIN_WRAPPED = 50
-"""Characters of a line that may have been broken because it was full."""
+"""Minimum characters of a line that may have been wrapped."""
 _SPACES = re.compile(rf"((?:(?<!\S)|(?![ ]\S))[{SPACE}]+)")
-"""Space at the edges of a text, beside other kinds of space, and wherever else it isn't a single
-one between words."""
+"""Space at the edges of a text, next to other space, and anywhere except a single one between
+words."""
 _SPELLED = re.compile(f"[^A-Za-z0-9{SPACE}]")
-"""Characters that a format may escape; what stands for others is never noted."""
+"""Characters that a format may escape; other spellings aren't recorded."""
 Slice = Callable[[int, int], str]
-"""Characters of the document from one position to another, with what is replaced in them."""
+"""Returns the document's characters between two positions, with replacements."""
 _MAX_PLACES = 100
-"""Places in a translation that are considered for a protected text."""
+"""Maximum candidate places in a translation for a protected text."""
 _MANY = 64
-"""Texts of one length from which on the translation is read once for all of them."""
+"""With more texts of one length, the translation is read once for all of them."""
 _MAX_SHORT = 64
-"""Characters of a text up to which that is done; a unit can hold few texts that are longer."""
+"""Maximum characters of a text for that; a unit can only hold few longer texts."""
 _MAX_TRIES = 1_000
-"""Places that a longer text is looked for at, parts of words among them."""
+"""Maximum places tried for a longer text, including parts of words."""
 _Text = tuple[str, bool]
 """A text, and whether it may be a part of a word."""
 
@@ -69,10 +69,10 @@ def read_plain(text: str, _: Languages) -> Document:
 
 
 def continues(line: str, following: str) -> bool:
-    """Returns whether a line goes on with the sentence of the line before.
+    """Checks that a line continues the sentence of the previous one.
 
-    It does if it begins with a small letter, or with any letter behind a full line that ends in no
-    sign; what is indented, or a list's next point, doesn't.
+    It does if it begins with a small letter, or with any letter after a full line that ends without
+    a sign. Indented lines and list items don't.
     """
     if not following[:1].isalpha() or not line.strip():
         return False
@@ -83,14 +83,7 @@ def continues(line: str, following: str) -> bool:
 
 
 class Event(NamedTuple):
-    """A tag or space at a position of the plain text.
-
-    Attributes:
-        position: Characters before it.
-        kind: What it is.
-        raw: How the document writes it.
-        node: Whose tag it is.
-    """
+    """A tag or space at a position of the plain text, as the document writes it."""
 
     position: int
     kind: Literal["open", "close", "void", "space"]
@@ -104,11 +97,11 @@ class PlainText:
 
     Attributes:
         text: One line; runs of space are single spaces.
-        events: Tags, and space beside them or unlike a single one, in the order of the document.
-        spellings: How the document spells characters that it escapes, in order.
-        spans: Where each node but texts lies in `text`, by its start in the document.
+        events: Tags and irregular space, in document order.
+        spellings: The document's spellings of escaped characters, in order.
+        spans: The span in `text` of each node except texts, by its start in the document.
         atoms: Words and signs of `text`.
-        cuts: Where words are cut in two atoms because one tag ends and another begins inside them.
+        cuts: Positions at which words are cut because one tag ends and another begins inside.
     """
 
     text: str = ""
@@ -125,7 +118,7 @@ class PlainText:
 
 
 def read_plain_text(unit: Unit, cut: Slice) -> PlainText:
-    """Returns what a translator sees of a unit."""
+    """Returns a unit's text as a translator sees it."""
     reader = _Reader(cut, find_holders(unit.nodes, _is_text))
     reader.read(unit.nodes)
     plain = reader.plain
@@ -138,7 +131,7 @@ def read_plain_text(unit: Unit, cut: Slice) -> PlainText:
 
 
 def _find_cuts(plain: PlainText, atoms: Sequence[Span]) -> dict[str, set[int]]:
-    """Returns the words that an element begins in behind another tag, as in x<wbr><b>y</b>."""
+    """Returns the words in which an element begins after another tag, as in x<wbr><b>y</b>."""
     ends = sorted({event.position for event in plain.events if event.kind in ("close", "void")})
     cuts: dict[str, set[int]] = {}
     index: AtomIndex | None = None
@@ -154,14 +147,14 @@ def _find_cuts(plain: PlainText, atoms: Sequence[Span]) -> dict[str, set[int]]:
 
 
 def find_cut_places(text: str, atoms: Sequence[Span], cuts: Mapping[str, set[int]]) -> set[int]:
-    """Returns where the atoms of a text are cut that are one of some words."""
+    """Returns the cuts inside a text's atoms, given the cut words."""
     if not cuts:
         return set()
     return {start + offset for start, end in atoms for offset in cuts.get(text[start:end], ())}
 
 
 def split_atoms(atoms: Sequence[Span], edges: set[int]) -> list[Span]:
-    """Returns atoms, cut in two where one of the edges lies inside."""
+    """Returns atoms, split at edges inside them."""
     if not edges:
         return list(atoms)
     cut: list[Span] = []
@@ -202,7 +195,7 @@ class _Reader:
                 self._read_alone(node)
 
     def _read_alone(self, node: Node) -> None:
-        """Reads a node that holds no others with text."""
+        """Reads a node without children that have text."""
         begin = self._length
         match node.kind:
             case "text":
@@ -224,7 +217,7 @@ class _Reader:
     def _read_text(self, spelled: Sequence[Spelled]) -> None:
         for text, raw in spelled:
             if not text and not ("\n" in raw and self._ends_in_space()):
-                # Nothing is written here, such as a line's end behind a backslash in YAML.
+                # An empty piece, such as a line's end after a backslash in YAML.
                 continue
             if text != raw and not text.strip(SPACE):
                 self._note("space", raw)
@@ -266,16 +259,10 @@ def _is_text(node: Node) -> bool:
 def find_protected(
     nodes: Sequence[Node], plain: PlainText, target: str, links: Sequence[Link]
 ) -> dict[int, Span]:
-    """Returns where protected texts stand in a translation, by the starts of their nodes.
+    """Returns the spans of protected texts in a translation, by the starts of their nodes.
 
-    Of the places where a text is found, as whole words if it was, it gets the one with most links
-    to it, and of those the nearest by its share of the text before.
-
-    Args:
-        nodes: The unit's.
-        plain: Its text.
-        target: The translation.
-        links: Which words stand for each other.
+    A text gets the place with most links to it, and among equals the nearest by its share of the
+    text before. Texts that were whole words are only found as such.
     """
     source = plain.text
     wanted: list[tuple[int, Span, _Text]] = []
@@ -305,29 +292,28 @@ def _choose(places: Sequence[Span], words: "_Words", share: float) -> Span:
 
 
 class _Words:
-    """Words, by their characters; how many of them overlap a place is counted quickly."""
+    """Words by their spans; counts quickly how many overlap a place."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
         self._starts = sorted(start for start, _ in spans)
         self._ends = sorted(end for _, end in spans)
 
     def count(self, place: Span) -> int:
-        """Returns how many words overlap a place."""
         num_begun = bisect.bisect_left(self._starts, place[1])
         return num_begun - bisect.bisect_right(self._ends, place[0])
 
 
 class _LinkedWords:
-    """The words of a translation that those of a source are linked to."""
+    """The translation's words that are linked to a source's words."""
 
     def __init__(self, links: Sequence[Link]) -> None:
         self._links = sorted(links)
         self._starts = [source[0] for source, _ in self._links]
-        # The end of the word that reaches furthest, up to each.
+        # The maximum end of all words up to each.
         self._reach = list(itertools.accumulate((source[1] for source, _ in self._links), max))
 
     def find(self, span: Span) -> _Words:
-        """Returns the words that those which overlap a span are linked to."""
+        """Returns the words linked to those that overlap a span."""
         start, end = span
         index = bisect.bisect_left(self._starts, end) - 1
         found = []
@@ -340,7 +326,7 @@ class _LinkedWords:
 
 
 def _find_all(texts: set[_Text], target: str) -> dict[_Text, list[Span]]:
-    """Returns where texts are in a translation: the first 100 places of each."""
+    """Returns the first 100 places of each text in a translation."""
     of_length: defaultdict[int, list[_Text]] = defaultdict(list)
     for text in texts:
         of_length[len(text[0])].append(text)
@@ -362,7 +348,7 @@ def _find_all(texts: set[_Text], target: str) -> dict[_Text, list[Span]]:
 def _find_together(
     texts: Sequence[_Text], length: int, target: str, found: dict[_Text, list[Span]]
 ) -> None:
-    """Notes where texts of one length are in a translation, which is read once."""
+    """Finds all texts of one length in a single pass over a translation."""
     wanted: defaultdict[str, list[_Text]] = defaultdict(list)
     for text in texts:
         wanted[text[0]].append(text)
@@ -380,7 +366,7 @@ def _find_starts(text: str, target: str) -> Iterator[int]:
 
 
 def _fits(text: _Text, start: int, target: str) -> bool:
-    """Returns whether a text at a place may be there: as whole words, or as a part of one."""
+    """Checks that a text may be at a place: as whole words, or as a part of one."""
     characters, is_part = text
     end = start + len(characters)
     cuts_front = characters[0].isalnum() and target[max(0, start - 1) : start].isalnum()

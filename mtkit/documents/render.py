@@ -1,4 +1,4 @@
-"""A unit's translation as the document writes it, with its tags put back."""
+"""A unit's translation as the document writes it, with its tags restored."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from mtkit.documents.write_unit import Placed, Position, UnitWriter
 
 
 class _Located(NamedTuple):
-    """Where a node's tags go by its words alone, and which of its parent's children it is."""
+    """The positions of a node's tags by its words only, and its index in its parent."""
 
     start: Position
     end: Position
@@ -29,14 +29,7 @@ class _Located(NamedTuple):
 
 @dataclass
 class _Open:
-    """An element whose children are being placed.
-
-    Attributes:
-        located: Its children that are left.
-        cursor: Where the next may begin.
-        limit: Where it ends.
-        closing: Its closing tag, if it has one.
-    """
+    """An element whose children are being placed, between `cursor` and `limit`."""
 
     located: Iterator[_Located]
     cursor: Position
@@ -62,7 +55,7 @@ class _Renderer:
                 (source, (start - shift, end - shift)) for source, (start, end) in self._links
             )
         self._holders = find_holders(unit.nodes, _is_text)
-        """Nodes that hold more than protected text."""
+        """Nodes that have more than protected text."""
         self._fixed = find_protected(unit.nodes, plain, self._target, self._links or ())
         edges = {edge for span in self._fixed.values() for edge in span}
         atoms = find_atoms(self._target)
@@ -88,7 +81,7 @@ class _Renderer:
         return writer.write(self._collect(marks), self._find_swallowed(marks))
 
     def _make_marks(self) -> tuple[list[Mark], dict[int, Mark]]:
-        """Returns the marks of all nodes but texts: the outermost, and each by its node's start."""
+        """Returns the outermost marks of nodes except texts, and all by their node's start."""
         roots: list[Mark] = []
         marks: dict[int, Mark] = {}
         pending = [(self._unit.nodes, roots)]
@@ -112,7 +105,7 @@ class _Renderer:
             if follows and first < len(self._plain.atoms):
                 first += self._plain.atoms[first][0] < start
             return Mark(first, first, follows=follows)
-        # Protected text alone takes the place of what it is placed at.
+        # A node with only protected text replaces the atoms where it is placed.
         mark = Mark(first, max(first, last), replaces=id(node) not in self._holders)
         if node.start in self._fixed:
             begin, finish = self._fixed[node.start]
@@ -124,7 +117,7 @@ class _Renderer:
         return mark
 
     def _find_swallowed(self, marks: dict[int, Mark]) -> set[int]:
-        """Returns the target atoms whose place protected text takes."""
+        """Returns the target atoms that protected text replaces."""
         return {
             index
             for kind, node in ((event.kind, event.node) for event in self._plain.events)
@@ -154,7 +147,7 @@ class _Renderer:
         return placed
 
     def _sort(self, nodes: Sequence[Node], marks: dict[int, Mark]) -> Iterator[_Located]:
-        """Yields nodes that aren't text in the order of the translation."""
+        """Yields nodes except texts in the order of the translation."""
         located = [
             _Located(*self._locate(node, marks[node.start]), order, node)
             for order, node in enumerate(nodes)
@@ -163,7 +156,7 @@ class _Renderer:
         return iter(sorted(located, key=lambda each: each[:3]))
 
     def _locate(self, node: Node, mark: Mark) -> tuple[Position, Position]:
-        """Returns where a node's tags go: inside of a word where they were inside of the same."""
+        """Returns the positions of a node's tags: inside a word if they were in the same one."""
         start, end = self._plain.spans[node.start]
         first, last = mark.target
         begin, finish = (first, 0), (last, 0)

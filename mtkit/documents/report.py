@@ -1,4 +1,4 @@
-"""What became of a document's texts: how many are translated, and which are skipped and why."""
+"""Reports how many of a document's texts are translated, and which are skipped and why."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from mtkit.documents.document import Document
 
 BROKEN_MARKUP = "kept because their translation breaks the markup"
-"""The reason of texts whose translation would have made another document."""
+"""The reason for texts whose translation would change the document's structure."""
 
 
 @dataclass(frozen=True)
@@ -15,10 +15,10 @@ class SkippedText:
 
     Attributes:
         text: Its characters, without markup.
-        reason: Why, so that it reads after a number: `marked translate=no`.
-        detail: What the reason names, such as an element or a language.
-        part: The part of an archive that it is in, such as `word/document.xml`; else empty.
-        line: Its line in the document or part, from 1; 0 where that isn't known.
+        reason: Reads well after a number: `marked translate=no`.
+        detail: An element or a language that explains the reason.
+        part: The part of an archive, such as `word/document.xml`; else empty.
+        line: Its line in the document or part, from 1; 0 if unknown.
     """
 
     text: str
@@ -28,30 +28,19 @@ class SkippedText:
     line: int = 0
 
     def locate(self) -> str:
-        """Returns where it is: `word/document.xml:12`."""
+        """Returns its location: `word/document.xml:12`."""
         return ":".join(filter(None, (self.part, str(self.line or ""))))
 
 
 @dataclass
 class Report:
-    """What became of a document's texts.
-
-    Attributes:
-        num_translated: Texts that are translated.
-        skipped: Texts that a reader sees and that aren't.
-    """
+    """The number of a document's translated texts, and the visible texts that were skipped."""
 
     num_translated: int = 0
     skipped: list[SkippedText] = field(default_factory=list)
 
     def add(self, document: Document, *, num_translated: int, part: str = "") -> None:
-        """Adds a document, or a part of one.
-
-        Args:
-            document: It, with the texts that were skipped.
-            num_translated: Its texts that are translated.
-            part: The name of the part.
-        """
+        """Adds a document, or a part of one."""
         self.num_translated += num_translated
         line, done = 1, 0
         for start, text, reason, detail in sorted(document.skipped):
@@ -65,7 +54,7 @@ class Report:
         return f"{line}, {len(self.skipped):,} skipped: {self.explain()}" if self.skipped else line
 
     def explain(self) -> str:
-        """Returns the reasons for what is skipped, each with its number."""
+        """Returns the reasons for skipped texts, each with its number."""
         counts = Counter(each.reason for each in self.skipped)
         details: dict[str, dict[str, None]] = {}
         for each in self.skipped:
@@ -76,11 +65,7 @@ class Report:
         )
 
     def list_warnings(self, name: str) -> list[str]:
-        """Returns what a person should know before the translation is used.
-
-        Args:
-            name: The document's.
-        """
+        """Returns warnings for the user of the translation."""
         warnings = []
         if not self.num_translated:
             reason = self.explain() or "there is no text to translate in it"
@@ -92,11 +77,7 @@ class Report:
         return warnings
 
     def to_json(self, max_skipped: int | None = None) -> dict[str, object]:
-        """Returns the report as a JSON object.
-
-        Args:
-            max_skipped: Texts that are listed at most.
-        """
+        """Returns the report as a JSON object, with at most `max_skipped` texts."""
         return {
             "summary": self.describe(),
             "translated": self.num_translated,

@@ -1,4 +1,4 @@
-"""A translator of lines as one of paragraphs: sentence by sentence, with their alignments."""
+"""Translates paragraphs with a translator of sentences, with alignments."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,18 +21,18 @@ class SearchesSentences(Protocol):
 
     @property
     def settings(self) -> Inference:
-        """Search settings of requests that have none of their own."""
+        """Search settings of requests without their own."""
         ...
 
     @property
     def aligns(self) -> bool:
-        """Whether there are alignments: by a word aligner, or a head that was chosen for them."""
+        """Whether there are alignments, from a word aligner or from a head chosen for them."""
         ...
 
     def search_ahead(
         self, requests: Sequence[Request], *, first_line: int = 1
     ) -> FinishTranslations:
-        """Returns what makes each sentence's translation of what the search has found."""
+        """Searches, and returns a function that makes the translations."""
         ...
 
 
@@ -48,12 +48,12 @@ class _Given(NamedTuple):
 
 
 class SentenceTranslator:
-    """Translates paragraphs with a translator of sentences.
+    """Translates paragraphs with a translator of sentences, and with its alignments if it has any.
 
     Args:
-        translator: It; its alignments are asked for where it has any.
-        target_language: Its code; it says whether a space stands between sentences.
-        source_language: Its code; it says where sentences end.
+        translator: Translates sentences.
+        target_language: Decides whether there is a space between sentences.
+        source_language: Decides where sentences end.
         window: Sentences that are translated together.
     """
 
@@ -75,26 +75,15 @@ class SentenceTranslator:
         )
 
     def __call__(self, texts: Sequence[str]) -> list[TranslatedText]:
-        """Returns each text's translation, in order.
-
-        Raises:
-            MtkitError: As `Translator.search`.
-        """
+        """Returns each text's translation, in order."""
         finished = (finish() for finish in self.translate(texts, [True] * len(texts)))
         return [translated for some in finished for translated in some]
 
     def translate(self, texts: Sequence[str], needs_links: Sequence[bool]) -> Iterator[FinishTexts]:
-        """Yields what makes the translations of some texts at a time, in order.
+        """Yields functions that each make the translations of some texts, in order.
 
-        Sentences are searched here; all else is left to whoever calls what is yielded, so that
-        another thread may do it meanwhile.
-
-        Args:
-            texts: The texts.
-            needs_links: Of each whether its words are aligned; others come without links.
-
-        Raises:
-            MtkitError: As `Translator.search`.
+        Only the search runs here, so that another thread may do the rest meanwhile. Texts without
+        `needs_links` come without links.
         """
         settings = self._translator.settings
         spans = [split_sentences(text, settings, self._source_language) for text in texts]
@@ -135,7 +124,7 @@ class SentenceTranslator:
         given: Sequence[_Given],
         found: dict[str, Hypothesis],
     ) -> list[TranslatedText]:
-        """Returns the translations of texts all of whose sentences are found with these."""
+        """Returns the translations of texts whose last sentences are among these."""
         answers = finish()
         found.update(zip(sentences, (each.candidates[0] for each in answers), strict=True))
         return [self._join(each, found) for each in given]
@@ -155,7 +144,7 @@ class SentenceTranslator:
 
 
 def _link(sentence: str, hypothesis: Hypothesis, start: int, target_start: int) -> list[Link]:
-    """Returns the links of a sentence's words, given where it and its translation begin."""
+    """Returns the links of a sentence's words, relative to the whole texts."""
     alignment = hypothesis.alignment
     if alignment is None or not alignment.pairs:
         return [

@@ -1,8 +1,8 @@
-"""A document's markup as another parser than mtkit's reader sees it, to compare two texts by.
+"""A document's markup as another parser reads it, to compare two texts.
 
-A skeleton has everything that translation leaves alone: blocks, keys and times in order, and of
+A skeleton has everything that translation doesn't change: blocks, keys and times in order, and for
 each text the multiset of its inline markup, which may move. Parsers are Python's (expat, json,
-html.parser), PyYAML, Babel and markdown-it.
+html.parser), PyYAML, Babel and markdown-it, not mtkit's own readers.
 """
 
 import io
@@ -97,7 +97,7 @@ def _describe_node(event: Any, *, is_key: bool) -> Hashable:
 
 
 def read_po(text: str) -> Skeleton:
-    """Returns the skeleton of a catalogue of gettext."""
+    """Returns the skeleton of a gettext catalogue."""
     try:
         catalog = read_catalog(io.StringIO(text), abort_invalid=True)
     except (PoFileError, ValueError, LookupError, IndexError) as error:
@@ -123,7 +123,7 @@ def read_subtitles(text: str) -> Skeleton:
     lines = text.split("\n" if "\n" in text else "\r")
     for line in [*lines, "1 -->"]:
         if _TIMES.fullmatch(line):
-            # Lines in the same tag may become one.
+            # Lines with the same tag may be merged.
             items += [freeze(counts), line]
             counts = Counter()
             continue
@@ -136,7 +136,7 @@ def read_subtitles(text: str) -> Skeleton:
 
 
 def read_markdown(text: str) -> Skeleton:
-    """Returns the skeleton of a page of Markdown."""
+    """Returns the skeleton of a Markdown page."""
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     parser.block.ruler.at("reference", read_reference)
     front = FRONT_MATTER.match(text)
@@ -161,7 +161,7 @@ def read_markdown(text: str) -> Skeleton:
 
 
 _TYPES = {"em": "em_open", "strong": "strong_open", "s": "s_open", "break": "hardbreak"}
-"""Of markup the types of markdown-it's tokens."""
+"""Types of markdown-it's tokens by markup."""
 
 
 def _count_inline(tokens: Iterable[Any]) -> Hashable:

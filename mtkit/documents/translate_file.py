@@ -1,4 +1,4 @@
-"""The front door of the room: markup and files, translated with all else as it was."""
+"""The package's entry point: translates markup and files, and keeps everything else."""
 
 import re
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from mtkit.foreign_files import read_file
 
 
 class _Format(NamedTuple):
-    """A format of documents: the endings of its files' names, and what reads text and markup."""
+    """A format of documents: the extensions of its files, and its readers of text and of markup."""
 
     endings: tuple[str, ...]
     read: Callable[[str, Languages], Document]
@@ -52,7 +52,7 @@ _FORMATS = {
     "odt": _Format((".odt",), read_office, xml_skeletons.read_office),
 }
 ENDINGS = {ending: form for form, each in _FORMATS.items() for ending in each.endings}
-"""The format of a file by the ending of its name."""
+"""The format of a file by its extension."""
 FORMATS = tuple(_FORMATS)
 _MAX_BYTES = 64 << 20
 _LONG_NUMBER = re.compile("&(?:amp;)*+#[0-9]{1000}")
@@ -65,17 +65,13 @@ def translate_file(
     languages: Languages,
     form: str | None = None,
 ) -> Report:
-    """Writes the translation of a file atomically; returns what became of its texts.
+    """Writes the translation of a file atomically; returns a report on its texts.
 
-    Args:
-        source: The file.
-        output: Where its translation goes.
-        translate: What translates its texts.
-        languages: Of the file and of its translation.
-        form: One of `FORMATS`; by default what the file's ending says.
+    Without `form`, the file's extension decides.
 
     Raises:
-        MtkitError: The file can't be read, is broken or larger than 64 MiB, or of no known format.
+        MtkitError: The file can't be read, is malformed, larger than 64 MiB, or of an unknown
+            format.
     """
     form = choose_format(source, form)
     check_output(output, source)
@@ -92,11 +88,7 @@ def translate_file(
 
 
 def check_output(output: Path, source: Path) -> None:
-    """Checks that the translation of a file could be written.
-
-    Raises:
-        MtkitError: It is a folder, its folder isn't there, or it is the file itself.
-    """
+    """Checks that a translation can be written, and isn't the source file itself."""
     if output.is_dir():
         raise MtkitError(f"{output}: a folder, expected a file to write", "name a file in it")
     if not output.parent.is_dir():
@@ -111,11 +103,7 @@ def check_output(output: Path, source: Path) -> None:
 
 
 def choose_format(source: Path, form: str | None) -> str:
-    """Returns the format of a file.
-
-    Raises:
-        MtkitError: It has none that is known.
-    """
+    """Returns the given format, or that of a file's extension, if it is known."""
     if form is not None:
         if form not in FORMATS:
             raise MtkitError(
@@ -134,10 +122,10 @@ def choose_format(source: Path, form: str | None) -> str:
 def translate_content(
     content: bytes, form: str, translate: TextTranslator, languages: Languages
 ) -> tuple[bytes, Report]:
-    """Returns a document's translation in its encoding, and what became of its texts.
+    """Returns a document's translation in its encoding, and a report on its texts.
 
     Raises:
-        MtkitError: It is broken; its translation can't be read again; no such format.
+        MtkitError: It is malformed or of an unknown format, or its translation can't be read again.
     """
     choose_format(Path(), form)
     report = Report()
@@ -155,11 +143,7 @@ def translate_content(
 
 
 def translate_markup(text: str, form: str, translate: TextTranslator, languages: Languages) -> str:
-    """Returns the translation of a document that is given as text.
-
-    Raises:
-        MtkitError: As `translate_content`.
-    """
+    """Returns the translation of a document that is given as text."""
     return _translate(text, choose_format(Path(), form), translate, languages, Report())
 
 
@@ -172,12 +156,12 @@ def _translate(
     *,
     part: str = "",
 ) -> str:
-    """Returns a document translated, or a part of one; adds to the report."""
+    """Returns the translation of a document or a part of one; adds to the report."""
     if "\0" in text:
         fault = "a null character: this isn't text"
         hint = "text in UTF-32 has to be converted first: iconv -f utf-32 -t utf-8"
         raise fail_at(text, text.index("\0"), fault, hint)
-    # Python reads no number of thousands of digits.
+    # Python can't parse numbers with thousands of digits.
     if found := _LONG_NUMBER.search(text):
         raise fail_at(text, found.start(), "a character's number of a thousand digits")
     document = _FORMATS[form].read(text, languages)
@@ -189,9 +173,9 @@ def _translate(
 
 
 def choose_skeleton(form: str, languages: Languages) -> ReadSkeleton | None:
-    """Returns what reads the skeleton of a format's documents; None of one without markup.
+    """Returns the reader of a format's skeletons; None for a format without markup.
 
-    What it returns raises `UnreadableError`.
+    The reader may raise `UnreadableError`.
     """
     if form in ("xliff", "tmx"):
         return lambda text: BilingualSkeleton(languages).read(text)

@@ -1,4 +1,4 @@
-"""A document's units translated, and the document put together again."""
+"""Translates a document's units, and puts the document together again."""
 
 import bisect
 import re
@@ -26,15 +26,15 @@ from mtkit.errors import MtkitError
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_CHECKS = 100
-"""Times that a document is read to find the units that break its markup."""
+"""Maximum reads of a document to find the units that break its markup."""
 
 
 class _Cut:
-    """Characters of a document with edits made in them; edits never overlap."""
+    """Returns characters of a document after edits, which never overlap."""
 
     def __init__(self, text: str, edits: Sequence[Edit]) -> None:
         self._text = text
-        # Those at one position stay in their order.
+        # Edits at the same position keep their order.
         self._edits = sorted(edits, key=lambda edit: edit[:2])
         self._starts = [edit.start for edit in self._edits]
 
@@ -53,19 +53,13 @@ class _Cut:
 def translate_document(
     document: Document, translate: TextTranslator, read_skeleton: ReadSkeleton | None = None
 ) -> tuple[str, list[Unit]]:
-    """Returns a document's text with its units translated, and the units that stay as they were.
+    """Returns a document's text with translated units, and the units that stay untranslated.
 
     Units in tags of other units, such as an image's description, come first: their translation is
-    part of the other's tag.
-
-    Args:
-        document: It.
-        translate: What translates its texts.
-        read_skeleton: Reads the markup of its format. A unit stays as it was where its translation
-            would change that.
+    part of the other's tag. A unit stays untranslated if its translation would change the skeleton.
 
     Raises:
-        MtkitError: As the translator raises it; the document can't be read again.
+        MtkitError: From the translator, or the document can't be read again.
     """
     writer = _Writer(document)
     windows: Iterable[FinishTexts]
@@ -85,15 +79,15 @@ def translate_document(
 def write_checked(
     text: str, edits: Sequence[Edit], read_skeleton: ReadSkeleton
 ) -> tuple[str, list[Unit]]:
-    """Returns a document with edits, less those of units that change its markup, and these units.
+    """Returns an edited document without the units that change its markup, and these units.
 
     Raises:
-        MtkitError: It can't be read without these, either.
+        MtkitError: It can't be read even without these.
     """
     try:
         wanted = read_skeleton(text)
     except UnreadableError:
-        # Not a document to another parser: nothing can be said of its translation.
+        # Another parser can't read the original, so the translation can't be checked.
         return _Cut(text, edits)(0, len(text)), []
     fixed = [edit for edit in edits if edit.unit is None]
     groups: list[list[Edit]] = []
@@ -118,7 +112,7 @@ def write_checked(
     whole = write(groups)
     if is_right(whole):
         return whole, []
-    # Halves of what is wrong are tried until single units are left.
+    # Bisects wrong units until single ones are left.
     wrong: set[int] = set()
     pending = [(0, len(groups))]
     while pending:
@@ -145,36 +139,30 @@ def write_checked(
 
 
 def _write_windows(windows: Iterable[FinishTexts], write: Callable[[FinishTexts], None]) -> None:
-    """Writes what is found for each window while the next is searched for."""
+    """Writes each window's result while the next one is searched."""
     following = iter(windows)
-    # Before there is another thread: the first search may fork.
+    # Before starting another thread: the first search may fork.
     first = list(islice(following, 1))
     with ThreadPoolExecutor(1, "documents") as thread:
         try:
             before: Future[object] = thread.submit(bool)
         except RuntimeError:
-            # The system has no thread left.
+            # The system's thread limit is reached.
             for finish in chain(first, following):
                 write(finish)
             return
         for finish in chain(first, following):
-            # Before a fault in it, no other is searched for in vain.
+            # An error in it stops the loop before another search.
             before.result()
             before = thread.submit(write, finish)
         before.result()
 
 
 class _Writer:
-    """Writes a document's units one after the other.
+    """Writes a document's units one after the other."""
 
-    Args:
-        document: The document.
-
-    Attributes:
-        texts: What is to be translated, in the order in which it is written.
-        needs_links: Of each text whether it has tags, which need links.
-        kept: Units that stay as they were, since their translations can't be written.
-    """
+    # `texts` are in the order in which they are written. `needs_links` is true for texts with tags.
+    # `kept` are units whose translations can't be written.
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -191,13 +179,13 @@ class _Writer:
         self._begin_level()
 
     def _begin_level(self) -> None:
-        """Begins with units all of whose inner ones are written."""
+        """Begins the next level, whose inner units are all written."""
         self._left = deque(self._levels.popleft() if self._levels else ())
         self._made: list[Edit] = []
         self._cut = _Cut(self._document.text, self._edits)
 
     def write(self, finish: FinishTexts) -> None:
-        """Writes the next units, given what makes their translations."""
+        """Writes the next units, given a function that makes their translations."""
         for translated in finish():
             unit = self._left.popleft()
             plain = read_plain_text(unit, self._cut) if self._edits else self._plain[id(unit)]
@@ -216,20 +204,20 @@ class _Writer:
                 self._begin_level()
 
     def list_edits(self) -> list[Edit]:
-        """Returns what is replaced in the document now that all of its units are written."""
+        """Returns the edits of the document once all units are written."""
         assert not self._left, "each text has a translation"
         return self._edits
 
 
 def _repair(translated: TranslatedText) -> TranslatedText:
-    """Returns a translation without halves of pairs of surrogates, which no encoding writes."""
+    """Returns a translation without lone surrogates, which no encoding can write."""
     if translated.text.isascii() or not _SURROGATE.search(translated.text):
         return translated
     return replace(translated, text=_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", translated.text))
 
 
 def _sort_into_levels(units: Sequence[Unit]) -> list[list[Unit]]:
-    """Returns units by how many others they hold inside each other, the innermost first."""
+    """Returns units grouped by their nesting height, the innermost first."""
     levels: list[list[Unit]] = []
     stack: list[tuple[Unit, int]] = []
 
@@ -251,7 +239,7 @@ def _sort_into_levels(units: Sequence[Unit]) -> list[list[Unit]]:
 
 
 def _replace_inner(edits: Sequence[Edit], made: Sequence[Edit]) -> list[Edit]:
-    """Returns edits with new ones, less those that lie in a new one and are part of it."""
+    """Returns edits with new ones, without those that the new ones contain."""
     spans = sorted((edit.start, edit.end) for edit in made)
     starts = [start for start, _ in spans]
     kept = []

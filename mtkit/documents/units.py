@@ -1,7 +1,7 @@
-"""Texts and tags in the order of a document become units: blocks of text with balanced tags.
+"""Turns a document's texts and tags into units: blocks of text with balanced tags.
 
-A unit ends where a block does, at a tag that has no partner within its block, and at two line
-breaks in a row. So the tags in a unit are always well-formed, whatever the document is.
+A unit ends where a block does, at a tag without a partner in its block, and at two consecutive line
+breaks. So the tags in a unit are always well-formed, whatever the document is.
 """
 
 import re
@@ -22,12 +22,12 @@ from mtkit.documents.document import (
 from mtkit.errors import MtkitError
 
 MAX_DEPTH = 1_000
-"""Elements inside one another at most; deeper ones are no document that a person wrote."""
+"""Maximum nesting of elements; no human-written document has more."""
 _MAX_SEARCHED = 100
-"""Open inline tags among which a closing one looks for its partner."""
+"""Maximum open inline tags among which a closing one searches its partner."""
 
 _NUMBER = re.compile(r"\s*(?:\(?\d+(?:\.\d+)*[.)]|\d+(?:\.\d+)+)\s*")
-"""What numbers a heading or a paragraph."""
+"""The number of a heading or a paragraph."""
 _NOTE = re.compile(r"\[\d{1,4}\]|\(\d{1,4}\)")
 """The mark of a note."""
 _MAX_SYMBOL_TEXTS = 4
@@ -36,10 +36,10 @@ _OPTIONS = re.compile(
     r"(?>[\s,|]*+=(?:[<\[][^<>\[\]]*+[>\]])?+[^\s,|=]*+"
     r"|[\s,|]++(?:-[^\s,|=]*+|[<\[][^<>\[\]]*+[>\]][^\s,|=]*+|[^\s,|=>]*+>[^\s,|=]*+))*+\s*+"
 )
-"""Options of a command, with what they take: `-o <file>`, `--format=<fmt>`."""
+"""Options of a command, with their arguments: `-o <file>`, `--format=<fmt>`."""
 
 RUN = "run"
-"""The name of tags that begin and end a run with formatting of its own."""
+"""The name of the tags around a run with its own formatting."""
 
 
 class Part(NamedTuple):
@@ -48,11 +48,10 @@ class Part(NamedTuple):
     Attributes:
         kind: `text`; `open`, `close` and `void`: tags; `joint`: of two runs; `protected`; `edge`:
             of a block.
-        start: Where it begins in the document's text.
-        end: Where it ends.
-        name: Of a tag: an opening and a closing one with the same name are partners; `RUN` is that
-            of runs.
-        spelled: Characters of a text, and of what is protected.
+        start: Start in the document's text.
+        name: Of a tag: an opening and a closing one with the same name are partners; `RUN` for
+            runs.
+        spelled: Characters of a text, or of a protected part.
         is_break: A tag that breaks the line.
     """
 
@@ -65,19 +64,14 @@ class Part(NamedTuple):
 
 
 def protect(span: Span, visible: str) -> Part:
-    """Returns the part that stays as it is, of which a reader sees some text."""
+    """Returns a part that stays unchanged, with its visible text."""
     return Part("protected", *span, spelled=as_written(visible))
 
 
 def make_units(
     parts: Sequence[Part], escapes: Escapes, *, keeps_breaks: bool = False
 ) -> list[Unit]:
-    """Returns the units that have something to translate.
-
-    Args:
-        parts: All of a document's, in order.
-        escapes: How text is written in it.
-        keeps_breaks: As each unit has it.
+    """Returns the units of a document's parts that have something to translate.
 
     Raises:
         MtkitError: Inline elements are nested more than 1,000 deep.
@@ -94,12 +88,12 @@ def make_units(
 
 
 def _find_partners(parts: Sequence[Part]) -> dict[int, int]:
-    """Returns the index of each tag's partner, for pairs within which there is no edge."""
+    """Returns the index of each tag's partner, for pairs without an edge inside."""
     partners: dict[int, int] = {}
     opened: list[int] = []
     last_break = -1
     num_broken = 0
-    """How many of those that are open have an edge inside."""
+    """The number of open tags with an edge inside."""
     for index, part in enumerate(parts):
         match part.kind:
             case "open":
@@ -109,7 +103,7 @@ def _find_partners(parts: Sequence[Part]) -> dict[int, int]:
             case "close":
                 depth = _find_open(parts, opened, part.name)
                 if depth is None or depth < len(opened) - 1:
-                    # It, or what was opened since, has no partner.
+                    # It has no partner, or tags that were opened since have none.
                     num_broken = len(opened) if depth is None else depth + 1
                 if depth is not None:
                     if depth >= num_broken:
@@ -143,10 +137,8 @@ def _is_space(parts: Sequence[Part]) -> bool:
 
 
 def _find_runs(parts: Sequence[Part], partners: dict[int, int]) -> Iterator[tuple[int, int]]:
-    """Yields where there are parts with no edge, no tag without a partner, no two breaks in a row.
-
-    Such runs hold whole elements: an element that holds an edge has no partner here.
-    """
+    """Yields ranges of parts without an edge, an unpaired tag, or two consecutive breaks."""
+    # Such ranges hold whole elements: an element that holds an edge has no partner here.
     first = 0
     last_break = -2
     for index, part in enumerate(parts):
@@ -190,7 +182,7 @@ def _build(parts: Sequence[Part], offset: int, partners: dict[int, int]) -> list
 
 
 def _is_symbol(nodes: Sequence[Node]) -> bool:
-    """Returns whether an element is a symbol or the mark of a note: nothing to translate."""
+    """Checks that an element is a symbol or the mark of a note: nothing to translate."""
     inner = [child for node in nodes for child in (node.children or (node,))]
     if len(inner) > _MAX_SYMBOL_TEXTS or any(node.kind != "text" for node in inner):
         return False
@@ -199,7 +191,7 @@ def _is_symbol(nodes: Sequence[Node]) -> bool:
 
 
 def _ends_word(parts: Sequence[Part], close: int) -> bool:
-    """Returns whether there is space, or nothing more, behind a closing tag."""
+    """Checks that a closing tag is followed by space, by closing punctuation, or by nothing."""
     if close + 1 == len(parts):
         return True
     following = parts[close + 1]
@@ -218,7 +210,7 @@ def _read(nodes: Sequence[Node]) -> str:
 
 
 def _is_number(node: Node) -> bool:
-    """Returns whether an element is the number of a heading or the like: `2.1.`, `(3)`."""
+    """Checks that an element is the number of a heading or the like: `2.1.`, `(3)`."""
     texts = node.children
     return (
         node.kind == "element"
@@ -228,17 +220,14 @@ def _is_number(node: Node) -> bool:
 
 
 def _trim(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """Returns nodes without what stands around the text: space, tags, elements that hold it all.
-
-    The number of a heading is left out, too, where it is an element of its own.
-    """
+    """Removes space, tags and a heading's number around the text, and elements that hold it all."""
     holders = find_holders(nodes, _is_text)
 
     def is_beside(index: int, inward: int) -> bool:
         node = nodes[index]
         if id(node) not in holders:
             return True
-        # An entity is a text of its own, though it is part of a word.
+        # An entity is a separate text even inside a word.
         neighbour = index + inward
         is_apart = not 0 <= neighbour < len(nodes) or nodes[neighbour].kind != "text"
         return node.kind == "text" and is_apart and is_symbol(_read((node,)))
@@ -262,7 +251,7 @@ def _is_text(node: Node) -> bool:
 
 
 def _has_letters(nodes: Sequence[Node]) -> bool:
-    """Returns whether there is a word to translate; options of a command are none."""
+    """Checks that there is a word to translate, and not only options of a command."""
     if all(node.kind == "text" for node in nodes) and _OPTIONS.fullmatch(_read(nodes)):
         return False
     return any(

@@ -1,4 +1,4 @@
-"""A unit's translation and its tags, each at its place, as tokens of the document."""
+"""Writes a unit's translation with its placed tags as tokens of the document."""
 
 import bisect
 import re
@@ -12,22 +12,18 @@ from mtkit.documents.plain_text import Event, PlainText
 
 _ATOMS = re.compile(r"\s+|\w+|[^\w\s]")
 _SELDOM_FIRST = ("end", "pause", "close", "quote")
-"""Signs that no line begins with, unless there is space before them."""
+"""Signs that don't begin a line, unless there is space before them."""
 _SELDOM_LAST = ("open", "quote")
-"""Signs that no line ends with, unless there is space behind them."""
+"""Signs that don't end a line, unless there is space after them."""
 Position = tuple[int, int]
-"""Index of a target atom and characters of it before: (3, 0) is the gap in front of the fourth."""
+"""Index of a target atom and an offset in it: (3, 0) is the gap before the fourth atom."""
 
 
 class Speller:
     """Writes a unit's translation, piece by piece.
 
-    The k-th time that a character occurs it is spelled as the source spells it the k-th time, and
-    after that as the source spelled it last: `&eacute;` stays `&eacute;`.
-
-    Args:
-        escapes: The format's.
-        spellings: How the source spells characters, in order.
+    The k-th occurrence of a character is spelled as the source's k-th, and later ones as the
+    source's last: `&eacute;` stays `&eacute;`.
     """
 
     def __init__(self, escapes: Escapes, spellings: Mapping[str, Sequence[str]]) -> None:
@@ -44,11 +40,11 @@ class Speller:
         if not text:
             return ""
         escape, read = self._escapes.escape, self._escapes.read
-        # Signs are often escaped only because of what stands beside them.
+        # Signs are often escaped only because of their neighbours.
         atoms = _ATOMS.findall(text)
         if self._spellings and not self._spellings.keys().isdisjoint(text):
             written = "".join(map(self._spell, text))
-            # Some spellings are right in some places only: `&` before a space.
+            # Some spellings are only right in some places: `&` before a space.
             if read is None or read(written) == text:
                 return written
             if len(atoms) > 1:
@@ -62,7 +58,7 @@ class Speller:
         return escape(text)
 
     def _take_back(self, text: str) -> None:
-        """Forgets that a text has been written."""
+        """Undoes the count of a text's spellings."""
         for character in text:
             if character in self._used:
                 self._used[character] -= 1
@@ -84,18 +80,12 @@ def spread_breaks(
     *,
     without_space: bool,
 ) -> dict[int, str]:
-    """Returns which gaps of a translation get which breaks; a gap has the index of the atom behind.
+    """Returns the gaps of a translation that get breaks; a gap has the index of the next atom.
 
-    Each goes to the gap that is nearest to it by the share of the text before it, in the order of
-    the source. Those that no gap is left for are left out.
-
-    Args:
-        breaks: Those of the source, in order: the share of the text before, and how it is written.
-        target: The translation.
-        atoms: Where its words and signs are.
-        taken: Gaps where no break goes.
-        without_space: Whether lines may also break between the characters of scripts without
-            spaces, such as Chinese; and anywhere if there is no other place.
+    Each break, in source order, goes to the nearest gap by the share of the text before it, except
+    `taken` ones. Breaks without a free gap are dropped. With `without_space`, lines may also break
+    between characters of scripts without spaces, such as Chinese, and anywhere if there is no other
+    place.
     """
     if not breaks:
         return {}
@@ -134,30 +124,23 @@ def spread_breaks(
 
 
 class Placed(NamedTuple):
-    """A tag and where it stands in the translation."""
+    """A tag and its position in the translation."""
 
     position: Position
     event: Event
 
 
 class UnitWriter:
-    """Writes a translation: once.
-
-    Args:
-        unit: The unit.
-        plain: Its text.
-        target: The translation.
-        atoms: Where its words and signs are.
-    """
+    """Writes a translation once."""
 
     def __init__(self, unit: Unit, plain: PlainText, target: str, atoms: Sequence[Span]) -> None:
         self._unit, self._plain = unit, plain
         self._source, self._target, self._atoms = plain.text, target, atoms
         self._of_gap: defaultdict[int, list[Event]] = defaultdict(list)
-        """What stands in each gap of the source: that in front of an atom has the atom's index."""
+        """The content of each gap of the source, by the index of the next atom."""
         self._num_tags: Counter[int] = Counter()
         self._alone: set[int] = set()
-        """The starts of tags without text that have space behind them."""
+        """The starts of tags without text that are followed by space."""
         before: Event | None = None
         for event in plain.events:
             gap = self._gap_of(event)
@@ -172,9 +155,7 @@ class UnitWriter:
     def write(self, placed: Sequence[Placed], swallowed: set[int]) -> list[Token]:
         """Returns the translation's text and tags in order.
 
-        Args:
-            placed: The tags, in order.
-            swallowed: Target atoms that are left out, since protected text takes their place.
+        Protected text replaces the `swallowed` target atoms, which are omitted.
         """
         tagged: defaultdict[int, list[Event]] = defaultdict(list)
         inside: defaultdict[int, list[Placed]] = defaultdict(list)
@@ -187,7 +168,7 @@ class UnitWriter:
         breaks = self._place_breaks(tagged)
         tokens: list[Token] = []
         last = len(self._atoms)
-        # Gaps that aren't just text.
+        # Gaps with more than text.
         stops = {0, last, *breaks, *tagged, *inside}
         for index in swallowed:
             stops |= {index, index + 1}
@@ -205,17 +186,17 @@ class UnitWriter:
                     tokens += self._write_text(self._target[done : start + offset])
                     done = start + offset
                 tokens.append(_as_token(event))
-            # With the atoms behind it up to the next stop, which are written as they are.
+            # Together with the atoms up to the next stop, which are plain text.
             done = end if index in swallowed else done
             tokens += self._write_text(self._target[done : self._atoms[following - 1][1]])
         return tokens
 
     def _place_breaks(self, tagged: Mapping[int, Sequence[Event]]) -> dict[int, str]:
-        """Returns the breaks of the target's gaps, given the tags of these."""
+        """Returns the breaks of the target's gaps, given their tags."""
         keeps = self._unit.keeps_breaks
         repeated: dict[int, int] = {}
         if keeps:
-            # Gaps whose tags are not as in the source may get a break, too.
+            # Gaps whose tags differ from the source's may also get a break.
             found = (
                 (index, self._find_repeated(index, events)) for index, events in tagged.items()
             )
@@ -234,7 +215,7 @@ class UnitWriter:
     def _write_gap(
         self, index: int, events: Sequence[Event], line_break: str | None
     ) -> list[Token]:
-        """Returns what stands between two atoms: tags, and space where the translation has any."""
+        """Returns what is between two atoms: tags, and the translation's space."""
         space = self._read_gap(index)
         if events or index in (0, len(self._atoms)):
             repeated = self._find_repeated(index, events)
@@ -254,7 +235,7 @@ class UnitWriter:
             if _ends_protected(event) or (self._is_alone(event) and self._leads(event))
         ]
         if inserted and before <= inserted[-1] and events[before].kind in ("open", "void"):
-            # What takes no word's place here is like one more word.
+            # Content that replaces no word here is like one more word.
             behind = inserted[-1] + 1
             while behind < len(events) and events[behind].kind == "close":
                 behind += 1
@@ -272,7 +253,7 @@ class UnitWriter:
         ]
 
     def _write_space(self, space: str, line_break: str | None) -> list[Token]:
-        """Returns the text of a gap, with a line break in the place of its space."""
+        """Returns the text of a gap, with its space replaced by any line break."""
         if line_break is None:
             return self._write_text(space)
         before, _, behind = space.partition(" ")
@@ -283,7 +264,7 @@ class UnitWriter:
         ]
 
     def _write_apart(self, events: Sequence[Event], space: str) -> list[Token]:
-        """Returns tags, with space between elements that had any between them."""
+        """Returns tags, with space between elements that had any in between."""
         tokens: list[Token] = []
         for number, event in enumerate(events):
             before = events[max(0, number - 1)]
@@ -294,10 +275,8 @@ class UnitWriter:
         return tokens
 
     def _leads(self, event: Event) -> bool:
-        """Returns whether the space of a gap stands in front of a tag rather than behind it.
-
-        A tag without text, such as a footnote's, stays with the word that it stood behind.
-        """
+        """Checks that the space of a gap comes before a tag, not after it."""
+        # A tag without text, such as a footnote's, stays with the word that it followed.
         if event.kind != "void":
             return event.kind == "open"
         before, behind = (
@@ -310,12 +289,8 @@ class UnitWriter:
         return event.kind == "void" and event.node is not None and event.node.start in self._alone
 
     def _find_repeated(self, index: int, events: Sequence[Event]) -> int | None:
-        """Returns the gap of the source that has the same tags and is written like a target gap.
-
-        Args:
-            index: The target gap.
-            events: Its tags; none of the first or last gap, too.
-        """
+        """Returns the source gap that has the same tags and text as a target gap."""
+        # `events` is only empty for the first and last gap.
         space = self._read_gap(index)
         at_edge = 0 if index == 0 else len(self._plain.atoms)
         gap = self._gap_of(events[0]) if events else at_edge
@@ -345,7 +320,7 @@ class UnitWriter:
         return tokens + self._write_text(self._source[done:end].strip(SPACE))
 
     def _find_source_gap(self, gap: int) -> Span:
-        """Returns where a gap of the source begins and ends in its text."""
+        """Returns the span of a source gap."""
         return _find_gap(self._plain.atoms, gap, len(self._source))
 
     def _read_gap(self, index: int) -> str:
@@ -356,10 +331,8 @@ class UnitWriter:
         return self._plain.index.find_beginning_at(event.position)
 
     def _find_breaks(self, repeated: Collection[int]) -> list[tuple[float, str]]:
-        """Returns wide space and line breaks of the source, but those of gaps that are repeated.
-
-        Each stands behind the share of the text before it, in order.
-        """
+        """Returns wide space and line breaks of the source, except those of repeated gaps."""
+        # Each comes with the share of the text before it, in order.
         atoms = self._plain.atoms
         found = []
         for gap, events in self._of_gap.items():
@@ -369,7 +342,7 @@ class UnitWriter:
                 self._unit.keeps_breaks and gap not in repeated and "\n" in raw
             )
             start, end = self._find_source_gap(gap)
-            # Single spaces around a no-break space aren't wide.
+            # Single spaces around a no-break space aren't wide space.
             is_wide = raw not in ("", " ") and (
                 set(raws) != {" "} or not self._source[start:end].strip(SPACE)
             )
@@ -379,7 +352,7 @@ class UnitWriter:
 
 
 def _find_gap(atoms: Sequence[Span], index: int, length: int) -> Span:
-    """Returns where the gap in front of an atom of a text is, or the one behind the last."""
+    """Returns the span of the gap before an atom, or of the one after the last."""
     start = atoms[index - 1][1] if index else 0
     return start, atoms[index][0] if index < len(atoms) else length
 

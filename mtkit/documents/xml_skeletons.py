@@ -1,4 +1,4 @@
-"""The skeletons of XML, office documents, XLIFF and TMX, as expat reads them."""
+"""Skeletons of XML, office documents, XLIFF and TMX, read with expat."""
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
@@ -24,7 +24,7 @@ _RUN_PARENTS = (
     *("w p", "w hyperlink", "w ins", "w del", "w moveTo", "w moveFrom", "w smartTag", "w rt"),
     *("w fldSimple", "w sdtContent", "w customXml", "w bdo", "w dir", "w rubyBase", "a p"),
 )
-"""What a run may stand in (ECMA-376 part 1, 17.3.2.25 and 21.1.2.3.8)."""
+"""Allowed parents of a run (ECMA-376 part 1, 17.3.2.25 and 21.1.2.3.8)."""
 _FORMATTING = {
     "w r": _RUN_PARENTS,
     "a r": _RUN_PARENTS,
@@ -33,12 +33,12 @@ _FORMATTING = {
     "w noBreakHyphen": ("w r",),
     "text s": ("text p", "text h", "text span", "text a", "text meta", "text ruby-base"),
 }
-"""Elements that a translation may have more or fewer of, each with what it may stand in."""
+"""Elements whose number may change in translation, each with its allowed parents."""
 _PARAGRAPHS = ("w p", "a p", "text p", "text h")
 
 
 class _Event(NamedTuple):
-    """What expat finds: `open` and `close` with a name, `text`, or `other` markup."""
+    """An event of expat: `open` and `close` with a name, `text`, or `other` markup."""
 
     kind: str
     name: str
@@ -51,7 +51,7 @@ def _list_events(
     namespaces: bool = False,
     ignored: frozenset[str] = OF_LANGUAGE,
 ) -> list[_Event]:
-    """Returns what expat finds, without some attributes."""
+    """Returns expat's events, without some attributes."""
     events: list[_Event] = []
     parser = expat.ParserCreate("utf-8", " " if namespaces else None)
     parser.buffer_text = True
@@ -76,7 +76,8 @@ def _list_events(
 
 
 def read_xml(text: str) -> Skeleton:
-    """Reads each element with the multiset of its own: which are blocks is the reader's to say."""
+    """Returns each element with the multiset of its content, in any order."""
+    # mtkit's reader decides which elements are blocks.
     opened: list[tuple[_Event, Counter[Hashable]]] = [(_Event("open", ""), Counter())]
     for event in _list_events(text):
         match event.kind:
@@ -93,17 +94,17 @@ def read_xml(text: str) -> Skeleton:
 
 
 def _shorten(name: str) -> str:
-    """Returns an element's local name behind a short name of its namespace."""
+    """Returns an element's local name after a short name of its namespace."""
     namespace, _, local = name.rpartition(" ")
     short = next((each for key, each in _NAMESPACE_NAMES.items() if key in namespace), namespace)
     return f"{short} {local}"
 
 
 def read_office(text: str) -> Skeleton:
-    """Reads a part of an office document: paragraphs, and what is in each but looks of runs."""
+    """Returns paragraphs of an office document's part, and their content without runs' looks."""
     items: list[Hashable] = []
     paragraphs: list[Counter[Hashable]] = []
-    """What is in each open paragraph."""
+    """The content of each open paragraph."""
     opened: list[str] = []
     depth = 0
     """Open elements in the formatting of a run."""
@@ -145,22 +146,22 @@ def _read_text(events: Iterable[_Event]) -> str:
 
 
 def _freeze(events: Sequence[_Event]) -> Hashable:
-    """Returns the tags of an element, those of HTML in the text among them."""
+    """Returns the tags of an element, including HTML tags in its text."""
     tags = Counter(event for event in events if event.kind == "open")
     return freeze(tags), count_tags(_read_text(events))
 
 
 class BilingualSkeleton:
-    """All of an XLIFF or TMX file but translations, and the inline tags that each of these has.
+    """An XLIFF or TMX file without translations, and the inline tags of each translation.
 
-    A unit without a translation has those of its source, so that a translation adds nothing.
+    A unit without a translation has its source's tags, so that a translation adds nothing.
     """
 
     def __init__(self, languages: Languages) -> None:
         self._source, self._target = Languages(languages.source), Languages(languages.target)
         self._items: list[Hashable] = []
         self._contents: defaultdict[tuple[str, str], list[_Event]] = defaultdict(list)
-        """What is in the `source`, `seg-source` and `target` of a unit, and their segments."""
+        """Content of a unit's `source`, `seg-source` and `target`, and of their segments."""
         self._variant = ""
 
     def read(self, text: str) -> Skeleton:
@@ -183,7 +184,7 @@ class BilingualSkeleton:
         return self._items
 
     def _enter(self, name: str, event: _Event) -> str:
-        """Returns the side whose text an element begins; notes anything else."""
+        """Returns the side whose text an element begins; records anything else."""
         if event.kind == "open" and name in ("source", "seg-source", "target"):
             self._contents[name, ""] += []
             return name

@@ -1,8 +1,8 @@
 """XML by its tokens, each with its position in the text.
 
-expat finds them and checks that the document is well-formed. Nothing is fetched: expat asks for
-external entities and gets none. A document that declares entities of its own is refused, so none
-can multiply; one that names entities of a public DTD keeps them as they are.
+expat finds them and checks that the document is well-formed. Nothing is fetched: expat requests
+external entities and gets none. A document that declares its own entities is rejected, so none can
+multiply; one that uses entities of a public DTD keeps them as they are.
 """
 
 import html
@@ -29,11 +29,9 @@ class XmlToken:
     Attributes:
         kind: `open`, `close`, `empty` (`<a/>`), `text`, `cdata`, or `other`: comments,
             instructions, the document type, entities of a DTD.
-        start: Where it begins in the text.
-        end: Where it ends.
-        name: Of an element; with a space between its namespace and its local name where namespaces
-            are read.
-        attributes: Of an element, named in the same way.
+        start: Start in the text.
+        name: Of an element; as `NAMESPACE LOCAL` if namespaces are read.
+        attributes: Named in the same way.
         partner: Index of the token that closes an element, or opens it.
     """
 
@@ -48,10 +46,6 @@ class XmlToken:
 def read_xml_tokens(text: str, *, namespaces: bool = False) -> list[XmlToken]:
     """Returns all tokens of a document; together they are its text.
 
-    Args:
-        text: The document.
-        namespaces: Whether names have their namespaces' names.
-
     Raises:
         MtkitError: It isn't well-formed, declares entities, or is nested too deeply.
     """
@@ -65,10 +59,10 @@ class _TokenReader:
         self._found: list[tuple[str, int, str, Mapping[str, str]]] = []
         self._depth = 0
         self._in_cdata = False
-        # What the declaration says of the encoding was true of the bytes that the text was in.
+        # The declared encoding was that of the original bytes, not of these.
         self._parser = expat.ParserCreate("utf-8", " " if namespaces else None)
         self._parser.buffer_text = False
-        # What a document type adds stands nowhere in the text, and could be long for each element.
+        # Attributes from a document type aren't in the text, and could be long for each element.
         self._parser.specified_attributes = True
         self._parser.StartElementHandler = self._open
         self._parser.EndElementHandler = self._close
@@ -80,7 +74,6 @@ class _TokenReader:
         self._parser.SkippedEntityHandler = self._read_other
 
     def read(self) -> list[XmlToken]:
-        """Returns the tokens."""
         try:
             self._parser.Parse(self._bytes, True)
         except expat.ExpatError as error:
@@ -130,7 +123,7 @@ class _TokenReader:
             self._note("other")
 
     def _finish(self) -> list[XmlToken]:
-        """Returns tokens by positions in characters, tags of empty elements joined."""
+        """Returns tokens by positions in characters; tags of empty elements are joined."""
         ends = [start for _, start, _, _ in self._found[1:]] + [len(self._bytes)]
         positions = self._count_characters([0, *ends])
         tokens: list[XmlToken] = []
@@ -160,7 +153,7 @@ class _TokenReader:
         return self._text[token.start : token.end].endswith("/>")
 
     def _count_characters(self, positions: list[int]) -> list[int]:
-        """Returns positions in characters for those in bytes, which rise."""
+        """Converts rising positions from bytes to characters."""
         if len(self._bytes) == len(self._text):
             return positions
         counted = []
@@ -173,7 +166,7 @@ class _TokenReader:
 
 
 def children(tokens: Sequence[XmlToken], parent: int) -> Iterator[int]:
-    """Yields the indices of what an element itself holds: elements, texts and all else."""
+    """Yields the indices of an element's own content: elements, texts and anything else."""
     index = parent + 1
     while index < tokens[parent].partner:
         yield index
@@ -181,7 +174,7 @@ def children(tokens: Sequence[XmlToken], parent: int) -> Iterator[int]:
 
 
 def read_xml_spelled(text: str) -> tuple[Spelled, ...]:
-    """Returns a text of XML, with what its entities stand for."""
+    """Returns an XML text with its entities decoded."""
     return read_escaped_text(text, _ENTITY, _read_entity)
 
 
@@ -198,7 +191,7 @@ def escape_xml(text: str) -> str:
 
 
 def unescape_xml(raw: str) -> str:
-    """Returns the text that XML writes; what isn't allowed in a text reads as nothing."""
+    """Returns the decoded text; empty if the text isn't allowed in XML."""
     rest = _ENTITY.sub("", raw)
     is_text = "&" not in rest and "<" not in rest and "]]>" not in raw
     return _ENTITY.sub(_read_entity, raw) if is_text else ""
@@ -208,7 +201,7 @@ XML_TEXT = Escapes(escape_xml, unescape_xml)
 
 
 def end_of(tokens: Sequence[XmlToken], index: int) -> int:
-    """Returns the index of a token's last: of an element's closing tag, or its own."""
+    """Returns the index of an element's closing tag, or a token's own index."""
     return tokens[index].partner if tokens[index].kind == "open" else index
 
 
@@ -218,14 +211,14 @@ def find_inside(tokens: Sequence[XmlToken], index: int) -> Sequence[XmlToken]:
 
 
 def find_cdata(text: str, token: XmlToken) -> Span:
-    """Returns where the characters of a CDATA section stand."""
+    """Returns the span of a CDATA section's characters."""
     raw = text[token.start : token.end]
     end = token.end - len("]]>") * raw.endswith("]]>")
     return token.start + len(CDATA) * raw.startswith(CDATA), end
 
 
 def is_cdata_alone(text: str, tokens: Sequence[XmlToken]) -> bool:
-    """Checks that tokens are one CDATA section with nothing but space around it."""
+    """Checks that tokens are one CDATA section with only space around it."""
     return [each.kind for each in tokens if text[each.start : each.end].strip()] == ["cdata"]
 
 
@@ -241,14 +234,14 @@ def read_text(text: str, tokens: Sequence[XmlToken]) -> str:
 
 
 def leave_cdata(document: Document, token: XmlToken) -> Part:
-    """Returns the part of a CDATA section among other text: its tags are none outside of it."""
+    """Returns the part of a CDATA section among other text, whose tags have no meaning outside."""
     inner = document.text[slice(*find_cdata(document.text, token))]
     document.skip(token.start, inner, "in CDATA")
     return protect((token.start, token.end), inner)
 
 
 def find_attribute(text: str, token: XmlToken, name: str) -> Span | None:
-    """Returns where the value of an attribute stands, named as it is written; None without one."""
+    """Returns the span of an attribute's value, by the name as written; None without one."""
     for found in _ATTRIBUTE.finditer(text, token.start, token.end):
         if found.group(1) == name:
             return found.span(2 if found.group(2) is not None else 3)

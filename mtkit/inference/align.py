@@ -1,4 +1,4 @@
-"""Attention between pieces to links between words."""
+"""Turns attention between pieces into links between words."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,19 +14,18 @@ from mtkit.text.token_ids import EOS
 from mtkit.text.words import Span, find_owners, find_words, puts_spaces
 
 _MIN_SHARE = 0.35
-"""Share of a target word's attention from which on a source word is linked beside the first."""
+"""Minimum share of a target word's attention for a link to more than one source word."""
 _WEIGHTS_AT_ONCE = 1 << 18
-"""Weights from which on no more pairs are added up with them."""
+"""A group of pairs is summed once it has this many weights."""
 
 
 @dataclass(frozen=True)
 class LocatedText:
-    """A text in pieces and words.
+    """A text's words, and the word of each token.
 
     Attributes:
-        words: Where each word stands.
-        owners: The word of each token, by its index; -1 of tags, `</s>` and space. None are needed
-            where words alone are aligned.
+        owners: Index of each token's word; -1 for tags, `</s>` and space. Empty if only words are
+            aligned.
     """
 
     words: tuple[Span, ...]
@@ -34,12 +33,7 @@ class LocatedText:
 
 
 class LineAligner:
-    """Links the words of lines and of their translations: by words alone, or by attention.
-
-    Args:
-        engine: Runs the model.
-        model: What is known of the model.
-    """
+    """Links the words of lines and of their translations, by a word aligner or by attention."""
 
     def __init__(self, engine: Engine, model: TextModel) -> None:
         self._words = model.word_aligner if model.translates else None
@@ -50,15 +44,11 @@ class LineAligner:
 
     @property
     def can_align(self) -> bool:
-        """Whether words can be aligned."""
+        """Whether the model has attention or a word aligner."""
         return self._engine is not None or self._words is not None
 
     def check(self) -> None:
-        """Checks that words can be aligned.
-
-        Raises:
-            MtkitError: They can't.
-        """
+        """Raises an MtkitError if words can't be aligned."""
         if not self.can_align:
             raise MtkitError(
                 "inference.alignments tells words by the attention of a translator with an encoder "
@@ -67,12 +57,7 @@ class LineAligner:
             )
 
     def read_attention(self, lines: Sequence[Line], batch_tokens: int) -> None:
-        """Adds the attention that links are read from to candidates that lack it.
-
-        Args:
-            lines: Lines that have been searched.
-            batch_tokens: Source and target tokens that the network reads together.
-        """
+        """Adds alignment weights to searched candidates that lack them."""
         lacking = [
             (part, index)
             for _, part in list_parts(lines)
@@ -87,16 +72,11 @@ class LineAligner:
             part.candidates[index] = replace(part.candidates[index], alignment_weights=weights)
 
     def link_words(self, lines: Sequence[Line]) -> None:
-        """Adds the links of their words to candidates; `read_attention` comes before."""
+        """Adds word links to candidates; call `read_attention` first."""
         self._link(lines, self._locate_output)
 
     def align_given(self, lines: Sequence[Line], batch_tokens: int) -> None:
-        """Adds the links of their words to given targets, the candidates of one part each.
-
-        Args:
-            lines: Lines that have been scored.
-            batch_tokens: As `read_attention` takes it.
-        """
+        """Adds word links to given targets: the only candidates of scored lines."""
         for line, part in list_parts(lines):
             tags, _ = self._tokenizer.split_tags(line.text)
             part.span = len(tags), len(line.text)
@@ -141,7 +121,7 @@ class LineAligner:
     def _attend(
         self, found: Sequence[tuple[EncodedSource, Hypothesis]], batch_tokens: int
     ) -> list[NDArray[np.float32]]:
-        """Returns what outputs attend to that come without it."""
+        """Returns the attention of outputs that came without it."""
         assert self._engine is not None, "checked before"
         outputs = [(*source.begin, *candidate.token_ids) for source, candidate in found]
         lengths = [
@@ -157,12 +137,12 @@ class LineAligner:
         return [attended[index][len(source.begin) :] for index, (source, _) in enumerate(found)]
 
     def _locate_source(self, line: str, part: EncodedSource) -> LocatedText:
-        """Returns the words of a part of a line; stretches are of the line."""
+        """Returns the words of a part; their spans refer to the whole line."""
         start, end = part.span
         text = line[start:end]
         located = self._locate_alone(text)
         if located is None:
-            # A language's token may stand behind `</s>`.
+            # A language's token may follow `</s>`.
             num_behind = part.tokens[::-1].index(EOS)
             tokens = part.tokens[: len(part.tokens) - 1 - num_behind]
             pieces = self._tokenizer.locate("source", text, tokens)
@@ -171,7 +151,6 @@ class LineAligner:
         return _move(located, start) if start else located
 
     def _locate_output(self, candidate: Hypothesis) -> LocatedText:
-        """Returns the words of an output's text."""
         text = candidate.text
         located = self._locate_alone(text)
         if located is None:
@@ -181,7 +160,7 @@ class LineAligner:
         return located
 
     def _locate_alone(self, text: str) -> LocatedText | None:
-        """Returns the words of a text whose tokens don't matter; None where they do."""
+        """Returns the words of a text if they don't depend on its tokens."""
         if self._words is None or not puts_spaces(text):
             return None
         return LocatedText(tuple(find_words(text, ())), ())
@@ -196,14 +175,9 @@ def align_words(
 ) -> list[WordAlignment]:
     """Returns the links of targets' words.
 
-    A word is linked to the source word that has most of its pieces' attention, and to any other
-    that has a good share of it. Attention to `</s>` and tags is to no word; a word none of whose
-    attention is known has no link.
-
-    Args:
-        pairs: Sources and targets.
-        weights: How much each token of a target attends to each of its source,
-            [tgt_len, src_len].
+    A word is linked to the source word that gets most of its pieces' attention, and to any other
+    that gets a good share of it. Attention to `</s>` and tags is ignored; a word without known
+    attention has no link. `weights` are [tgt_len, src_len] per pair.
     """
     aligned: list[WordAlignment] = []
     first, num_cells = 0, 0
@@ -218,18 +192,16 @@ def align_words(
 def _align_words(
     pairs: Sequence[tuple[LocatedText, LocatedText]], weights: Sequence[NDArray[np.float32]]
 ) -> list[WordAlignment]:
-    """Does what `align_words` does for all pairs at once: a call of numpy costs more than a word.
-
-    Attention is added up in one table: a row for each target word, as wide as its source has words.
-    Each row ends in a column, and the rows of each pair in a row, for tokens that are in no word.
-    """
+    """Aligns all pairs at once: a call of numpy costs more than a word."""
+    # Attention is summed in one table. Each target word has a row as wide as its source has words.
+    # An extra column per row, and an extra row per pair, collect tokens outside words.
     num_rows = np.array([len(target.words) + 1 for _, target in pairs])
     first_rows = np.cumsum(num_rows) - num_rows
     widths = np.repeat([len(source.words) + 1 for source, _ in pairs], num_rows)
     starts = np.cumsum(widths) - widths
     cells, owners = [], []
     for (source, target), first_row in zip(pairs, first_rows.tolist(), strict=True):
-        # The remainder of -1 is the last.
+        # -1 wraps around to the last index.
         rows = first_row + np.array(target.owners, np.int64) % (len(target.words) + 1)
         columns = np.array(source.owners, np.int64) % (len(source.words) + 1)
         owners.append(rows)
@@ -262,7 +234,7 @@ def _align_words(
 def _locate(
     text: str, pieces: Sequence[Span], *, num_before: int = 0, num_behind: int = 0
 ) -> LocatedText:
-    """Returns the words of a text whose tokens follow some tags, and are closed by `</s>`."""
+    """Returns the words of a text whose tokens follow `num_before` tags and end with `</s>`."""
     words = find_words(text, pieces)
     owners = [-1] * num_before + find_owners(pieces, words) + [-1] * (1 + num_behind)
     return LocatedText(tuple(words), tuple(owners))

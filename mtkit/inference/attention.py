@@ -1,4 +1,4 @@
-"""What a translator attends to: weights of every layer and head, for a line and its translation."""
+"""Attention weights of every layer and head, for a line and its translation."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,22 +23,19 @@ from mtkit.text.token_ids import BOS
 
 Kind = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
-"""Of the source to itself; of the translation to itself; of the translation to the source."""
+"""Source to source; translation to translation; translation to source."""
 Weights = Float[NDArray[np.float32], "layers heads queries memory"]
 
 
 @dataclass(frozen=True)
 class LineAttention:
-    """A line, its translation, and all attention while the one is read and the other written.
+    """A line, its translation and all attention weights.
 
     Attributes:
-        source: The line.
-        target: Its translation.
         source_pieces: The line's tokens, `</s>` last.
-        target_pieces: The tokens that the decoder reads, `<s>` first; the next one is written from
-            each.
-        weights: By kind, [layers, heads, queries, memory]; each query's sum to 1. The decoder's
-            queries, and the memory of its attention to itself, are `target_pieces`.
+        target_pieces: The decoder's input tokens, `<s>` first.
+        weights: By kind, [layers, heads, queries, memory]; each query's weights sum to 1. The
+            decoder's queries, and the memory of its self-attention, are `target_pieces`.
     """
 
     source: str
@@ -48,25 +45,13 @@ class LineAttention:
     weights: dict[Kind, Weights]
 
     def pieces_of(self, kind: Kind) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Returns the tokens that attend, and those that are attended to."""
+        """Returns the query tokens and the memory tokens."""
         queries = self.source_pieces if kind == "encoder" else self.target_pieces
         return queries, self.target_pieces if kind == "decoder" else self.source_pieces
 
 
 class AttentionReader:
-    """Reads what a translator attends to, in fp32.
-
-    Args:
-        folder: A model folder.
-        settings: Search settings; the folder's defaults if not given.
-        device: `cpu`, `cuda`, or `auto`.
-        source_language: The language of the lines, for a model of several.
-        target_language: The language of their translations.
-
-    Raises:
-        MtkitError: No model there, it is damaged, it has no encoder and decoder, or not these
-            languages.
-    """
+    """Reads a translator's attention in fp32, with the folder's search settings by default."""
 
     def __init__(
         self,
@@ -108,9 +93,7 @@ class AttentionReader:
     def read(self, pairs: Sequence[tuple[str, str | None]]) -> Iterator[LineAttention]:
         """Yields the attention of each line.
 
-        Args:
-            pairs: Lines, each with a translation, or with None, and then it is translated. A
-                parser's translations are trees.
+        A line whose translation is None is translated first. A parser's translations are trees.
 
         Raises:
             MtkitError: A line is blank, can't be translated, or is too long.
@@ -157,19 +140,18 @@ class AttentionReader:
 
 @dataclass(frozen=True)
 class HeadFigures:
-    """What a head does on average over lines.
+    """A head's behaviour, averaged over queries.
 
     Attributes:
-        kind: Where it attends.
-        layer: Its layer, from 1.
+        layer: From 1.
         head: Its number in the layer, from 1.
-        distance: Mean distance, in tokens, to what is attended to: sum of weight times |i - j|; of
-            cross-attention None, where positions don't correspond.
-        offset: Mean of j - i, in tokens: -1 attends to the token before; None as above.
-        entropy: Mean entropy of a query's weights in bits: 0 looks at one token alone.
-        confidence: Mean of the greatest weight of each query, `</s>` and `<s>` left out of the
-            memory (Voita et al. 2019, arXiv 1905.09418, section 4).
-        to_ends: Mean weight that `<s>` and `</s>` get.
+        distance: Mean attention distance in tokens: sum of weight times |i - j|; None for
+            cross-attention, whose positions don't correspond.
+        offset: Mean of j - i in tokens: -1 attends to the previous token; None as above.
+        entropy: Mean entropy of a query's weights in bits: 0 attends to a single token.
+        confidence: Mean of each query's maximum weight, without `<s>` and `</s>` in the memory
+            (Voita et al. 2019, arXiv 1905.09418, section 4).
+        to_ends: Mean weight of `<s>` and `</s>`.
     """
 
     kind: Kind
@@ -183,11 +165,7 @@ class HeadFigures:
 
 
 def describe_heads(lines: Sequence[LineAttention]) -> list[HeadFigures]:
-    """Returns the figures of every head, each query of all lines counted once.
-
-    Raises:
-        ValueError: There are no lines.
-    """
+    """Returns the figures of every head, averaged over all queries of at least one line."""
     if not lines:
         raise ValueError("no lines")
     return [figures for kind in KINDS for figures in _describe_kind(lines, kind)]
@@ -214,7 +192,7 @@ def _describe_kind(lines: Sequence[LineAttention], kind: Kind) -> Iterator[HeadF
 
 
 def _add_up(line: LineAttention, kind: Kind) -> NDArray[np.float64]:
-    """Returns the sums of a line's figures over its queries, [layers, heads, 5]."""
+    """Returns a line's sums over queries, [layers, heads, 5]."""
     weights = line.weights[kind].astype(np.float64)
     _, memory = line.pieces_of(kind)
     is_end = np.array([piece in ("<s>", "</s>") for piece in memory])

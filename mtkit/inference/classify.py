@@ -1,4 +1,4 @@
-"""Lines to labels: a classifier's model folder, opened to label texts or pairs of texts."""
+"""Labels texts, or pairs of texts, with a classifier's model folder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,12 +23,7 @@ from mtkit.recipe.inference import Inference
 
 @dataclass(frozen=True)
 class LabelledLine:
-    """A text's label.
-
-    Attributes:
-        label: The most probable one.
-        probabilities: The probability of each label, in the model's order.
-    """
+    """A text's most probable label, and the probability of each label in the model's order."""
 
     label: str
     probabilities: dict[str, float]
@@ -44,12 +39,8 @@ class LineClassifier:
         LineClassifier("runs/x/model").classify(["A text."])[0].label
 
     Args:
-        folder: A classifier's model folder.
-        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
-        settings: `batch_tokens` and `precision` count; the folder's defaults if not given.
-
-    Raises:
-        MtkitError: There is no such device; there is no model, it is damaged or no classifier.
+        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU if there is one.
+        settings: Only `batch_tokens` and `precision` matter; the folder's defaults if None.
     """
 
     def __init__(
@@ -75,22 +66,18 @@ class LineClassifier:
 
     @property
     def has_pairs(self) -> bool:
-        """Whether it labels pairs."""
+        """Whether the model labels pairs."""
         return self._classifier.has_pairs
 
     def classify(
         self, texts: Sequence[str], seconds: Sequence[str] | None = None
     ) -> list[LabelledLine]:
-        """Returns the label of each text, or of each pair of texts.
+        """Returns the label of each text, or of each pair.
 
-        What is too long is cut, as in training.
-
-        Args:
-            texts: Texts without line breaks.
-            seconds: The second text of each; for a model of pairs, and for no other.
+        Texts that are too long are cut, as in training. `seconds` are for models of pairs only.
 
         Raises:
-            ValueError: Pairs for a model of single texts, or the reverse; not as many seconds.
+            ValueError: Pairs for a model of single texts, or the reverse; lengths differ.
         """
         if (seconds is not None) != self.has_pairs or (seconds and len(seconds) != len(texts)):
             raise ValueError("this model labels " + ("pairs" if self.has_pairs else "single texts"))
@@ -120,11 +107,7 @@ class LineClassifier:
 
 
 def require_classifier(folder: Path, config: ModelConfig) -> ClassifierConfig:
-    """Returns what a classifier's config says of its labels.
-
-    Raises:
-        MtkitError: It is another model.
-    """
+    """Returns a classifier's labels and limits; raises an MtkitError for another model."""
     if config.classifier is None:
         raise MtkitError(
             f'{folder}: a model of objective = "{config.objective}", which labels nothing',

@@ -1,4 +1,4 @@
-"""A line as an engine sees it: in tokens, and in parts where it is too long for the model."""
+"""Encodes lines as tokens, and cuts lines that are too long for the model."""
 
 import sys
 from collections.abc import Sequence
@@ -13,21 +13,17 @@ from mtkit.text.languages import LanguageTokens
 from mtkit.text.words import Span
 
 _MAX_GIVEN_TOKENS = 4_096
-"""Max tokens of a given text, which can't be cut, if the model itself has no limit: memory grows
-with the square of the length."""
+"""Limit of a given text, which can't be cut, if the model has no limit: memory grows with the
+square of the length."""
 
 
 def limit_given(engine: Engine) -> int:
-    """Returns the max tokens of texts that can't be cut: given targets, sources to be scored."""
+    """Returns the maximum tokens of texts that can't be cut: given targets, scored sources."""
     return engine.max_tokens or _MAX_GIVEN_TOKENS
 
 
 def mark_request(model: TextModel, line: Line) -> LanguageTokens:
-    """Returns the tokens that tell the model a line's languages.
-
-    Raises:
-        LineError: The model hasn't one of them, or needs one that isn't given.
-    """
+    """Returns the language tokens of a line; raises a LineError if the model lacks a language."""
     try:
         found = model.resolve(line.request)
     except MtkitError as error:
@@ -36,25 +32,17 @@ def mark_request(model: TextModel, line: Line) -> LanguageTokens:
 
 
 class LineEncoder:
-    """Turns lines into tokens: sources to translate, or texts that a language model continues.
-
-    Args:
-        model: What is known of the model.
-        engine: It bounds the length of what it searches.
-    """
+    """Encodes sources to translate, or texts that a language model continues."""
 
     def __init__(self, model: TextModel, engine: Engine) -> None:
         self._tokenizer, self._model, self._engine = model.tokenizer, model, engine
 
     def encode(self, lines: Sequence[Line]) -> None:
-        """Fills in each line's parts, and warnings of the lines that were cut.
-
-        A line that leaves no token has no part: one of tags alone, or of characters that the
-        tokenizer drops.
+        """Sets each line's parts, and the warnings of cut lines; a line without tokens has no part.
 
         Raises:
-            LineError: A line is too long and can't be cut; the model hasn't its languages; its
-                prefix is too long, or its tags leave no room for text.
+            LineError: A line can't be cut, the model lacks its languages, its prefix is too long,
+                or its tags leave no room for text.
         """
         if self._model.continues:
             self._encode_texts(lines)
@@ -99,15 +87,7 @@ class LineEncoder:
     def _encode_source(
         self, line: Line, num_before: int, text: str, tags: Sequence[int], tokens: Sequence[int]
     ) -> None:
-        """Fills in a line's parts.
-
-        Args:
-            line: The line.
-            num_before: Characters of tags before its text.
-            text: The text behind them.
-            tags: The tags' tokens.
-            tokens: The text's, `</s>` last.
-        """
+        """Sets a line's parts from the tokens of its tags and of the text after them."""
         prefix = self._encode_prefix(line)
         marks = mark_request(self._model, line)
         before = [*marks.before, *tags]
@@ -143,7 +123,7 @@ class LineEncoder:
             ]
 
     def limit(self, line: Line) -> int:
-        """Returns the max tokens of a line's parts, tags and `</s>` counted."""
+        """Returns the maximum tokens of a line's parts, including tags and `</s>`."""
         max_tokens = self._engine.max_tokens or sys.maxsize
         if self._model.linearization is not None:
             # A sentence's tree can't be made of the trees of its parts.
@@ -167,10 +147,7 @@ class LineEncoder:
     def _cut(
         self, line: Line, text: str, tags: list[int], behind: Sequence[int]
     ) -> list[tuple[Span, list[int]]]:
-        """Returns the parts of a line's text and their tokens, without empty ones.
-
-        Each is behind the tags, and before what is behind the text's `</s>`.
-        """
+        """Returns a text's non-empty parts and their tokens, each with tags and marks."""
         limit = self.limit(line)
         if len(tags) > limit // 2:
             raise LineError(

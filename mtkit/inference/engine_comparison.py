@@ -1,7 +1,7 @@
 """Checks that an exported model translates as the original does.
 
-Parity: its search finds the same outputs in fp32. Quality and speed: how its translations compare
-in its own precision.
+Parity: both searches find the same outputs in fp32. Quality and speed: each engine uses its own
+precision.
 """
 
 import math
@@ -30,13 +30,13 @@ MAX_SHARE_DIFFERENT = 0.02
 were almost equal at one step, everything after it differs."""
 
 _HARDLY_TRAINED = 1e-2
-"""A trained model gives <pad> and <s> so little that scores shift by less than this."""
+"""With a trained model, the probability of <pad> and <s> shifts scores by less than this."""
 _EXTRA_TOKENS = 10
 """A search that ends only at the length limit is slow."""
 MAX_LOSS = 1.0
-"""A quantized model that loses more BLEU than this against references is refused."""
+"""A quantized model that loses more BLEU than this against references is rejected."""
 MIN_AGREEMENT = 70.0
-"""Without references, warn if the output has less BLEU than this against torch's."""
+"""Without references, a lower BLEU against torch's output gives a warning."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,11 @@ class Parity:
     """How two engines' n-best lists compare.
 
     Attributes:
-        num_lines: Lines translated.
-        num_near_ties: Of these, lines where outputs with as good as equal scores changed places.
+        num_near_ties: Lines where outputs with almost equal scores swap ranks.
         num_different: Lines that differ by more.
         largest_gap: Largest difference between both engines' scores of one output.
-        largest_shift: Largest difference between the score that the candidate's search ranked an
-            output by and the score that the model gives it.
+        largest_shift: Largest difference between an output's score in the candidate's search and
+            the score that the model gives it.
     """
 
     num_lines: int
@@ -59,7 +58,7 @@ class Parity:
     largest_shift: float
 
     def describe(self) -> str:
-        """Returns a line that sums up the comparison."""
+        """Returns the comparison as one line."""
         num_equal = self.num_lines - self.num_near_ties - self.num_different
         return (
             f"float32: {num_equal} of {self.num_lines} lines have the same n-best list, "
@@ -77,19 +76,10 @@ def check_parity(
     *,
     marks: LanguageTokens = NO_MARKS,
 ) -> Parity:
-    """Returns how both engines' n-best lists compare, once they are found to be the same.
+    """Returns how both engines' n-best lists compare, or raises an MtkitError if they differ.
 
-    Lengths are compared by the power form, which all engines have.
-
-    Args:
-        reference: An engine whose search stops by the exact rule.
-        candidate: Another such, with the same weights in fp32.
-        sources: Tokens of each line, closed by `</s>`.
-        settings: How to search.
-        marks: The tokens of their languages.
-
-    Raises:
-        MtkitError: They aren't the same.
+    Both engines have the same weights in fp32 and stop by the exact rule. Lengths are compared by
+    the power form, which all engines have. Each source ends with `</s>`.
     """
     alike = Inference(
         beam_size=settings.beam_size,
@@ -116,7 +106,7 @@ def check_parity(
         ]
         _refuse_diverged(exact)
         gaps += [abs(h.score - score) for h, score in zip(wanted, exact, strict=False)]
-        # A search that shares out what <pad> and <s> would have got ranks by scores a little off.
+        # A search that excludes <pad> and <s> before the softmax ranks by slightly other scores.
         of_given = exact[len(wanted) :]
         shift = max(
             (abs(h.score - score) for h, score in zip(given, of_given, strict=True)), default=0.0
@@ -143,10 +133,8 @@ def _are_near_ties(
     exact: Sequence[float],
     shift: float,
 ) -> bool:
-    """Checks that two lists differ only where scores are as good as equal.
-
-    `exact` are the model's scores of those given; they were ranked by others, at most `shift` off.
-    """
+    """Checks that two lists differ only where scores are almost equal."""
+    # `exact` are the model's scores of `given`, whose ranking used scores at most `shift` away.
     return len(wanted) == len(given) and all(
         ours.token_ids == theirs.token_ids or abs(ours.score - score) < NEAR_TIE + shift
         for ours, theirs, score in zip(wanted, given, exact, strict=True)
@@ -185,14 +173,12 @@ def _refuse_unequal(parity: Parity) -> None:
 
 @dataclass(frozen=True)
 class EngineComparison:
-    """How two engines translate the same lines, each with its own arithmetic.
+    """How two engines translate the same lines, each in its own precision.
 
     Attributes:
-        num_lines: Lines translated.
-        num_equal: Of these, lines with the same translation.
         agreement: BLEU of the candidate's translations against the reference engine's.
-        bleu: BLEU of the reference engine's and of the candidate's translations against people's;
-            None where there are none.
+        bleu: BLEU of the reference engine's and of the candidate's translations against human
+            references; None without references.
         lines_per_second: Speed of the reference engine and of the candidate.
     """
 
@@ -232,23 +218,12 @@ def compare_engines(
     evaluation: Evaluation,
     marks: LanguageTokens = NO_MARKS,
 ) -> EngineComparison:
-    """Returns how two engines translate the same lines, and how quickly.
-
-    Args:
-        reference: The engine that the other is compared with.
-        candidate: The other.
-        tokenizer: The model's.
-        lines: Source lines, none of them blank.
-        references: Their translations by people; empty where there are none.
-        settings: How to search.
-        evaluation: How BLEU sees text.
-        marks: The tokens of their languages.
-    """
+    """Returns how two engines translate the same non-blank lines, and how fast."""
     sources = [_mark(source, marks) for source in tokenizer.encode_source(lines)]
     texts: list[list[str]] = []
     speeds = []
     for engine in (reference, candidate):
-        # An engine's first use, which sets it up, is no part of its speed.
+        # An engine's first use sets it up, so it isn't timed.
         search_in_batches(engine, sources[:1], settings)
         start = time.perf_counter()
         outputs = search_in_batches(engine, sources, settings)
@@ -270,11 +245,7 @@ def _score_bleu(texts: Sequence[str], references: Sequence[str], evaluation: Eva
 
 
 def check_quality(comparison: EngineComparison, quantization: str) -> None:
-    """Checks that an export is good enough; warns where it may not be.
-
-    Raises:
-        MtkitError: It translates worse than what it was made from.
-    """
+    """Warns if an export may be worse than its original, and raises an MtkitError if it is."""
     hint = "export with --quantization float32, or compare on more lines: --lines FILE"
     if comparison.bleu is not None:
         ours, theirs = comparison.bleu

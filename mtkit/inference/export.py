@@ -1,7 +1,7 @@
-"""A model folder for CTranslate2; pipeline/export.py calls it.
+"""Exports a model folder for CTranslate2; pipeline/export.py calls it.
 
-The folder is a model folder with CTranslate2's own files, in `ctranslate2/`, in place of
-`model.safetensors`. It is put in place once both engines give the same results with it.
+The result is a model folder with CTranslate2's own files, in `ctranslate2/`, instead of
+`model.safetensors`. It replaces the output folder once both engines give the same results.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,17 +50,17 @@ from mtkit.text.tokenizer import SubwordTokenizer
 _MAX_LINES = 200
 """Lines translated by both engines."""
 _MAX_PARITY_LINES = 50
-"""Lines whose n-best lists are compared, which takes several times as long."""
+"""Lines whose n-best lists are compared, which takes several times longer."""
 _MIN_POSITIONS = 1_024
-"""Minimum number of exported positions, so that settings can still be raised a little."""
+"""Minimum number of exported positions, so that settings can still be increased a little."""
 Item = TypeVar("Item")
 
 
 def choose_languages(loaded: LoadedModel) -> tuple[str, str] | None:
-    """Returns the languages that programs are compared on; None for a model that isn't told them.
+    """Returns the languages to compare engines on; None for a model without language tokens.
 
-    Of a model of several without a default they are English and German, or its first two: the
-    programs must do the same, whatever the text.
+    A multilingual model without a default takes English and German, or its first two: the engines
+    must agree on any text.
     """
     config, tokenizer = loaded.config, loaded.tokenizer
     languages = TranslatorLanguages.of(
@@ -85,13 +85,7 @@ def choose_marks(loaded: LoadedModel) -> LanguageTokens:
 
 @dataclass(frozen=True)
 class ExportReport:
-    """An export compared with the model that it was made from.
-
-    Attributes:
-        num_bytes: Size of the weights.
-        parity: How the searches compare in fp32.
-        comparison: How the translations compare as they are exported.
-    """
+    """An export compared with its original: `parity` in fp32, `comparison` as exported."""
 
     num_bytes: int
     parity: Parity
@@ -111,22 +105,14 @@ def export(
 ) -> ExportReport:
     """Writes a folder that `mtkit translate` runs with CTranslate2.
 
-    A crash leaves an older export intact.
-
-    Args:
-        model_folder: The trained model.
-        output: Where to.
-        quantization: CTranslate2's number type for matrices.
-        lines: Text to compare both engines on; a few hundred sentences are enough.
-        references: Their translations, or nothing.
-        settings: Decoding defaults to store with it; the model folder's if not given.
-        evaluation: How BLEU sees text.
-        record: Called with the output once it is in place, before it can be replaced.
+    A crash leaves an older export intact. `lines` are text for the comparison; a few hundred
+    sentences are enough. `references` are their translations, if any. Without `settings`, the model
+    folder's are stored. `record` is called with the output once it is there, before it can be
+    replaced.
 
     Raises:
-        MtkitError: CTranslate2 isn't installed, or can't do what the model or the settings need;
-            the output folder is not an export; the engines differ, or quantization costs more
-            than `MAX_LOSS`.
+        MtkitError: CTranslate2 isn't installed or lacks a feature; the output folder is not an
+            export; the engines differ, or quantization costs more than `MAX_LOSS`.
     """
     check_quantization(quantization)
     load_library()
@@ -145,7 +131,7 @@ def export(
     marks = choose_marks(loaded)
     room = settings.max_source_tokens - len(marks.before) - len(marks.behind)
     chosen = _choose_lines(loaded.tokenizer, lines, references, room)
-    # What a coverage penalty counts is in the way of one head's attention.
+    # A coverage penalty needs the mean attention, so one head's can't be exported.
     head = (
         default_head(loaded.config.model)
         if settings.coverage_penalty
@@ -181,24 +167,21 @@ def export(
         ]
         written = with_export(card or f"# {loaded.config.recipe}\n", facts)
         write_atomically(draft / CARD_FILE, written)
-        # Something else may have been put there meanwhile.
+        # Another program may have written there meanwhile.
         check_output(output, model_folder)
     say(f"{output}: {num_bytes / 1e6:,.1f} MB of weights, {quantization}")
     return ExportReport(num_bytes, parity, comparison)
 
 
 def open_reference(loaded: LoadedModel) -> Engine:
-    """Returns the engine that an export is compared with: in fp32, whatever the settings say."""
+    """Returns the engine that an export is compared with: always in fp32."""
     limit_threads()
     return TorchEngine(loaded.translator, "cpu")
 
 
 @dataclass(frozen=True)
 class _Job:
-    """The model with its digest, the settings that travel with it, and text to compare engines on.
-
-    No line is blank or too long; there may be no references.
-    """
+    """The model, its settings, and non-blank lines of allowed length to compare engines on."""
 
     loaded: LoadedModel
     made_from: str
@@ -212,7 +195,7 @@ class _Job:
 
 
 def _make_files(job: _Job, folder: Path) -> tuple[Parity, EngineComparison]:
-    """Writes CTranslate2's files to a new folder, checks them and returns the comparison."""
+    """Writes and checks CTranslate2's files, and returns the comparison."""
     reference = open_reference(job.loaded)
     _convert(job, folder, "float32")
     say("float32: comparing the n-best lists of both engines")
@@ -265,7 +248,7 @@ def _choose_lines(
     references: Sequence[str],
     max_source_tokens: int,
 ) -> tuple[list[str], list[str]]:
-    """Returns lines that are neither blank nor too long, from all parts, and their references."""
+    """Returns lines that are neither blank nor too long, evenly spread, and their references."""
     if references and len(references) != len(lines):
         raise MtkitError(f"{len(lines):,} lines, but {len(references):,} references")
     lengths = [len(tokens) for tokens in tokenizer.encode_source(lines)]

@@ -1,4 +1,4 @@
-"""The front door of `mtkit export --format argos`: a package of Argos Translate."""
+"""The entry point of `mtkit export --format argos`: a package for Argos Translate."""
 
 import tempfile
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from mtkit.recipe.inference import Inference, LengthPenalty
 
 _MAX_LINES = 50
 _BEAM_SIZE, _ALPHA = 4, 0.2
-"""Argos Translate's own, whatever a package says."""
+"""Argos Translate always uses these, whatever a package says."""
 
 
 def export_argos(
@@ -31,21 +31,7 @@ def export_argos(
     settings: Inference | None = None,
     evaluation: Evaluation | None = None,
 ) -> None:
-    """Writes a package that Argos Translate installs and runs; an older one is replaced.
-
-    Args:
-        model_folder: The model.
-        output: The file; its name ends in `.argosmodel`.
-        quantization: CTranslate2's number type for matrices.
-        lines: Text to compare on.
-        references: Its translations, or nothing.
-        settings: Decoding defaults to compare with; the model folder's if not given.
-        evaluation: How BLEU sees text.
-
-    Raises:
-        MtkitError: Argos Translate can't run the model, or what `export` raises.
-        OSError: The disk is full, or the like.
-    """
+    """Writes an `.argosmodel` file that Argos Translate installs; replaces an older one."""
     if output.suffix != SUFFIX or output.is_dir():
         raise MtkitError(
             f"{output}: not the name of a package",

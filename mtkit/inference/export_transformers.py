@@ -1,4 +1,4 @@
-"""The front door of `mtkit export --format transformers`: a translator that transformers loads."""
+"""The entry point of `mtkit export --format transformers`, which transformers can load."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -35,17 +35,7 @@ def export_transformers(
 ) -> TransformersParity:
     """Writes a folder that transformers' `AutoModelForSeq2SeqLM` and `AutoTokenizer` load.
 
-    Args:
-        model_folder: The model.
-        output: Where to: a new folder, or an empty one.
-        lines: Sentences to compare on.
-        settings: Decoding defaults to store with it; the model folder's if not given.
-        metadata: More for the head of its card: `datasets`.
-
-    Raises:
-        MtkitError: transformers isn't installed, or has no class for the model; it does otherwise
-            than the model; something is in the output folder.
-        OSError: The disk is full, or the like.
+    `output` must be new or empty. `metadata` is added to the head of its card, such as `datasets`.
     """
     version = load_transformers().__version__
     _check_empty(output)
@@ -107,10 +97,8 @@ def _check_empty(output: Path) -> None:
 
 
 def _with_power(settings: Inference, mean_length: float) -> Inference:
-    """Returns settings with the power form of the length penalty, which transformers has alone.
-
-    The other form is replaced by the one that rises as fast, in proportion, at the mean length.
-    """
+    """Returns settings with the power form of the length penalty, the only one in transformers."""
+    # The GNMT form is replaced by the power form with the same relative slope at the mean length.
     penalty = settings.length_penalty
     if penalty.kind == "power":
         return settings

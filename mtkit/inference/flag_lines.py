@@ -1,4 +1,4 @@
-"""Flags on lines' translations, with what the model knows of them."""
+"""Flags lines' translations, with what the model reports about them."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -11,25 +11,17 @@ from mtkit.inference.translation import Hypothesis, Translation, WordAlignment
 from mtkit.recipe.flags import Flags
 
 find_by = lru_cache(maxsize=8)(FlagFinder)
-"""The finder of some thresholds, which requests share."""
+"""Returns a finder for thresholds; requests share it."""
 
 
 class LineFlagger:
-    """Flags translations.
-
-    Args:
-        model: What is known of the model.
-    """
+    """Flags translations."""
 
     def __init__(self, model: TextModel) -> None:
         self._model = model
 
     def check(self, settings: Flags) -> None:
-        """Checks that translations can be flagged.
-
-        Raises:
-            MtkitError: They can't: it is no translator, or a package is missing.
-        """
+        """Raises an MtkitError if the model isn't a translator or a package is missing."""
         if not self._model.translates:
             raise MtkitError(
                 "inference.flags is for translators, and this model isn't one",
@@ -38,13 +30,7 @@ class LineFlagger:
         find_by(settings)
 
     def flag(self, request: Request, translation: Translation, settings: Flags) -> Translation:
-        """Returns a translation with its flags.
-
-        Args:
-            request: The line.
-            translation: Its translation.
-            settings: Thresholds.
-        """
+        """Returns a translation with its flags."""
         source, target = self._model.resolve(request)
         best = translation.candidates[0]
         _, text = self._model.tokenizer.split_tags(request.text.rstrip("\r\n"))
@@ -60,18 +46,13 @@ class LineFlagger:
 
 
 def _find_mean(hypothesis: Hypothesis) -> float | None:
-    """Returns the mean log-probability of a token; None where there are none."""
+    """Returns the mean log-probability per token; None without tokens."""
     num_tokens = len(hypothesis.token_ids)
     return hypothesis.log_probability / num_tokens if num_tokens else None
 
 
 def _measure_coverage(line: str, alignment: WordAlignment) -> float | None:
-    """Returns the share of a line's words that are linked; None without any of letters or digits.
-
-    Args:
-        line: The line.
-        alignment: Its words, and which of them are linked.
-    """
+    """Returns the share of a line's words that are linked; None without letters or digits."""
     words = {
         index
         for index, (start, end) in enumerate(alignment.source_words)

@@ -1,4 +1,4 @@
-"""Identifies what translates: which files, engine, device and precision."""
+"""Identifies what translates: files, engine, device and precision."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,8 @@ class Identity:
 
     Attributes:
         model: Digest of the files that translate, by `digest_model`.
-        engine: What runs the network.
-        device: Kind of its device: `cpu` or `cuda`.
-        precision: Arithmetic, such as `bf16`; by CTranslate2's names where that runs it.
+        device: `cpu` or `cuda`.
+        precision: Such as `bf16`; with CTranslate2, its own names.
     """
 
     model: str
@@ -27,21 +26,12 @@ class Identity:
     precision: str
 
     def describe(self) -> str:
-        """Returns all but the digest, as a phrase."""
+        """Returns everything but the digest, as a phrase."""
         return f"`{self.engine}` on `{self.device}` in `{self.precision}`"
 
 
 def identify(folder: Path, settings: Inference, device: str) -> Identity:
-    """Returns the identity of a model folder's translator, with every `auto` resolved.
-
-    Args:
-        folder: The model folder.
-        settings: Decoding settings, of which engine and precision count.
-        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
-
-    Raises:
-        MtkitError: There is no model or no such device, or the files are damaged.
-    """
+    """Returns the identity of a model folder's translator, with every `auto` resolved."""
     name = find_engine(folder, settings.engine)
     model = digest_model(folder, name)
     match name:
@@ -54,6 +44,6 @@ def identify(folder: Path, settings: Inference, device: str) -> Identity:
             precision = choose_precision(settings, found, read_config(folder).model)
             return Identity(model, "torch", found.type, precision)
         case "ctranslate2":
-            # What it computes in is known only once it is loaded, which is soon done.
+            # The precision is only known after loading, which is fast.
             engine = open_ctranslate2_engine([folder], device)
             return Identity(model, "ctranslate2", engine.device, engine.precision)

@@ -1,4 +1,4 @@
-"""Links between the words of a line and of its translation, by a word aligner that was learned."""
+"""Links the words of a line and of its translation by a learned word aligner."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -13,22 +13,18 @@ if TYPE_CHECKING:
     from mtkit.data.word_alignment.aligner import WordAligner
 
 _MAX_KEPT = 40
-"""Characters of a word that is split once."""
+"""Maximum characters of a word whose split is cached."""
 
 
 class LearnedAligner:
-    """A word aligner that is loaded when it is first asked for links.
-
-    Args:
-        path: Its file.
-    """
+    """A word aligner that is loaded on first use."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     @cached_property
     def _aligner(self) -> "WordAligner":
-        # Imported here: most never ask for links.
+        # Imported here: most programs never need links.
         from mtkit.data.word_alignment.aligner import WordAligner  # noqa: PLC0415
 
         return WordAligner.load(self._path)
@@ -42,17 +38,10 @@ class LearnedAligner:
     ) -> list[WordAlignment]:
         """Returns the links of each pair's words.
 
-        Words are linked that have a linked word of the aligner's in them, which parts punctuation
-        from letters; a word's own punctuation links it to nothing.
-
-        Args:
-            sources: Each line, where its words stand, and the stretch of it that is aligned.
-            targets: Each translation, and where its words stand.
-            together: Whether the aligner also learns from these pairs, so that the links of one
-                depend on the others.
-
-        Raises:
-            MtkitError: The aligner's file is missing or damaged.
+        The aligner separates punctuation from letters. Two words are linked if any of their parts
+        are; a word's own punctuation links it to nothing. `sources` are lines with their words and
+        the span to align; `targets` are translations with their words. With `together`, the aligner
+        also learns from these pairs, so that the links of one depend on the others.
         """
         if not sources:
             return []
@@ -76,7 +65,7 @@ class LearnedAligner:
 
 
 def warn_too_long(alignment: WordAlignment | None, line: int) -> list[LineWarning]:
-    """Returns a warning where a line was too long to be aligned."""
+    """Returns a warning if a line was too long to be aligned."""
     if alignment is None or not alignment.is_too_long:
         return []
     from mtkit.data.word_alignment.aligner import MAX_WORDS  # noqa: PLC0415
@@ -88,17 +77,14 @@ def warn_too_long(alignment: WordAlignment | None, line: int) -> list[LineWarnin
 def _read(
     text: str, words: Sequence[Span], first: int, last: int
 ) -> tuple[Sequence[str], Sequence[int]]:
-    """Returns the aligner's words in a stretch of a text, and the word that each is part of.
-
-    That is -1 of a word's punctuation.
-    """
+    """Returns the aligner's words in a span, and the word that each belongs to, or -1."""
     from mtkit.data.word_alignment.word_table import find_aligned_words, split_word  # noqa: PLC0415
 
     names, owners = [], []
     if puts_spaces(text):
         for owner, (start, end) in enumerate(words):
             word = text[start:end]
-            # Nobody repeats a long one.
+            # Long words hardly repeat.
             split = split_word if len(word) <= _MAX_KEPT else split_word.__wrapped__
             for name, is_owned in split(word):
                 names.append(name)

@@ -1,4 +1,4 @@
-"""A line on its way to its translation: what each step of the pipeline fills in."""
+"""A line on its way through the pipeline, whose steps fill in its fields."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,16 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TextModel:
-    """What is known of a model beside its engine.
+    """A model's properties apart from its engine.
 
     Attributes:
-        tokenizer: Its tokenizer.
-        languages: What it reads and writes.
-        target_language: The language that it writes where a request names none.
+        target_language: The output language if a request names none.
         continues: It is a causal language model, which continues lines.
-        linearization: What a parser's trees look like as targets; None for text.
-        word_aligner: Aligns words in place of attention; None where nothing was learned.
-        has_alignments: Whether something was chosen or learned that alignments come from.
+        linearization: The form of a parser's trees as targets; None for text.
+        word_aligner: Replaces attention as the source of alignments; None if none was learned.
+        has_alignments: Whether a head was chosen, or an aligner learned, for alignments.
     """
 
     tokenizer: SubwordTokenizer
@@ -41,20 +39,16 @@ class TextModel:
     has_alignments: bool = False
 
     def resolve(self, request: Request) -> tuple[str, str]:
-        """Returns the model's codes of a request's languages.
-
-        Raises:
-            MtkitError: The model hasn't one of them, or needs one that isn't given.
-        """
+        """Returns the model's codes of a request's languages."""
         return self.languages.resolve(request.source_language, request.target_language)
 
     def choose_target_language(self, request: Request) -> str:
-        """Returns the code of the language that a request is translated into."""
+        """Returns the code of a request's target language."""
         return self.resolve(request)[1] or self.target_language
 
     @property
     def translates(self) -> bool:
-        """Whether outputs are translations, not trees or a text that goes on."""
+        """Whether outputs are translations, not trees or continued text."""
         return not self.continues and self.linearization is None
 
 
@@ -63,16 +57,13 @@ class Line:
     """A line, or a sentence of one.
 
     Attributes:
-        request: What is asked.
-        text: The line without its end; of a parser as the model reads it.
-        number: Its number, the first being 1.
-        settings: How to search.
-        terms: Its terms; None where it has no glossary.
-        parts: It in tokens; none where it isn't searched.
-        warnings: What is to be said of it.
-        spans: Where its sentences are in the text, where it is translated sentence by sentence.
-        sentences: These; none where it is translated as one.
-        translation: What it became; None before the last step.
+        text: The line without its newline; for a parser in the form that the model reads.
+        number: From 1.
+        terms: None without a glossary.
+        parts: The line as tokens; empty if it isn't searched.
+        spans: The sentences' spans in the text, if it is translated sentence by sentence.
+        sentences: These sentences; empty if the line is translated as one.
+        translation: None before the last step.
     """
 
     request: Request

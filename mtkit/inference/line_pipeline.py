@@ -1,6 +1,6 @@
 """Lines to translations: split, encode, terms, search and rerank, protect, align, join, flag.
 
-Each step takes a batch of `Line` and fills in what it finds; lines pass those that they ask for.
+Each step takes a batch of `Line` and fills in its results; lines skip steps that they don't need.
 """
 
 import itertools
@@ -49,23 +49,16 @@ _WORD = regex.compile(
     r"[[\p{L}\p{M}\p{N}\p{Cn}]--[\p{Me}\p{Variation_Selector}\p{Extended_Pictographic}]]",
     regex.V1,
 )
-"""Of a word in any script, an unassigned character too. Emoji contain enclosing marks and variation
-selectors, and the newest ones aren't assigned in an older table of Unicode."""
+"""A word's character in any script, also an unassigned one. Emoji contain enclosing marks and
+variation selectors, and the newest ones aren't assigned in older Unicode tables."""
 _SYMBOL = regex.compile(r"[\p{P}\p{S}\p{Co}\p{Extended_Pictographic}]")
-"""Of the rest, what is seen."""
+"""The visible ones of all other characters."""
 _ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens", "fusion", "glossary")
 """Settings that a request can't change."""
 
 
 class LineScorer:
-    """Scores given translations.
-
-    Args:
-        engine: The engine, with its model.
-        model: What is known of the model.
-        settings: `batch_tokens` and `length_penalty` are used.
-        parser: Given targets are trees; None for text.
-    """
+    """Scores given translations; `parser` is None for text, not trees."""
 
     def __init__(
         self,
@@ -78,10 +71,10 @@ class LineScorer:
         self._parser = parser
 
     def score(self, lines: Sequence[Line]) -> None:
-        """Fills in lines' one part, whose candidate is the given translation, the prefix.
+        """Sets lines' only part, whose candidate is the given translation, the prefix.
 
         Raises:
-            LineError: A text is too long, or a score is NaN or infinite; a parser's target is no
+            LineError: A text is too long, a score is NaN or infinite, or a parser's target isn't a
                 tree.
         """
         texts = [line.request.prefix.rstrip("\r\n") for line in lines]
@@ -134,17 +127,15 @@ class LineScorer:
 
 
 def is_copied(text: str) -> bool:
-    """Returns whether a text has symbols or punctuation, and no letter, mark or digit."""
+    """Checks that a text has symbols or punctuation, and no letter, mark or digit."""
     return _WORD.search(text) is None and _SYMBOL.search(text) is not None
 
 
 def copy_line(text: str, *, num_before: int = 0, alignments: bool = False) -> Translation:
     """Returns a text as its own translation, without tokens, with a log-probability of 0.
 
-    Args:
-        text: The text.
-        num_before: Characters of tags before it in the line.
-        alignments: Whether each word is linked with itself.
+    `num_before` counts the characters of tags before it in the line. With `alignments`, each word
+    is linked to itself.
     """
     alignment = None
     if alignments:
@@ -160,22 +151,18 @@ def copy_line(text: str, *, num_before: int = 0, alignments: bool = False) -> Tr
 
 
 class LinePipeline:
-    """Translates and scores lines with an engine; prints nothing, and may be shared by threads.
+    """Translates and scores lines with an engine; prints nothing; threads may share it.
 
     Args:
         engine: The engine, with its model.
-        model: What is known of the model beside.
-        settings: How to search where a request doesn't say.
-        terms: Chooses the terms of lines; by default those that the settings name.
+        model: The model's other properties.
+        settings: Search settings of requests without their own.
+        terms: Chooses the terms of lines; by default those of the settings.
         rerank: Orders the candidates of each part before parts are joined.
 
     Attributes:
-        languages: What the model reads and writes.
-        aligns: Whether alignments are read from a head or an aligner that was chosen for them.
+        aligns: Whether a head was chosen, or an aligner learned, for alignments.
         batches_at_once: The engine's.
-
-    Raises:
-        MtkitError: The settings ask for what the model can't do.
     """
 
     def __init__(
@@ -202,30 +189,20 @@ class LinePipeline:
 
     @cached_property
     def _flagger(self) -> "LineFlagger":
-        # Imported here: what looks at text takes a while to load, and most never ask for it.
+        # Imported here: its checks of text load slowly, and most programs never need them.
         from mtkit.inference.flag_lines import LineFlagger  # noqa: PLC0415
 
         return LineFlagger(self._model)
 
     @property
     def terms_summary(self) -> str:
-        """What became of the terms of `inference.glossary` so far; empty where there were none."""
+        """What happened to the terms of `inference.glossary` so far; empty without any."""
         return self._terms.summarize()
 
     def search_ahead(
         self, requests: Sequence[Request], *, first_line: int = 1
     ) -> FinishTranslations:
-        """Searches, and returns what makes translations of what was found.
-
-        Lines with equal settings are searched together.
-
-        Args:
-            requests: The lines.
-            first_line: Number of the first of them.
-
-        Raises:
-            MtkitError: As `Translator.search`.
-        """
+        """Searches lines, grouped by settings; returns a function that makes the translations."""
         lines = self._take(requests, first_line)
         for line in lines:
             if line.settings.paragraphs is not None and line.request.sentence is None:
@@ -233,7 +210,7 @@ class LinePipeline:
         sentences = [each for line in lines for each in line.sentences or [line]]
         self._find(sentences)
         if any(each.settings.protect is not None for each in sentences):
-            # What a translation lost is searched for again.
+            # Pieces that a translation lost are searched for again.
             self._finish(sentences)
             self._protect.keep(sentences)
         return partial(self._join, lines)
@@ -255,12 +232,8 @@ class LinePipeline:
         return [self._flag(line, self.settings) for line in lines]
 
     def _take(self, requests: Sequence[Request], first_line: int) -> list[Line]:
-        """Returns lines that no step has seen yet.
-
-        Raises:
-            MtkitError: The settings of one ask for what the model can't do.
-        """
-        # Requests share settings, and it takes time to copy them.
+        """Returns new lines with checked settings."""
+        # Requests share settings, which are slow to copy.
         unlike = {id(each.settings): each.settings for each in requests}
         chosen = {key: self._choose_settings(settings) for key, settings in unlike.items()}
         self._check(list(chosen.values()))
@@ -282,7 +255,7 @@ class LinePipeline:
         return settings.model_copy(update=kept)
 
     def _check(self, settings: Sequence[Inference]) -> None:
-        """Checks that the model can do what is asked beside translations."""
+        """Checks that the model supports the requested extras."""
         for each in settings if not self._model.translates else ():
             for key in ("paragraphs", "protect"):
                 if getattr(each, key) is not None:
@@ -300,7 +273,7 @@ class LinePipeline:
         self._finish(lines)
 
     def _find(self, lines: Sequence[Line]) -> None:
-        """Fills in each line's parts with what the search finds."""
+        """Searches each line's parts."""
         if self._parser is not None:
             for line in lines:
                 line.text = self._parser.spell(line.text)
@@ -325,7 +298,7 @@ class LinePipeline:
         return is_copied(rest) and not (line.terms is not None and line.terms.locate(rest))
 
     def _finish(self, lines: Sequence[Line]) -> None:
-        """Makes each line's translation of its parts'."""
+        """Makes each line's translation from its parts'."""
         if aligned := [line for line in lines if line.settings.alignments]:
             self._aligner.link_words(aligned)
         for line in lines:
@@ -361,10 +334,7 @@ class LinePipeline:
         return Translation(candidates, was_split=len(line.parts) > 1, warnings=tuple(warnings))
 
     def _answer_without_search(self, line: Line) -> Translation:
-        """Returns the answer to a line that isn't searched.
-
-        It has no tokens, its translation is a copy, or it is too long for a parser.
-        """
+        """Answers a line that has no tokens, is copied, or is too long for a parser."""
         tags, rest = self._model.tokenizer.split_tags(line.text)
         if self._model.translates and is_copied(rest):
             return copy_line(rest, num_before=len(tags), alignments=line.settings.alignments)
@@ -376,7 +346,7 @@ class LinePipeline:
         return Translation(candidates, warnings=tuple(line.warnings))
 
     def _flag(self, line: Line, settings: Inference) -> Translation:
-        """Returns a line's translation with its flags, where they are asked for."""
+        """Returns a line's translation, with its flags if they are requested."""
         assert line.translation is not None
         if settings.flags is None:
             return line.translation

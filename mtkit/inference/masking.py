@@ -1,4 +1,4 @@
-"""Pieces of a line replaced by symbols that a model copies, and put back in its translation."""
+"""Replaces pieces of a line by symbols that a model copies, and restores the pieces later."""
 
 import re
 from collections.abc import Sequence
@@ -13,21 +13,16 @@ from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.words import Span
 
 _BEFORE = "(-a"
-"""Characters behind which text is cut into tokens if what stands before it is merged with it."""
+"""Contexts to tokenize a piece in if its own preceding character is merged with it."""
 _Edit = tuple[Span, Span]
-"""Where a stretch stood, and where stands what replaced it."""
+"""An old span, and the span of its replacement."""
 
 
 def spell(tokenizer: SubwordTokenizer, text: str, span: Span) -> RequiredPhrase | None:
-    """Returns a stretch of a text in target tokens; None where the vocabulary can't write it.
+    """Returns a span of a text as target tokens; None if the vocabulary can't write it.
 
-    Behind a space, or at the beginning, its tokens begin with the symbol for a space. Where another
-    character stands before it, as in `(URL)`, they don't.
-
-    Args:
-        tokenizer: The model's.
-        text: The text.
-        span: Where it stands.
+    After a space, or at the beginning, its tokens begin with the symbol for a space. After another
+    character, as in `(URL)`, they don't.
     """
     start, end = span
     piece = text[start:end]
@@ -46,7 +41,7 @@ def spell(tokenizer: SubwordTokenizer, text: str, span: Span) -> RequiredPhrase 
 def require_phrases(
     parts: Sequence[EncodedSource], phrases: Sequence[RequiredPhrase]
 ) -> list[EncodedSource]:
-    """Returns the parts of a line, each with the phrases whose text stands in it."""
+    """Returns the parts of a line, each with the phrases that lie in its text."""
     return [
         replace(
             part,
@@ -71,28 +66,22 @@ def _encode(tokenizer: SubwordTokenizer, texts: Sequence[str]) -> list[tuple[int
 
 
 def _spells(tokenizer: SubwordTokenizer, tokens: Sequence[int], text: str) -> bool:
-    """Returns whether tokens are a text's, to the letter: normalisation may have changed it."""
+    """Checks that tokens decode to exactly this text: normalization may have changed it."""
     return tokenizer.decode_target(tokens) == text
 
 
 @dataclass(frozen=True)
 class MaskedText:
-    """A text with symbols in place of some pieces.
-
-    Attributes:
-        text: The text with symbols.
-        masked: The piece that each symbol stands for.
-    """
+    """A text with symbols instead of some pieces, and the piece that each symbol replaces."""
 
     text: str
     masked: dict[str, str]
     _edits: tuple[_Edit, ...]
 
     def restore(self, hypothesis: Hypothesis) -> Hypothesis | None:
-        """Returns a translation with the pieces in place of the symbols.
+        """Returns a translation with the pieces restored; None unless each symbol comes once.
 
-        Links are of the text before and of the text restored; tokens stay the symbols'. None where
-        a symbol doesn't come exactly once.
+        Links refer to the original text and the restored translation; tokens stay the symbols'.
         """
         if any(hypothesis.text.count(symbol) != 1 for symbol in self.masked):
             return None
@@ -109,13 +98,7 @@ class MaskedText:
 
 
 def mask(text: str, pieces: Sequence[ProtectedPiece], symbols: Sequence[str]) -> MaskedText:
-    """Returns a text with a symbol in place of each piece.
-
-    Args:
-        text: The text.
-        pieces: Some of its pieces, in order.
-        symbols: As many, or more; none of them in the text.
-    """
+    """Returns a text with each piece, in order, replaced by a symbol that isn't in the text."""
     masked: dict[str, str] = {}
     edits: list[_Edit] = []
     parts: list[str] = []
@@ -132,7 +115,7 @@ def mask(text: str, pieces: Sequence[ProtectedPiece], symbols: Sequence[str]) ->
 
 
 def _replace_symbols(text: str, masked: dict[str, str]) -> tuple[str, list[_Edit]]:
-    """Returns a text with pieces in place of symbols, and where."""
+    """Returns a text with its symbols replaced, and the edits."""
     edits: list[_Edit] = []
     parts: list[str] = []
     position = length = 0
@@ -148,7 +131,7 @@ def _replace_symbols(text: str, masked: dict[str, str]) -> tuple[str, list[_Edit
 
 
 def _move(span: Span, edits: Sequence[_Edit]) -> Span:
-    """Returns where a stretch stands after edits; one that begins in an edit begins with it."""
+    """Returns a span after edits; one that begins in an edit begins with its replacement."""
     start, end = span
     shift_start = shift_end = 0
     for (old_start, old_end), (new_start, new_end) in edits:

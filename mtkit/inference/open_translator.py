@@ -1,4 +1,4 @@
-"""What answers lines, opened: from model folders, or around an engine that is open already."""
+"""Opens what answers lines: from model folders, or around an open engine."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,13 +25,12 @@ from mtkit.text.languages import TranslatorLanguages
 
 @runtime_checkable
 class AnswersLines(Protocol):
-    """Translates and scores lines: a `LinePipeline`, or one that asks a server.
+    """Translates and scores lines: a `LinePipeline`, or a client of a server.
 
     Attributes:
-        settings: Search settings of requests that have none of their own.
-        languages: What it reads and writes.
-        aligns: Whether alignments are read from what was chosen for them.
-        batches_at_once: Batches of `inference.batch_tokens` that it shares out among threads or
+        settings: Search settings of requests without their own.
+        aligns: Whether a head was chosen, or an aligner learned, for alignments.
+        batches_at_once: Batches of `inference.batch_tokens` that it distributes to threads or
             processes.
     """
 
@@ -42,13 +41,13 @@ class AnswersLines(Protocol):
 
     @property
     def terms_summary(self) -> str:
-        """What became of the terms of `inference.glossary` so far; empty where there were none."""
+        """What happened to the terms of `inference.glossary` so far; empty without any."""
         ...
 
     def search_ahead(
         self, requests: Sequence[Request], *, first_line: int = 1
     ) -> FinishTranslations:
-        """Returns what makes each line's translation of what the search has found."""
+        """Searches, and returns a function that makes the translations."""
         ...
 
     def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
@@ -66,11 +65,7 @@ def open_translator(
     target_language: str,
     forks: bool,
 ) -> LinePipeline:
-    """Returns a model, or an ensemble of several, as `Translator` takes its arguments.
-
-    Raises:
-        MtkitError: As `Translator`.
-    """
+    """Opens a model, or an ensemble, with the arguments of `Translator`."""
     with reading(*folders):
         opened = [open_model_folder(folder) for folder in folders]
         _check_ensemble(folders, opened)
@@ -98,7 +93,7 @@ def open_translator(
         )
         for note in check_features(found, _list_uses(opened[0], settings)):
             warn(note)
-        # Before the model, which may take long.
+        # Before the model, which may load slowly.
         terms = TermStep(settings, model)
         engine_with_model = _open_engine(found, folders, settings, device)
     return LinePipeline(engine_with_model, model, settings, terms=terms)
@@ -107,7 +102,7 @@ def open_translator(
 def _open_engine(
     name: EngineName, folders: Sequence[Path], settings: Inference, device: str
 ) -> Engine:
-    """Returns an engine with its models; loads its library, and no other's."""
+    """Returns an engine with its models; imports only its own library."""
     match name:
         case "torch":
             from mtkit.inference.engines.open_torch_engine import open_torch_engine
@@ -120,11 +115,7 @@ def _open_engine(
 
 
 def _list_uses(opened: OpenedFolder, settings: Inference) -> list[FeatureUse]:
-    """Returns what translating with a model and these settings needs of an engine.
-
-    Raises:
-        MtkitError: The model's outputs can't be made to contain terms.
-    """
+    """Returns the features that the model and these settings need."""
     is_parser = opened.config.linearization is not None
     if settings.glossary is None:
         return list_uses(settings, is_parser=is_parser)
@@ -136,7 +127,7 @@ def _list_uses(opened: OpenedFolder, settings: Inference) -> list[FeatureUse]:
 
 
 def _check_ensemble(folders: Sequence[Path], opened: Sequence[OpenedFolder]) -> None:
-    """Checks that models read and write the same, so that their probabilities can be averaged."""
+    """Checks that models share inputs and outputs, so that their probabilities can be averaged."""
     if not opened:
         raise MtkitError("no model folder given", "give one, such as runs/x/model")
     wanted = _list_traits(opened[0])

@@ -1,7 +1,7 @@
-"""Lines of several sentences (`inference.paragraphs`): each translated, and joined as they stood.
+"""Splits lines into sentences (`inference.paragraphs`), and joins their translations.
 
-Whatever else is asked for, terms, protection, flags and alignments, is of a sentence. A sentence
-that is too long for the model is cut in parts, as a line is.
+Terms, protection, flags and alignments refer to a sentence. A sentence that is too long for the
+model is cut into parts, as a line is.
 """
 
 import itertools
@@ -40,23 +40,17 @@ _WITHOUT_SPACES = (
     *("zh", "ja", "th", "lo", "km", "my", "yue", "bo", "dz"),
     *("zho", "cmn", "jpn", "tha", "lao", "khm", "mya", "bod", "dzo", "shn"),
 )
-"""Languages that put no space between sentences."""
+"""Languages without a space between sentences."""
 _Item = TypeVar("_Item")
 _WAYS = ("plain", "masked", "n_best")
-"""Ways of a `Protection`, the plainest first."""
+"""Values of `Protection.way`, the simplest first."""
 
 
 def cut_line(line: str, fits: Callable[[str], bool], language: str = "") -> list[Span]:
-    """Returns where a line's sentences are, and parts of those that are too long themselves.
+    """Returns the spans of a line's sentences, with too long ones cut into parts.
 
-    A part ends where a clause does, or between words, or between characters where there is nothing
-    better, and begins behind the space before it. Between parts, before the first and behind the
-    last there is nothing but such spaces.
-
-    Args:
-        line: Text without a newline.
-        fits: Whether a text is short enough. Text of a single character is taken as it is.
-        language: Code of its language.
+    A part ends after a clause, else between words, else between characters. Outside the parts there
+    are only spaces. `fits` checks that a text is short enough; a single character is never cut.
     """
     sentences = find_sentences(line, language)
     return [part for sentence in sentences for part in _halve(line, sentence, fits)]
@@ -77,27 +71,21 @@ def _halve(line: str, span: Span, fits: Callable[[str], bool]) -> Iterator[Span]
 
 
 def _find_cut(text: str) -> int:
-    """Returns where to cut a text: an end better than another if it leaves a quarter each side."""
+    """Returns where to cut a text; a better kind of end wins if it leaves a quarter per side."""
     middle, quarter = len(text) / 2, len(text) / 4
     for pattern in (_CLAUSE_END, _SPACE, _GRAPHEME):
         ends = [found.end() for found in pattern.finditer(text)]
         cut = min(ends, key=lambda end: abs(end - middle), default=0)
         if abs(cut - middle) <= quarter:
             return cut
-    # One character with thousands of marks on it.
+    # A single character with thousands of marks.
     return len(text) // 2
 
 
 def choose_gaps(text: str, spans: Sequence[Span], target_language: str) -> list[str]:
-    """Returns what stands between the translations of a text's sentences.
+    """Returns the text between translated sentences.
 
-    It is what stands between the sentences. Only where that is nothing or a single space, it is
-    what the target language has there.
-
-    Args:
-        text: The text.
-        spans: Its sentences.
-        target_language: Code of the language that they are translated into.
+    It is the source's, unless that is empty or a single space: the target language decides then.
     """
     usual = "" if joins_without_space(target_language) else " "
     found = [text[end:start] for (_, end), (start, _) in itertools.pairwise(spans)]
@@ -109,13 +97,10 @@ def join_parts(
     target_language: str,
     gaps: Sequence[str] | None = None,
 ) -> tuple[Hypothesis, ...]:
-    """Returns a line's candidates: the k-th is made of each part's k-th, while every part has one.
+    """Returns a line's candidates: the k-th joins each part's k-th, as long as every part has one.
 
-    Args:
-        of_parts: Each part's candidates, in the order of their ranks; at least one part.
-        target_language: Its code, which may name a script or country too: `zh`, `zh_Hans`, `pt-BR`.
-        gaps: What stands behind each part but the last; by default what the language has between
-            sentences.
+    `gaps` follow each part but the last; by default those between the language's sentences.
+    `target_language` may have a script or country: `zh`, `zh_Hans`, `pt-BR`.
     """
     if len(of_parts) == 1:
         return tuple(of_parts[0])
@@ -125,12 +110,7 @@ def join_parts(
 
 
 def place_texts(texts: Sequence[str], gaps: Sequence[str]) -> tuple[str, list[int]]:
-    """Returns the texts of a line's parts as one, and where each begins; empty ones are skipped.
-
-    Args:
-        texts: The parts' translations.
-        gaps: What stands behind each but the last.
-    """
+    """Joins the texts of a line's parts, skipping empty ones; also returns each part's start."""
     starts: list[int] = []
     pieces: list[str] = []
     length = 0
@@ -146,7 +126,7 @@ def place_texts(texts: Sequence[str], gaps: Sequence[str]) -> tuple[str, list[in
 
 
 def joins_without_space(language: str) -> bool:
-    """Returns whether a language puts no space between sentences."""
+    """Checks that a language puts no space between sentences."""
     return language.lower().replace("_", "-").split("-")[0] in _WITHOUT_SPACES
 
 
@@ -169,11 +149,7 @@ def _join(parts: Sequence[Hypothesis], gaps: Sequence[str]) -> Hypothesis:
 
 
 def split_line(line: Line, model: TextModel) -> None:
-    """Fills in a line's sentences, where it has several; none ends inside one of its terms.
-
-    Raises:
-        LineError: It has a prefix that one of them would begin with.
-    """
+    """Sets a line's sentences if it has several; a prefix, which fits only one, is an error."""
     try:
         source, _ = model.resolve(line.request)
     except MtkitError:
@@ -212,14 +188,7 @@ def join_line(line: Line, model: TextModel) -> Translation:
 def split_sentences(
     text: str, settings: Inference, language: str, terms: Sequence[Span] = ()
 ) -> list[Span]:
-    """Returns where the sentences of a text are; none ends inside a term or what is protected.
-
-    Args:
-        text: The text.
-        settings: They say what is protected, and perhaps by which language's rules sentences end.
-        language: Code of the text's language.
-        terms: Where the text's terms stand.
-    """
+    """Returns the spans of a text's sentences; none ends inside a term or a protected piece."""
     chosen = settings.paragraphs.language if settings.paragraphs is not None else ""
     kept = list(terms)
     if settings.protect is not None:
@@ -235,16 +204,10 @@ def join_sentences(
     *,
     num_before: int = 0,
 ) -> Translation:
-    """Returns the translation of a text, made of its sentences'.
+    """Returns a text's translation from those of its sentences.
 
-    The k-th candidate is made of each sentence's k-th, while every sentence has one.
-
-    Args:
-        text: The text.
-        spans: Where its sentences are.
-        found: The sentences' translations.
-        target_language: Code of the language that they are translated into.
-        num_before: Characters of tags before each sentence, where it was translated.
+    The k-th candidate joins each sentence's k-th, as long as every sentence has one. `num_before`
+    counts the characters of tags before each sentence when it was translated.
     """
     if not spans:
         return BLANK
@@ -282,7 +245,7 @@ def join_sentences(
 
 
 def _shift_alignment(candidate: Hypothesis, by: int) -> Hypothesis:
-    """Returns a sentence's candidate with the source's words where they are in the text."""
+    """Returns a sentence's candidate with source words relative to the text."""
     if candidate.alignment is None or not by:
         return candidate
     words = candidate.alignment.source_words
@@ -297,7 +260,7 @@ def _shift_terms(found: Translation, by: int) -> tuple[TermUse, ...] | None:
 
 
 def _chain(found: Sequence[tuple[_Item, ...] | None]) -> tuple[_Item, ...] | None:
-    """Returns what was found of all sentences; None where it wasn't looked for."""
+    """Returns the results of all sentences; None if none was checked."""
     looked = [each for each in found if each is not None]
     return tuple(chain.from_iterable(looked)) if looked else None
 
@@ -315,12 +278,7 @@ def _join_protections(found: Iterable[Protection | None]) -> Protection | None:
 
 
 def join_alignments(parts: Sequence[Hypothesis], starts: Sequence[int]) -> WordAlignment | None:
-    """Returns the alignment of a line whose parts were translated, each with its own.
-
-    Args:
-        parts: The parts' candidates; their source words stand in the line already.
-        starts: Where each part's text begins in the joined text.
-    """
+    """Returns the alignment of a line from those of its parts, given their target starts."""
     sources: list[Span] = []
     targets: list[Span] = []
     pairs: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""A parser's output as a tree of the sentence's words."""
+"""Turns a parser's output into a tree of the sentence's words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,23 +21,14 @@ _SPACE = "▁"
 
 @dataclass(frozen=True)
 class OutputAttention:
-    """What the pieces of an output attended to.
-
-    Attributes:
-        weights: Of each target piece to each source piece, [target, source].
-        source_pieces: The sentence's, `</s>` last.
-        target_pieces: The output's.
-    """
+    """The attention of an output's pieces, [target, source]; `source_pieces` end with `</s>`."""
 
     weights: NDArray[np.float32]
     source_pieces: Sequence[str]
     target_pieces: Sequence[str]
 
     def join(self, num_symbols: int, num_words: int) -> NDArray[np.float64] | None:
-        """Returns the weight of each symbol to each word, [symbols, words].
-
-        None where pieces don't tell where symbols and words begin.
-        """
+        """Returns the weight of each symbol to each word, [symbols, words], if pieces allow it."""
         symbols = [
             index for index, piece in enumerate(self.target_pieces) if piece.startswith(_SPACE)
         ]
@@ -51,12 +42,7 @@ class OutputAttention:
 
 
 class TreeMaker:
-    """Makes trees of what a parser writes, and the reverse.
-
-    Args:
-        linearization: What a tree looks like as a target.
-        target_pieces: The vocabulary of the parser's targets.
-    """
+    """Turns a parser's outputs into trees, and the reverse."""
 
     def __init__(self, linearization: Linearization, target_pieces: Sequence[str]) -> None:
         self._form = linearization
@@ -69,7 +55,7 @@ class TreeMaker:
     def of(
         cls, linearization: Linearization | None, tokenizer: SubwordTokenizer
     ) -> "TreeMaker | None":
-        """Returns a parser's; None for a translator."""
+        """Returns a parser's tree maker; None for a translator."""
         if linearization is None:
             return None
         return cls(linearization, tokenizer.target_vocabulary.pieces)
@@ -77,13 +63,7 @@ class TreeMaker:
     def make(
         self, sentence: str, output: str, attention: OutputAttention | None = None
     ) -> Restored:
-        """Returns the tree that an output describes, of exactly the sentence's words.
-
-        Args:
-            sentence: What was parsed, its words parted by white space.
-            output: Symbols, parted by spaces.
-            attention: What the output attended to, where that is known.
-        """
+        """Returns the tree that an output describes, of exactly the sentence's words."""
         words, symbols = split_words(sentence), output.split()
         weights = None
         if attention is not None and words and symbols:
@@ -92,7 +72,7 @@ class TreeMaker:
         return correct_tags(restored)
 
     def read(self, sentence: str, symbols: str) -> Tree:
-        """Returns the tree whose symbols `write_symbols` wrote; tags stay as they are."""
+        """Returns the tree whose symbols `write_symbols` wrote, with unchanged tags."""
         words = split_words(sentence)
         return restore(words, symbols.split(), self._form, phrases=self._phrases).tree
 
@@ -100,40 +80,30 @@ class TreeMaker:
         """Returns the symbols of a tree in brackets.
 
         Raises:
-            ValueError: It isn't one.
+            ValueError: It isn't a tree.
             MtkitError: It has a label that can't be written.
         """
         return " ".join(linearize(simplify(parse_tree(tree)), self._form))
 
 
 class SentenceParser:
-    """What of a parser differs from a translator: its sources, and its outputs, which are trees.
-
-    Args:
-        trees: Makes trees of outputs.
-        engine: The engine, with its model.
-        tokenizer: The model's.
-    """
+    """Adapts a parser to the pipeline: its sources, and its outputs, which are trees."""
 
     def __init__(self, trees: TreeMaker, engine: Engine, tokenizer: SubwordTokenizer) -> None:
         self._trees, self._engine, self._tokenizer = trees, engine, tokenizer
 
     @classmethod
     def of(cls, model: TextModel, engine: Engine) -> "SentenceParser | None":
-        """Returns a parser's; None for any other model."""
+        """Returns a parser's adapter; None for another model."""
         trees = TreeMaker.of(model.linearization, model.tokenizer)
         return None if trees is None else cls(trees, engine, model.tokenizer)
 
     def spell(self, sentence: str) -> str:
-        """Returns a sentence as the model has learned to read: a treebank has no bare brackets."""
+        """Returns a sentence as the model learned to read it: treebanks have no bare brackets."""
         return " ".join(split_words(sentence))
 
     def write_symbols(self, tree: str, line: int) -> str:
-        """Returns a given tree as the model writes it.
-
-        Raises:
-            LineError: It isn't one, or has a label that can't be written.
-        """
+        """Returns a given tree in the model's form, or raises a LineError."""
         try:
             return self._trees.write_symbols(tree)
         except ValueError as error:
@@ -146,13 +116,7 @@ class SentenceParser:
     def make_trees(
         self, sentence: str, candidates: Sequence[Hypothesis], part: EncodedSource | None = None
     ) -> tuple[Hypothesis, ...]:
-        """Returns candidates with their trees as text.
-
-        Args:
-            sentence: What was parsed.
-            candidates: The outputs.
-            part: The sentence in tokens; None where it wasn't searched.
-        """
+        """Returns candidates with their trees as text; `part` is None if nothing was searched."""
         restored = [
             self._trees.make(sentence, each.text, attention)
             for each, attention in zip(candidates, self._attend(part, candidates), strict=True)
@@ -165,7 +129,7 @@ class SentenceParser:
     def _attend(
         self, part: EncodedSource | None, candidates: Sequence[Hypothesis]
     ) -> list[OutputAttention | None]:
-        """Returns what each candidate attended to, where the engine can tell."""
+        """Returns each candidate's attention, if the engine has it."""
         found = None
         if part is not None and isinstance(self._engine, AttendingEngine):
             outputs = [each.token_ids for each in candidates]

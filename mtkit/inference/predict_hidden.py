@@ -1,4 +1,4 @@
-"""A masked language model's probability of hidden tokens of a text."""
+"""A masked language model's probability of a text's hidden tokens."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,18 +24,10 @@ from mtkit.recipe.masking import Masking
 
 
 class HiddenTokenPredictor:
-    """Predicts hidden tokens with a masked language model, opened from its folder.
+    """Predicts hidden tokens with a masked language model.
 
-    Which tokens are hidden depends on the text, the vocabulary and the masking alone: they are the
-    same for every model of that vocabulary, at any batch size.
-
-    Args:
-        folder: The model folder.
-        settings: `batch_tokens` and `precision` count.
-        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
-
-    Raises:
-        MtkitError: There is no such device; there is no model, or it is damaged.
+    The choice of hidden tokens depends only on text, vocabulary and masking: it is the same for
+    every model of that vocabulary, at any batch size.
     """
 
     def __init__(self, folder: Path, settings: Inference, device: str) -> None:
@@ -50,15 +42,10 @@ class HiddenTokenPredictor:
     def predict(
         self, lines: Sequence[str], documents: Indices, masking: Masking, *, block_tokens: int
     ) -> HiddenText:
-        """Returns how well the hidden tokens of a text are predicted, by block.
+        """Returns how well a text's hidden tokens are predicted, by block.
 
-        Documents are cut into blocks as in training; a block is read as one segment.
-
-        Args:
-            lines: Lines of text, none blank.
-            documents: Number of each line's document, rising, [lines].
-            masking: How many tokens are hidden, and by what.
-            block_tokens: Greatest length of an input, `<s>` and `</s>` counted.
+        Documents, whose rising numbers have shape [lines], are cut into blocks as in training. A
+        block is one segment of at most `block_tokens`, `<s>` and `</s>` counted. No line is blank.
         """
         cutter = BlockCutter(cut_between_sentences, block_tokens - NUM_ADDED)
         sentences = Ragged.of(self._tokenizer.encode_source(lines))
@@ -82,7 +69,7 @@ class HiddenTokenPredictor:
     def _predict(
         self, text: Ragged, rows: Indices, masker: TokenMasker
     ) -> tuple[NDArray[np.float64], Indices, Indices]:
-        """Returns log-probability, right tokens and hidden tokens of each block, [blocks] each."""
+        """Returns log-probability, correct tokens and hidden tokens per block, [blocks] each."""
         segments = read_whole(text)
         hidden = masker.hide(segments, rows, 0)
         layout = lay_out_side(segments.tokens.lengths, [len(rows)])

@@ -1,4 +1,4 @@
-"""A causal language model's probability of every line of a text."""
+"""A causal language model's probability of each line of a text."""
 
 import itertools
 from collections.abc import Sequence
@@ -21,18 +21,10 @@ def predict_text(
     context_tokens: int,
     batch_tokens: int,
 ) -> PredictedText:
-    """Returns the log-probability of each line, given those before it in its block.
+    """Returns the log-probability of each line, given the lines before it in its block.
 
-    Documents are cut into blocks as in training: what a model sees of a token is what stands before
-    it in its block.
-
-    Args:
-        engine: What runs the language model.
-        tokenizer: The model's.
-        lines: Lines of text, none blank.
-        documents: Number of each line's document, rising, [lines].
-        context_tokens: Tokens of a block, but for the last of a document.
-        batch_tokens: Tokens with padding that are measured together.
+    Documents, whose rising numbers have shape [lines], are cut into blocks of `context_tokens` as
+    in training: a token's context is its block. No line is blank.
     """
     tokens = tokenizer.encode_target(lines)
     blocks: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""Translations that keep what they must (`inference.protect`): checked, and looked for again."""
+"""Checks that translations keep what they must (`inference.protect`), and searches again if not."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,27 +19,18 @@ _SHOWN = 3
 """Lost pieces that a warning names."""
 _SHOWN_CHARACTERS = 40
 _MAX_TOKENS = 128
-"""Tokens at most that an output is made to contain: a search takes time and memory for each."""
+"""Maximum tokens that an output must contain: each costs the search time and memory."""
 
 
 @lru_cache(maxsize=16)
 def open_finder(settings: Protect) -> PieceFinder:
-    """Returns what finds the pieces that settings protect."""
+    """Returns the finder of protected pieces for the settings."""
     return PieceFinder(settings)
 
 
 @dataclass
 class _Checked:
-    """A line whose pieces are checked.
-
-    Attributes:
-        line: It, translated.
-        settings: Search settings without protection.
-        protect: What is protected.
-        start: Where the text behind the line's tags begins.
-        found: The pieces of that text.
-        lost: What the best translation so far lost.
-    """
+    """A line whose pieces are checked; `lost` are missing from the best translation so far."""
 
     line: Line
     settings: Inference
@@ -52,7 +43,7 @@ class _Checked:
         return open_finder(self.protect).find_lost(self.found, text)
 
     def widen(self) -> Inference:
-        """Returns settings that give as many candidates as a beam of at least `beam_size` has."""
+        """Returns settings with at least `beam_size` candidates."""
         beam_size = max(self.protect.beam_size, self.settings.beam_size)
         return self.settings.model_copy(update={"beam_size": beam_size, "n_best": beam_size})
 
@@ -63,15 +54,10 @@ class _Checked:
 
 
 class ProtectStep:
-    """Keeps in lines' translations what their settings protect.
+    """Keeps what lines' settings protect in their translations.
 
-    A translation that loses nothing stays. Other lines are translated again together, in one way
-    after the other; the first candidate that keeps all becomes the best.
-
-    Args:
-        tokenizer: The model's; its masks are symbols that the model learned to copy.
-        translate: Fills in the translations of lines.
-        constrains: Whether outputs can be made to contain phrases.
+    A translation without losses stays. All other lines are translated again together, with one
+    method after the other; the first candidate that keeps everything becomes the best.
     """
 
     def __init__(
@@ -84,11 +70,7 @@ class ProtectStep:
         self._tokenizer, self._translate, self._constrains = tokenizer, translate, constrains
 
     def keep(self, lines: Sequence[Line]) -> None:
-        """Replaces translations of lines that lost what is protected, where another one is found.
-
-        Raises:
-            MtkitError: As `Translator.search`.
-        """
+        """Replaces translations that lost protected pieces, if a better one is found."""
         checked = [
             self._check(line, line.settings.protect)
             for line in lines
@@ -102,7 +84,7 @@ class ProtectStep:
             _describe(each)
 
     def _check(self, line: Line, protect: Protect) -> _Checked:
-        """Returns a line's pieces, and what its translation lost."""
+        """Returns a line's pieces, with those that its translation lost."""
         tags, rest = self._tokenizer.split_tags(line.text)
         settings = line.settings.model_copy(update={"protect": None})
         found = open_finder(protect).find(rest)
@@ -112,12 +94,7 @@ class ProtectStep:
         return checked
 
     def _retry(self, turn: int, checked: Sequence[_Checked]) -> None:
-        """Translates lines that still lack pieces in their next way.
-
-        Args:
-            turn: Which of their ways it is.
-            checked: The lines whose pieces are checked.
-        """
+        """Translates lines that still lack pieces with the `turn`-th of their methods."""
         attempts = [
             (each, *attempt)
             for each in checked
@@ -137,7 +114,7 @@ class ProtectStep:
                 _take(each, chosen, found, each.protect.ways[turn])
 
     def _plan(self, checked: _Checked, way: ProtectionWay) -> tuple[Line, MaskedText | None] | None:
-        """Returns what is asked for in a way, with what stands for symbols; None if it can't be."""
+        """Returns the line to translate by one method, with any masking; None if impossible."""
         settings, before = checked.widen(), checked.line
         line = Line(before.request, before.text, before.number, settings, before.terms)
         match way:
@@ -156,10 +133,10 @@ class ProtectStep:
                 return (line, None) if settings.n_best > 1 else None
 
     def _mask(self, checked: _Checked) -> MaskedText | None:
-        """Returns a line with symbols in place of pieces; None where there are none for it."""
+        """Returns a line with symbols instead of pieces; None if there are none."""
         text = checked.line.text
         symbols = [each for each in self._tokenizer.masks if each not in text]
-        # What a translation begins with could hold the pieces already.
+        # The prefix could already contain the pieces.
         if not symbols or checked.line.request.prefix:
             return None
         pieces = _choose_pieces(checked)[: len(symbols)]
@@ -167,10 +144,7 @@ class ProtectStep:
         return mask(text, pieces, symbols) if pieces else None
 
     def _require(self, checked: _Checked) -> tuple[RequiredPhrase, ...]:
-        """Returns what an output must contain so that it keeps what was lost.
-
-        Nothing where it can't be made to: by this engine, by sampling, with this vocabulary.
-        """
+        """Returns what an output must contain to keep the lost pieces; empty if impossible."""
         if not self._constrains or checked.settings.sampling is not None:
             return ()
         required: list[RequiredPhrase] = []
@@ -186,11 +160,9 @@ class ProtectStep:
 
 
 def _choose_pieces(checked: _Checked) -> list[ProtectedPiece]:
-    """Returns the pieces to insist on, where they stand in the line: lost ones first, then others.
-
-    Other numbers aren't among them: the words around them depend on how many there are, and the
-    translation may write them in another form.
-    """
+    """Returns the pieces to require, lost ones first, with their spans in the line."""
+    # Numbers that weren't lost are excluded: the words around them depend on their value, and the
+    # translation may write them in another form.
     lost = [piece for piece in checked.found.pieces if piece.text in checked.lost]
     others = [
         piece
@@ -204,7 +176,7 @@ def _choose_pieces(checked: _Checked) -> list[ProtectedPiece]:
 
 
 def _choose_among_found(checked: _Checked) -> None:
-    """Takes the first candidate that keeps all, of those that are there already."""
+    """Takes the first existing candidate that keeps everything."""
     found = checked.line.translation
     assert found is not None
     if not checked.lost:
@@ -215,14 +187,7 @@ def _choose_among_found(checked: _Checked) -> None:
 
 
 def _take(checked: _Checked, chosen: Hypothesis, found: Translation, way: ProtectionWay) -> None:
-    """Makes a candidate that keeps all pieces the best of its line's translation.
-
-    Args:
-        checked: The line.
-        chosen: The candidate.
-        found: The translation that it is of.
-        way: How it was found.
-    """
+    """Makes a candidate that keeps all pieces the best one of its line."""
     line = checked.line
     assert line.translation is not None
     checked.lost = []
@@ -242,7 +207,7 @@ def _list_pieces(checked: _Checked) -> tuple[KeptPiece, ...]:
 
 
 def _describe(checked: _Checked) -> None:
-    """Adds what was lost to a line's translation, and warnings."""
+    """Adds lost pieces and warnings to a line's translation."""
     line = checked.line
     assert line.translation is not None
     warnings = list(line.translation.warnings)

@@ -1,4 +1,4 @@
-"""Requests to a translator, and what is said of their lines."""
+"""Requests to a translator, and warnings and errors about their lines."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ class Request:
 
     Attributes:
         text: The line, without its newline.
-        prefix: Target text that the translation begins with; when scoring, the whole translation.
-        settings: Search settings; the translator's if not given. `engine`, `precision`,
-            `processes`, `batch_tokens`, `fusion` and `glossary` are always the translator's.
-        line: Line number, used in messages and, with the seed, for sampling; by default the
-            position among the requests of one call.
-        source_language: A code of the line's language; the translator's default if not given.
-        target_language: A code of the language to translate into; the same.
-        extra: Other data that came with the line, such as other keys of a JSON object; passed on.
-        glossary: Its own terms, which take the place of those of `inference.glossary`.
+        prefix: Target text that the translation begins with; for scoring, the whole translation.
+        settings: Search settings; the translator's if None. `engine`, `precision`, `processes`,
+            `batch_tokens`, `fusion` and `glossary` are always the translator's.
+        line: Line number for messages and, with the seed, for sampling; by default the position
+            among the requests of one call.
+        source_language: A code of the line's language; the translator's default if empty.
+        target_language: A code of the target language; the same.
+        extra: Other data of the line, such as other keys of a JSON object; passed on.
+        glossary: Terms that replace those of `inference.glossary`.
         required: What every output must contain; `inference.protect` sets it.
-        sentence: Number of this sentence in its line, the first being 0, where the line was split
-            before: it isn't split again (`inference.paragraphs`).
+        sentence: Number of this sentence in a line that is already split, from 0
+            (`inference.paragraphs`).
     """
 
     text: str
@@ -44,10 +44,10 @@ class Request:
 
 @dataclass(frozen=True)
 class RequiredPhrase:
-    """Text of a line that an output must contain as it stands there.
+    """Text of a line that an output must contain unchanged.
 
     Attributes:
-        span: Where it begins and ends in the line, in characters.
+        span: Start and end in the line, in characters.
         tokens: The target tokens that spell it.
     """
 
@@ -62,7 +62,7 @@ class LineWarning:
     Attributes:
         kind: The kind that it is counted under, such as `too long for the model`.
         text: The warning, which names the line.
-        line: The line's number, the first being 1.
+        line: The line's number, from 1.
     """
 
     kind: str
@@ -71,11 +71,7 @@ class LineWarning:
 
 
 class LineError(MtkitError):
-    """An error in one line of input; the lines before it can still be translated.
-
-    Attributes:
-        line: Its number, the first being 1.
-    """
+    """An error in one line of input, from 1; the lines before it can still be translated."""
 
     def __init__(self, line: int, fault: str, hint: str = "") -> None:
         super().__init__(f"input line {line}: {fault}", hint)
@@ -83,5 +79,5 @@ class LineError(MtkitError):
         self._fault = fault
 
     def __reduce__(self) -> tuple[type[Self], tuple[int, str, str]]:
-        # An exception is made again from its message alone, which isn't what this one takes.
+        # Pickle restores an exception from its message, which isn't what this one takes.
         return type(self), (self.line, self._fault, self.hint)

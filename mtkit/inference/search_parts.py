@@ -1,4 +1,4 @@
-"""Searches the parts of lines, again where a translation lacks a term, and ranks what is found."""
+"""Searches the parts of lines, again if a translation lacks a term, and ranks the results."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,24 +12,18 @@ from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
 
 CUT = "cut at the length limit"
-"""The kind of the warning that a translation was cut."""
+"""Kind of the warning about a cut translation."""
 Reranker = Callable[[EncodedSource, list[Hypothesis]], list[Hypothesis]]
-"""Reorders the candidates of a part, best first.
+"""Reorders the candidates of a part, best first; it may drop some, but not all.
 
-The first of the returned candidates is the translation. It may drop some, but not all.
+The first of the returned candidates is the translation.
 """
 
 
 def decode(
     tokenizer: SubwordTokenizer, hypothesis: Hypothesis, *, begun: Sequence[int] = ()
 ) -> Hypothesis:
-    """Returns a hypothesis with its text, which has one line, and its pieces.
-
-    Args:
-        tokenizer: The model's.
-        hypothesis: An output.
-        begun: Tokens that the text has before the output's.
-    """
+    """Returns a hypothesis with its pieces and its one-line text, which starts with `begun`."""
     text = tokenizer.decode_target([*begun, *hypothesis.token_ids])
     pieces = tokenizer.target_vocabulary.pieces
     return replace(
@@ -41,17 +35,13 @@ def decode(
 
 
 def are_finite(hypotheses: Sequence[Hypothesis]) -> bool:
-    """Whether there are hypotheses, with scores that are neither NaN nor infinite."""
+    """Checks that there are hypotheses, and that no score is NaN or infinite."""
     numbers = (number for each in hypotheses for number in (each.log_probability, each.score))
     return bool(hypotheses) and all(map(math.isfinite, numbers))
 
 
 def check_finite(hypotheses: Sequence[Hypothesis], settings: Inference, line: int) -> None:
-    """Checks that there are hypotheses, with scores that are neither NaN nor infinite.
-
-    Raises:
-        LineError: There are none, or a score is NaN or infinite.
-    """
+    """Raises a LineError unless `are_finite`."""
     if are_finite(hypotheses):
         return
     rules = [
@@ -79,33 +69,26 @@ def cut_warning(line: int) -> LineWarning:
 
 
 def keep_order(_: EncodedSource, candidates: list[Hypothesis]) -> list[Hypothesis]:
-    """Returns candidates as the search ranks them."""
+    """Returns candidates in the search's order."""
     return candidates
 
 
 class PartSearch:
-    """Searches the parts of lines.
-
-    Args:
-        engine: The engine, with its model.
-        model: What is known of the model.
-        rerank: Orders each part's candidates.
-    """
+    """Searches the parts of lines."""
 
     def __init__(self, engine: Engine, model: TextModel, rerank: Reranker) -> None:
         self._engine, self._model, self._rerank = engine, model, rerank
 
     def search(self, lines: Sequence[Line]) -> None:
-        """Fills in the candidates of each part, best first.
+        """Sets the candidates of each part, best first.
 
         Raises:
-            MtkitError: The engine doesn't support the settings.
             LineError: A score is NaN or infinite, or no output satisfies the settings.
         """
         parts = list(list_parts(lines))
         found = self._search([(part.annotated or part, line.settings) for line, part in parts])
         for (line, part), hypotheses in zip(parts, found, strict=True):
-            # An empty output where none has what it must contain.
+            # The output is empty if none contains what it must.
             is_missed = bool(part.required) and not are_finite(hypotheses)
             known = BLANK.candidates if is_missed else hypotheses
             check_finite(known, line.settings, line.number)
@@ -115,7 +98,7 @@ class PartSearch:
             self._insist_on_terms(parts)
 
     def _insist_on_terms(self, parts: Sequence[tuple[Line, EncodedSource]]) -> None:
-        """Searches parts again whose translations lack terms, and puts what is found in place."""
+        """Searches parts again whose translations lack terms."""
         again = []
         for line, part in parts:
             if line.terms is not None and line.terms.constrains:
@@ -124,20 +107,18 @@ class PartSearch:
                     again.append((part, required, line.settings))
         found = self._search([(required, settings) for _, required, settings in again])
         for (part, *_), hypotheses in zip(again, found, strict=True):
-            # Where no output has all that is asked for, what was found before stays.
+            # If no output has all required terms, the earlier result stays.
             if are_finite(hypotheses):
                 self._rank(part, hypotheses)
 
     def _search(self, asked: Sequence[tuple[EncodedSource, Inference]]) -> list[list[Hypothesis]]:
-        """Returns the hypotheses of each part; those with equal settings share batches.
-
-        Alignments change no search: parts with and without share batches, too.
-        """
+        """Returns the hypotheses of each part; equal settings share batches."""
+        # Alignments don't change a search: parts with and without them share batches, too.
         aligns = self._model.word_aligner is None and any(
             settings.alignments for _, settings in asked
         )
         groups: dict[Inference, list[int]] = {}
-        # Requests share settings, and it takes time to copy and to compare them.
+        # Requests share settings, which are slow to copy and to compare.
         group_of: dict[int, list[int]] = {}
         for index, (_, settings) in enumerate(asked):
             if id(settings) not in group_of:
@@ -153,9 +134,9 @@ class PartSearch:
         return found
 
     def _rank(self, part: EncodedSource, hypotheses: Sequence[Hypothesis]) -> None:
-        """Fills in a part's candidates."""
+        """Sets a part's candidates."""
         if part.annotated is not None:
-            # Attention to what a glossary put in between a part's words.
+            # The attention refers to the glossary's insertions, too.
             hypotheses = _forget_weights(hypotheses)
         begun = part.tokens if self._model.continues else ()
         candidates = [decode(self._model.tokenizer, each, begun=begun) for each in hypotheses]
@@ -163,5 +144,5 @@ class PartSearch:
 
 
 def _forget_weights(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
-    """Returns hypotheses without what alignments are read from."""
+    """Returns hypotheses without alignment weights."""
     return [replace(each, alignment_weights=None) for each in hypotheses]

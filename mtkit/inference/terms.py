@@ -1,9 +1,9 @@
-"""Terms of a glossary in a translation: looked for, searched for where they are missing, reported.
+"""Finds a glossary's terms, searches again if a translation lacks some, and reports them.
 
-A part of a line is translated as ever first. Only where that lacks a term, or has one that is
-forbidden, it is searched again, among outputs that contain the tokens of its terms
-(search/constraints.py). So lines that have no term stay as they are, bit for bit, and so do those
-whose terms come out right by themselves, inflected forms among them.
+A part of a line is first translated as usual. Only if the result lacks a term, or has a forbidden
+one, the search runs again, for outputs that contain the tokens of the terms
+(search/constraints.py). So lines without terms stay the same bit for bit, and so do lines whose
+terms are already right, including inflected forms.
 """
 
 import threading
@@ -30,23 +30,23 @@ from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.words import Span
 
 _MAX_TOKENS = 64
-"""Tokens at most that an output of a part is made to contain: a search takes time and memory for
-each. Terms beyond are left to the model, and reported."""
+"""Maximum tokens that an output of a part must contain: each costs the search time and memory.
+Terms beyond it are left to the model, and reported."""
 _MAX_NOTES = 5
 
 Way = Literal["annotation", "constraints", "both"]
-"""Values of `inference.glossary.way`, `auto` resolved."""
+"""Values of `inference.glossary.way`, with `auto` resolved."""
 _OPENED = 8
-"""Glossaries of requests that are kept open: a request's lines may come in several batches."""
+"""Cached glossaries of requests: a request's lines may come in several batches."""
 
 
 @dataclass(frozen=True)
 class TextTerms:
-    """The terms of a text: where they stand in it, and what is said of them.
+    """The terms of a text, with their positions.
 
     Attributes:
         wanted: Terms that have a translation.
-        forbidden: Translations that must not be used, with the place of their source.
+        forbidden: Translations that must not be used, with the span of their source.
     """
 
     wanted: tuple[tuple[Span, Term], ...]
@@ -62,20 +62,20 @@ class TextTerms:
         )
 
     def annotate(self, text: str) -> str:
-        """Returns the text with the translations of its terms behind them."""
+        """Returns the text with translations after its terms."""
         return annotate(text, [(span, term.target) for span, term in self.wanted])
 
     def find_uses(self, text: str) -> tuple[list[Use], list[Use]]:
-        """Returns what a translation has of the terms, and of what is forbidden."""
+        """Returns a translation's uses of wanted and of forbidden terms."""
         wanted = [(term.target, term.is_case_sensitive) for _, term in self.wanted]
-        # A forbidden word may be part of what is wanted elsewhere.
+        # A forbidden word may be part of a wanted term elsewhere.
         forbidden = [(term.target, term.is_case_sensitive) for _, term in self.forbidden]
         distinct = list(dict.fromkeys(forbidden))
         uses = dict(zip(distinct, find_each_use(text, distinct), strict=True))
         return find_uses(text, wanted), [uses[each] for each in forbidden]
 
     def describe(self, text: str, translation: str) -> list[TermUse]:
-        """Returns what became of the terms of a text in its translation, in order."""
+        """Returns how a translation uses the terms of a text, in order."""
         wanted, forbidden = self.find_uses(translation)
         told = [
             *_describe(text, self.wanted, wanted, translation),
@@ -85,11 +85,7 @@ class TextTerms:
 
 
 def choose_way(settings: GlossarySettings, tokenizer: SubwordTokenizer) -> Way:
-    """Returns how terms get into a model's translations.
-
-    Raises:
-        MtkitError: By annotation, of which the model knows nothing.
-    """
+    """Returns how terms get into translations; the model may not support annotation."""
     knows = knows_terms(tokenizer.source_vocabulary)
     if settings.way in ("annotation", "both") and not knows:
         raise MtkitError(
@@ -103,15 +99,7 @@ def choose_way(settings: GlossarySettings, tokenizer: SubwordTokenizer) -> Way:
 
 
 class GlossaryTerms:
-    """Looks for the terms of a glossary, and says what outputs must contain.
-
-    It may be shared by threads.
-
-    Args:
-        glossary: The terms.
-        tokenizer: The model's.
-        way: How terms get into a translation.
-    """
+    """Finds the terms of a glossary, and decides what outputs must contain; shared by threads."""
 
     def __init__(self, glossary: Glossary, tokenizer: SubwordTokenizer, way: Way) -> None:
         self._glossary, self._tokenizer, self.way = glossary, tokenizer, way
@@ -120,11 +108,7 @@ class GlossaryTerms:
 
     @classmethod
     def open(cls, path: Path, tokenizer: SubwordTokenizer, way: Way) -> "GlossaryTerms":
-        """Returns the terms of a file, and prints what is odd about it.
-
-        Raises:
-            MtkitError: It isn't there, or a line of it is at fault.
-        """
+        """Returns the terms of a file, and warns of duplicates."""
         read = read_glossary(path)
         for note in read.notes[:_MAX_NOTES]:
             warn(note)
@@ -135,7 +119,7 @@ class GlossaryTerms:
 
     @property
     def annotates(self) -> bool:
-        """Whether the model reads terms behind their sources."""
+        """Whether the model reads terms after their sources."""
         return self.way != "constraints"
 
     @property
@@ -144,18 +128,18 @@ class GlossaryTerms:
         return self.way != "annotation"
 
     def locate(self, text: str) -> list[Span]:
-        """Returns where the terms of a text stand."""
+        """Returns the spans of a text's terms."""
         return [each.span for each in self._glossary.find(text)]
 
     def find(self, text: str) -> TextTerms | None:
-        """Returns the terms of a text; None where it has none."""
+        """Returns the terms of a text; None if it has none."""
         found = self._glossary.find(text)
         return TextTerms.of(found) if found else None
 
     def require(self, line: Line, part: EncodedSource) -> EncodedSource | None:
-        """Returns a part with what its outputs must contain; None where those found do already.
+        """Returns a part with what its outputs must contain; None if its candidates already do.
 
-        A term that the best of them has in another form is asked for in that form.
+        If the best candidate has another form of a term, that form is required.
         """
         terms = self.find(line.text[slice(*part.span)])
         if terms is None:
@@ -192,7 +176,7 @@ class GlossaryTerms:
         )
 
     def report(self, text: str, translation: Translation) -> Translation:
-        """Returns a line's translation with what became of the line's terms, and counts it."""
+        """Returns a translation with the uses of the line's terms, and counts them."""
         terms = self.find(text)
         uses = [] if terms is None else terms.describe(text, translation.text)
         with self._lock:
@@ -200,7 +184,7 @@ class GlossaryTerms:
         return replace(translation, terms=tuple(uses))
 
     def summarize(self) -> str:
-        """Returns in words what became of all terms so far; empty where there were none."""
+        """Returns the uses of all terms so far in words; empty if there were none."""
         return "; ".join(
             filter(
                 None,
@@ -221,19 +205,14 @@ class GlossaryTerms:
         return f"{what}: " + ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
 
     def _encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
-        """Returns the tokens of texts, without `</s>`.
-
-        What leaves none is left out, and so is what the vocabulary can't write.
-        """
+        """Returns the tokens of texts without `</s>`; skips empty texts and unknown tokens."""
         found = [tuple(each[:-1]) for each in self._tokenizer.encode_target(texts)]
         return [tokens for tokens in found if tokens and UNK not in tokens]
 
 
 def replace_text(source: EncodedSource, num_tokens: int, tokens: Sequence[int]) -> EncodedSource:
-    """Returns a source with other tokens for its text, `</s>` counted in both.
-
-    Marks of languages stand before the text and behind `</s>`.
-    """
+    """Returns a source with other tokens for its text; `</s>` counts in both."""
+    # Marks of languages may come before the text and after `</s>`.
     known = list(source.tokens)
     num_behind = known[::-1].index(EOS)
     end = len(known) - num_behind
@@ -263,27 +242,14 @@ def _describe(
 
 
 class TermStep:
-    """Opens the terms of lines, and writes them where the model reads them.
-
-    It may be shared by threads.
-
-    Args:
-        settings: Those with the glossary.
-        model: What is known of the model.
-
-    Attributes:
-        default: The terms of lines that have none of their own; None without a glossary.
-
-    Raises:
-        MtkitError: The glossary can't be read; the model doesn't know annotations.
-    """
+    """Opens lines' terms, or the `default` ones, and annotates lines; threads may share it."""
 
     def __init__(self, settings: Inference, model: TextModel) -> None:
         self._tokenizer, self._translates = model.tokenizer, model.translates
         self._settings = settings.glossary or GlossarySettings()
         self.default: GlossaryTerms | None = None
         if self._settings.way != "auto":
-            # Faults are reported before there are terms.
+            # Errors are reported early, before any terms.
             choose_way(self._settings, self._tokenizer)
         if self._settings.path is not None:
             self.default = GlossaryTerms.open(self._settings.path, self._tokenizer, self._way)
@@ -291,22 +257,14 @@ class TermStep:
 
     @cached_property
     def _way(self) -> Way:
-        # The vocabulary is read for it, which most never need.
+        # Needs the vocabulary, which most programs never read.
         return choose_way(self._settings, self._tokenizer)
 
     def _open(self, terms: tuple[Term, ...]) -> GlossaryTerms:
         return GlossaryTerms(Glossary(terms), self._tokenizer, self._way)
 
     def check(self, line: Line, *, can_constrain: bool) -> None:
-        """Checks that a line's own glossary can be kept to.
-
-        Args:
-            line: The line.
-            can_constrain: Whether outputs can be made to contain terms.
-
-        Raises:
-            MtkitError: This model or engine can't keep to it.
-        """
+        """Checks that the model and the engine support a line's own glossary."""
         if not self._translates:
             raise MtkitError("glossary: only translators take one", "leave it out")
         if line.terms is None or not line.terms.constrains:
@@ -323,12 +281,7 @@ class TermStep:
             )
 
     def annotate(self, lines: Sequence[Line], limit: Callable[[Line], int]) -> None:
-        """Fills in each part's tokens with the translations of terms, where the model reads these.
-
-        Args:
-            lines: Lines with terms.
-            limit: Returns the max tokens of a line's parts; one that would be longer stays.
-        """
+        """Sets each part's annotated tokens if the model reads them and they fit `limit`."""
         annotated = []
         for line, part in list_parts(lines):
             if line.terms is not None and line.terms.annotates:
@@ -344,5 +297,5 @@ class TermStep:
                 part.annotated = other if len(other.tokens) <= limit(line) else None
 
     def summarize(self) -> str:
-        """Returns in words what became of the translator's own terms; empty without any."""
+        """Returns the uses of the translator's own terms in words; empty without any."""
         return "" if self.default is None else self.default.summarize()

@@ -1,7 +1,7 @@
 """Checks that transformers translates with an exported folder as the model itself does.
 
-Tokens of all lines, log-probabilities of given translations, and the translations that a search
-finds, each by transformers' own classes.
+It compares tokens of all lines, log-probabilities of given translations, and the translations that
+a search finds, each with transformers' own classes.
 """
 
 from collections.abc import Sequence
@@ -32,8 +32,7 @@ class TransformersParity:
 
     Attributes:
         num_tokenized: Lines whose tokens were compared, all equal.
-        num_lines: Lines translated.
-        num_near_ties: Of these, lines with another translation whose score is as good as equal.
+        num_near_ties: Lines with another translation whose score is almost equal.
         num_different: Lines that differ by more.
         largest_gap: Largest difference of a translation's score.
     """
@@ -45,7 +44,7 @@ class TransformersParity:
     largest_gap: float
 
     def describe(self) -> str:
-        """Returns a line that sums up the comparison."""
+        """Returns the comparison as one line."""
         num_equal = self.num_lines - self.num_near_ties - self.num_different
         return (
             f"transformers: same tokens on {self.num_tokenized} lines; same translation on "
@@ -56,14 +55,10 @@ class TransformersParity:
 
 
 def load_transformers() -> Any:
-    """Returns transformers' package.
-
-    Raises:
-        MtkitError: It isn't installed.
-    """
+    """Returns transformers' package; raises an MtkitError if it isn't installed."""
     fault = "transformers isn't installed, and a folder for it is checked with it"
     transformers = import_extra("transformers", fault, "transformers")
-    # A bar for weights that are read in no time, also into files.
+    # It shows progress of a fast load, even in files.
     transformers.utils.logging.disable_progress_bar()
     return transformers
 
@@ -78,19 +73,10 @@ def check_transformers_folder(
     settings: Inference,
     languages: tuple[str, str] | None = None,
 ) -> TransformersParity:
-    """Returns how transformers does with a folder, once it is found to do the same.
+    """Returns how transformers compares with the model, or raises an MtkitError if they differ.
 
-    Args:
-        loaded: The model.
-        folder: The folder that was made of it.
-        written: Its rows.
-        lines: Source lines, none of them blank.
-        num_translated: How many of the first are translated too.
-        settings: How to search, by the power form of the length penalty.
-        languages: The source's and the target's, of a model that is told them.
-
-    Raises:
-        MtkitError: It doesn't do the same.
+    No line is blank; the first `num_translated` are also translated. The length penalty has the
+    power form. `languages` are source and target of a model with language tokens.
     """
     library = load_transformers()
     tokenizer = library.AutoTokenizer.from_pretrained(folder)
@@ -130,11 +116,11 @@ def check_transformers_folder(
 
 
 def _search_alike(settings: Inference) -> Inference:
-    """Returns settings whose search is that of generation_config.json."""
+    """Returns settings that search as generation_config.json does."""
     limit = find_limit(settings)
     return settings.model_copy(
         update={
-            # Theirs goes on until as many outputs as beams can't be beaten.
+            # Their search continues until as many outputs as beams can't be beaten.
             "n_best": settings.beam_size,
             "stop_margin": limit if is_exact(settings) else 0,
             "max_output_tokens": limit,
@@ -149,11 +135,9 @@ def _check_tokens(
     tokens: Sequence[Sequence[int]],
     written: WrittenTranslator,
 ) -> int:
-    """Checks that transformers cuts lines into the same tokens; returns how many it compared.
-
-    A line that spells a special token is left out: transformers takes it for that token. White
-    space around a line is, too: NLLB's tokenizer there makes a token of it.
-    """
+    """Checks that transformers' tokens of lines are the same; returns how many were compared."""
+    # A line that contains a special token's text is skipped: transformers reads it as that token.
+    # Outer white space is removed: NLLB's tokenizer makes a token of it.
     rows, count = written.source.rows, 0
     for line, ours in zip(lines, tokens, strict=True):
         if line.lstrip().startswith(">>") or any(piece in line for piece in SPECIAL_PIECES):
@@ -204,7 +188,7 @@ def _score(
     settings: Inference,
 ) -> float:
     source, output = pair
-    # What an output is bound to begin with counts in its length alone.
+    # The forced beginning of an output only counts in its length.
     total = sum(engine.score([source], [output])[0][len(marks.begin) :])
     return total / length_penalty("power", settings.length_penalty.alpha, len(output))
 

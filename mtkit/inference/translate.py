@@ -1,4 +1,4 @@
-"""Lines of text to lines of text: the front door of the room."""
+"""Translates lines of text; the package's entry point."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
@@ -32,29 +32,28 @@ class Translator:
         translator.translate(["A book.", "The man sleeps."]) a list: the list of translations
         for translation in translator.translate(file):       anything else: an iterator
 
-    It may be called from several threads; their batches take turns.
+    Several threads may call it; their batches take turns.
 
     Args:
-        model: A model folder, or those of an ensemble; or what answers lines, with which the other
-            arguments but `warns` have no effect.
-        engine: Runs the network; the folder's default if not given, for `auto` CTranslate2 in a
-            folder that was exported for it.
-        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
-        settings: Search settings; the folder's defaults if not given.
-        source_language: The language of lines that name none, for a model of several.
+        model: A model folder, or those of an ensemble; or an `AnswersLines`, for which the other
+            arguments except `warns` have no effect.
+        engine: Runs the network; the folder's default if None. `auto` is CTranslate2 in a folder
+            that was exported for it.
+        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU if there is one.
+        settings: Search settings; the folder's defaults if None.
+        source_language: The language of lines that name none, for a multilingual model.
         target_language: The language that they are translated into.
         forks: Whether to translate in `inference.processes` forks of this process. Only for a
             program with one thread that doesn't fork otherwise.
         warns: Whether to warn when a line was split or an output cut.
 
     Attributes:
-        batches_at_once: Batches of `inference.batch_tokens` that it shares out among threads or
-            processes; 1 where all of it searches one batch.
+        batches_at_once: Batches of `inference.batch_tokens` that it distributes to threads or
+            processes; 1 if all of it searches one batch.
 
     Raises:
-        MtkitError: There is no such device; there is no model, or it is damaged; models of an
-            ensemble that differ in language, vocabulary or text processing; a language that the
-            model hasn't.
+        MtkitError: The device or the model is missing; the model is damaged, or lacks a language;
+            models of an ensemble differ in language, vocabulary or text processing.
     """
 
     def __init__(
@@ -97,17 +96,17 @@ class Translator:
         continues: bool = False,
         linearization: Linearization | None = None,
     ) -> "Translator":
-        """Returns a translator that uses an engine opened before.
+        """Returns a translator that uses an open engine.
 
         Args:
             engine: Runs the model.
             tokenizer: The model's tokenizer.
             settings: Search settings.
             source_language: The code of the language that it reads.
-            target_language: That of the language that it writes.
+            target_language: The code of the language that it writes.
             warns: Whether to warn when a line was split or an output cut.
             continues: Whether the model is a causal language model, which continues lines.
-            linearization: What a parser's trees look like as targets; None for a translator.
+            linearization: The form of a parser's trees as targets; None for a translator.
         """
         languages = TranslatorLanguages.of(tokenizer.languages, source_language, target_language)
         model = TextModel(
@@ -121,35 +120,32 @@ class Translator:
 
     @property
     def settings(self) -> Inference:
-        """Search settings of requests that have none of their own."""
+        """Search settings of requests without their own."""
         return self._lines.settings
 
     @property
     def languages(self) -> TranslatorLanguages:
-        """What it reads and writes, and what requests have that name no language."""
+        """The languages that it reads and writes, and the defaults of requests."""
         return self._lines.languages
 
     def resolve_languages(self, source: str = "", target: str = "") -> tuple[str, str]:
-        """Returns the model's codes of two languages, as `TranslatorLanguages.resolve` does.
+        """Returns the model's codes of two languages; empty ones mean the defaults.
 
-        Args:
-            source: A code in any common form: `de`, `deu`, `deu_Latn`; the default where it is
-                empty.
-            target: The same.
+        Codes may have any common form: `de`, `deu`, `deu_Latn`.
 
         Raises:
-            MtkitError: The model hasn't one of them, or needs one and has no default.
+            MtkitError: The model lacks one of them, or needs one and has no default.
         """
         return self.languages.resolve(source, target)
 
     @property
     def aligns(self) -> bool:
-        """Whether there are alignments: by a word aligner, or a head that was chosen for them."""
+        """Whether there are alignments, from a word aligner or from a head chosen for them."""
         return self._lines.aligns
 
     @property
     def terms_summary(self) -> str:
-        """What became of the terms of `inference.glossary` so far; empty where there were none."""
+        """What happened to the terms of `inference.glossary` so far; empty without any."""
         return self._lines.terms_summary
 
     @overload
@@ -166,11 +162,8 @@ class Translator:
         """Returns the translation of a text, a list of translations for a list, or an iterator.
 
         A blank line's translation is an empty string. A line that is too long for the model is
-        translated in parts, with a warning.
-
-        Args:
-            lines: One sentence each; the end of a line that still has its newline is dropped.
-            window_lines: As `stream` takes it.
+        translated in parts, with a warning. A newline at a line's end is dropped. `window_lines` is
+        as in `stream`.
 
         Raises:
             MtkitError: A line can't be translated, or the model is broken.
@@ -184,10 +177,8 @@ class Translator:
     def stream(self, lines: Iterable[str], *, window_lines: int = WINDOW_LINES) -> Iterator[str]:
         """Yields the translation of each line, in order.
 
-        Args:
-            lines: One sentence each.
-            window_lines: Lines read before the first of them is translated. More is faster; 1
-                answers each line before the next is read. Translations are equal up to near-ties.
+        `window_lines` are read before the first of them is translated. More is faster; 1 answers
+        each line before the next is read. Translations are equal up to near-ties.
 
         Raises:
             MtkitError: As `translate`; the lines before have been answered.
@@ -208,12 +199,9 @@ class Translator:
     ) -> AsyncIterator[str]:
         """Yields the translation of each line, in order; other tasks run meanwhile.
 
-        Lines that arrive while others are translated form the next batch. A cancelled task stops
-        reading at once; a batch that the model has begun finishes in its own thread.
-
-        Args:
-            lines: One sentence each, answered as they come.
-            window_lines: Lines translated together at most, and read ahead at most.
+        Lines that arrive while others are translated form the next batch, of at most
+        `window_lines`. A cancelled task stops reading at once; a batch that has begun finishes in
+        its own thread.
 
         Raises:
             MtkitError: As `translate`; the lines before have been answered.
@@ -246,15 +234,14 @@ class Translator:
         """Returns each line's translation with its scores and its `n_best` list.
 
         Args:
-            requests: Lines, or lines with a target prefix or settings of their own; those with
-                equal settings share batches.
-            first_line: Number of the first line, used in messages and, with the seed, for
-                sampling.
-            warns: Whether to print warnings; each translation carries its own in any case.
+            requests: Lines, or lines with their own prefix or settings; equal settings share
+                batches.
+            first_line: Number of the first line for messages and, with the seed, for sampling.
+            warns: Whether to print warnings; each translation has its own in any case.
 
         Raises:
-            MtkitError: The engine doesn't support the settings. If it is a `LineError`, a prefix
-                or tags are too long, or the model is broken.
+            MtkitError: The engine doesn't support the settings.
+            LineError: A prefix or tags are too long, or the model is broken.
         """
         return self.search_ahead(requests, first_line=first_line, warns=warns)()
 
@@ -265,18 +252,10 @@ class Translator:
         first_line: int = 1,
         warns: bool = True,
     ) -> FinishTranslations:
-        """Searches as `search` does, and returns what makes translations of what is found.
+        """Searches as `search` does, and returns a function that makes the translations.
 
-        So another thread can make them while this one searches for the next: words are aligned
-        then, parts joined, and warnings printed.
-
-        Args:
-            requests: As `search` takes them.
-            first_line: The same.
-            warns: The same.
-
-        Raises:
-            MtkitError: As `search`.
+        Another thread can call it while this one searches further: it aligns words, joins parts and
+        prints warnings. Arguments and errors are as in `search`.
         """
         lines = [Request(request) if isinstance(request, str) else request for request in requests]
         finish = self._lines.search_ahead(lines, first_line=first_line)
@@ -300,13 +279,13 @@ class Translator:
         """Returns given translations with the model's scores of them.
 
         Args:
-            pairs: A line and its translation, or a request whose prefix that is; where both are
-                blank nothing is scored.
-            first_line: Number of the first, for messages.
+            pairs: A line and its translation, or a request with the translation as its prefix; a
+                pair that is blank on both sides isn't scored.
+            first_line: Number of the first line, for messages.
 
         Raises:
-            LineError: A text is longer than the model takes, or than 4,096 tokens if the model has
-                no limit; the model is broken.
+            LineError: A text is too long for the model, or longer than 4,096 tokens if the model
+                has no limit; or the model is broken.
         """
         requests = [
             pair if isinstance(pair, Request) else Request(pair[0], prefix=pair[1])

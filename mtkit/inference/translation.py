@@ -1,4 +1,4 @@
-"""Translations, and their schema: what `--json` prints, the server sends and its client reads."""
+"""Translations, and their schema for `--json`, the server and its client."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,12 +33,7 @@ class ScoredPiece:
 
 @dataclass(frozen=True)
 class Link:
-    """A word of a line and a word of its translation that stand for each other.
-
-    Attributes:
-        source: Where the one begins and ends in the line, in characters.
-        target: Where the other does in the translation.
-    """
+    """A word's span in a line, and the span of its translation, in characters."""
 
     source: Span
     target: Span
@@ -46,13 +41,13 @@ class Link:
 
 @dataclass(frozen=True)
 class WordAlignment:
-    """Which words of a line and of its translation stand for each other.
+    """Links between the words of a line and of its translation.
 
     Attributes:
-        source_words: Where each word of the line begins and ends, in characters.
-        target_words: The same of the translation.
+        source_words: The span of each word of the line, in characters.
+        target_words: The same for the translation.
         pairs: Indices of a source and a target word that are linked, in order.
-        is_too_long: Whether there are no links, or none in a part, since it has too many words.
+        is_too_long: Links are missing, at least for a part, since it has too many words.
     """
 
     source_words: tuple[Span, ...]
@@ -62,22 +57,14 @@ class WordAlignment:
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """The pairs as stretches of text."""
+        """The pairs as spans."""
         return tuple(
             Link(self.source_words[source], self.target_words[target])
             for source, target in self.pairs
         )
 
     def as_pharaoh(self, line: str, text: str) -> str:
-        """Returns the links as other tools write and read them: `0-0 1-2`.
-
-        Words are what spaces and tabs separate, whatever is between; words in `pairs` may be
-        parts of them.
-
-        Args:
-            line: The line.
-            text: Its translation.
-        """
+        """Returns the links between words separated by spaces, as other aligners do: `0-0 1-2`."""
         sources = find_owners(self.source_words, find_between_spaces(line))
         targets = find_owners(self.target_words, find_between_spaces(text))
         pairs = {(sources[source], targets[target]) for source, target in self.pairs}
@@ -95,26 +82,25 @@ class WordAlignment:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """An output of a search; of a line in several parts, their sum.
+    """An output of a search; for a line in several parts, their sum.
 
     Attributes:
-        token_ids: Target tokens, `</s>` included where the output ends in one.
+        token_ids: Target tokens, including a final `</s>`.
         log_probability: Sum of the tokens' natural log-probabilities.
-        score: Ranks the hypotheses: the log-probability divided by the length penalty, with other
+        score: Ranks the hypotheses: the log-probability divided by the length penalty, plus other
             penalties.
         is_finished: The last token is `</s>`; otherwise the length limit cut the output.
-        token_log_probabilities: One per token; empty if the engine doesn't give them.
+        token_log_probabilities: One per token; empty if the engine doesn't return them.
         fused_log_probability: Natural log-probability by the language model of
             `inference.fusion`; None without one.
         text: The translation; empty in an engine.
         pieces: Each token as the tokenizer writes it.
-        repairs: What it took to make a tree of a parser's output; None for text.
-        alignment: Which words stand for which of the line; None unless `inference.alignments`.
+        repairs: Repairs of a parser's output to make it a tree; None for text.
+        alignment: Links to the line's words; None unless `inference.alignments`.
         attention: Each token's attention to each source token, [tgt_len, src_len]; None if the
-            engine doesn't give it.
-        alignment_weights: How much each token attends to each source token by the head that
-            alignments are read from, [tgt_len, src_len]; None if the engine doesn't give it with
-            the search.
+            engine doesn't return it.
+        alignment_weights: Each token's attention to each source token by the alignment head,
+            [tgt_len, src_len]; None if the search doesn't return it.
     """
 
     token_ids: tuple[int, ...]
@@ -139,12 +125,12 @@ class Hypothesis:
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """The words that stand for each other; empty where alignments weren't asked for."""
+        """The linked words; empty without alignments."""
         return () if self.alignment is None else self.alignment.links
 
     @property
     def tokens(self) -> tuple[ScoredPiece, ...]:
-        """Its tokens with log-probabilities, `</s>` included; empty if the engine gives none."""
+        """Tokens with log-probabilities, including `</s>`; empty if the engine returns none."""
         return tuple(map(ScoredPiece, self.pieces, self.token_log_probabilities))
 
 
@@ -269,10 +255,10 @@ class Translation:
         candidates: The n-best list, best first; at least one.
         was_split: The line was too long for the model, and was translated in parts.
         warnings: For example that the line was split or the best candidate was cut.
-        flags: What looks wrong with the best candidate; None where flags weren't asked for.
-        terms: What became of the line's terms, in order; None without `inference.glossary`.
-        protection: What had to stay; None without `inference.protect`.
-        sentences: The line's sentences, in order; empty where it was translated as one.
+        flags: Signs of a bad best candidate; None unless flags were requested.
+        terms: Uses of the line's terms, in order; None without `inference.glossary`.
+        protection: Protected pieces; None without `inference.protect`.
+        sentences: The line's sentences, in order; empty if it was translated as one.
     """
 
     candidates: tuple[Hypothesis, ...]
@@ -294,12 +280,7 @@ class Translation:
         return self.candidates[0].reached_limit
 
     def as_json(self, line: str, *, with_warnings: bool = False) -> dict[str, object]:
-        """Returns the translation of a line as JSON's types (`TranslationSchema`).
-
-        Args:
-            line: The line.
-            with_warnings: Whether it has `warnings`.
-        """
+        """Returns the translation of a line as JSON's types (`TranslationSchema`)."""
         candidates = [_describe_candidate(each, line) for each in self.candidates]
         warnings = [{"kind": each.kind, "text": each.text} for each in self.warnings]
         content: Any = candidates[0] | _without_absent(
@@ -318,8 +299,7 @@ class Translation:
 
 
 FinishTranslations = Callable[[], list[Translation]]
-"""Makes translations of what a search has found: aligns words, joins parts. It is called once, by
-any thread."""
+"""Turns search results into translations: aligns words, joins parts. Called once, by any thread."""
 
 
 BLANK = Translation((Hypothesis((), 0.0, 0.0, is_finished=True),))
@@ -327,15 +307,7 @@ BLANK = Translation((Hypothesis((), 0.0, 0.0, is_finished=True),))
 
 
 def read_translation(content: Mapping[str, Any], line: int) -> Translation:
-    """Returns a translation that a server sent.
-
-    Args:
-        content: JSON's types.
-        line: The line's number, for its warnings.
-
-    Raises:
-        ValidationError: The content doesn't have the schema.
-    """
+    """Returns a translation that a server sent; raises a ValidationError if it is malformed."""
     found = _translation_adapter().validate_python(content)
     sentences = tuple(found.get("sentences", ()))
     flags, terms = found.get("flags"), found.get("terms")
@@ -356,7 +328,7 @@ def read_translation(content: Mapping[str, Any], line: int) -> Translation:
 
 @cache
 def _translation_adapter() -> TypeAdapter[TranslationSchema]:
-    # Plain text needs none, and it takes a while to build.
+    # Plain text doesn't need it, and it builds slowly.
     return TypeAdapter(TranslationSchema)
 
 

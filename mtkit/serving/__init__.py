@@ -1,5 +1,5 @@
 """HTTP around inference and documents.
 
-Only `worker_main.py` opens a model; the parent loads no torch, and itself works on short plain
-texts and small bodies alone.
+Only `worker_main.py` opens a model. The parent loads no torch, and itself only handles short plain
+texts and small bodies.
 """

@@ -1,4 +1,4 @@
-"""Who may ask, how often, and how much."""
+"""API keys, rate limits and memory budgets."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ from mtkit.serving.keys import Key, KeyRing, RateLimiter
 from mtkit.serving.settings import Serving
 
 FORM_BYTES = 64 << 10
-"""What a form has around its file."""
+"""Allowance for a form's content around its file."""
 _SMALL_BYTES = 64 << 10
-"""So much of each request is counted apart, so that large requests leave room for small ones."""
+"""This part of each request counts separately, so that large requests leave room for small ones."""
 _MAX_SMALL_BYTES = 64 << 20
 _TINY_BYTES = 4 << 10
-"""A request of so much is never refused: there can't be more of them than connections."""
+"""Requests up to this size are never rejected: the number of connections limits them."""
 _RETRY_SECONDS = 10
 
 
 class WaitingBytes:
-    """Bytes of requests that have come and aren't answered yet.
+    """Bytes of requests that have arrived and aren't answered yet.
 
     Args:
-        max_bytes: Of all requests beyond their first 64 KiB.
-        max_of_caller: Of those of one caller.
-        advice: What a caller does who is refused.
+        max_bytes: Limit for all requests, not counting their first 64 KiB each.
+        max_of_caller: The same for one caller.
+        advice: Advice to rejected callers.
     """
 
     def __init__(self, max_bytes: int, max_of_caller: int, advice: str) -> None:
@@ -39,14 +39,14 @@ class WaitingBytes:
 
     @classmethod
     def of_callers(cls, settings: Serving) -> "WaitingBytes":
-        """Returns the budget of callers that are let in; each has half of it."""
+        """Returns the budget of admitted callers; each has half of it."""
         total = settings.max_waiting_bytes
         largest = max(settings.max_file_bytes + FORM_BYTES, settings.max_body_bytes)
         return cls(total, max(total // 2, min(largest, total)), "try again soon")
 
     @classmethod
     def of_strangers(cls, settings: Serving) -> "WaitingBytes":
-        """Returns the budget of callers whose key is in a body that is yet to be read."""
+        """Returns the budget of callers whose key is in a body that wasn't read yet."""
         largest = max(settings.max_file_bytes + FORM_BYTES, settings.max_body_bytes)
         total = min(max(2 * largest, _MAX_SMALL_BYTES), settings.max_waiting_bytes)
         return cls(
@@ -57,20 +57,15 @@ class WaitingBytes:
 
     @property
     def num_bytes(self) -> int:
-        """All that wait."""
+        """The bytes of all waiting requests."""
         return self._num_small.total() + self._num_large.total()
 
     def take(self, caller: str, num_before: int, num_bytes: int, *, refuses: bool = True) -> None:
-        """Counts bytes of a request.
-
-        Args:
-            caller: Whose they are.
-            num_before: Bytes of the request that were counted before.
-            num_bytes: These.
-            refuses: Whether they are refused where they are too many.
+        """Counts `num_bytes` of a request that had `num_before`.
 
         Raises:
-            RequestError: They are too many.
+            RequestError: The budget is exceeded, and `refuses`; the bytes count until they are
+                given back.
         """
         small, large = _split(num_before + num_bytes)
         self._num_small[caller] += small - _split(num_before)[0]
@@ -86,7 +81,7 @@ class WaitingBytes:
             raise busy(f"too much is waiting; {self._advice}", _RETRY_SECONDS)
 
     def give_back(self, caller: str, num_bytes: int) -> None:
-        """Takes a request's bytes out of the count."""
+        """Subtracts a request's bytes."""
         small, large = _split(num_bytes)
         for counts, number in ((self._num_small, small), (self._num_large, large)):
             counts[caller] -= number
@@ -95,34 +90,20 @@ class WaitingBytes:
 
 
 def _split(num_bytes: int) -> tuple[int, int]:
-    """Returns how many of a request's bytes are counted as small, and how many as large."""
+    """Returns a request's bytes that count as small, and those that count as large."""
     small = min(num_bytes, _SMALL_BYTES)
     return small, num_bytes - small
 
 
 class RequestBytes:
-    """The bytes of one request, in the budget of who sends it.
-
-    Args:
-        budget: The budget.
-        caller: Who sends it, as far as is known.
-
-    Attributes:
-        budget: The budget.
-        caller: Who sends it, as far as is known.
-        num_bytes: What has come of it.
-    """
+    """The bytes of one request so far, in its sender's budget, as far as the sender is known."""
 
     def __init__(self, budget: WaitingBytes, caller: str) -> None:
         self.budget, self.caller = budget, caller
         self.num_bytes = 0
 
     def take(self, num_bytes: int) -> None:
-        """Counts bytes that have come.
-
-        Raises:
-            RequestError: They are too many.
-        """
+        """Counts bytes that have arrived; raises a RequestError if there are too many."""
         before, self.num_bytes = self.num_bytes, self.num_bytes + num_bytes
         self.budget.take(self.caller, before, num_bytes)
 
@@ -132,41 +113,27 @@ class RequestBytes:
         self.budget.take(self.caller, before, num_bytes, refuses=False)
 
     def move(self, budget: WaitingBytes, caller: str) -> None:
-        """Counts them in another budget: their sender is known now.
-
-        Raises:
-            RequestError: They are too many there.
-        """
+        """Moves the bytes to the budget of the sender, who is known now."""
         if budget is not self.budget:
             self.close()
             self.budget, self.caller = budget, caller
             budget.take(caller, 0, self.num_bytes)
 
     def close(self) -> None:
-        """Takes them out of the count."""
+        """Subtracts the bytes."""
         self.budget.give_back(self.caller, self.num_bytes)
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks.
-
-    Attributes:
-        name: A key's name, or an address; for the log.
-        max_characters: Of one text.
-    """
+    """The sender of a request: a key's name, or an address; with the limit for one text."""
 
     name: str
     max_characters: int
 
 
 class Access:
-    """Lets callers in.
-
-    Args:
-        settings: Limits.
-        keys: Who may ask; None for anybody.
-    """
+    """Admits callers; without `keys`, anyone."""
 
     def __init__(self, settings: Serving, keys: KeyRing | None) -> None:
         self._settings, self._keys = settings, keys
@@ -176,7 +143,7 @@ class Access:
 
     @property
     def needs_key(self) -> bool:
-        """Whether nobody without a key may ask."""
+        """Whether callers need a key."""
         return self._keys is not None
 
     @property
@@ -185,7 +152,7 @@ class Access:
         return self._of_callers.num_bytes + self._of_strangers.num_bytes
 
     def count_bytes(self, scope: Scope) -> RequestBytes:
-        """Returns what counts the bytes of a request, before any of them is read."""
+        """Returns the counter of a request's bytes, before any of them is read."""
         address = _find_address(scope)
         if self._keys is None:
             return RequestBytes(self._of_callers, address)
@@ -195,36 +162,25 @@ class Access:
         return RequestBytes(self._of_callers, key.name)
 
     def is_known(self, waiting: RequestBytes) -> bool:
-        """Checks whether who sends a request has shown a key, or needs none."""
+        """Checks that a request's sender has shown a key, or needs none."""
         return waiting.budget is self._of_callers
 
     def require_key(self, request: Request) -> None:
-        """Checks the key in a request's head, where callers need one, before its body is read.
-
-        Raises:
-            RequestError: There is no such key, or none was shown.
-        """
+        """Checks the key in a request's head, if callers need one, before its body is read."""
         self._find_key(request, None, _find_address(request.scope))
 
     def reload(self) -> None:
-        """Reads the keys again.
-
-        Raises:
-            MtkitError: Their file is damaged.
-        """
+        """Reads the keys again."""
         if self._keys is not None:
             self._keys.reload()
 
     def admit(self, request: Request, shown: str | None, *, cost: int = 1) -> Caller:
-        """Returns who asks, whose request is counted.
+        """Returns a request's caller, and counts it as `cost` requests.
 
-        Args:
-            request: The request; it may show a key in its head: `Authorization: Bearer KEY`.
-            shown: A key in its body.
-            cost: Requests that it counts as.
+        The key is in its head (`Authorization: Bearer KEY`), or `shown` in its body.
 
         Raises:
-            RequestError: There is no such key, none was shown, or these are too many requests.
+            RequestError: The key is unknown or missing, or there are too many requests.
         """
         address = _find_address(request.scope)
         key = self._find_key(request, shown, address)
@@ -248,7 +204,7 @@ class Access:
         if self._keys is None:
             return None
         shown = shown or _read_head_key(request.headers)
-        # Wrong keys are counted too, so that nobody tries many.
+        # Wrong keys also count, so that no caller can try many.
         if not shown:
             self._limiter.spend(f"without {address}", 1, self._settings.requests_per_minute)
             raise RequestError(400, "Please contact the server operator to get an API key")
@@ -271,11 +227,7 @@ def _read_head_key(headers: Headers) -> str:
 
 
 def check_lengths(texts: list[str], caller: Caller, settings: Serving) -> None:
-    """Checks that texts aren't too many or too long.
-
-    Raises:
-        RequestError: They are.
-    """
+    """Checks that texts aren't too many or too long."""
     check_number(len(texts), settings.max_texts)
     for text in texts:
         if len(text) > caller.max_characters:

@@ -1,4 +1,4 @@
-"""The application: all routes, with what stands around them."""
+"""The application: all routes and middleware."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -35,11 +35,11 @@ from mtkit.version import __version__
 _KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _LETS_IN = "mtkit.lets_in"
 _LEFT = 499
-"""The status in the log of a request whose caller left: nobody reads it."""
+"""The logged status of a request whose caller left."""
 
 
 def list_pages(office: Office) -> list[Route]:
-    """Returns the routes of an office."""
+    """Returns the routes of an office's pages."""
     templates = open_templates("mtkit.serving")
     folder = files("mtkit.serving") / "static"
     static = {file.name: file.read_bytes() for file in folder.iterdir()}
@@ -73,11 +73,9 @@ def list_pages(office: Office) -> list[Route]:
 
 
 class KnownHosts:
-    """Refuses requests for other names: a page that points its own here can't read what is said.
+    """Rejects other host names: an attacker's page that points its name here can't read answers.
 
-    Args:
-        app: What is inside.
-        hosts: The names, as `TrustedHostMiddleware` takes them.
+    `hosts` are as in `TrustedHostMiddleware`.
     """
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
@@ -85,7 +83,7 @@ class KnownHosts:
         self._check = TrustedHostMiddleware(_let_in, allowed_hosts=hosts, www_redirect=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, or refuses it."""
+        """Passes a request on, or rejects it."""
         checked = dict(scope)
         await self._check(checked, receive, _say_nothing)
         if _LETS_IN in checked:
@@ -103,19 +101,13 @@ async def _let_in(scope: Scope, _: Receive, __: Send) -> None:
 
 
 async def _say_nothing(_: Message) -> None:
-    """Takes the place of an answer in plain text."""
+    """Replaces Starlette's answer in plain text."""
 
 
 def make_office(
     models: Sequence[ServedModel], settings: Serving, keys: KeyRing | None = None
 ) -> Office:
-    """Returns the parts of a server; nothing is loaded yet.
-
-    Args:
-        models: What it serves.
-        settings: Limits.
-        keys: Who may ask; None for anybody.
-    """
+    """Returns the parts of a server, without loading models; without `keys`, anyone may call it."""
     metrics = Metrics()
     catalogue = Catalogue(models, settings, metrics)
     processes = TextProcesses(settings)
@@ -136,11 +128,7 @@ def make_office(
 
 
 def make_app(office: Office) -> Starlette:
-    """Returns the application, which ends the models' processes when it stops.
-
-    Args:
-        office: Its parts.
-    """
+    """Returns the application, which ends the models' processes when it stops."""
     settings = office.settings
 
     @asynccontextmanager
@@ -183,7 +171,7 @@ def make_app(office: Office) -> Starlette:
 
 
 class _Cors(CORSMiddleware):
-    """Lets pages of other origins call; those of any origin only what LibreTranslate has."""
+    """Lets pages of other origins call; if any origin may, then only LibreTranslate's routes."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on."""

@@ -29,21 +29,21 @@ from mtkit.text.glossary import MAX_TERM_CHARACTERS, Term
 Body = TypeVar("Body", bound=BaseModel)
 Result = TypeVar("Result")
 _MAX_FIELDS = 1_100
-"""Of a form: each of its texts is one."""
+"""Of a form; each text is a field."""
 _CHARSETS = ("utf-8", "utf8", "us-ascii")
 _MAX_KEYS = 100
-"""Of an object of JSON; each that isn't known is a fault of its own, and so takes memory."""
+"""Of a JSON object; each unknown key is an error, which takes memory."""
 _JSON_HINT = "; JSON needs the header Content-Type: application/json"
 _ITEMS = {"q": "text", "lines": "line", "pairs": "pair", "glossary": "term"}
-"""What faults call the items of a list."""
+"""Names of list items in error messages."""
 _BRANCHES = re.compile(r"str|bool|[A-Z]\w*|.*[\[-].*")
-"""Names that pydantic gives to what a value may be, among those of parameters."""
+"""Names of union branches in pydantic's error locations."""
 MAX_TERMS = 1_000
 """Of a request's glossary."""
 _MAX_GLOSSARY_CHARACTERS = 50_000
-"""Of all its terms: what they take of memory grows with these."""
+"""Of all its terms, whose memory grows with this."""
 Code = Annotated[str, Field(min_length=1, max_length=40)]
-# The first fault is told: a list of a million faults would take gigabytes.
+# Only the first error is reported: a list of a million errors would take gigabytes.
 _Texts = (
     Annotated[str, Field(min_length=1)] | Annotated[list[str], Field(min_length=1, fail_fast=True)]
 )
@@ -100,7 +100,7 @@ TermText = Annotated[
         strip_whitespace=True,
         min_length=1,
         max_length=MAX_TERM_CHARACTERS,
-        # A term is of one line.
+        # A term has one line.
         pattern=r"^[^\x00-\x1f]*$",
     ),
 ]
@@ -117,7 +117,7 @@ class TermBody(_Body):
     forbidden: bool = False
 
     def as_term(self) -> Term:
-        """Returns it as translators take it."""
+        """Returns the term as translators take it."""
         return Term(self.source, self.target, self.case_sensitive, self.forbidden)
 
 
@@ -167,13 +167,7 @@ class ScoreBody(_Body):
 
 @dataclass(frozen=True)
 class UploadForm:
-    """A form with a file.
-
-    Attributes:
-        fields: Its other fields.
-        name: The file's name, as its sender calls it; empty without a file.
-        content: The file.
-    """
+    """A form with a file; `name` is empty without one."""
 
     fields: dict[str, str]
     name: str = ""
@@ -187,19 +181,13 @@ def parse_body(
     kind: type[Body] | None,
     max_texts: int = sys.maxsize,
 ) -> Any:
-    """Returns a request's body, from JSON or from a form.
+    """Returns a request's body, from JSON or from a form; the time grows with its length.
 
-    The time grows with the body's length.
-
-    Args:
-        content: The body.
-        content_type: Its `Content-Type`.
-        query: The address's query string; a form's parameters may be in it, as in Flask.
-        kind: What it is; None for an `UploadForm`.
-        max_texts: Texts, lines or pairs in it.
+    `kind` is None for an `UploadForm`. A form's parameters may also be in the query string, as in
+    Flask.
 
     Raises:
-        RequestError: It is neither, lacks something, or has too many texts.
+        RequestError: The body is malformed, incomplete, or has too many texts.
     """
     if kind is None:
         return _parse_form(content, content_type, query)
@@ -224,11 +212,7 @@ def parse_body(
 
 
 def check_number(num_texts: int, max_texts: int) -> None:
-    """Checks that texts aren't too many.
-
-    Raises:
-        RequestError: They are.
-    """
+    """Checks that texts aren't too many."""
     if num_texts > max_texts:
         raise RequestError(
             400, f"Invalid request: request ({num_texts}) exceeds text limit ({max_texts})"
@@ -247,9 +231,9 @@ def _parse_form(content: bytes, content_type: str, query: str) -> UploadForm:
         pairs += more
     elif kind == b"application/x-www-form-urlencoded":
         pairs += _read_pairs(content.decode(errors="replace"))
-    # As in Flask, the first of several counts, of which those in the address come before.
+    # As in Flask, the first of several values counts, and the address comes first.
     fields: dict[str, Any] = dict(reversed(pairs))
-    # Forms have the line ends of MIME.
+    # Forms have MIME line ends.
     texts = [text.replace("\r\n", "\n") for key, text in pairs if key == "q"]
     if texts:
         fields["q"] = texts if len(texts) > 1 else texts[0]
@@ -295,7 +279,7 @@ async def _read_parts(headers: Headers, content: bytes) -> tuple[list[tuple[str,
 
 
 def _run_at_once(work: Coroutine[Any, Any, Result]) -> Result:
-    """Returns what a coroutine returns that never waits."""
+    """Returns the result of a coroutine that never waits."""
     try:
         work.send(None)
     except StopIteration as stop:
@@ -306,7 +290,7 @@ def _run_at_once(work: Coroutine[Any, Any, Result]) -> Result:
 
 def _parse_json(content: bytes) -> Any:
     try:
-        # Bytes would be decoded with halves of characters in them.
+        # json.loads would decode bytes with surrogates.
         text = content.decode(json.detect_encoding(content))
         parsed = json.loads(text, object_pairs_hook=_make_object)
         return _clean(parsed) if "\\ud" in text or "\\uD" in text else parsed
@@ -321,7 +305,7 @@ def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, object]:
 
 
 def _clean(content: Any) -> Any:
-    """Returns content without halves of characters, which no answer could repeat."""
+    """Returns content without surrogates, which no answer could contain."""
     match content:
         case str():
             return replace_surrogates(content)
@@ -334,10 +318,10 @@ def _clean(content: Any) -> Any:
 
 
 def _explain(error: ValidationError) -> str:
-    """Returns a fault of the first parameter at fault in LibreTranslate's words."""
+    """Returns the first invalid parameter's error in LibreTranslate's words."""
     faults = error.errors(include_url=False, include_context=False)
     alike = [each for each in faults if each["loc"][:1] == faults[0]["loc"][:1]]
-    # Of all that a value may be, what it comes nearest to: the fault lies deepest in that.
+    # The deepest error belongs to the union branch that fits best.
     fault = max(alike, key=lambda each: len(each["loc"]))
     name = _name(fault["loc"])
     given = fault["input"]
@@ -356,14 +340,14 @@ def _explain(error: ValidationError) -> str:
 
 
 def _name(location: Sequence[int | str]) -> str:
-    """Returns where a parameter is, such as `q`, or `glossary, term 2, target`."""
+    """Returns a parameter's location, such as `q`, or `glossary, term 2, target`."""
     if not location:
         return ""
     first = str(location[0])
     parts = [first[:40]]
     for part in location[1:]:
         if isinstance(part, int):
-            # Of a pair, which side it is; else which item of the list.
+            # The side of a pair, or the item of a list.
             is_side = first == "pairs" and len(parts) > 1
             parts.append(
                 ("source", "target")[part] if is_side else f"{_ITEMS.get(first, 'item')} {part + 1}"

@@ -1,4 +1,4 @@
-"""Which models there are, which languages they translate, and which way a text goes."""
+"""The served models, their languages, and a text's path through them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,33 +18,27 @@ from mtkit.serving.settings import Serving
 from mtkit.text.languages import find_language
 
 _LIBRARY_BYTES = 400 << 20
-"""About what a process takes beside its weights."""
+"""Approximate memory of a process without its weights."""
 _ALSO = {"zt": "zh-Hant", "pb": "pt-BR"}
-"""Codes that LibreTranslate had in its beginnings."""
+"""Old codes of LibreTranslate."""
 
 
 class Step(NamedTuple):
-    """A model that a text passes.
-
-    Attributes:
-        service: The model.
-        source: Code of the language that it reads.
-        target: Code of the language that it writes.
-    """
+    """A model on a text's path, with the codes of its source and target language."""
 
     service: ModelService
     source: str
     target: str
 
     def tell(self) -> tuple[str, str]:
-        """Returns the model's own codes of both; empty where it isn't told."""
+        """Returns the model's own codes of both; empty if it has no language tokens."""
         languages = self.service.model.languages
         return languages.source[self.source], languages.target[self.target]
 
     def make_request(
         self, text: str, line: int, prefix: str = "", sentence: int | None = None
     ) -> Request:
-        """Returns what the model is asked for a line, or for a sentence of one."""
+        """Returns the model's request for a line, or for a sentence of one."""
         source, target = self.tell()
         return Request(
             text,
@@ -58,12 +52,11 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Way:
-    """How a text gets from one language into another.
+    """The path of a text from one language into another.
 
     Attributes:
-        steps: The models that it passes, with the languages of each; none from a language into
-            itself.
-        pivot: The language between them; None for a direct way.
+        steps: The models with their languages; empty from a language into itself.
+        pivot: The language in between; None for a direct path.
     """
 
     steps: tuple[Step, ...]
@@ -72,14 +65,7 @@ class Way:
 
 @dataclass(frozen=True)
 class _Languages:
-    """The languages of all models, as long as these are the same.
-
-    Attributes:
-        models: The models.
-        sources: Codes of languages that are translated from.
-        all: All codes, sorted.
-        targets: Codes of languages that one is translated into, once they were asked for.
-    """
+    """The languages of a set of models; `targets` are cached on first use."""
 
     models: tuple[ServedModel, ...]
     sources: tuple[str, ...]
@@ -88,18 +74,13 @@ class _Languages:
 
 
 class Catalogue:
-    """All models of a server.
-
-    Args:
-        models: The models, the first of a direction before others of it.
-        settings: Limits, and the pivot.
-        metrics: Where they are counted.
+    """All models of a server; earlier ones of the same direction take precedence.
 
     Attributes:
-        services: The models at work, by name.
+        services: By name.
 
     Raises:
-        MtkitError: No model has the pivot's language.
+        MtkitError: No model has the pivot language.
     """
 
     def __init__(self, models: Sequence[ServedModel], settings: Serving, metrics: Metrics) -> None:
@@ -116,17 +97,17 @@ class Catalogue:
 
     @property
     def sources(self) -> list[str]:
-        """Codes of languages that are translated from."""
+        """Codes of source languages."""
         return list(self._languages.sources)
 
     @property
     def is_ready(self) -> bool:
-        """Whether all models are loaded that should be."""
+        """Whether all models that should be loaded are."""
         services = self.services.values()
         return self._settings.load == "first-use" or all(each.is_ready for each in services)
 
     def list_targets(self, source: str) -> list[str]:
-        """Returns the codes of languages that a language is translated into, itself included."""
+        """Returns the codes of a language's target languages, including itself."""
         targets = self._languages.targets
         if source not in targets:
             known = self._languages.all
@@ -138,11 +119,7 @@ class Catalogue:
         return list(self._languages.all)
 
     def resolve(self, code: str) -> str:
-        """Returns a language's code as it is served: `en` for `EN`, `en-US`, `eng` and `eng_Latn`.
-
-        Raises:
-            RequestError: No model knows it.
-        """
+        """Returns a language's served code: `en` for `EN`, `en-US`, `eng` and `eng_Latn`."""
         known = self._languages.all
         found = find_language(code, known) or find_language(_ALSO.get(code.lower(), ""), known)
         if not found:
@@ -150,16 +127,7 @@ class Catalogue:
         return found
 
     def find_way(self, source: str, target: str, model: str | None = None) -> Way:
-        """Returns the way from one language into another.
-
-        Args:
-            source: A code that a model has.
-            target: Another.
-            model: The model to take; None for any.
-
-        Raises:
-            RequestError: There is no such model, or no way.
-        """
+        """Returns the path from one language into another, through a given model or any."""
         if model is not None:
             service = self.services.get(model)
             if service is None:
@@ -177,10 +145,10 @@ class Catalogue:
         return way
 
     async def make_ready(self, service: ModelService) -> None:
-        """Sees to it that a model fits into the memory allowed; others that are idle make room.
+        """Loads a model if it isn't loaded, and unloads idle ones if memory is limited.
 
         Raises:
-            RequestError: They are all busy.
+            RequestError: All other models are busy, or it can't be loaded for now.
         """
         limit = self._settings.memory_gib * (1 << 30)
         if not limit or service.is_ready:
@@ -213,16 +181,12 @@ class Catalogue:
                 raise busy(f"{service.model.name} can't be loaded at present", 30) from error
 
     async def start(self) -> None:
-        """Loads the models, if they aren't to wait for their first use.
-
-        Raises:
-            MtkitError: One can't be loaded.
-        """
+        """Loads the models, unless they wait for their first use."""
         if self._settings.load == "start":
             await asyncio.gather(*(service.start() for service in self.services.values()))
 
     async def reload(self) -> None:
-        """Loads models again whose folders may hold new ones; a fault leaves the old one."""
+        """Reloads models whose folders may have changed; after an error the old one stays."""
         for service in self.services.values():
             try:
                 await service.reload()
@@ -277,7 +241,7 @@ def _name_parts() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
 
 
 def name_language(code: str) -> str:
-    """Returns a language's English name, or its code where CLDR knows none."""
+    """Returns a language's English name, or its code if CLDR has none."""
     languages, scripts, regions = _name_parts()
     main, *rest = code.replace("-", "_").split("_")
     name = languages.get(main.lower())

@@ -1,4 +1,4 @@
-"""A server as a translator: the same lines in, the same lines out."""
+"""A server as a translator."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -15,33 +15,33 @@ from mtkit.text.glossary import Term
 from mtkit.text.languages import TranslatorLanguages
 
 _LINES_AT_ONCE = 128
-"""Lines of a request."""
+"""Lines per request."""
 _REQUESTS_AT_ONCE = 4
-"""Requests under way, so that the server always has lines."""
+"""Parallel requests, so that the server always has lines."""
 _ATTEMPTS = 6
-"""Times that a request is made while the server is too busy."""
+"""Maximum attempts while the server is too busy."""
 _MAX_WAIT_SECONDS = 30.0
 
 
 class RemoteTranslator(Translator):
-    """Translates with a server of `mtkit serve`; otherwise a `Translator` as any.
+    """A `Translator` that uses a server of `mtkit serve`.
 
         translator = RemoteTranslator("http://127.0.0.1:5000")
         translator.translate("The man sleeps.")
 
-    Requests' own settings may say `beam_size` and `n_best`. Their glossaries have 1,000 terms at
-    most.
+    Requests' own settings may change `beam_size` and `n_best`. Their glossaries have at most 1,000
+    terms.
 
     Args:
         address: The server's, `http://` or `https://`.
-        key: A key, where it asks for one.
-        source: Code of the lines' language; found out by the server if not given.
-        target: Code of the language translated into; the model's own if it has but one.
-        model: Name of the model; any that translates these languages if not given.
-        settings: Search settings; the model's own if not given.
+        key: A key, if the server needs one.
+        source: Code of the lines' language; by default the server detects it.
+        target: Code of the target language; by default the model's only one.
+        model: Name of the model; by default any that translates these languages.
+        settings: Search settings; the model's own if None.
 
     Raises:
-        MtkitError: No such address; the package httpx2 isn't installed.
+        MtkitError: The address is invalid, or the package httpx2 isn't installed.
     """
 
     def __init__(
@@ -59,12 +59,7 @@ class RemoteTranslator(Translator):
 
 
 class _RemoteLines:
-    """What a server knows of lines.
-
-    Attributes:
-        settings: Search settings of requests that have none of their own.
-        languages: The languages that the server is asked for.
-    """
+    """Answers lines by asking a server; `languages` are those of the requests."""
 
     aligns = False
     batches_at_once = 1
@@ -100,12 +95,10 @@ class _RemoteLines:
     def search_ahead(
         self, requests: Sequence[Request], *, first_line: int = 1
     ) -> FinishTranslations:
-        """Returns what gives each line's translation, as `LinePipeline.search_ahead` does."""
         found = self._ask_in_parts("/v1/translate", requests, first_line)
         return lambda: found
 
     def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
-        """Returns given translations with their scores, as `LinePipeline.score` does."""
         return self._ask_in_parts("/v1/score", requests, first_line)
 
     def _ask_in_parts(
@@ -126,7 +119,7 @@ class _RemoteLines:
         asked = self._choose_asked(lines[0])
         if path == "/v1/score":
             if asked.get("source") == "auto":
-                # Pairs are scored in the languages that the model has, or that are named.
+                # Pairs are scored in the model's languages, or in the given ones.
                 del asked["source"]
             body: dict[str, object] = {
                 "pairs": [(line.text, line.prefix) for line in lines],
@@ -155,7 +148,7 @@ class _RemoteLines:
         return translations
 
     def _choose_asked(self, request: Request) -> dict[str, str]:
-        """Returns the model and the languages that are asked for."""
+        """Returns the requested model and languages."""
         own = {"source": request.source_language, "target": request.target_language}
         return self._asked | {name: code for name, code in own.items() if code}
 
@@ -205,7 +198,7 @@ class _RemoteLines:
 
 
 def _cut(lines: Sequence[Request]) -> list[Sequence[Request]]:
-    """Returns lines in parts of a request each, whose settings and languages are equal."""
+    """Returns lines grouped into requests with equal settings and languages."""
     parts: list[list[Request]] = []
     for line in lines:
         if (

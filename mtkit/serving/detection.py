@@ -1,4 +1,4 @@
-"""Which of the served languages a text is in, by py3langid."""
+"""Language detection among the served languages, by py3langid."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from typing import Any
 from mtkit.serving.faults import RequestError
 
 SAMPLE_CHARACTERS = 4_000
-"""More of a text tells nothing new."""
+"""More text doesn't improve the result."""
 _LABELS = {"nb": "no", "nn": "no", "fil": "tl", "ki": "kik", "gn": "gug"}
-"""py3langid's labels of languages that it may not have by their own."""
+"""py3langid's labels of languages that may lack their own."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Detected:
 
 
 class Detector:
-    """Detects languages; loads its model when it is first asked."""
+    """Detects languages; loads its model on first use."""
 
     @cached_property
     def _identifier(self) -> Any:
@@ -41,15 +41,8 @@ class Detector:
         return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
     def detect(self, text: str, languages: Collection[str]) -> list[Detected]:
-        """Returns the languages that a text may be in, best first; at least one.
-
-        Args:
-            text: The text; without a letter it may be in any.
-            languages: Codes to choose from, at least one.
-
-        Raises:
-            RequestError: py3langid isn't installed.
-        """
+        """Returns the possible languages of a text, best first; at least one of those given."""
+        # Without a letter, a text may be in any.
         known = set(self._identifier.labels)
         labels = {code: _label(code, known) for code in languages}
         if not any(map(str.isalpha, text)):

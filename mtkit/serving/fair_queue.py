@@ -1,4 +1,4 @@
-"""Lines of several callers, taken in fair turns."""
+"""A queue that takes lines of several jobs round-robin."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -13,11 +13,10 @@ from mtkit.serving.rendering import to_json
 
 @dataclass(frozen=True)
 class ToRender:
-    """A line whose answer is sent as it is, so that the model's process makes JSON of it.
+    """A line whose answer the model's process renders as JSON.
 
     Attributes:
-        request: The line.
-        scores: Whether its prefix is its translation, to be scored.
+        scores: Its prefix is its translation, to be scored.
     """
 
     request: Request
@@ -26,19 +25,14 @@ class ToRender:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A line's translation as JSON.
-
-    Attributes:
-        content: The JSON.
-        num_tokens: Of the best candidate.
-    """
+    """A line's translation as JSON, with the number of tokens of the best candidate."""
 
     content: bytes
     num_tokens: int
 
     @classmethod
     def of(cls, line: str, translation: Translation) -> "Rendered":
-        """Returns a line's translation as our own API has it."""
+        """Returns a line's translation in the format of `/v1/`."""
         content = to_json(translation.as_json(line, with_warnings=True))
         return cls(content, len(translation.candidates[0].token_ids))
 
@@ -48,22 +42,19 @@ Ask = Request | ToRender
 Answer = Translation | Rendered | LineFault
 
 _MAX_ATTEMPTS = 2
-"""Times that a line is given to a model whose process dies; from the second on it is alone."""
+"""Times that a line is given to a model whose process dies; after the first, it is alone."""
 
 
 class QueueFullError(Exception):
-    """There is no room for a caller's lines."""
+    """The queue has no room for a caller's lines."""
 
 
 class Job:
-    """A caller's lines.
-
-    Args:
-        asks: The lines, at least one.
+    """A caller's lines, at least one.
 
     Attributes:
-        done: Becomes all answers, in the lines' order.
-        queued_at: When it came, by the event loop's clock, in seconds.
+        done: Future of all answers, in the lines' order.
+        queued_at: Arrival by the event loop's clock, in seconds.
     """
 
     def __init__(self, asks: Sequence[Ask]) -> None:
@@ -75,7 +66,7 @@ class Job:
         self.waiting = deque(Line(self, index, ask) for index, ask in enumerate(asks))
 
     def answer(self, index: int, answer: Answer) -> None:
-        """Takes the answer to a line."""
+        """Stores the answer to a line."""
         if self._found[index] is None:
             self._num_missing -= 1
         self._found[index] = answer
@@ -83,7 +74,7 @@ class Job:
             self.done.set_result([each for each in self._found if each is not None])
 
     def fail(self, index: int, fault: LineFault) -> None:
-        """Takes the fault that ends the job, of a line of it."""
+        """Ends the job because of one line's error."""
         neighbours = replace(fault, is_of_neighbour=True)
         for other, found in enumerate(self._found):
             if found is None:
@@ -91,20 +82,13 @@ class Job:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether somebody still waits for it."""
+        """Whether a caller still waits for it."""
         return not self.done.done()
 
 
 @dataclass(eq=False)
 class Line:
-    """One line of a job.
-
-    Attributes:
-        job: Whose it is.
-        index: Its position in the job.
-        ask: What is asked.
-        attempts: Times that a process died with it.
-    """
+    """One line of a job; `attempts` counts the processes that died with it."""
 
     job: Job
     index: int
@@ -113,21 +97,17 @@ class Line:
 
     @property
     def num_characters(self) -> int:
-        """Length of what is asked."""
+        """Length of text and prefix."""
         request = self.ask.request if isinstance(self.ask, ToRender) else self.ask
         return len(request.text) + len(request.prefix)
 
     def answer(self, answer: Answer) -> None:
-        """Takes the line's answer."""
+        """Stores the line's answer."""
         self.job.answer(self.index, answer)
 
 
 class FairQueue:
-    """Gives each job a line's turn after the other, so that a long one holds up no short one.
-
-    Args:
-        max_lines: Lines that may wait.
-    """
+    """Takes lines from jobs round-robin, so that a long job doesn't delay short ones."""
 
     def __init__(self, max_lines: int) -> None:
         self._max_lines = max_lines
@@ -137,32 +117,27 @@ class FairQueue:
         self._took_others = True
 
     def __len__(self) -> int:
-        """Returns how many lines wait."""
         return self._num_lines + len(self._suspects)
 
     @property
     def has_suspects(self) -> bool:
-        """Whether lines wait with which a process died."""
+        """Whether there are lines with which a process died."""
         return bool(self._suspects)
 
     @property
     def oldest(self) -> float | None:
-        """When the first of the waiting jobs came; None without any."""
+        """Arrival of the oldest waiting job; None without any."""
         return min((job.queued_at for job in self._jobs), default=None)
 
     def add(self, job: Job) -> None:
-        """Puts a job's lines into the queue.
-
-        Raises:
-            QueueFullError: They and those that wait are too many, and there are some that wait.
-        """
+        """Adds a job's lines; raises a QueueFullError unless they fit or the queue is empty."""
         if self._num_lines and self._num_lines + len(job.waiting) > self._max_lines:
             raise QueueFullError
         self._jobs[job] = None
         self._num_lines += len(job.waiting)
 
     def drop(self, job: Job) -> None:
-        """Takes a job's lines out of the queue, if there are any left."""
+        """Removes a job's remaining lines."""
         if job in self._jobs:
             del self._jobs[job]
             self._num_lines -= len(job.waiting)
@@ -170,14 +145,11 @@ class FairQueue:
             self._suspects = deque(line for line in self._suspects if line.job is not job)
 
     def take(self, max_lines: int, max_characters: int, *, may_be_long: bool = True) -> list[Line]:
-        """Returns the lines whose turn it is; none if none wait.
+        """Returns the next lines, within limits; a single line may have more characters.
 
-        Args:
-            max_lines: Max lines.
-            max_characters: Max characters of them, unless it is one line.
-            may_be_long: Whether one line may have more; lines of other jobs come before it if not.
+        If not `may_be_long`, long lines stay and those of other jobs come first.
         """
-        # Suspects and others take turns.
+        # Suspects and other lines alternate.
         if self._suspects and (self._took_others or not self._jobs):
             self._took_others = False
             return [self._suspects.popleft()]
@@ -206,7 +178,7 @@ class FairQueue:
         )
 
     def put_back(self, lines: Sequence[Line]) -> None:
-        """Takes lines with which a process died; each is tried once more, by itself."""
+        """Takes back the lines of a process that died; each is tried once more, alone."""
         for line in lines:
             line.attempts += 1
             if line.attempts < _MAX_ATTEMPTS:
@@ -216,5 +188,5 @@ class FairQueue:
                     line.index,
                     LineFault("the translator stopped twice at this text", is_fault_of_server=True),
                 )
-                # Others of its job are answered with it, so that none is tried for nothing.
+                # The job's other lines are answered, too: trying them would be useless.
                 self.drop(line.job)

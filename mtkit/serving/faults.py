@@ -1,4 +1,4 @@
-"""The error that a request is answered with."""
+"""Errors that requests are answered with."""
 
 import sys
 import traceback
@@ -14,7 +14,7 @@ class RequestError(Exception):
         status: The HTTP status code.
         message: Goes into the answer.
         headers: More headers of the answer.
-        line: Which of the request's lines is at fault, the first being 1; None for all.
+        line: The invalid line, from 1; None for all.
     """
 
     def __init__(
@@ -30,30 +30,24 @@ class RequestError(Exception):
 
 
 def log_bug(error: BaseException) -> None:
-    """Prints where an error comes from, without its message, which may hold a text."""
+    """Prints where an error comes from, without its message, which may contain a text."""
     frames = "".join(traceback.format_tb(error.__traceback__))
     print(f"{frames}{type(error).__name__}", file=sys.stderr, flush=True)
 
 
 def busy(message: str, retry_seconds: int) -> RequestError:
-    """Returns the error of a server that can't take more now.
-
-    Args:
-        message: What is full, or missing.
-        retry_seconds: When to try again.
-    """
+    """Returns the error of a busy server."""
     return RequestError(503, message, headers={"Retry-After": str(retry_seconds)})
 
 
 @dataclass(frozen=True)
 class LineFault:
-    """What a model says in place of a line's translation.
+    """An error instead of a line's translation.
 
     Attributes:
-        message: What was found, without the line's number.
-        hint: What to do; may be empty.
-        is_fault_of_server: Whether the line itself is innocent, as far as is known.
-        is_of_neighbour: Whether another line of the request is at fault.
+        message: Without the line's number.
+        is_fault_of_server: The line itself isn't invalid, as far as is known.
+        is_of_neighbour: The error is in another line of the request.
     """
 
     message: str
@@ -63,5 +57,5 @@ class LineFault:
 
     @classmethod
     def of(cls, error: MtkitError) -> "LineFault":
-        """Returns the fault that a translator reports."""
+        """Returns the error that a translator reports."""
         return cls(error.message, error.hint)

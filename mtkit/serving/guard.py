@@ -1,4 +1,4 @@
-"""Around every request: bounds on its body, headers of its answer, a line in the log."""
+"""Limits on every request's body, headers of every answer, and the request log."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ _HEADERS = [
 
 
 def error_response(error: RequestError) -> JSONResponse:
-    """Returns the answer that an error makes."""
+    """Returns the answer for an error."""
     content: dict[str, object] = {"error": error.message}
     if error.line is not None:
         content["line"] = error.line
@@ -37,14 +37,7 @@ def error_response(error: RequestError) -> JSONResponse:
 
 
 class Guard:
-    """The outermost layer: nothing inside sees a body without bounds.
-
-    Args:
-        app: What is inside.
-        settings: Limits.
-        metrics: Where requests are counted.
-        access: Who may ask.
-    """
+    """The outermost middleware: all others only see bodies within the limits."""
 
     def __init__(self, app: ASGIApp, settings: Serving, metrics: Metrics, access: Access) -> None:
         self._app, self._settings, self._metrics, self._access = app, settings, metrics, access
@@ -83,7 +76,7 @@ class Guard:
             if not status:
                 await error_response(error)(scope, receive, send_noted)
         except asyncio.CancelledError:
-            # The time after SIGTERM is over.
+            # The timeout after SIGTERM is over.
             if not status:
                 stopping = busy("the server is stopping", _RETRY_SECONDS)
                 await error_response(stopping)(scope, receive, send_noted)
@@ -103,7 +96,7 @@ class Guard:
         return self._settings.max_body_bytes
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        # Only names of routes: what a stranger puts into a path would get into the log.
+        # Only names of routes: otherwise a stranger's path would get into the log.
         route = getattr(scope.get("route"), "path", "unknown")
         self._metrics.requests.labels(route, str(status)).inc()
         self._metrics.request_seconds.labels(route).observe(seconds)
@@ -128,7 +121,7 @@ class Guard:
 
 
 def _measure_answer(headers: Sequence[tuple[bytes, bytes]]) -> int:
-    """Returns the bytes of an answer that is in memory until it is read."""
+    """Returns the bytes of an answer that stay in memory until it is read."""
     known = dict(headers)
     length = known.get(b"content-length", b"0")
     is_json = known.get(b"content-type", b"").startswith(b"application/json")
@@ -136,7 +129,7 @@ def _measure_answer(headers: Sequence[tuple[bytes, bytes]]) -> int:
 
 
 class _BoundedBody:
-    """A request's body, which ends in time and isn't too long."""
+    """A request's body, with a timeout and a maximum length."""
 
     def __init__(
         self, receive: Receive, max_bytes: int, seconds: float, waiting: RequestBytes
@@ -153,11 +146,11 @@ class _BoundedBody:
 
     async def __call__(self) -> Message:
         if self._is_complete:
-            # The caller's end, which may be a long time away.
+            # The caller's disconnect, which may come much later.
             return await self._receive()
         task = asyncio.current_task()
         assert task is not None
-        # What asyncio.timeout_at does takes four times as long, and almost all bodies are there.
+        # asyncio.timeout_at takes four times as long, and almost all bodies have arrived.
         timer = asyncio.get_running_loop().call_at(self._ends_at, self._expire, task)
         try:
             message = await self._receive()

@@ -1,4 +1,4 @@
-"""Keys that callers show, hashed at rest; and how many requests each may make."""
+"""API keys, stored as hashes; and rate limits."""
 
 import hashlib
 import hmac
@@ -43,14 +43,7 @@ class _KeyFile(Section):
 
 
 class KeyRing:
-    """The keys in a file, read again when it has changed.
-
-    Args:
-        path: The file.
-
-    Raises:
-        MtkitError: It is missing or damaged.
-    """
+    """The keys in a file, which is read again when it has changed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -60,30 +53,23 @@ class KeyRing:
         self.reload()
 
     def reload(self) -> None:
-        """Reads the file.
-
-        Raises:
-            MtkitError: It is missing or damaged.
-        """
+        """Reads the file."""
         self._stamp = self._look()
         self._keys = _read(self._path).keys
 
     def find(self, shown: str) -> Key | None:
-        """Returns the key that a caller shows; None if there is no such key.
-
-        It takes as long for any that is shown, right or wrong.
-        """
+        """Returns the key that a caller shows, or None, in constant time."""
         if time.monotonic() - self._read_at > _LOOK_SECONDS:
             self._read_at = time.monotonic()
             stamp = self._look()
             if stamp is None:
-                # Without its file no key holds.
+                # Without the file no key is valid.
                 self._stamp, self._keys = stamp, ()
             elif stamp != self._stamp:
                 try:
                     self.reload()
                 except (MtkitError, OSError):
-                    # Somebody is writing it: the old keys hold until it can be read.
+                    # It is being written: the old keys are valid until it can be read.
                     self._stamp = None
         digest = _hash(shown)
         found = None
@@ -93,7 +79,7 @@ class KeyRing:
         return found
 
     def _look(self) -> tuple[int, int] | None:
-        """Returns when the file was changed, and its size; None if there is no such file."""
+        """Returns the file's modification time and size; None if it is missing."""
         try:
             status = self._path.stat()
         except FileNotFoundError:
@@ -104,11 +90,7 @@ class KeyRing:
 
 
 def add_key(path: Path, name: str) -> str:
-    """Adds a new key to a file, which is made if it isn't there; returns the key, shown once.
-
-    Raises:
-        MtkitError: The name is taken, or isn't of letters, digits, dots and dashes.
-    """
+    """Adds a new key to a file, which may be new; returns the key, which can't be shown again."""
     keys = list(_read(path).keys) if path.exists() else []
     if any(key.name == name for key in keys):
         raise MtkitError(f"{path}: there is a key named {name} already", "choose another name")
@@ -153,9 +135,9 @@ class _Bucket:
 
 
 class RateLimiter:
-    """Lets each caller make so many requests a minute (a token bucket for each).
+    """Limits each caller's requests per minute (a token bucket each).
 
-    It knows the last 10,000 callers.
+    It keeps the last 10,000 callers.
     """
 
     def __init__(self) -> None:
@@ -170,7 +152,7 @@ class RateLimiter:
             per_minute: The limit; 0 for none.
 
         Raises:
-            RequestError: It is one too many.
+            RequestError: The limit is exceeded.
         """
         if not per_minute:
             return

@@ -1,4 +1,4 @@
-"""LibreTranslate's API: its routes, their answers and errors, as its own OpenAPI document says."""
+"""LibreTranslate's API: routes, answers and errors as in its OpenAPI document."""
 
 from dataclasses import asdict
 from functools import partial
@@ -23,7 +23,7 @@ _MAX_SKIPPED = 100
 
 
 def list_routes(office: Office) -> list[Route]:
-    """Returns the routes of an office."""
+    """Returns the routes of LibreTranslate's API."""
 
     async def suggest(_: Request) -> Response:
         raise RequestError(403, "Suggestions are disabled on this server.")
@@ -198,7 +198,7 @@ async def _describe_settings(office: Office, _: Request) -> Response:
 
 
 def _choose_target(office: Office) -> str:
-    """Returns the language that a page should begin with as the target."""
+    """Returns the target language that the page shows first."""
     catalogue = office.catalogue
     codes = catalogue.list_languages()
     known = [service.model.languages for service in catalogue.services.values()]

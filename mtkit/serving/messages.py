@@ -1,4 +1,4 @@
-"""Messages between the server and its own processes: pickled, each behind its length."""
+"""Messages between the server and its own processes: pickled, with a length prefix."""
 
 import asyncio
 import pickle
@@ -24,81 +24,69 @@ class SupportsWrite(Protocol):
 
 
 def read_message(stream: BinaryIO) -> Any:
-    """Returns the next message of a pipe between parent and child.
-
-    Raises:
-        EOFError: The other side has gone.
-    """
+    """Returns the next message of a pipe; raises an EOFError if the other side has ended."""
     head = stream.read(_HEAD.size)
     if len(head) < _HEAD.size:
         raise EOFError
     content = stream.read(_HEAD.unpack(head)[0])
-    # Of mtkit's own processes alone.
+    # Only from mtkit's own processes.
     return pickle.loads(content)  # nosec B301
 
 
 def write_message(stream: SupportsWrite, content: Any) -> None:
     """Writes a message."""
     packed = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
-    # Joined, a file of megabytes would be copied once more.
+    # Joining them would copy megabytes once more.
     stream.write(_HEAD.pack(len(packed)))
     stream.write(packed)
 
 
 class ChildProcess:
-    """The server's side of a child process; all its methods belong to one event loop.
-
-    Args:
-        process: It, with pipes to its stdin and stdout.
-    """
+    """The server's side of a child process; all its methods belong to one event loop."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
     @property
     def pid(self) -> int:
-        """The process's number."""
+        """The process id."""
         return self._process.pid
 
     def send(self, content: Any) -> None:
         """Sends a message."""
         assert self._process.stdin is not None
-        # A pipe that is closed already: whoever receives hears of the death next.
+        # If the pipe is already closed, the receiver detects the process's end next.
         with suppress(OSError, RuntimeError):
             write_message(self._process.stdin, content)
 
     async def receive(self) -> Any:
-        """Returns the next message.
-
-        Raises:
-            IncompleteReadError: The process has ended.
-        """
+        """Returns the next message; raises an IncompleteReadError if the process has ended."""
         stream = self._process.stdout
         assert stream is not None
         head = await stream.readexactly(_HEAD.size)
         content = await stream.readexactly(_HEAD.unpack(head)[0])
-        # Of mtkit's own processes alone.
+        # Only from mtkit's own processes.
         return pickle.loads(content)  # nosec B301
 
     def end(self) -> None:
-        """Kills it, whatever it was doing."""
+        """Kills the process."""
         if self._process.returncode is None:
             with suppress(ProcessLookupError):
                 self._process.kill()
 
     def measure_bytes(self) -> int:
-        """Returns its resident memory; 0 on a system that doesn't tell."""
+        """Returns the resident memory; 0 if the system doesn't report it."""
         return _read_status(str(self.pid), 1)
 
 
 async def start_process(module: str) -> asyncio.subprocess.Process:
-    """Returns a process that runs a module's `main`, with pipes to its stdin and stdout."""
+    """Starts a process that runs a module's `main`, with pipes to its stdin and stdout."""
     command, options = prepare_start(module)
     return await asyncio.create_subprocess_exec(*command, **options)
 
 
 def measure_allocated() -> int:
-    """Returns what this process has allocated, resident or not; 0 on a system that doesn't tell."""
+    """Returns this process's allocated memory, resident or not; 0 if it is unknown."""
     return _read_status("self", 5)
 
 
@@ -111,7 +99,7 @@ def _read_status(process: str, field: int) -> int:
 
 
 def limit_memory(max_bytes: int) -> None:
-    """Limits what this process may allocate."""
+    """Limits the memory that this process may allocate."""
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     allowed = max_bytes if hard == resource.RLIM_INFINITY else min(max_bytes, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))

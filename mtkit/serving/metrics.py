@@ -1,4 +1,4 @@
-"""What Prometheus reads."""
+"""Metrics for Prometheus."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -7,19 +7,15 @@ _LINES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """Counters of one server.
+    """Counters of one server, by route or by model.
 
     Attributes:
-        requests: Answers, by route and status.
-        request_seconds: How long they took, by route.
-        seconds: From the queue to the last line's answer, by model.
-        batch_lines: Lines of a batch, by model.
-        batch_seconds: How long the model took for it.
-        tokens: Output tokens, by model.
-        refused: Requests that found the queue full, by model.
-        restarts: Processes that died, by model.
+        request_seconds: Time to answer.
+        seconds: From the queue to the last line's answer.
+        batch_seconds: Time of the model.
+        refused: Requests that found the queue full.
+        restarts: Processes that died.
         left: Callers that left before their answer.
-        waiting: Lines that wait, by model.
     """
 
     def __init__(self) -> None:
@@ -66,5 +62,5 @@ class Metrics:
         self.waiting = Gauge("mtkit_queue_lines", "Lines that wait", by_model, registry=registry)
 
     def render(self) -> bytes:
-        """Returns all of them as Prometheus reads them."""
+        """Returns the metrics in Prometheus's format."""
         return generate_latest(self._registry)

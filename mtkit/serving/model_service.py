@@ -1,4 +1,4 @@
-"""One model: its queue, its process, and what happens when that dies."""
+"""One model: its queue, its process, and restarts."""
 
 import asyncio
 import math
@@ -22,15 +22,15 @@ from mtkit.serving.worker_process import WorkerDiedError, WorkerProcess
 from mtkit.text.tokenizer import SubwordTokenizer
 
 ChooseSettings = Callable[[Path], Inference]
-"""Returns the decoding settings of a model folder, as they are whenever it is opened."""
+"""Returns the decoding settings of a model folder, each time it is opened."""
 
 _MIN_DEALT_LINES = 4
-"""Fewer are given to one thread together: one after the other they take longer by a third."""
+"""Fewer go to one thread together: one after the other they take a third longer."""
 _MAX_RESTART_SECONDS = 30.0
 _STABLE_SECONDS = 60.0
 _MAX_FAILURES = 4
-"""Processes that fail or die one after the other, without an answer and within `_STABLE_SECONDS`;
-from then on there are pauses between them."""
+"""Consecutive processes that fail or die within `_STABLE_SECONDS`, without an answer, before
+restarts are delayed."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,10 @@ class ServedModel:
     """A model folder that is served.
 
     Attributes:
-        name: What requests call it.
-        source: What its process opens.
-        config: The model's config, read when it was opened.
-        languages: What it translates.
-        has_alignments: Whether something was chosen or learned that alignments come from; its
-            process knows whether they can be had.
-        choose_settings: Chooses decoding settings when its folder is opened again.
+        name: Its name in requests.
+        has_alignments: Whether a head was chosen, or an aligner learned, for alignments; only the
+            process knows whether it works.
+        choose_settings: Chooses decoding settings when the folder is opened again.
     """
 
     name: str
@@ -58,17 +55,7 @@ class ServedModel:
     def open(
         cls, name: str, folder: Path, device: str, choose_settings: ChooseSettings = read_settings
     ) -> "ServedModel":
-        """Returns a folder's model; torch isn't loaded here.
-
-        Args:
-            name: What requests call it.
-            folder: Where it lies.
-            device: As `Translator` takes it.
-            choose_settings: Chooses decoding settings; the folder's own if not given.
-
-        Raises:
-            MtkitError: There is no translator in the folder.
-        """
+        """Returns a folder's translator without loading torch; rejects other models."""
         source = ModelSource(folder, choose_settings(folder), device)
         config = read_config(folder)
         if config.objective != "translation" or config.parsing is not None:
@@ -86,14 +73,9 @@ class ServedModel:
 class ModelService:
     """Answers lines with a model, in batches that callers share.
 
-    Args:
-        model: The model.
-        settings: Limits.
-        metrics: Where it is counted.
-
     Attributes:
-        model: The model, as it was last loaded.
-        used_at: When it was last asked, by the event loop's clock.
+        model: As it was last loaded.
+        used_at: Time of the last request, by the event loop's clock.
     """
 
     def __init__(self, model: ServedModel, settings: Serving, metrics: Metrics) -> None:
@@ -119,12 +101,12 @@ class ModelService:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits for it."""
+        """Whether no line is waiting or running."""
         return not self._batches and not len(self._queue)
 
     @property
     def num_waiting(self) -> int:
-        """Lines that wait."""
+        """Lines in the queue."""
         return len(self._queue)
 
     def measure_bytes(self) -> int:
@@ -165,7 +147,7 @@ class ModelService:
         return self._starting is not None
 
     async def start(self) -> None:
-        """Loads the model, unless it is loaded; waits where it is being loaded.
+        """Loads the model, or waits while it is being loaded.
 
         Raises:
             MtkitError: It can't be loaded.
@@ -178,7 +160,7 @@ class ModelService:
             self._take(await self._start_process(self.model))
 
     async def reload(self) -> None:
-        """Loads what the folder holds now; requests under way are finished by the old model.
+        """Loads the folder's current model; running requests finish with the old one.
 
         Raises:
             MtkitError: It can't be loaded; the old one stays.
@@ -192,7 +174,7 @@ class ModelService:
             return
         self._is_reloading = True
         try:
-            # What is started again now would be what the folder held before.
+            # A restart now would load the folder's old content.
             await self._stop_starting()
             worker = await self._start_process(model)
             old, self.model = self._worker, model
@@ -204,14 +186,14 @@ class ModelService:
             await old.stop()
 
     async def unload(self) -> None:
-        """Ends its process, which is idle; the next request starts one."""
+        """Ends its idle process; the next request starts a new one."""
         worker, self._worker = self._worker, None
         self._stop_watching()
         if worker is not None:
             await worker.stop()
 
     async def close(self) -> None:
-        """Ends it for good."""
+        """Ends its process permanently."""
         self._is_closed = True
         await self._stop_starting()
         await self.unload()
@@ -237,7 +219,7 @@ class ModelService:
             self._watching.cancel()
 
     async def _watch(self, worker: WorkerProcess) -> None:
-        """Starts another process when this one dies."""
+        """Starts a new process when this one dies."""
         started_at = asyncio.get_running_loop().time()
         how = await asyncio.shield(worker.death)
         self._worker = None
@@ -272,15 +254,15 @@ class ModelService:
             self._starting = None
 
     def _pump(self) -> None:
-        """Gives batches to the process: full ones, and what has waited long enough."""
+        """Gives the process full batches, and lines that have waited long enough."""
         settings = self._settings
         while (worker := self._worker) is not None:
             num_free = worker.loaded.num_batches - worker.num_running
             if worker.num_running and (self._queue.has_suspects or self._is_trying):
-                # A line with which a process died is alone in it, so that no other is blamed.
+                # A line with which a process died runs alone, so that no other line is blamed.
                 return
             if worker.death.done():
-                # Whoever watches it hasn't heard yet; no line is to be blamed for a second death.
+                # `_watch` hasn't seen it yet; no line must be blamed for a second death.
                 return
             num_waiting = len(self._queue)
             if num_free <= 0 or not num_waiting or self._must_wait(num_waiting):
@@ -289,13 +271,13 @@ class ModelService:
             if worker.loaded.deals_out:
                 share = max(_MIN_DEALT_LINES, math.ceil(num_waiting / num_free))
                 num_lines = min(num_lines, share)
-            # One place stays free for others, so that no long line holds them up.
+            # One slot stays free, so that long lines don't delay others.
             may_be_long = self._num_long < worker.loaded.num_batches - 1
             lines = self._queue.take(num_lines, settings.batch_characters, may_be_long=may_be_long)
             if not lines:
                 return
             self._is_trying = lines[0].attempts > 0
-            # So that the process counts it at once.
+            # Before the task starts, so that the batch counts as running at once.
             work = worker.work([line.ask for line in lines])
             task = asyncio.create_task(self._run(worker, lines, work))
             self._num_long += self._is_long(lines)
@@ -303,11 +285,11 @@ class ModelService:
             task.add_done_callback(self._batches.discard)
 
     def _must_wait(self, num_waiting: int) -> bool:
-        """Whether lines should wait for others, which they are given time for."""
+        """Checks whether lines should wait for others, and starts a timer."""
         if num_waiting >= self._settings.batch_lines:
             return False
         if self._timer is not None:
-            # It was set for lines that came no later.
+            # It was set for the same lines, or for older ones.
             return True
         oldest, loop = self._queue.oldest, asyncio.get_running_loop()
         if oldest is None:
@@ -346,20 +328,20 @@ class ModelService:
         return lines[0].num_characters > self._settings.batch_characters
 
     def _allow(self, lines: Sequence[Line]) -> float:
-        """Returns how long a batch may take, in seconds."""
+        """Returns a batch's timeout in seconds."""
         num_characters = sum(line.num_characters for line in lines)
         seconds = self._settings.batch_seconds
         if lines[0].attempts:
-            # It is one line, and nothing else is searched.
+            # It is a single line, and no other batch is running.
             seconds /= 2
         return seconds * max(1.0, num_characters / self._settings.batch_characters)
 
     def _end_late(self, worker: WorkerProcess, work: "asyncio.Future[list[Answer]]") -> None:
-        """Ends a process that takes too long with a batch; its lines are tried one by one."""
+        """Ends a process whose batch takes too long; its lines are tried one by one."""
         if not work.done():
             warn(f"{self.model.name}: a batch takes too long; its process is ended")
             if self._worker is worker:
-                # It isn't ready any more. It was late, which is no failed start.
+                # It isn't ready any more. A timeout doesn't count as a failed start.
                 self._worker, self._has_answered = None, True
             worker.end()
 

@@ -1,4 +1,4 @@
-"""All that handlers of requests need."""
+"""The parts of a server that request handlers use."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -22,22 +22,13 @@ from mtkit.serving.translate_texts import TextTranslation
 Result = TypeVar("Result")
 
 _PATIENCE_SECONDS = 0.5
-"""From then on it is looked whether the caller leaves: most have their answer sooner."""
+"""After this time the caller's connection is watched: most answers are sooner."""
 _QUICK_BYTES = 32 << 10
-"""A body so long is parsed in milliseconds."""
+"""A body up to this size is parsed in milliseconds."""
 
 
 class _Watch:
-    """Cancels a task whose caller leaves, or whose time is over.
-
-    Args:
-        task: The task.
-        receive: Tells when the caller leaves.
-        seconds: How long it may take.
-
-    Attributes:
-        fault: Why it was cancelled; None where it wasn't, or not from here.
-    """
+    """Cancels a task after a timeout, or when its caller leaves; `fault` says which, or is None."""
 
     def __init__(self, task: "asyncio.Task[Any]", receive: Receive, seconds: float) -> None:
         self.fault: Exception | None = None
@@ -52,7 +43,7 @@ class _Watch:
         )
 
     def stop(self) -> None:
-        """Leaves the task alone from now on."""
+        """Stops watching the task."""
         self._is_over = True
         self._timer.cancel()
         if self._leaving is not None:
@@ -81,17 +72,7 @@ class _Watch:
 
 @dataclass(frozen=True)
 class Office:
-    """A server's parts.
-
-    Attributes:
-        settings: Limits.
-        catalogue: The models.
-        translation: Translates with them.
-        processes: Work on strangers' texts.
-        access: Lets callers in.
-        files: Translated files.
-        metrics: Counters.
-    """
+    """A server's parts; `processes` work on strangers' texts."""
 
     settings: Serving
     catalogue: Catalogue
@@ -102,17 +83,12 @@ class Office:
     metrics: Metrics
 
     async def read_body(self, request: Request, kind: type[Body] | None) -> Any:
-        """Returns a request's body; a long one is parsed by another process.
+        """Returns a request's body; another process parses a long one.
 
-        Args:
-            request: The request.
-            kind: What the body is; None for an `UploadForm`.
-
-        Raises:
-            RequestError: It is neither JSON nor a form, or lacks something.
+        `kind` is None for an `UploadForm`.
         """
         content = await request.body()
-        # Many pieces were joined: others have their turn before they are copied again.
+        # Many pieces were joined: other tasks run before they are copied again.
         await asyncio.sleep(0)
         content_type = request.headers.get("content-type", "")
         max_texts = self.settings.max_texts
@@ -129,14 +105,10 @@ class Office:
             raise RequestError(504, "the request could not be read in time") from error
 
     async def answer_in_time(self, request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-        """Returns what work gives, unless the caller leaves first or it takes too long.
-
-        Args:
-            request: The caller's, whose body has been read.
-            work: What is done for it; cancelled where nobody waits any more.
+        """Returns the result of work, which is cancelled on a timeout or when the caller leaves.
 
         Raises:
-            RequestError: It took too long.
+            RequestError: Timeout.
             ClientDisconnect: The caller has left.
         """
         task = asyncio.current_task()
@@ -145,7 +117,7 @@ class Office:
         try:
             return await work
         except asyncio.CancelledError:
-            # The server's own end goes before.
+            # The server's own shutdown takes precedence.
             if watch.fault is None or task.uncancel():
                 raise
             if isinstance(watch.fault, ClientDisconnect):
@@ -155,7 +127,7 @@ class Office:
             watch.stop()
 
     def note(self, request: Request, texts: list[str]) -> None:
-        """Puts how much is asked into the log's line, and the texts only if the settings say so."""
+        """Adds the request's size to the log line, and its texts only if the settings say so."""
         request.state.texts, request.state.characters = len(texts), sum(map(len, texts))
         if self.settings.log_texts:
             request.state.logged = texts

@@ -16,7 +16,7 @@ from mtkit.version import __version__
 
 _BODIES: tuple[Any, ...] = (TranslateBody, DetectBody, LinesBody, ScoreBody)
 Schema = Mapping[str, object]
-"""A part of the document, as JSON has it."""
+"""A part of the document, in JSON's types."""
 _TEXT: Schema = {"type": "string"}
 _FORMS = ("application/json", "application/x-www-form-urlencoded")
 _ERRORS = {
@@ -167,11 +167,7 @@ ANSWERS: tuple[Any, ...] = (
 
 
 def describe_api(office: Office) -> Schema:
-    """Returns the OpenAPI document of a server, with the languages that it has.
-
-    Args:
-        office: The server's parts.
-    """
+    """Returns the OpenAPI document of a server, with its languages."""
     adapters: list[tuple[Any, JsonSchemaMode, TypeAdapter[Any]]] = [
         *((each, "validation", TypeAdapter(each)) for each in _BODIES),
         *((each, "serialization", TypeAdapter(each)) for each in ANSWERS),
@@ -236,7 +232,7 @@ def _post(summary: str, body: Schema, answer: str, forms: tuple[str, ...] = _FOR
 
 
 def _respond(answer: str | Schema | None, *errors: int) -> Schema:
-    """Returns an operation's answers: the named schema's, or one of another kind; and errors."""
+    """Returns an operation's answers, by schema name or given as a whole, and its errors."""
     if isinstance(answer, str):
         answer = _answer("Done", _refer(answer))
     found = {"200": answer} if answer else {}

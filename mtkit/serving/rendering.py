@@ -1,4 +1,4 @@
-"""Answers as JSON, made and sent piece by piece where they are long."""
+"""JSON answers, rendered and sent piece by piece."""
 
 import asyncio
 import json
@@ -17,10 +17,9 @@ def to_json(content: Any) -> bytes:
 
 
 async def to_pieces(content: Mapping[str, object]) -> list[bytes]:
-    """Returns an object as JSON, in pieces; between them others have their turn.
+    """Returns an object as JSON in pieces; other tasks run in between.
 
-    Args:
-        content: The object. Bytes in its lists are JSON already.
+    Bytes in its lists are already JSON.
     """
     pieces: list[bytes] = []
     short, num_bytes = [], 0
@@ -48,11 +47,7 @@ def _list_pieces(content: Mapping[str, object]) -> Any:
 
 
 class JsonPieces(Response):
-    """An answer whose JSON is sent in pieces, each when the one before has been taken.
-
-    Args:
-        pieces: The JSON.
-    """
+    """A JSON answer sent in pieces, each after the previous one was taken."""
 
     media_type = "application/json"
 

@@ -1,4 +1,4 @@
-"""The languages of a model that is served: by callers' codes, and by its own."""
+"""The languages of a served model: callers' codes and its own."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ class ServedLanguages:
     """What a model translates.
 
     Attributes:
-        source: Codes of languages that it reads, each with the code that it has to be told; an
-            empty one where it isn't told.
-        target: Those of languages that it writes, likewise.
-        default_target: What it writes where a request names nothing; empty where it must.
+        source: Codes of source languages, each with the model's own code; empty without a language
+            token.
+        target: The same for target languages.
+        default_target: The target if a request names none; empty if it must.
     """
 
     source: Mapping[str, str]
@@ -24,13 +24,7 @@ class ServedLanguages:
 
     @classmethod
     def of(cls, languages: ModelLanguages | None, source: str, target: str) -> Self:
-        """Returns the languages of a model.
-
-        Args:
-            languages: Those that its tokenizer has pieces for, if any.
-            source: The language that its config says it reads.
-            target: The language that its config says it writes.
-        """
+        """Returns the languages of a model, from its tokenizer's and its config's."""
         of_source = dict.fromkeys(name_languages([source]), "")
         [default] = name_languages([target])
         if languages is None:
@@ -39,7 +33,7 @@ class ServedLanguages:
         if languages.begins_output:
             return cls(name_languages(list(languages.source)), known, _only(known))
         if of_source.keys() & known.keys():
-            # It writes its own source language, so it reads the others.
+            # It writes its own source language, so it also reads the other languages.
             of_source |= dict.fromkeys(known, "")
         return cls(of_source, known, _only(known))
 
@@ -49,11 +43,11 @@ class ServedLanguages:
         return len(self.source) > 1 or len(self.target) > 1
 
     def translates(self, source: str, target: str) -> bool:
-        """Returns whether it translates from one language into another."""
+        """Checks that it translates from one language into another."""
         return source != target and source in self.source and target in self.target
 
     def describe(self) -> str:
-        """Returns what it translates, for people: `en to de`, or how many languages."""
+        """Returns what it translates: `en to de`, or the number of languages."""
         if self.has_several:
             return f"{len({*self.source, *self.target}):,} languages"
         return f"{next(iter(self.source))} to {next(iter(self.target))}"

@@ -1,4 +1,4 @@
-"""uvicorn around the application: addresses, connections and signals."""
+"""Runs the application with uvicorn: addresses, connections and signals."""
 
 import asyncio
 import gc
@@ -26,18 +26,14 @@ _BACKLOG = 2_048
 
 
 class _RefusedError(Exception):
-    """Answered with 400 by uvicorn, which closes the connection then."""
+    """uvicorn answers with 400 and closes the connection."""
 
 
 def bounded_protocol(settings: Serving) -> type[HttpToolsProtocol]:
-    """Returns uvicorn's protocol with a server's limits.
-
-    Args:
-        settings: The limits.
-    """
+    """Returns uvicorn's protocol with a server's limits."""
 
     class Bounded(HttpToolsProtocol):
-        """Ends connections that send no request, an endless one, or don't read their answer."""
+        """Closes connections without a request, with an endless one, or with an unread answer."""
 
         _deadline: asyncio.TimerHandle | None = None
         _stalled: asyncio.TimerHandle | None = None
@@ -55,7 +51,7 @@ def bounded_protocol(settings: Serving) -> type[HttpToolsProtocol]:
             was_asking = self._is_in_head or not self._is_busy()
             super().data_received(data)
             self._num_bytes = self._num_bytes + len(data) if was_asking else 0
-            # What is left of a body that was answered early counts, too.
+            # The rest of a body that was answered early also counts.
             limit = _MAX_HEAD_BYTES if self._is_in_head else settings.max_body_bytes
             is_asking = was_asking and (self._is_in_head or not self._is_busy())
             if is_asking and self._num_bytes > limit:
@@ -67,7 +63,7 @@ def bounded_protocol(settings: Serving) -> type[HttpToolsProtocol]:
             self._is_in_head, self._num_bytes = True, 0
 
         def on_header(self, name: bytes, value: bytes) -> None:
-            # Trailers come after the head; nobody reads them.
+            # Trailers come after the head and are ignored.
             if self._is_in_head:
                 if len(self.headers) >= _MAX_HEADERS:
                     raise _RefusedError
@@ -106,7 +102,7 @@ def bounded_protocol(settings: Serving) -> type[HttpToolsProtocol]:
             return self.cycle is not None and not self.cycle.response_complete
 
         def _watch(self) -> None:
-            """Sees to it that time runs whenever no request is being answered."""
+            """Runs the timeout whenever no request is being answered."""
             if self._is_busy():
                 if self._deadline is not None:
                     self._deadline.cancel()
@@ -116,7 +112,7 @@ def bounded_protocol(settings: Serving) -> type[HttpToolsProtocol]:
 
         def _end(self) -> None:
             if self.transport.get_write_buffer_size():
-                # The rest of an answer is still on its way.
+                # The rest of an answer is still being sent.
                 if self._stalled is None:
                     self._stalled = self.loop.call_later(
                         settings.body_seconds, self.transport.abort
@@ -128,7 +124,7 @@ def bounded_protocol(settings: Serving) -> type[HttpToolsProtocol]:
 
 
 def is_loopback(host: str) -> bool:
-    """Checks whether an address is reached from this machine alone."""
+    """Checks that an address is only reachable from this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -136,11 +132,7 @@ def is_loopback(host: str) -> bool:
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """Returns a socket bound to an address.
-
-    Raises:
-        MtkitError: It can't be had.
-    """
+    """Returns a socket bound to an address."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM
@@ -157,17 +149,7 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 def serve(office: Office, opened: socket.socket) -> None:
-    """Answers requests until SIGTERM or Ctrl-C; what is under way then is finished first.
-
-    SIGHUP loads models and keys again.
-
-    Args:
-        office: The server's parts.
-        opened: Where it listens.
-
-    Raises:
-        MtkitError: A model can't be loaded.
-    """
+    """Answers requests until SIGTERM or Ctrl-C, then finishes those that run; SIGHUP reloads."""
     _raise_file_limit()
     server = Server(office)
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
@@ -193,11 +175,7 @@ def _configure(office: Office) -> uvicorn.Config:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which ends well at SIGTERM, and loads models again at SIGHUP.
-
-    Args:
-        office: The server's parts.
-    """
+    """uvicorn's server with graceful shutdown at SIGTERM, and reload at SIGHUP."""
 
     def __init__(self, office: Office) -> None:
         super().__init__(_configure(office))
@@ -207,14 +185,7 @@ class Server(uvicorn.Server):
         self._must_reload = False
 
     async def run_checked(self, opened: socket.socket) -> None:
-        """Serves; models are loaded first, so that a fault of theirs is said in its own words.
-
-        Args:
-            opened: Where it listens.
-
-        Raises:
-            MtkitError: A model can't be loaded.
-        """
+        """Loads the models, so that their errors are reported as such, and serves."""
         with self.capture_signals():
             self._loading = asyncio.create_task(self._load())
             try:
@@ -222,8 +193,8 @@ class Server(uvicorn.Server):
                 if self._loading.cancelled():
                     return
                 self._loading.result()
-                # What is loaded now stays: looking for garbage in it again and again takes a sixth
-                # of a request's time.
+                # What is loaded now stays: garbage collection of it takes a sixth of a request's
+                # time.
                 gc.freeze()
                 await self._serve_loaded(opened)
             finally:
@@ -235,7 +206,7 @@ class Server(uvicorn.Server):
         await asyncio.gather(self._office.catalogue.start(), self._office.processes.load())
 
     async def _serve_loaded(self, opened: socket.socket) -> None:
-        # Whoever reads the next line may ask at once.
+        # After the next line is printed, clients may connect at once.
         opened.listen(_BACKLOG)
         address = opened.getsockname()
         host = f"[{address[0]}]" if ":" in address[0] else address[0]
@@ -247,7 +218,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Takes signals while it serves; none is raised again, so that the command ends with 0."""
+        """Handles signals while serving; none is raised again, so that the exit code is 0."""
         loop = asyncio.get_running_loop()
         handled = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         for number in handled:
@@ -278,7 +249,7 @@ class Server(uvicorn.Server):
             say(f"{number.name}: finishing what is under way")
 
     async def _reload(self) -> None:
-        # What is changed while models are loaded is loaded after them.
+        # Changes during a reload cause another one.
         while self._must_reload:
             self._must_reload = False
             try:
@@ -296,7 +267,7 @@ def _describe(office: Office) -> str:
 
 
 def _raise_file_limit() -> None:
-    """Lets the process have as many connections as the system allows it."""
+    """Allows the process as many connections as the system permits."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

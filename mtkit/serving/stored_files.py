@@ -1,4 +1,4 @@
-"""Translated files, kept for a while under names that nobody can guess."""
+"""Translated files, kept for a while under unguessable names."""
 
 import asyncio
 import re
@@ -15,19 +15,12 @@ from mtkit.serving.faults import busy
 _MAX_NAME = 100
 _RETRY_SECONDS = 60
 _BLOCK_BYTES = 4_096
-"""What a file takes at least."""
+"""Minimum size on disk."""
 
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A translated file.
-
-    Attributes:
-        path: Where it lies.
-        name: What it is called for who downloads it.
-        expiry: Deletes it.
-        num_bytes: What it takes.
-    """
+    """A translated file, with its download name and the timer that deletes it."""
 
     path: Path
     name: str
@@ -36,11 +29,9 @@ class StoredFile:
 
 
 class FileStore:
-    """Keeps files in a folder of its own, which goes with the server.
+    """Keeps files in a temporary folder, which is deleted with the server.
 
-    Args:
-        minutes: How long a file is kept.
-        max_bytes: Of all files together; the oldest make room.
+    At most `max_bytes` of all files together; the oldest make room.
     """
 
     def __init__(self, minutes: float, max_bytes: int) -> None:
@@ -51,14 +42,12 @@ class FileStore:
         self._lock = threading.Lock()
 
     async def add(self, content: bytes, name: str) -> str:
-        """Keeps a file until its time is over; returns the name in its address.
+        """Keeps a file for some minutes; returns the name in its address.
 
-        Args:
-            content: The file.
-            name: What a stranger calls it; no path is made of this.
+        `name` comes from a stranger and is never part of a path.
 
         Raises:
-            RequestError: It is larger than all files together may be; the disk is full.
+            RequestError: The file is larger than the store, or the disk is full.
         """
         if len(content) > self._max_bytes:
             raise busy("no room for translated files", _RETRY_SECONDS)
@@ -70,7 +59,7 @@ class FileStore:
         except OSError as error:
             warn(f"a translated file can't be kept: {error.strerror or error}")
             raise busy("no room for translated files", _RETRY_SECONDS) from error
-        # Others may have come meanwhile.
+        # Other files may have arrived meanwhile.
         self._make_room(num_bytes)
         safe = re.sub(r"[^\w.-]+", "_", name)[-_MAX_NAME:].lstrip(".") or "translation"
         address = f"{token}.{safe}"
@@ -81,12 +70,12 @@ class FileStore:
         return address
 
     def find(self, address: str) -> StoredFile | None:
-        """Returns the file of an address; None if there is none, or no longer."""
+        """Returns the file of an address; None if it is missing or expired."""
         found = self._files.get(address)
         return found if found is not None and found.path.exists() else None
 
     def close(self) -> None:
-        """Deletes all of them."""
+        """Deletes all files."""
         for address in list(self._files):
             self._forget(address)
         if self._folder is not None:
@@ -98,12 +87,12 @@ class FileStore:
             self._forget(next(iter(self._files)))
 
     def _write(self, token: str, content: bytes) -> Path:
-        """Writes a file, or nothing."""
+        """Writes a file completely or not at all."""
         with self._lock:
             if self._folder is None or not Path(self._folder.name).is_dir():
                 if self._folder is not None:
                     self._folder.cleanup()
-                # For this user alone. Who cleans temporary folders may have deleted it.
+                # Only for this user. A cleaner of temporary folders may have deleted it.
                 self._folder = tempfile.TemporaryDirectory(
                     prefix="mtkit-serve-", ignore_cleanup_errors=True
                 )

@@ -1,4 +1,4 @@
-"""Which processes work on which texts, so that slow ones hold up no quick ones."""
+"""Assigns texts to processes, so that slow texts don't delay fast ones."""
 
 import asyncio
 from contextlib import suppress
@@ -19,9 +19,9 @@ from mtkit.serving.text_tasks import (
 )
 
 _QUICK_CHARACTERS = 4_000
-"""Texts so long are worked on in milliseconds."""
+"""Texts up to this length take milliseconds."""
 _SHORT_CHARACTERS, _FEW_TAGS = 20_000, 200
-"""HTML so long, and of so many tags, shares a process with other HTML."""
+"""HTML up to this length, and with at most so many tags, shares a process with other HTML."""
 _QUICK_BYTES, _MANY_BYTES = 512 << 20, 1 << 30
 _SECONDS = 15.0
 _SECONDS_PER_MEGABYTE = 60.0
@@ -29,11 +29,7 @@ _FILE_NICENESS = 5
 
 
 class TextProcesses:
-    """Processes that work on strangers' texts.
-
-    Args:
-        settings: Limits.
-    """
+    """Processes that work on strangers' texts."""
 
     def __init__(self, settings: Serving) -> None:
         self._settings = settings
@@ -54,18 +50,12 @@ class TextProcesses:
             await self.detect("a", ("en",), "")
 
     async def parse(self, task: ParseBody, caller: str, *, is_known: bool) -> Any:
-        """Returns a request's body.
-
-        Args:
-            task: The body.
-            caller: Who sends it.
-            is_known: Whether they have shown a key, or need none.
-        """
+        """Returns a request's body; `is_known` callers have shown a key, or need none."""
         lane = self._bodies if is_known else self._strangers
         return await lane.run(task, caller, seconds=self._allow(len(task.content)))
 
     async def detect(self, text: str, languages: tuple[str, ...], caller: str) -> list[Detected]:
-        """Returns the languages that a text may be in, as `Detector.detect` does."""
+        """Returns the possible languages of a text, as `Detector.detect` does."""
         task = DetectLanguage(text[:SAMPLE_CHARACTERS], languages)
         found: list[Detected] = await self._quick.run(task, caller, seconds=_SECONDS)
         return found
@@ -103,6 +93,6 @@ class TextProcesses:
         await asyncio.gather(*(lane.close() for lane in lanes))
 
     def _allow(self, length: int) -> float:
-        """Returns how long a task may take between two questions, in seconds."""
+        """Returns a task's timeout between two questions, in seconds."""
         seconds = _SECONDS + _SECONDS_PER_MEGABYTE * length / 1e6
         return min(seconds, self._settings.request_seconds)

@@ -1,6 +1,6 @@
 """A process that works on strangers' texts: tasks come on stdin, and results go to stdout.
 
-It ends with the server, which also ends it where a task takes too long.
+It ends with the server, which also kills it if a task exceeds its timeout.
 """
 
 import os
@@ -23,9 +23,9 @@ class ProcessLimits:
     """What a process of a lane may use.
 
     Attributes:
-        num_tasks: Tasks at once.
+        num_tasks: Parallel tasks.
         max_bytes: Memory that it may allocate.
-        niceness: How far it stands behind the server and its models, from 0 to 19.
+        niceness: Lowers its priority below the server and its models, from 0 to 19.
     """
 
     num_tasks: int
@@ -34,7 +34,7 @@ class ProcessLimits:
 
 
 class Question(NamedTuple):
-    """What a task asks the server."""
+    """A task's question to the server."""
 
     content: Any
 
@@ -54,13 +54,7 @@ class CancelledTaskError(Exception):
 
 
 def run_task(task: Task, answers: "SimpleQueue[Any]", send: Any) -> None:
-    """Runs a task, and sends its questions and its result.
-
-    Args:
-        task: The task.
-        answers: The server's answers to its questions, in order.
-        send: Sends a `Question` or `Done`.
-    """
+    """Runs a task: sends its questions, receives the answers in order, and sends its result."""
 
     def ask(question: Any) -> Any:
         send(Question(question))

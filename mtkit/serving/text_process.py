@@ -1,4 +1,4 @@
-"""The server's side of processes that work on strangers' texts, and who may use them when."""
+"""The server's side of processes that work on strangers' texts, and their schedule."""
 
 import asyncio
 from collections import Counter, OrderedDict, deque
@@ -15,17 +15,13 @@ from mtkit.serving.text_tasks import Fault, Task
 _MODULE = "mtkit.serving.text_main"
 _PROCESSES_APART = 2
 _MAX_TASKS = 2_000
-"""Tasks that a process does before another takes over: what libraries leave in it goes."""
+"""Tasks before a process is replaced, which frees memory that libraries leak."""
 Answer = Callable[[Any], Awaitable[Any]]
 """Answers a task's question."""
 
 
 class TextProcessDiedError(Exception):
-    """The process ended with a task in it.
-
-    Attributes:
-        is_own_fault: Whether this task took too long.
-    """
+    """The process ended during a task; `is_own_fault` if this task exceeded its timeout."""
 
     def __init__(self, *, is_own_fault: bool) -> None:
         super().__init__()
@@ -33,15 +29,10 @@ class TextProcessDiedError(Exception):
 
 
 class RunningTask:
-    """A task of a process.
-
-    Args:
-        process: The process.
-        number: The task's number in it.
-        seconds: How long the task may take to reply, each time.
+    """A task of a process, with its number there and a timeout for each reply.
 
     Attributes:
-        ended: Done when the process has finished with it, which a caller who leaves may not see.
+        ended: Done when the process has finished it, even if its caller has left.
     """
 
     def __init__(self, process: "TextProcess", number: int, seconds: float) -> None:
@@ -53,10 +44,9 @@ class RunningTask:
         self.ended: asyncio.Future[None] = self._loop.create_future()
 
     async def converse(self, answer: Answer | None) -> Any:
-        """Returns the result, or a `Fault`.
+        """Returns the result or a `Fault`; `answer` answers its questions.
 
-        Args:
-            answer: Answers its questions; what that raises ends the task.
+        An error in `answer` ends the task.
 
         Raises:
             TextProcessDiedError: The process ended.
@@ -72,24 +62,24 @@ class RunningTask:
                 self.send(await answer(reply.content))
         finally:
             if not self.ended.done():
-                # Until it says that it is done it counts as running, and its time runs.
+                # It counts as running, with its timeout, until it reports its end.
                 self.send(Cancel())
 
     def send(self, content: Any) -> None:
-        """Sends the task, or an answer to it; from now on its time runs."""
+        """Sends the task, or an answer to it, and starts its timeout."""
         self._stop_time()
         self._deadline = self._loop.call_later(self._seconds, self._end_late)
         self._process.send((self._number, content))
 
     def take(self, reply: Any) -> None:
-        """Takes what the process says of it."""
+        """Receives a reply of the process."""
         self._stop_time()
         self._replies.put_nowait(reply)
         if not isinstance(reply, Question):
             self.ended.set_result(None)
 
     def end(self) -> None:
-        """Ends it: its process has ended."""
+        """Ends the task because its process has ended."""
         self.take(TextProcessDiedError(is_own_fault=self._is_late))
 
     def _stop_time(self) -> None:
@@ -105,7 +95,7 @@ class TextProcess(ChildProcess):
     """A process, made by `start`; all its methods belong to one event loop.
 
     Attributes:
-        num_tasks: Tasks that it was given.
+        num_tasks: Tasks so far.
         is_alive: Whether it takes more.
     """
 
@@ -118,28 +108,23 @@ class TextProcess(ChildProcess):
 
     @classmethod
     async def start(cls, limits: ProcessLimits) -> "TextProcess":
-        """Returns a process that has begun."""
+        """Returns a started process."""
         started = cls(await start_process(_MODULE))
         started.send(limits)
         return started
 
     @property
     def num_running(self) -> int:
-        """Tasks that it has, those of callers included who have left."""
+        """Running tasks, including those of callers that have left."""
         return len(self._running)
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is gone."""
+        """Whether the process has ended."""
         return self._reading.done()
 
     def begin(self, task: Task, seconds: float) -> RunningTask:
-        """Returns a task that has begun.
-
-        Args:
-            task: The task.
-            seconds: How long it may take to reply, each time.
-        """
+        """Starts a task with a timeout in seconds for each reply."""
         number = self.num_tasks
         self.num_tasks += 1
         running = self._running[number] = RunningTask(self, number, seconds)
@@ -147,12 +132,12 @@ class TextProcess(ChildProcess):
         return running
 
     def end(self) -> None:
-        """Kills it, whatever it was doing."""
+        """Kills the process."""
         self.is_alive = False
         super().end()
 
     async def kill(self) -> None:
-        """Kills it, and waits for its end."""
+        """Kills the process, and waits for its end."""
         self.end()
         await self._reading
 
@@ -175,13 +160,10 @@ class TextProcess(ChildProcess):
 
 
 class FairTurns:
-    """Lets tasks in, so many at once; those that wait are let in caller by caller, round-robin.
+    """Limits the number of tasks at once; waiting ones are admitted round-robin by caller.
 
-    A caller who has none isn't held up by others who have them all: there are as many turns more
-    for such callers.
-
-    Args:
-        num_turns: Tasks at once.
+    There are `num_turns` more for callers without a task, so that callers who occupy all don't
+    delay them.
     """
 
     def __init__(self, num_turns: int) -> None:
@@ -232,11 +214,10 @@ class Lane:
     """Processes for one kind of task.
 
     Args:
-        name: What it is called in warnings.
+        name: For warnings.
         limits: Of each process.
-        num_processes: Of them; each is started when it is needed. Under load there are more, for
-            callers who have no task.
-        repeats: Whether a task whose process ended is done again, alone in a process.
+        num_processes: Started on demand. Under load there are more, for callers without a task.
+        repeats: Whether a task whose process ended runs again, alone in a process.
     """
 
     def __init__(
@@ -256,17 +237,10 @@ class Lane:
     async def run(
         self, task: Task, caller: str, answer: Answer | None = None, *, seconds: float
     ) -> Any:
-        """Returns the result of a task. A caller that is cancelled ends it.
-
-        Args:
-            task: The task.
-            caller: Who asked for it.
-            answer: Answers its questions.
-            seconds: How long it may take to reply, each time.
+        """Returns the result of a task; cancelling its caller ends it.
 
         Raises:
-            RequestError: The text is at fault, or takes too much time or memory; what `answer`
-                raises.
+            RequestError: The text is invalid, or exceeds time or memory; or from `answer`.
         """
         await self._turns.take(caller)
         running: RunningTask | None = None
@@ -276,7 +250,7 @@ class Lane:
             try:
                 result = await running.converse(answer)
             except TextProcessDiedError as error:
-                # Beside others, a task may be late because of them.
+                # Other tasks of the process may have caused the timeout.
                 if self._apart is None or (error.is_own_fault and self._is_single):
                     raise self._describe_end(error) from error
                 return await self._apart.run(task, caller, answer, seconds=seconds)
@@ -304,7 +278,7 @@ class Lane:
             await self._apart.close()
 
     async def _choose(self) -> TextProcess:
-        """Returns the process with the fewest tasks, a new one if all have some and more may be."""
+        """Returns the process with the fewest tasks, or a new one if all are busy."""
         async with self._starting:
             self._processes = [each for each in self._processes if not each.has_ended]
             alive = [each for each in self._processes if each.is_alive]
@@ -330,13 +304,13 @@ class Lane:
             raise busy("no process can be started; try again soon", 10) from error
 
     def _end_unwanted(self, starting: "asyncio.Task[TextProcess]") -> None:
-        """Ends a process whose caller left while it was started."""
+        """Ends a process whose caller left while it was starting."""
         if not starting.cancelled() and starting.exception() is None:
             starting.result().end()
             self._processes.append(starting.result())
 
     def _retire(self, process: TextProcess) -> None:
-        """Ends a process without tasks that has grown, or had many, or is one too many."""
+        """Ends an idle process that has grown, is old, or is surplus."""
         if process.num_running or not process.is_alive:
             return
         num_alive = sum(each.is_alive for each in self._processes)

@@ -1,7 +1,7 @@
-"""Work on a stranger's text, done outside the server's process: tasks, and what they ask for.
+"""Tasks on strangers' texts, run outside the server's process, and their questions.
 
 A task is pickled, sent to a process (`text_main.py`) and run there. It may ask the server for
-translations on its way. A text that takes too much time or memory ends with its process.
+translations meanwhile. A text that exceeds time or memory only ends that process.
 """
 
 import io
@@ -28,27 +28,25 @@ from mtkit.serving.faults import RequestError
 from mtkit.text.words import Span, strip_span
 
 if TYPE_CHECKING:
-    # Loaded where a model flags.
+    # Only loaded if a model flags.
     from mtkit.checks.flag import Flag
 
 _ONE_SENTENCE = regex.compile(r"[\p{L}\p{M}\p{Nd} ,'’\-]*+[.!?]?+\s*+")
 _SPACELESS = regex.compile(r"[\p{Han}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
 _WINDOW = 512
-"""Sentences that a task asks for at once: more would keep the server's event loop busy."""
+"""Maximum sentences per question: more would block the server's event loop."""
 Ask = Callable[[Any], Any]
 """Asks the server a question, and returns its answer."""
 
 
 @dataclass(frozen=True)
 class TranslatedTexts:
-    """What became of a request's texts.
+    """The translations of a request's texts.
 
     Attributes:
-        texts: Translations, one for each text.
-        alternatives: Others of each text, without equal ones.
-        scores: Of each text the mean log-probability of a token, line by line; None for a blank
-            line.
-        flags: Of each text what looks wrong, line by line; None where the model doesn't flag.
+        alternatives: Different ones per text.
+        scores: Mean log-probability of a token, per text and line; None for a blank line.
+        flags: Per text and line; None if the model doesn't flag.
     """
 
     texts: list[str]
@@ -58,9 +56,10 @@ class TranslatedTexts:
 
 
 def find_one_sentence(line: str) -> list[Span] | None:
-    """Returns the span of a plain line's one sentence, none of a blank line; None of another.
+    """Returns the span of a plain line's only sentence; None for other lines.
 
-    A line is plain where nothing but its last character could end a sentence, in any language.
+    A blank line has no span. In a plain line, only the last character could end a sentence, in any
+    language.
     """
     if not _ONE_SENTENCE.fullmatch(line) or _SPACELESS.search(line):
         return None
@@ -74,13 +73,9 @@ def join_texts(
     found: Sequence[Translation],
     target_language: str,
 ) -> TranslatedTexts:
-    """Returns the translations of texts; line breaks and the space around a line stay.
+    """Returns the translations of texts; line breaks and space around lines stay.
 
-    Args:
-        lines: The lines of each text.
-        spans: Where the sentences of each line are, over all texts.
-        found: The sentences' translations, over all lines.
-        target_language: Code of the language that they are in.
+    `lines` are grouped by text; `spans` and `found` run over all texts.
     """
     sentences, rest = iter(found), iter(spans)
     joined = TranslatedTexts([], [], [])
@@ -113,7 +108,7 @@ def _join_lines(lines: Sequence[str], found: Sequence[Translation], rank: int) -
 
 
 def _restore_spaces(line: str, translation: Translation, rank: int) -> str:
-    """Returns a candidate, or the last there is, with the space that its line had at the ends."""
+    """Returns a line's candidate, or the last one, with the line's outer space."""
     text = translation.candidates[min(rank, len(translation.candidates) - 1)].text
     before = line[: len(line) - len(line.lstrip())]
     return before + text + line[len(line.rstrip()) :] if text else before
@@ -126,12 +121,7 @@ def _mean_log_probability(translation: Translation) -> float | None:
 
 @dataclass(frozen=True)
 class Sentences:
-    """A question: the translations of these, a list of `Translation`.
-
-    Attributes:
-        texts: Sentences.
-        needs_alignments: Whether their words should be aligned.
-    """
+    """A question for a list of `Translation`, perhaps with alignments."""
 
     texts: list[str]
     needs_alignments: bool = False
@@ -139,19 +129,17 @@ class Sentences:
 
 @dataclass(frozen=True)
 class Sample:
-    """A question: the `Route` of a document in an unknown language, some text of which this is."""
+    """A question for the `Route` of a document in an unknown language, with some of its text."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Route:
-    """How texts are translated, as far as a task needs it.
+    """A task's view of the path of its texts.
 
     Attributes:
-        source: Code of their language.
-        target: Code of the language translated into.
-        settings: Decoding settings of the first model: they say where sentences end.
+        settings: Decoding settings of the first model, which define where sentences end.
         aligns: Whether words may be aligned.
     """
 
@@ -161,34 +149,26 @@ class Route:
     aligns: bool = False
 
     def find_sentences(self, text: str) -> list[Span]:
-        """Returns where the sentences of a text are."""
+        """Returns the spans of a text's sentences."""
         return split_sentences(text, self.settings, self.source)
 
 
 class Task(Protocol):
-    """Something to do for a request."""
+    """Work for a request."""
 
     def run(self, ask: Ask) -> Any:
         """Returns the result.
 
         Raises:
-            MtkitError: The text is at fault.
-            RequestError: The request is.
+            MtkitError: The text is invalid.
+            RequestError: The request is invalid.
         """
         ...
 
 
 @dataclass(frozen=True)
 class ParseBody:
-    """Parses a request's body; the result is what `parse_body` returns.
-
-    Attributes:
-        content: The body.
-        content_type: Its `Content-Type`.
-        query: The address's query string.
-        kind: The model of the body; None for a form with a file.
-        max_texts: Texts in it.
-    """
+    """Parses a request's body, as `parse_body` does."""
 
     content: bytes
     content_type: str
@@ -203,13 +183,13 @@ class ParseBody:
 
 @dataclass(frozen=True)
 class DetectLanguage:
-    """Detects the language of a text; the result is what `Detector.detect` returns."""
+    """Detects the language of a text, as `Detector.detect` does."""
 
     text: str
     languages: tuple[str, ...]
 
     def run(self, _: Ask) -> list[Detected]:
-        """Returns the languages that it may be in."""
+        """Returns the possible languages."""
         return _detector().detect(self.text, self.languages)
 
 
@@ -220,13 +200,7 @@ def _detector() -> Detector:
 
 @dataclass(frozen=True)
 class TranslateTexts:
-    """Translates texts of any number of lines and sentences.
-
-    Attributes:
-        texts: The texts.
-        route: Their way.
-        max_sentences: Of all of them.
-    """
+    """Translates texts with any number of lines, and at most `max_sentences` in all."""
 
     texts: list[str]
     route: Route
@@ -252,7 +226,7 @@ class TranslateTexts:
 
 
 def too_many_sentences(num_sentences: int, max_sentences: int) -> RequestError:
-    """Returns the error of a request with more sentences than are allowed."""
+    """Returns the error of a request with too many sentences."""
     return RequestError(
         400,
         f"Invalid request: request ({num_sentences} sentences) exceeds text limit "
@@ -262,7 +236,7 @@ def too_many_sentences(num_sentences: int, max_sentences: int) -> RequestError:
 
 @dataclass(frozen=True)
 class TranslatedDocument:
-    """A document's translation, and what became of its texts."""
+    """A document's translation, and a report on its texts."""
 
     content: bytes
     report: Report
@@ -270,15 +244,7 @@ class TranslatedDocument:
 
 @dataclass(frozen=True)
 class TranslateDocuments:
-    """Translates documents of one format and language; the result is a list of them, translated.
-
-    Attributes:
-        contents: The documents.
-        form: Their format.
-        target: Code of the language translated into.
-        route: Their way; None where their language is to be detected.
-        max_unpacked_bytes: Of all members of an archive together.
-    """
+    """Translates documents of one format and language; `route` is None until it is detected."""
 
     contents: list[bytes]
     form: str
@@ -313,7 +279,7 @@ class TranslateDocuments:
             )
 
     def _read_sample(self) -> str:
-        """Returns text of the documents, without markup."""
+        """Returns some text of the documents, without markup."""
         sample = _Sampling()
         for content in self.contents:
             try:
@@ -328,7 +294,7 @@ class _SampledError(Exception):
 
 
 class _Sampling:
-    """Reads the texts of documents, and translates nothing."""
+    """Reads the texts of documents without translating."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -349,32 +315,31 @@ class _Asking:
     def search_ahead(
         self, requests: Sequence[Request], *, first_line: int = 1
     ) -> FinishTranslations:
-        """Returns what gives each sentence's translation."""
         needs_alignments = any(each.settings is not None for each in requests)
         found = self._ask(Sentences([each.text for each in requests], needs_alignments))
         return lambda: found
 
 
 def _measure_unpacked(content: bytes) -> int:
-    """Returns what a zip archive unpacks to; `zipfile` unpacks no more. 0 of another file."""
+    """Returns the unpacked size of a zip archive; 0 for other files."""
+    # `zipfile` never unpacks more than the sizes in the directory.
     if not content.startswith(b"PK"):
         return 0
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return sum(member.file_size for member in archive.infolist())
     except (zipfile.BadZipFile, ValueError, NotImplementedError):
-        # It is reported in the words of its format.
+        # Its format's reader reports the error.
         return 0
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a task has no result.
+    """Why a task failed.
 
     Attributes:
         status: HTTP status of the answer.
-        message: What is wrong, in words.
-        may_be_others: Whether other tasks of the process may be to blame.
+        may_be_others: Other tasks of the process may be the cause.
     """
 
     status: int
@@ -383,7 +348,7 @@ class Fault:
 
     @classmethod
     def of(cls, error: MtkitError | RequestError) -> "Fault":
-        """Returns the fault of a task that raised an error."""
+        """Returns the fault for a task's error."""
         if isinstance(error, RequestError):
             return cls(error.status, error.message)
         return cls(400, f"Invalid request: {error.message}")

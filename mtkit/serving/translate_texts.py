@@ -1,4 +1,4 @@
-"""Texts and documents of a request to translations, by the models of a catalogue."""
+"""Translates texts and documents of a request with the models of a catalogue."""
 
 import asyncio
 from collections.abc import Sequence
@@ -30,34 +30,22 @@ from mtkit.serving.text_tasks import (
 )
 
 _PLAIN_CHARACTERS = 1_000
-"""Texts so long that have one plain sentence need no process of their own."""
+"""Texts up to this length with one plain sentence don't need a separate process."""
 _SURE = 50.0
-"""Confidence from which a text counts as one in the language that it is to be translated into."""
+"""Minimum confidence that a text is already in its target language."""
 _MANY_LINES = 100
 
 
 @dataclass
 class Found:
-    """The way of a request, once it is known.
-
-    Attributes:
-        way: The models.
-        detected: The language of its texts, where it was to be detected.
-    """
+    """The path of a request, with the detected language, if it was requested."""
 
     way: Way
     detected: Detected | None = None
 
 
 class TextTranslation:
-    """Translates texts, lines and documents.
-
-    Args:
-        catalogue: The models.
-        processes: Work on texts.
-        max_sentences: Of a request's texts.
-        max_unpacked_bytes: Of all that an archive holds.
-    """
+    """Translates texts, lines and documents."""
 
     def __init__(
         self,
@@ -71,7 +59,7 @@ class TextTranslation:
         self._max_sentences, self._max_unpacked_bytes = max_sentences, max_unpacked_bytes
 
     async def detect(self, text: str, caller: str) -> list[Detected]:
-        """Returns the languages that a text may be in, of all that are served, best first."""
+        """Returns the possible languages of a text, of all served ones, best first."""
         return await self._processes.detect(text, tuple(self.catalogue.list_languages()), caller)
 
     async def choose_source(
@@ -82,15 +70,10 @@ class TextTranslation:
         caller: str,
         sources: Sequence[str] = (),
     ) -> tuple[str, Detected | None]:
-        """Returns the source language of texts, and what was detected if that was asked for.
+        """Returns the source language of texts, and what was detected if it is `auto`.
 
-        Args:
-            texts: The texts, which are in one language.
-            source: Its code, or `auto`.
-            target: Code of the language that they are to be translated into. Texts that are surely
-                in it are found to be.
-            caller: Who asks.
-            sources: Codes that may be detected; all that are translated from if not given.
+        All texts are in one language, among `sources` or all source languages. Texts that are
+        surely already in the target language are detected as such.
         """
         if source.lower() != "auto":
             return self.catalogue.resolve(source), None
@@ -114,17 +97,10 @@ class TextTranslation:
         caller: str = "",
         num_alternatives: int = 0,
     ) -> tuple[TranslatedTexts, Found]:
-        """Returns texts' translations, and their way; line breaks stay where they are.
-
-        Args:
-            texts: Texts of any number of lines.
-            source: Code of their language, or `auto`.
-            target: Code of the language translated into.
-            caller: Who asks.
-            num_alternatives: Other translations that are asked for.
+        """Returns texts' translations, and their path; line breaks stay.
 
         Raises:
-            RequestError: There is no such way, or a line can't be translated.
+            RequestError: There is no such path, or a line can't be translated.
         """
         num_lines = sum(text.count("\n") + 1 for text in texts)
         if num_lines > self._max_sentences:
@@ -164,14 +140,7 @@ class TextTranslation:
         num_alternatives: int = 0,
         aligns: bool = False,
     ) -> list[Translation]:
-        """Returns each line's translation along a way.
-
-        Args:
-            lines: Sentences.
-            way: The models.
-            num_alternatives: Other translations that are asked for.
-            aligns: Whether the last model aligns words.
-        """
+        """Returns each line's translation along a path; the last model may align words."""
         if not way.steps:
             return [_echo(line) for line in lines]
         texts = list(lines)
@@ -195,7 +164,7 @@ class TextTranslation:
         """Returns a model's answers.
 
         Raises:
-            RequestError: A line is at fault, or the queue is full.
+            RequestError: A line is invalid, or the queue is full.
         """
         found = await self._ask(service, asks)
         return [each for each in found if isinstance(each, Translation)]
@@ -203,10 +172,10 @@ class TextTranslation:
     async def render(
         self, service: ModelService, asks: Sequence[Request], *, scores: bool = False
     ) -> list[Rendered]:
-        """Returns a model's translations as JSON; its scores where prefixes are translations.
+        """Returns a model's translations as JSON, or its scores if prefixes are translations.
 
         Raises:
-            RequestError: A line is at fault, or the queue is full.
+            RequestError: A line is invalid, or the queue is full.
         """
         found = await self._ask(service, [ToRender(each, scores) for each in asks])
         return [each for each in found if isinstance(each, Rendered)]
@@ -214,7 +183,7 @@ class TextTranslation:
     async def _ask(self, service: ModelService, asks: Sequence[Ask]) -> list[Answer]:
         await self.catalogue.make_ready(service)
         if len(asks) > _MANY_LINES:
-            # It took milliseconds to make them: others have their turn.
+            # They took milliseconds to make: other tasks run first.
             await asyncio.sleep(0)
         found = await service.answer(asks)
         for line, answer in enumerate(found, 1):
@@ -233,18 +202,13 @@ class TextTranslation:
         caller: str,
         max_characters: int | None = None,
     ) -> tuple[list[TranslatedDocument], Found]:
-        """Returns documents translated, their markup kept, and their way.
+        """Returns translated documents with their markup, and their path.
 
-        Args:
-            contents: The documents, which are in one language.
-            form: Their format: its name, or the ending of a file's name.
-            source: Code of their language, or `auto`: it is detected from their text.
-            target: Code of the language translated into.
-            caller: Who asks.
-            max_characters: Of all their text.
+        All documents are in one language and one format, given by its name or a file extension.
+        `max_characters` limits all their text.
 
         Raises:
-            RequestError: Their format isn't known, one is damaged, or they have too much text.
+            RequestError: The format is unknown, a document is damaged, or there is too much text.
         """
         kind = ENDINGS.get(form.lower(), form)
         if kind not in ENDINGS.values():
@@ -284,7 +248,7 @@ class TextTranslation:
 
 
 def _describe(way: Way, source: str, target: str) -> Route:
-    """Returns a way as those need it who find sentences; words are aligned by one model alone."""
+    """Returns a path for finding sentences; only a single model aligns words."""
     services = [step.service for step in way.steps]
     settings = decoding_settings(services[0]) if services else Inference()
     aligns = len(services) == 1 and services[0].model.has_alignments

@@ -1,4 +1,4 @@
-"""mtkit's own routes: everything that `mtkit translate --json` tells, and the server's state."""
+"""mtkit's own routes: all data of `mtkit translate --json`, and the server's state."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from mtkit.serving.translate_texts import decoding_settings
 
 
 def list_routes(office: Office) -> list[Route]:
-    """Returns the routes of an office."""
+    """Returns mtkit's own routes."""
     return [
         Route("/v1/translate", partial(_translate, office), methods=["POST"]),
         Route("/v1/score", partial(_score, office), methods=["POST"]),
@@ -63,7 +63,7 @@ async def _translate(office: Office, request: HttpRequest) -> Response:
     caller = office.access.admit(request, None, cost=len(lines))
     check_lengths(texts, caller, office.settings)
     office.note(request, texts)
-    # Others have their turn between what takes milliseconds for a thousand lines.
+    # Other tasks run between steps that take milliseconds for a thousand lines.
     await asyncio.sleep(0)
     content = await office.answer_in_time(request, _answer(office, body, lines, caller))
     return JsonPieces(content)
@@ -77,7 +77,7 @@ async def _answer(
     if not way.steps:
         if detected is None:
             raise RequestError(400, "source and target are the same language")
-        # They are in the language that is asked for.
+        # They are already in the target language.
         texts = [line.text for line in lines]
         echoed = await office.translation.translate_lines(texts, way)
         services = office.catalogue.services
@@ -126,7 +126,7 @@ async def _answer(
 async def _find_way(
     office: Office, body: LinesBody, texts: list[str], caller: Caller
 ) -> tuple[str, Way, Detected | None]:
-    """Returns the texts' language, their way, and what was detected if that was asked for."""
+    """Returns the texts' language, their path, and any detected language."""
     catalogue = office.catalogue
     services = list(catalogue.services.values())
     name, sources, source = None, [], body.source or "auto"
@@ -173,7 +173,7 @@ def _choose_settings(office: Office, service: ModelService, body: LinesBody) -> 
 
 
 def _with_paragraphs(settings: Inference, wanted: bool | Paragraphs) -> Inference:
-    """Returns settings that split lines into sentences as is wanted, or don't."""
+    """Returns settings that split lines into sentences, or don't."""
     match wanted:
         case Paragraphs():
             paragraphs: Paragraphs | None = wanted

@@ -1,6 +1,6 @@
-"""A model in a process of its own: reads batches from stdin, and writes answers to stdout.
+"""A model in its own process: reads batches from stdin, and writes answers to stdout.
 
-The process ends with its parent, runs no code but mtkit's, and hears no Ctrl-C.
+The process ends with its parent, runs only mtkit's code, and ignores Ctrl-C.
 """
 
 import gc
@@ -29,22 +29,21 @@ from mtkit.serving.messages import (
 )
 
 _MIN_BATCHES = 2
-"""While one is searched, another is cut into tokens, or its answers are on their way."""
+"""While one is searched, another is tokenized, or its answers are sent."""
 _SENT_AT_ONCE = 256
-"""Candidates in one message."""
+"""Candidates per message."""
 _BATCHES_OF_A_CALL = 4
-"""Batches that a thread has in one call of an engine whose threads search side by side."""
+"""Batches per thread in one call of an engine with parallel threads."""
 
 
 @dataclass(frozen=True)
 class ModelSource:
-    """What a process opens.
+    """A model that a process opens.
 
     Attributes:
-        folder: The model folder.
         settings: Decoding settings; the folder's if None.
-        device: As `Translator` takes it.
-        max_batch_bytes: Memory that may be taken once the model is loaded; 0 for no limit.
+        device: As in `Translator`.
+        max_batch_bytes: Memory beyond the loaded model; 0 for no limit.
     """
 
     folder: Path
@@ -55,11 +54,11 @@ class ModelSource:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a process says once it has its model.
+    """A process's reply once it has its model.
 
     Attributes:
-        num_batches: How many it takes at once.
-        deals_out: Whether threads search batches of their own: what waits is dealt out among them.
+        num_batches: Batches at once.
+        deals_out: Threads search their own batches: waiting lines are distributed to them.
     """
 
     num_batches: int = _MIN_BATCHES
@@ -67,18 +66,13 @@ class Loaded:
 
     @classmethod
     def of(cls, translator: Translator) -> "Loaded":
-        """Returns what a translator takes: a batch for each thread, but two at least."""
+        """Returns a translator's capacity: a batch per thread, but at least two."""
         num_threads = translator.batches_at_once // _BATCHES_OF_A_CALL
         return cls(max(_MIN_BATCHES, num_threads), deals_out=translator.batches_at_once > 1)
 
 
 def answer_batch(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
-    """Returns the answer to each line; a line at fault spoils no other's.
-
-    Args:
-        translator: The model.
-        asks: Lines of any callers.
-    """
+    """Returns the answer to each line of any callers; an invalid line doesn't affect others."""
     return [
         Rendered.of(ask.request.text, each)
         if isinstance(ask, ToRender) and isinstance(each, Translation)
@@ -95,7 +89,7 @@ def _answer_plain(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
         searched = [_choose_alignments(translator, requests[index]) for index in rest]
         translated = translator.search(searched, warns=False) if searched else []
         scored = translator.score([requests[index] for index in given]) if given else []
-    except Exception as error:  # noqa: BLE001  a bug at one line is that line's alone
+    except Exception as error:  # noqa: BLE001  a bug only affects its own line
         if len(asks) > 1:
             return [_answer_plain(translator, [ask])[0] for ask in asks]
         if isinstance(error, MtkitError):
@@ -106,10 +100,8 @@ def _answer_plain(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
 
 
 def _cut(answers: Sequence[Answer]) -> Iterator[tuple[Sequence[Answer], bool]]:
-    """Yields some answers at a time, and whether they are the last.
-
-    The server reads them in milliseconds.
-    """
+    """Yields some answers at a time, and whether they are the last."""
+    # The server reads each message in milliseconds.
     first = num_candidates = 0
     for index, each in enumerate(answers):
         if num_candidates >= _SENT_AT_ONCE:
@@ -120,7 +112,7 @@ def _cut(answers: Sequence[Answer]) -> Iterator[tuple[Sequence[Answer], bool]]:
 
 
 def _choose_alignments(translator: Translator, request: Request) -> Request:
-    """Returns a request without alignments where the model has none."""
+    """Returns a request without alignments if the model has none."""
     settings = request.settings
     if settings is None or not settings.alignments or translator.aligns:
         return request
@@ -158,7 +150,7 @@ def main(tasks: BinaryIO, results: BinaryIO) -> None:
     if source.max_batch_bytes and not _uses_gpu(source.device):
         limit_memory(measure_allocated() + source.max_batch_bytes)
     send(loaded)
-    # What is loaded stays: no use looking for garbage in it.
+    # What is loaded stays: garbage collection of it is useless.
     gc.freeze()
     with ThreadPoolExecutor(loaded.num_batches) as threads:
         while True:
@@ -174,7 +166,7 @@ def _uses_gpu(device: str) -> bool:
 
 
 def _die_of_bugs(running: "Future[None]") -> None:
-    """Ends the process at an error that nobody expects: the parent starts another."""
+    """Ends the process after an unexpected error: the parent starts a new one."""
     error = running.exception()
     if error is None or isinstance(error, BrokenPipeError):
         return

@@ -1,4 +1,4 @@
-"""The parent's side of a model in a process of its own."""
+"""The parent's side of a model in its own process."""
 
 import asyncio
 import itertools
@@ -19,13 +19,11 @@ class WorkerDiedError(Exception):
 
 
 class WorkerProcess(ChildProcess):
-    """A child process with a model; made by `start`.
-
-    Answers are matched with batches by number. All its methods belong to one event loop.
+    """A child process with a model, made by `start`; all its methods belong to one event loop.
 
     Attributes:
-        loaded: What it takes at once.
-        death: Becomes how it ended, in words.
+        loaded: Its capacity.
+        death: Future description of how it ended.
     """
 
     loaded = Loaded()
@@ -40,11 +38,7 @@ class WorkerProcess(ChildProcess):
 
     @classmethod
     async def start(cls, source: ModelSource) -> "WorkerProcess":
-        """Returns a process that has loaded its model.
-
-        Raises:
-            MtkitError: There is no model, or it is damaged; the process died.
-        """
+        """Returns a process that has loaded its model, or raises an MtkitError."""
         process = await start_process(_MODULE)
         worker = cls(process)
         try:
@@ -68,11 +62,11 @@ class WorkerProcess(ChildProcess):
 
     @property
     def num_running(self) -> int:
-        """Batches that it has."""
+        """Running batches."""
         return len(self._running)
 
     def work(self, asks: Sequence[Ask]) -> "asyncio.Future[list[Answer]]":
-        """Returns what will be the answers to a batch, or `WorkerDiedError`."""
+        """Returns a future of a batch's answers, or of a `WorkerDiedError`."""
         number = next(self._numbers)
         answers: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
         if self.death.done():

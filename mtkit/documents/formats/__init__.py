@@ -1,1 +1,1 @@
-"""Where the units of each format are."""
+"""Finds the units of each format."""

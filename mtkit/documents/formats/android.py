@@ -1,7 +1,7 @@
-"""Android's string resources: strings, items of arrays and forms of plurals, with its escapes.
+"""Android's string resources: strings, items of arrays and forms of plurals, with their escapes.
 
-https://developer.android.com/guide/topics/resources/string-resource: apostrophes and quotes are
-written behind a backslash, and HTML may be markup, escaped, or in a CDATA section.
+https://developer.android.com/guide/topics/resources/string-resource: apostrophes and quotes have a
+backslash, and HTML may be markup, escaped, or in a CDATA section.
 """
 
 import re
@@ -34,13 +34,7 @@ _REFERENCE = re.compile(r"\s*+(?:@(?:null|empty|\+?[\w.:]++/\S++)|\?[\w.:/]++)\s
 
 
 def read_android(document: Document, tokens: Sequence[XmlToken], languages: Languages) -> None:
-    """Adds the units of a file of resources.
-
-    Args:
-        document: It.
-        tokens: Its tokens.
-        languages: Of the translation.
-    """
+    """Adds the units of a resource file."""
     translates = [True]
     holder = ""
     for index, token in enumerate(tokens):
@@ -100,7 +94,7 @@ def _add_string(
 
 
 def _write_first(tokens: Sequence[Token]) -> str:
-    """Returns the first text of a string; a sign there would make it another resource's name."""
+    """Escapes a sign that would make a string's first text the name of a resource."""
     raw = "".join(token.raw for token in tokens)
     return f"\\{raw}" if raw[:1] in ("@", "?") else raw
 
@@ -118,7 +112,7 @@ def _read_escape(raw: str) -> str:
     if raw[0] == "&" and len(raw) > 1:
         return unescape_xml(raw)
     if raw in ("'", '"'):
-        # A quote keeps space in a string, and an apostrophe is allowed between two of them alone.
+        # A quote keeps space in a string; an apostrophe is only allowed between two quotes.
         return ""
     if raw[0] != "\\" or len(raw) == 1:
         return raw

@@ -1,8 +1,8 @@
 """Files with a text and its translation side by side: XLIFF 1.2 and 2, TMX.
 
-A translation is added where there is none; one that is there stays. Inline elements are tags: those
-that hold a program's own markup stand alone with all that they hold, or open and close where they
-come in pairs that are well nested.
+A translation is added if there is none; an existing one stays. Inline elements are tags. Those that
+hold a program's own markup are voids with all their content, or open and close if they are
+well-nested pairs.
 """
 
 import html
@@ -38,10 +38,10 @@ from mtkit.documents.xml_tokens import (
 )
 
 _BEGINS = {"bpt": "id", "bx": "id", "sc": "id", "sm": "id"}
-"""Elements that begin a pair, and the attribute that names it; `rid` and `i` come before it."""
+"""Elements that begin a pair, and the attribute that names it; `rid` and `i` take precedence."""
 _ENDS = {"ept": "id", "ex": "id", "ec": "startRef", "em": "startRef"}
 _HOLDERS = frozenset(["g", "mrk", "pc", "hi"])
-"""Elements whose text is the sentence's."""
+"""Elements whose text belongs to the sentence."""
 _STATE = re.compile(r"\sstate(?:-qualifier)?\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+')")
 
 _Kind = Literal["open", "close", "void"]
@@ -51,8 +51,7 @@ def read_xliff(text: str, languages: Languages) -> Document:
     """Returns an XLIFF file with the segments that have no translation yet.
 
     Raises:
-        MtkitError: As `read_xml_tokens`; it is none, or is to be translated between other
-            languages.
+        MtkitError: The file is malformed, or between other languages.
     """
     reader = _Reader(text, languages, "XLIFF", "xliff")
     reader.read_xliff()
@@ -63,7 +62,7 @@ def read_tmx(text: str, languages: Languages) -> Document:
     """Returns a translation memory with the units that have no translation yet.
 
     Raises:
-        MtkitError: As `read_xml_tokens`; it is none; it isn't known which language is added.
+        MtkitError: The file is malformed, or the languages are unknown.
     """
     reader = _Reader(text, languages, "TMX", "tmx")
     if not languages.target:
@@ -84,14 +83,7 @@ def _name(token: XmlToken) -> str:
 
 
 class _Reader:
-    """Adds the units and edits of a file.
-
-    Args:
-        text: The file.
-        languages: Of the translation.
-        title: The format's name.
-        root: Its root element.
-    """
+    """Adds the units and edits of a file."""
 
     def __init__(self, text: str, languages: Languages, title: str, root: str) -> None:
         self.tokens = read_xml_tokens(text)
@@ -101,7 +93,6 @@ class _Reader:
             raise fail_at(text, 0, f"no {title}: it has no element <{root}>")
 
     def read_xliff(self) -> None:
-        """Adds what is in XLIFF."""
         translates = [True]
         for index, token in enumerate(self.tokens):
             name = _name(token)
@@ -125,7 +116,7 @@ class _Reader:
                     self._skip(own, "marked translate=no", token.start)
 
     def _check_languages(self, token: XmlToken, *keys: str) -> None:
-        """Checks a file's languages, and names that of its translation in it."""
+        """Checks a file's languages, and sets the target language."""
         source, target = (token.attributes.get(key, "") for key in keys)
         languages = self.languages
         wanted = Languages(languages.target)
@@ -166,7 +157,7 @@ class _Reader:
         sources = self._find_segments(inside["seg-source"]) if "seg-source" in inside else {}
         targets = self._find_segments(target) if target is not None else {}
         if targets:
-            # The only segment of a target is all of its source.
+            # A target's only segment covers its whole source.
             sources = sources or (dict.fromkeys(targets, source) if len(targets) == 1 else {})
             self._fill_segments(sources, targets)
             return
@@ -192,7 +183,7 @@ class _Reader:
             self._set_attribute(tokens[parent], "state", "translated")
 
     def _fill_segments(self, sources: Mapping[str, int], targets: Mapping[str, int]) -> None:
-        """Adds the units of a target's segments (`<mrk mtype="seg">`) that are empty."""
+        """Adds the units of a target's empty segments (`<mrk mtype="seg">`)."""
         for key, own in sources.items():
             if key not in targets or self.tokens[own].kind != "open":
                 self._skip(own, "without a place in their target")
@@ -217,7 +208,7 @@ class _Reader:
         }
 
     def translate_entry(self, entry: int) -> None:
-        """Adds the unit of an entry of a translation memory, unless it has a translation."""
+        """Adds the unit of a translation memory's entry, unless it has a translation."""
         text, tokens = self._text, self.tokens
         source = target = None
         variants = [each for each in children(tokens, entry) if _name(tokens[each]) == "tuv"]
@@ -254,23 +245,16 @@ class _Reader:
         self._copy(segment, (end, end), before, f"</seg>{behind}</tuv>")
 
     def _has_text(self, index: int) -> bool:
-        """Returns whether an element has text; tags alone, and an empty CDATA section, are none."""
+        """Checks that an element has text, not only tags or an empty CDATA section."""
         return bool(read_text(self._text, find_inside(self.tokens, index)).strip())
 
     def _skip(self, index: int, reason: str, start: int | None = None) -> None:
-        """Notes an element that isn't translated."""
+        """Records an element that isn't translated."""
         start = self.tokens[index].start if start is None else start
         self.document.skip(start, read_text(self._text, find_inside(self.tokens, index)), reason)
 
     def _copy(self, index: int, output: Span, before: str = "", behind: str = "") -> bool:
-        """Adds the units of an element's text, to be written into another; returns if it has any.
-
-        Args:
-            index: Of the element.
-            output: Where its translation goes.
-            before: What is written in front of it there.
-            behind: What is written behind it.
-        """
+        """Adds the units of an element's text for another output; returns whether any."""
         tokens = self.tokens
         span = (tokens[index].end, tokens[tokens[index].partner].start)
         is_cdata = is_cdata_alone(self._text, find_inside(tokens, index))
@@ -282,7 +266,7 @@ class _Reader:
 
 
 def _find_indent(text: str, position: int) -> str:
-    """Returns the line end and space in front of a tag that begins a line."""
+    """Returns the line end and indentation before a tag that begins a line."""
     start = position
     while start > 0 and text[start - 1] in " \t":
         start -= 1
@@ -301,7 +285,7 @@ _CDATA_TEXT = Escapes(
 def _read_parts(
     document: Document, tokens: Sequence[XmlToken], parent: int, *, is_cdata: bool
 ) -> list[Part]:
-    """Returns an element's texts and tags; CDATA is text where nothing is beside it."""
+    """Returns an element's texts and tags; CDATA is text if it is alone."""
     text = document.text
     pairs = _find_pairs(tokens, parent)
     parts: list[Part] = []
@@ -340,7 +324,7 @@ def _is_left(token: XmlToken) -> bool:
 
 
 def _find_pairs(tokens: Sequence[XmlToken], parent: int) -> dict[int, tuple[_Kind, str]]:
-    """Returns the elements that begin and end pairs which are well nested, by their indices."""
+    """Returns the elements that begin and end well-nested pairs, by index."""
     pairs: dict[int, tuple[_Kind, str]] = {}
     opened: list[tuple[int, str]] = []
     index = parent + 1

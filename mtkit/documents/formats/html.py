@@ -27,7 +27,7 @@ from mtkit.documents.units import MAX_DEPTH, Part, make_units
 
 _RAW_TEXT = ("title", "textarea")
 _UNSEEN = frozenset(("applet", "audio", "canvas", "embed", "iframe", "script", "style", "template"))
-"""Elements of which a reader sees no text."""
+"""Elements without visible text."""
 _CODE_ISLAND = re.compile(r"<\?(?=php\b|=|\s)(?:(?!\?>).)*+(?:\?>|\Z)|<%(?:(?!%>).)*+%>", re.DOTALL)
 """Code of a page's program: `<?php ... ?>`, `<%= ... %>`."""
 _ODD_COMMENT = re.compile(r"<!--(?:-?>)")
@@ -35,16 +35,16 @@ _TAG_OPENING = re.compile(r"<[A-Za-z/]")
 _UNKNOWN_SECTION = re.compile(
     r"<!\[(?!(?:cdata|rcdata|temp|ignore|include|if|else|endif)\b)", re.IGNORECASE
 )
-"""The beginning of a section that Python's tokenizer fails at; to browsers it is a comment."""
+"""Start of a section that Python's tokenizer fails at; to browsers it is a comment."""
 _PRINTS = re.compile(r"<\?=|<\?php\s++echo\b|<%[=-]")
-"""The beginning of code that writes some text of a sentence."""
+"""Start of code that prints text of a sentence."""
 
 
 def read_html(text: str, languages: Languages) -> Document:
     """Returns a page, or a piece of one, with its units.
 
     Raises:
-        MtkitError: It ends inside a tag, a comment or a script; elements are nested too deeply.
+        MtkitError: It ends inside a tag, comment or script, or is nested too deeply.
     """
     document = Document(text)
     read_html_part(document, (0, len(text)), languages)
@@ -67,15 +67,10 @@ def read_html_part(document: Document, span: Span, languages: Languages) -> None
 
 @dataclass
 class _Frame:
-    """An open element that is left as it is, or one in it that is translated.
+    """An open element that is left untranslated, or a translated one inside it."""
 
-    Attributes:
-        name: Its name.
-        begin: Where what is left begins.
-        reason: Why it is left, as `find_reason_to_leave` says; "" where it is translated.
-        in_sentence: Whether it is part of a sentence.
-        opened: Open elements in it by their names, itself among them.
-    """
+    # `begin` is where the untranslated text begins. `reason` is as in `find_reason_to_leave`; empty
+    # if it is translated. `opened` counts open elements inside by name, including itself.
 
     name: str
     begin: int
@@ -84,7 +79,7 @@ class _Frame:
     opened: Counter[str] = field(default_factory=Counter)
 
     def is_ended_by(self, name: str) -> bool:
-        """Returns whether another element's beginning ends this one (HTML, 13.1.2.4)."""
+        """Checks whether another element's beginning ends this one (HTML, 13.1.2.4)."""
         if self.name == "p":
             return is_element(name) and not is_inline(name)
         enders, holders = _ENDED_BY.get(self.name, ((), ()))
@@ -102,11 +97,11 @@ _ENDED_BY: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     **dict.fromkeys(("td", "th"), (("td", "th", *_ROWS), ("table",))),
     **dict.fromkeys(("tbody", "tfoot", "thead"), (("tbody", "tfoot", "thead"), ("table",))),
 }
-"""What ends an element without a closing tag, unless another of these holds it."""
+"""By element: those that end it when they begin, unless one of the others is open inside it."""
 
 
 class _Reader(HTMLParser):
-    """Notes tokens with their positions; a token ends where the next begins."""
+    """Collects tokens with their positions; a token ends where the next begins."""
 
     def __init__(self, text: str, span: Span, languages: Languages) -> None:
         super().__init__(convert_charrefs=False)
@@ -120,7 +115,7 @@ class _Reader(HTMLParser):
         self._lines = [self._start, *(found.end() for found in ends)]
         self._tokens: list[tuple[str, int, str]] = []
         self._frames = [_Frame("", self._start, ("", ""))]
-        """The page, and open elements that are left in it, or translated in one that is left."""
+        """The page, and open elements that start or end an untranslated part."""
         self._masked = mask_code(text[slice(*span)])
 
     def read(self) -> None:
@@ -166,12 +161,12 @@ class _Reader(HTMLParser):
     unknown_decl = handle_decl  # type: ignore[assignment]
 
     def handle_pi(self, data: str) -> None:
-        # What writes a word is part of the sentence.
+        # Code that prints a word is part of the sentence.
         is_inline = _PRINTS.match(self._text, self._position()) is not None
         self._note("comment" if is_inline else "edge")
 
     def _sort(self) -> None:
-        """Makes parts and edits of the tokens."""
+        """Turns tokens into parts and edits."""
         for (kind, start, name), (_, end, _) in zip(self._tokens, self._tokens[1:], strict=False):
             is_tag = kind in ("open", "selfclosed")
             is_opening = kind == "open" and not is_void(name)
@@ -208,7 +203,7 @@ class _Reader(HTMLParser):
         self._close(1, self._end, self._end)
 
     def _read_attributes(self, start: int, end: int) -> Attributes:
-        """Returns a tag's attributes, less those with code in them, which stay."""
+        """Returns a tag's attributes without those that contain code, which stay."""
         shift = self._start
         attributes = {}
         found = read_attributes(self._masked, start - shift, end - shift)
@@ -234,14 +229,11 @@ class _Reader(HTMLParser):
         self._frames.append(frame)
 
     def _find_ended(self, name: str) -> tuple[int, bool]:
-        """Notes a closing tag; returns from which index on it ends frames, and if the first is its.
-
-        Those within the element that is closed end with it.
-        """
+        """Returns the first frame that a closing tag ends, and whether the tag is that frame's."""
         for index in range(len(self._frames) - 1, -1, -1):
             frame = self._frames[index]
             if index == 0 and (is_inline(name) or name in _ENDED_BY):
-                # Many are never closed.
+                # Many elements are never closed.
                 break
             if frame.opened[name] > 0:
                 frame.opened[name] -= 1
@@ -250,17 +242,17 @@ class _Reader(HTMLParser):
         return len(self._frames), False
 
     def _close(self, index: int, start: int, end: int) -> None:
-        """Ends a frame, and those in it, with a closing tag at a position."""
+        """Ends frames from an index on, with a closing tag at a position."""
         while len(self._frames) > index:
             frame = self._frames.pop()
             if frame.reason[0]:
                 self._leave(frame, end if len(self._frames) == index else start)
             else:
-                # What is left goes on.
+                # The untranslated part continues.
                 self._frames[-1].begin = start
 
     def _leave(self, frame: "_Frame", end: int) -> None:
-        """Notes what is left as it is: a part of a sentence, or a block."""
+        """Records an untranslated part of a sentence, or an untranslated block."""
         visible = read_visible(self._text[frame.begin : end])
         if frame.in_sentence:
             self.parts.append(Part("protected", frame.begin, end, spelled=visible))
@@ -282,7 +274,7 @@ class _Reader(HTMLParser):
                 if is_void(name):
                     kind = "void"
                 elif kind == "selfclosed":
-                    # Browsers take `<b/>` for `<b>`.
+                    # Browsers read `<b/>` as `<b>`.
                     kind = "open"
                 is_break = name == "br"
                 self.parts.append(Part(kind, start, end, name, is_break=is_break))  # type: ignore[arg-type]
@@ -291,10 +283,10 @@ class _Reader(HTMLParser):
 
 
 def mask_code(text: str) -> str:
-    """Returns a page with the code of its program replaced by as many characters.
+    """Returns a page with its program code replaced by as many characters.
 
-    Beside tags that is an instruction of SGML, and in a tag a word. Comments of no characters and
-    sections that Python's tokenizer fails at become comments that it knows.
+    Outside tags the replacement is an SGML instruction, in a tag a word. Empty comments, and
+    sections that Python's tokenizer fails at, become comments that it knows.
     """
     text = _ODD_COMMENT.sub(lambda found: f"<!{'x' * (len(found.group()) - 3)}>", text)
     text = _UNKNOWN_SECTION.sub("<!x", text)

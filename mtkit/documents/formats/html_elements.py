@@ -1,4 +1,4 @@
-"""HTML's elements, attributes and entities: what is inline, what is left, how text is written."""
+"""HTML's elements, attributes and entities: which are inline, which stay, how text is written."""
 
 import functools
 import html
@@ -25,12 +25,12 @@ _INLINE = frozenset((
     "ruby", "s", "small", "span", "strike", "strong", "sub", "sup", "time", "u", "wbr",
 ))
 _CODE = frozenset(("code", "kbd", "math", "samp", "svg", "tt", "var"))
-"""Inline elements whose text is left as it is."""
+"""Inline elements whose text stays."""
 _SKIPPED = frozenset((
     "applet", "audio", "canvas", "embed", "frameset", "iframe", "listing", "noembed",
     "object", "plaintext", "pre", "script", "style", "template", "textarea", "video", "xmp",
 ))
-"""Elements that are left as they are, and are no part of a sentence."""
+"""Elements that stay, and aren't part of a sentence."""
 _VOID = frozenset((
     "area", "base", "basefont", "br", "col", "embed", "frame", "hr", "img", "input", "link",
     "meta", "param", "source", "track", "wbr",
@@ -49,12 +49,12 @@ TEXT_ATTRIBUTES = (
     *("aria-label", "aria-description", "aria-placeholder", "aria-roledescription"),
     *("aria-valuetext",),
 )
-"""Attributes that a reader sees, of whatever element."""
+"""Visible attributes of any element."""
 _META_NAMES = ("description", "keywords", "og:title", "og:description", "twitter:title")
 _TAG_START = re.compile(r"<[A-Za-z/!?]")
-"""What isn't read as text though it may be meant so."""
+"""Start of what HTML doesn't read as text."""
 _UNENDED = sorted((name for name in html.entities.html5 if name[-1] != ";"), key=len, reverse=True)
-"""Names of entities that need no semicolon: `&copyright` begins with one."""
+"""Names of entities that don't need a semicolon: `&copyright` begins with one."""
 _ENTITY_PATTERN = r"&(?:#[0-9]++;?|#[xX][0-9a-fA-F]++;?|[A-Za-z][A-Za-z0-9]*+;|(?:{}){})"
 _ENTITY = re.compile(_ENTITY_PATTERN.format("|".join(_UNENDED), ""))
 _IN_ATTRIBUTE = re.compile(_ENTITY_PATTERN.format("|".join(_UNENDED), "(?![A-Za-z0-9=])"))
@@ -62,12 +62,12 @@ _ATTRIBUTE = re.compile(
     r"""(?<![\s/])[\s/]++([^\s/>=]++)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>"'][^\s>]*+)))?""",
     re.DOTALL,
 )
-"""An attribute's name and value, in a tag that the tokenizer has found. It begins where space
-begins, so that long space is read once."""
+"""An attribute's name and value in a known tag. The match starts where space starts, so that long
+space is read once."""
 
 
 def escape_tags(text: str) -> str:
-    """Returns a text without what HTML would read as a tag or an entity."""
+    """Returns a text with `&` and `<` escaped."""
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
@@ -79,12 +79,7 @@ HTML_TEXT = Escapes(functools.partial(html.escape, quote=False), _read)
 
 
 def read_spelled(text: str, *, in_attribute: bool = False) -> tuple[Spelled, ...]:
-    """Returns a text of HTML with its entities decoded.
-
-    Args:
-        text: As it is written.
-        in_attribute: Whether it is an attribute's value, where `&copy=` is no entity.
-    """
+    """Returns HTML text with its entities decoded; in attributes, `&copy=` isn't one."""
     return read_escaped_text(text, _IN_ATTRIBUTE if in_attribute else _ENTITY, _read_entity)
 
 
@@ -94,11 +89,11 @@ def _read_entity(found: re.Match[str]) -> str | None:
 
 
 Attributes = dict[str, tuple[Span, str]]
-"""Of each attribute of a tag where its value stands, without its quotes, and its text."""
+"""For each attribute of a tag, the span of its value without quotes, and its text."""
 
 
 def read_attributes(text: str, start: int, end: int) -> Attributes:
-    """Returns the attributes of a tag that stands at these positions of a text."""
+    """Returns the attributes of a tag at these positions."""
     raw = text[start:end]
     found: Attributes = {}
     if "=" not in raw and "translate" not in raw:
@@ -116,17 +111,17 @@ def read_attributes(text: str, start: int, end: int) -> Attributes:
 
 
 def is_inline(name: str) -> bool:
-    """Returns whether an element is part of a sentence."""
+    """Checks that an element is part of a sentence."""
     return name in _INLINE or name in _CODE or "-" in name
 
 
 def is_void(name: str) -> bool:
-    """Returns whether an element has no closing tag."""
+    """Checks that an element has no closing tag."""
     return name in _VOID
 
 
 def is_element(name: str) -> bool:
-    """Returns whether HTML has an element of this name."""
+    """Checks that HTML has an element with this name."""
     return name in _BLOCKS or name in _INLINE or name in _CODE or name in _SKIPPED or name in _VOID
 
 
@@ -137,7 +132,7 @@ def _read_wishes(attributes: Attributes) -> dict[str, str]:
 def find_reason_to_leave(
     name: str, attributes: Attributes, languages: Languages
 ) -> tuple[str, str]:
-    """Returns why an element is left as it is, as `Document.skip` takes it; "" if it isn't."""
+    """Returns why an element stays untranslated, as in `Document.skip`; "" if it doesn't."""
     values = _read_wishes(attributes)
     wish, classes = values.get("translate", "").lower(), values.get("class", "").split()
     language = values.get("lang", "")
@@ -154,7 +149,7 @@ def find_reason_to_leave(
 
 
 def is_wanted(name: str, attributes: Attributes, languages: Languages) -> bool:
-    """Returns whether an element is translated though it is in one that is left."""
+    """Checks that an element is translated even inside an untranslated one."""
     values = _read_wishes(attributes)
     says_so = (
         values.get("translate", "no").lower() in ("", "yes")
@@ -165,12 +160,12 @@ def is_wanted(name: str, attributes: Attributes, languages: Languages) -> bool:
 
 
 def read_visible(raw: str) -> tuple[Spelled, ...]:
-    """Returns what a reader sees of an element, without its tags."""
+    """Returns an element's visible text, without its tags."""
     return read_spelled(re.sub(r"<[^<>]*+>", "", raw))
 
 
 def rewrite_languages(attributes: Attributes, languages: Languages) -> list[Edit]:
-    """Returns the edits that give a tag the language of the translation."""
+    """Returns the edits that give a tag the target language."""
     edits = []
     for key in ("lang", "xml:lang"):
         if key in attributes and languages.target:
@@ -181,7 +176,7 @@ def rewrite_languages(attributes: Attributes, languages: Languages) -> list[Edit
 
 
 def read_attribute_units(text: str, name: str, attributes: Attributes) -> list[Unit]:
-    """Returns the units of a tag's attributes that a reader sees."""
+    """Returns the units of a tag's visible attributes."""
     keys = list(TEXT_ATTRIBUTES)
     if name == "meta" and any(
         attributes.get(key, ((0, 0), ""))[1].lower() in _META_NAMES for key in ("name", "property")
@@ -208,13 +203,13 @@ def _make_attribute_unit(text: str, start: int, end: int) -> Unit:
 
 
 def _quote(tokens: Sequence[Token]) -> str:
-    """Returns the value of an attribute that has no quotes, with them where it needs them now."""
+    """Returns the value of an unquoted attribute, with quotes if it needs them now."""
     value = "".join(token.raw for token in tokens)
     return value if re.fullmatch(r"[^\s\"'=<>`]+", value) else f'"{value}"'
 
 
 def make_attribute_escapes(quote: str) -> Escapes:
-    """Returns how the value of an attribute is written between quotes."""
+    """Returns the escapes of an attribute's value between quotes."""
     written = "&quot;" if quote == '"' else "&#39;"
 
     return Escapes(

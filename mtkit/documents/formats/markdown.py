@@ -50,18 +50,14 @@ _TITLE = re.compile(
 )
 _ESCAPED = re.compile(r"\\[!-/:-@\[-`{-~]|&[#\w]+;")
 _TITLE_ESCAPES = Escapes(lambda text: text.replace('"', "'"))
-"""Of a directive's title, which has no way to write a quotation mark."""
+"""Of a directive's title, which can't contain a quotation mark."""
 _QUOTE_SIGNS = re.compile(r"[ \t>]*+")
 _QUOTE_SIGN = re.compile(r"(?m)^[ \t>]++")
 _COMMENT = re.compile(r"<!--(?:[^-]|-(?!->))*+(?:-->|\Z)")
 
 
 def read_markdown(text: str, languages: Languages) -> Document:
-    """Returns a page with its units.
-
-    Raises:
-        MtkitError: It is nested too deeply.
-    """
+    """Returns a page with its units; raises an MtkitError if it is nested too deeply."""
     document = Document(text)
     front = FRONT_MATTER.match(text)
     start = front.end() if front else 0
@@ -97,10 +93,10 @@ def read_markdown(text: str, languages: Languages) -> Document:
 
 
 def _read_html(document: Document, span: Span, languages: Languages, *, is_quoted: bool) -> None:
-    """Adds the units of a block of HTML, if it is whole enough to be read as such."""
+    """Adds the units of an HTML block, if it is complete enough."""
     start, end = span
     if is_quoted:
-        # In more lines than one there are signs of the quote between the text's.
+        # With several lines there are quote signs inside the text.
         begin = _QUOTE_SIGNS.match(document.text, start, end)
         start = begin.end() if begin else start
         if "\n" in document.text[start:end].rstrip():
@@ -110,25 +106,18 @@ def _read_html(document: Document, span: Span, languages: Languages, *, is_quote
     try:
         read_html_part(document, (start, end), languages)
     except MtkitError:
-        # Half a tag, or a comment without an end, is markup that a page may have: it stays.
+        # A page may contain half a tag, or an unclosed comment: it stays.
         visible = _read_visible_text(document.text[start:end])
         document.skip(start, visible, "in unsupported elements", "html without an end")
 
 
 def _read_visible_text(raw: str) -> str:
-    """Returns what a reader sees of HTML."""
+    """Returns the visible text of HTML."""
     return "".join(each.text for each in read_visible(_COMMENT.sub("", raw)))
 
 
 class _BlockReader:
-    """Adds the units of a block to its document.
-
-    Args:
-        document: It.
-        parser: Has read its blocks.
-        languages: Of the translation.
-        block: The block.
-    """
+    """Adds the units of a block to its document."""
 
     def __init__(
         self, document: Document, parser: MarkdownParser, languages: Languages, block: Block
@@ -138,10 +127,9 @@ class _BlockReader:
         self._parts: list[Part] = []
         self._spelled: list[Spelled] = []
         self._begun = 0
-        """Index in the block's text where the text that is being read begins."""
+        """Start of the current text in the block's text."""
 
     def read(self) -> None:
-        """Adds them."""
         content = self._block.masked
         marks = self._parser.read_inline(content)
         names = [mark for mark in marks if mark.kind == "close" and mark.is_own_label]
@@ -155,14 +143,8 @@ class _BlockReader:
     def _add_units(
         self, span: Span, marks: Sequence[Mark], kind: str, names: Sequence[Mark]
     ) -> None:
-        """Adds the units in some of the block's text.
-
-        Args:
-            span: Which text.
-            marks: Its markup.
-            kind: As `MarkdownWriter` has it.
-            names: Links and images whose text is the name of their target.
-        """
+        """Adds the units of a span of the block's text."""
+        # `names` are links and images whose text is the name of their target.
         writer = MarkdownWriter(self._parser, self._text, kind)
         self._parts = []
         self._read_parts(span, marks, writer)
@@ -194,7 +176,7 @@ class _BlockReader:
     def _name_target(
         self, unit: Unit, mark: Mark, writer: MarkdownWriter, *, is_alone: bool
     ) -> Unit:
-        """Returns a unit that is all the text of a link, and the name of its target so far."""
+        """Returns the unit of a link's whole text, which was also the name of its target."""
         closing = self._block.locate(mark.label[1])
         end = self._block.locate(mark.end) - 1
         name = _read_name(self._block.content, mark)
@@ -208,12 +190,12 @@ class _BlockReader:
         return dataclasses.replace(unit, output=(unit.start, end), join=join)
 
     def _read_parts(self, span: Span, marks: Sequence[Mark], writer: MarkdownWriter) -> None:
-        """Makes parts of some of the block's text."""
+        """Adds parts for a span of the block's text."""
         done = self._begun = span[0]
         ends = _find_ends(marks)
         for mark in marks:
             if mark.start < done:
-                # In an element that is left as it is.
+                # In an untranslated element.
                 continue
             self._read_text(done, mark.start, writer)
             first, last = self._block.locate_span(mark.start, mark.end)
@@ -236,7 +218,7 @@ class _BlockReader:
         self._end_text(span[1], span[1])
 
     def _read_text(self, start: int, end: int, writer: MarkdownWriter) -> None:
-        """Notes characters without markup; an address among them is protected."""
+        """Collects characters without markup, and protects addresses."""
         pieces = split_at_matches(_ADDRESS, self._block.content, start, end)
         for first, last, address in pieces:
             if address is not None:
@@ -254,7 +236,7 @@ class _BlockReader:
                 self._spelled.append(Spelled(piece, piece))
 
     def _end_text(self, end: int, following: int) -> None:
-        """Makes a part of the text that has been read; the next one begins at `following`."""
+        """Adds a part for the collected text; the next text begins at `following`."""
         if self._spelled:
             span = self._block.locate_span(self._begun, end)
             self._parts.append(Part("text", *span, spelled=tuple(self._spelled)))
@@ -262,16 +244,7 @@ class _BlockReader:
         self._begun = following
 
     def _read_tag(self, mark: Mark, end: int, writer: MarkdownWriter) -> int:
-        """Makes a part of a tag of HTML, or of the whole element if it is left as it is.
-
-        Args:
-            mark: The tag.
-            end: Where the element ends that it opens; 0 where it doesn't.
-            writer: The block's.
-
-        Returns:
-            Where that ends in the block's text.
-        """
+        """Adds an HTML tag, or the whole element if it stays, and returns its end in the block."""
         first, last = self._block.locate_span(mark.start, mark.end)
         attributes = read_attributes(self._text, first, last)
         is_opening = mark.name[0] not in "/!"
@@ -295,13 +268,13 @@ class _BlockReader:
         elif is_opening:
             self._document.units += read_attribute_units(self._text, mark.name, attributes)
         self._parts.append(self._make_part(mark, (first, last)))
-        # Notes go by elements, and a closing tag begins none.
+        # Notes belong to elements, and a closing tag doesn't begin one.
         if is_opening or self._parts[-1].kind == "void":
             writer.note(first, describe_mark(mark))
         return mark.end
 
     def _add_image(self, mark: Mark) -> None:
-        """Adds the description of an image, unless there are links or other images in it."""
+        """Adds an image's description, unless it contains links, images or HTML."""
         start, end = mark.label
         inner = self._parser.read_inline(self._block.masked[start:end])
         if any(each.kind in ("image", "html") or each.name.startswith("link") for each in inner):
@@ -347,21 +320,21 @@ class _BlockReader:
                 return Part("void", *span, is_break=mark.kind == "break" or name == "br")
 
     def _skip(self, span: Span, reason: str, detail: str = "") -> None:
-        """Notes some of the block's text that stays."""
+        """Records a span of the block's text that stays."""
         self._document.skip(
             self._block.locate(span[0]), self._block.content[slice(*span)], reason, detail
         )
 
 
 def _read_code(raw: str) -> str:
-    """Returns what a reader sees of inline code."""
+    """Returns the visible text of inline code."""
     num_ticks = len(raw) - len(raw.lstrip("`"))
     code = raw[num_ticks : len(raw) - num_ticks].replace("\n", " ")
     return code[1:-1] if code.strip(" ") and code[0] == code[-1] == " " else code
 
 
 def _find_ends(marks: Sequence[Mark]) -> dict[int, int]:
-    """Returns where the element of each opening tag ends, by the tag's start."""
+    """Returns the end of each opening tag's element, by the tag's start."""
     opened: defaultdict[str, list[int]] = defaultdict(list)
     ends = {}
     for mark in marks:

@@ -1,8 +1,8 @@
 """Markdown by markdown-it's tokens, each with its position in the text.
 
-markdown-it knows the lines of a block but not where in them its inline tokens stand. Here each of
-its inline rules is wrapped by one that notes where it began and ended, so what counts as markup is
-the library's decision, and the positions are exact.
+markdown-it knows the lines of a block but not the positions of its inline tokens. Here each inline
+rule is wrapped by one that records its start and end, so the library decides what is markup, and
+the positions are exact.
 """
 
 import re
@@ -34,20 +34,18 @@ MarkKind = Literal["open", "close", "code", "void", "break", "image", "html", "t
 
 
 class Mark(NamedTuple):
-    """What is more than plain characters in a block's text.
+    """Anything but plain characters in a block's text.
 
     Attributes:
-        start: Where it begins in the block's text.
-        end: Where it ends.
         kind: `open` and `close`: tags of emphasis and links; `code`; `image`; `html`: a tag;
-            `address`: in angle brackets; `text`: characters spelled by other ones, and newlines;
-            `break`: a line break that a reader sees; `void`: any other.
-        name: Of a tag; of a link or image where it leads to; code.
-        value: What a text stands for.
-        label: Of a link or image: where its text stands.
-        is_own_label: Whether that text is also the name of the link's target, so that another text
-            needs the name beside it.
-        has_title: Whether a link or image has a title of its own.
+            `address`: in angle brackets; `text`: escaped characters, and newlines; `break`: a
+            visible line break; `void`: any other.
+        name: Of a tag; the target of a link or image; code.
+        value: The characters of a `text`.
+        label: The span of a link's or image's text.
+        is_own_label: Whether that text is also the name of the target, so that another text needs
+            the name in addition.
+        has_title: Whether a link or image has its own title.
     """
 
     start: int
@@ -61,12 +59,7 @@ class Mark(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a text is when it is read as Markdown: to compare two texts by.
-
-    Attributes:
-        text: All visible characters but space.
-        marks: How often it has each kind of markup.
-    """
+    """A text's visible characters without space, and its markup, to compare two texts."""
 
     text: str
     marks: Counter[str]
@@ -87,10 +80,7 @@ class MarkdownParser:
         self._marks: dict[int, list[Mark]] = {}
 
     def read_blocks(self, text: str) -> list[BlockToken]:
-        """Returns a document's blocks; the text in them has not been read.
-
-        Args:
-            text: The document, masked.
+        """Returns a masked document's blocks, whose text isn't parsed yet.
 
         Raises:
             MtkitError: It is nested too deeply.
@@ -101,11 +91,7 @@ class MarkdownParser:
             raise fail_at(text, 0, "this Markdown is nested too deeply") from error
 
     def read_inline(self, content: str) -> list[Mark]:
-        """Returns the markup of a block's text in order; nothing where it is nested too deeply.
-
-        Args:
-            content: The text, masked.
-        """
+        """Returns the markup of a block's masked text; nothing if it is nested too deeply."""
         return self._read_tokens(content)[1]
 
     def _read_tokens(self, content: str) -> tuple[list[BlockToken], list[Mark]]:
@@ -115,14 +101,14 @@ class MarkdownParser:
             self._parser.inline.parse(content, self._parser, self._env, tokens)
         except RecursionError:
             return [], []
-        # The rules of an image's text have run too, in states of their own.
+        # The rules of an image's text have also run, in their own states.
         marks = self._marks.get(id(tokens), [])
         self._marks = {}
         pairs = [_as_mark(tokens, index) for index in range(len(tokens))]
         return tokens, sorted([*marks, *filter(None, pairs)])
 
     def describe(self, content: str) -> Content:
-        """Returns what a block's text is when it is read."""
+        """Returns the content of a block's text."""
         tokens, marks = self._read_tokens(content)
         written: list[str] = []
         in_address = False
@@ -135,11 +121,10 @@ class MarkdownParser:
         return Content("".join("".join(written).split()), found)
 
     def describe_block(self, text: str, kind: str) -> Content | None:
-        """Returns what a text is as a block of a kind; None where it is another one, or several.
+        """Returns a text's content as one block of a kind; None if it would be another.
 
-        Args:
-            text: It, with line breaks but without what stands before each line.
-            kind: `paragraph`, `heading`, `setext` or `cell`; or `image` for its description.
+        The text has line breaks but not the prefixes of lines. The kind is `paragraph`, `heading`,
+        `setext` or `cell`, or `image` for its description.
         """
         if kind == "image":
             text = mask_templates(text)
@@ -163,7 +148,7 @@ class MarkdownParser:
     def _note(
         self, name: str, rule: Callable[[StateInline, bool], bool]
     ) -> Callable[[StateInline, bool], bool]:
-        """Returns a rule that notes what it has found."""
+        """Returns a rule that records its results."""
 
         def noted(state: StateInline, silent: bool) -> bool:
             start, first = state.pos, len(state.tokens)
@@ -192,7 +177,7 @@ _WRITTEN: dict[str, Callable[[str], str]] = {
 
 
 def describe_mark(mark: Mark) -> str:
-    """Returns a mark's kind, without what changes in translation; nothing for text."""
+    """Returns a mark's kind, without what changes in translation; empty for text."""
     match mark.kind:
         case "open":
             return mark.name
@@ -207,11 +192,11 @@ def describe_mark(mark: Mark) -> str:
 
 
 AS_MARKUP = {"em": "em", "strong": "strong", "del": "s", "br": "break"}
-"""Tags that say the same as markup does."""
+"""Tags that are equivalent to markup."""
 
 
 def _read_extra(state: StateInline, silent: bool) -> bool:
-    """Reads markup that Markdown itself doesn't have: footnotes, tasks, attributes, templates."""
+    """Reads markup beyond CommonMark: footnotes, tasks, attributes, templates."""
     if state.src[state.pos] not in "[{<":
         return False
     found = _EXTRA_AT_START.match(state.src) if state.pos == 0 else None
@@ -225,7 +210,7 @@ def _read_extra(state: StateInline, silent: bool) -> bool:
 
 
 def read_reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Reads a link's target, but none of a footnote, which is text."""
+    """Reads a link's target, but not a footnote, which is text."""
     position = state.bMarks[start] + state.tShift[start]
     return not state.src.startswith("[^", position) and reference(state, start, end, silent)
 
@@ -245,14 +230,7 @@ _RULES: dict[str, Callable[[StateInline, bool], bool]] = {
 
 
 def _make_mark(name: str, state: StateInline, start: int, first: int) -> Mark | None:
-    """Returns the mark that a rule has found; those that become pairs later get positions.
-
-    Args:
-        name: The rule's.
-        state: The rule's state.
-        start: Where the rule began.
-        first: Index of the first token that it may have added.
-    """
+    """Returns the mark of a rule's result; tokens that become pairs later get positions."""
     end = state.pos
     token = state.tokens[-1] if len(state.tokens) > first else None
     mark = None
@@ -287,13 +265,7 @@ def _make_mark(name: str, state: StateInline, start: int, first: int) -> Mark | 
 
 
 def _look_behind_label(mark: Mark, content: str, *, has_title: bool) -> Mark:
-    """Returns the mark of a link or image with what stands behind its text.
-
-    Args:
-        mark: Its mark.
-        content: The block's text.
-        has_title: Whether it has a title, here or beside its target's name.
-    """
+    """Completes the mark of a link or image with what follows its text."""
     tail = content[mark.label[1] : mark.end]
     return mark._replace(
         is_own_label=tail in ("]", "][]"), has_title=has_title and tail.startswith("](")
@@ -301,7 +273,7 @@ def _look_behind_label(mark: Mark, content: str, *, has_title: bool) -> Mark:
 
 
 def _note_positions(tokens: Sequence[BlockToken], start: int, end: int) -> None:
-    """Notes where each sign stands that may open or close a pair."""
+    """Records the position of each sign that may open or close a pair."""
     for token in reversed(tokens):
         if end <= start:
             break
@@ -327,7 +299,7 @@ def _as_mark(tokens: Sequence[BlockToken], index: int) -> Mark | None:
     if mark is not None or "span" not in token.meta or token.nesting == 0:
         return mark
     start, end = token.meta["span"]
-    # Of `**` the outer sign has been emptied.
+    # The outer sign of `**` has been emptied.
     if token.type == "strong_open":
         start -= 1
     elif token.type == "strong_close":

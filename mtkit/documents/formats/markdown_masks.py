@@ -1,12 +1,12 @@
-"""What page generators add to Markdown, hidden from its parser under as many other characters.
+"""Masks what page generators add to Markdown with as many characters, to hide it from the parser.
 
 Templates (`{{ x }}`, `{% x %}`, `{{< x >}}`), comments and lines of directives (`:::note`, `[TOC]`,
-`!!! note`) mean nothing to CommonMark, though they may stand where it wants an address, or between
-paragraphs. Under a mask they are signs of no meaning, and all else has the same position.
+`!!! note`) mean nothing to CommonMark, but may be where it expects an address, or between
+paragraphs. A mask is meaningless punctuation, and all positions stay the same.
 
-markdown-it gives a block's text without what stands before its lines (`> `, a list's indentation,
-`##`), and its lines. Each line of a block's text is found at the end of a line of the document,
-since only what stands in front of it was taken away.
+markdown-it returns a block's text without the prefixes of its lines (`> `, a list's indentation,
+`##`), and its line numbers. Each line of a block's text is found at the end of a document line,
+since only its prefix was removed.
 """
 
 import bisect
@@ -20,10 +20,10 @@ from mtkit.documents.document import Span
 from mtkit.documents.escaped_text import replace_spans
 
 _FILL = "\u2e35"
-"""A sign of punctuation that texts don't have."""
+"""A punctuation sign that texts don't have."""
 MASK = re.compile(rf"\{{{_FILL}++")
 _MASKED_LINE = re.compile(rf"[ \t{{{_FILL}]*+")
-"""A line that is all under a mask."""
+"""A completely masked line."""
 
 _OPENING = re.compile(r"(?<!\\)(?:\\\\)*+(\{\{<|\{\{%|\{\{|\{%|\{/\*|\{#(?=\s))|\\(?=\{)")
 _CLOSING = {"{{<": ">}}", "{{%": "%}}", "{{": "}}", "{%": "%}", "{/*": "*/}", "{#": "#}"}
@@ -50,7 +50,7 @@ _WITH_TEXT = re.compile(
     r"[ \t]*+\{(?:admonition|attention|card|caution|danger|details|dropdown|epigraph|error|hint"
     r"|important|margin|note|seealso|sidebar|tab-item|tip|topic|warning)\}"
 )
-"""Directives of MyST in whose fences is text."""
+"""Directives of MyST whose fences contain text."""
 _OPTION = re.compile(_INDENT + r"(?P<rest>:[\w-]++:.*+)")
 _MODULE = re.compile(
     r"import\s++(?:[\w*{][^'\"]*?\sfrom\s++)?['\"][^'\"]++['\"];?\s*+\Z"
@@ -63,12 +63,11 @@ BlockKind = Literal["paragraph", "heading", "setext", "cell"]
 
 
 class Masked(NamedTuple):
-    """A page under its masks.
+    """A masked page.
 
     Attributes:
-        text: Its characters, as many as before.
-        titles: Where titles of directives are that are plain text.
-        left: Where text of directives is that stays.
+        titles: Spans of directives' plain titles.
+        left: Spans of directives' text that stays.
     """
 
     text: str
@@ -87,7 +86,7 @@ def mask_templates(text: str) -> str:
 
 
 def mask_page(text: str) -> Masked:
-    """Returns a page with all masked that isn't Markdown's own."""
+    """Returns a page with everything masked that isn't Markdown."""
     return _LineMasker(mask_templates(text)).mask()
 
 
@@ -100,14 +99,14 @@ def _cover(length: int) -> str:
 
 
 def _find_templates(text: str) -> Iterator[Span]:
-    """Yields where templates are."""
+    """Yields the spans of templates."""
     done = 0
     closing = dict.fromkeys(_CLOSING, -1)
-    """Of each opening sign where the next closing one is, as far as is known."""
+    """For each opening sign, the next closing one found so far."""
     while found := _OPENING.search(text, done):
         start, opening = found.start(1), found.group(1)
         if opening is None:
-            # What is behind a backslash is text.
+            # After a backslash it is text.
             done = found.end() + 1
             continue
         done = start + 1
@@ -130,11 +129,7 @@ def _find_templates(text: str) -> Iterator[Span]:
 
 
 class _LineMasker:
-    """Masks the lines of directives.
-
-    Args:
-        text: The page, its templates masked.
-    """
+    """Masks the lines of directives in a page whose templates are masked."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -142,14 +137,13 @@ class _LineMasker:
         self._edits: list[tuple[int, int, str]] = []
         self._masked = Masked("", [], [])
         self._opened: list[str] = []
-        """Fences that were opened and hold text."""
+        """Open fences with text."""
         self._fence = ""
-        """The one that is open and holds code."""
+        """The open fence with code."""
         self._has_options = self._in_module = False
-        """Whether the line before was of a directive, or of a module of JavaScript."""
+        """Whether the previous line was part of a directive, or of a JavaScript module."""
 
     def mask(self) -> Masked:
-        """Returns the page."""
         for number, (start, stop) in enumerate(self._lines):
             line = self._text[start:stop].rstrip("\r\n")
             fence = _FENCE.fullmatch(line)
@@ -165,7 +159,7 @@ class _LineMasker:
         self._edits.append((start, end, before + _cover(end - start - len(before))))
 
     def _read_fence(self, start: int, line: str, found: re.Match[str]) -> None:
-        """Masks a fence of text, and notes one of code."""
+        """Masks a fence with text, or records one with code."""
         self._has_options = self._in_module = False
         is_end = bool(self._opened) and _closes(found, self._opened[-1])
         name = _WITH_TEXT.match(found["name"])
@@ -176,13 +170,13 @@ class _LineMasker:
             self._has_options = True
             self._note_title(start + found.start("name") + name.end(), found["name"][name.end() :])
         else:
-            # A line of backticks that has others behind it is none of a fence.
+            # A line with more backticks after the first ones isn't a fence.
             self._fence = found["fence"] if "`" not in found["name"] else ""
             return
         self._cover(start + found.start("rest"), start + len(line))
 
     def _read_line(self, number: int, start: int, line: str) -> None:
-        """Masks any other line, if it is a directive's."""
+        """Masks any other line if it is a directive's."""
         self._in_module = bool(line.strip()) and (
             self._in_module or _MODULE.match(line) is not None
         )
@@ -207,7 +201,7 @@ class _LineMasker:
             return True
         found = _ADMONITION.match(line)
         if found is not None and self._is_indented(number, found.start("rest")):
-            # Its text is indented like that of a list's point.
+            # Its text is indented like a list item's.
             self._cover(start + found.start("rest"), start + len(line), "-   ")
             for group in ("title", "tab"):
                 title = found[group]
@@ -223,7 +217,7 @@ class _LineMasker:
             self._masked.left.append((start, start + len(title)))
 
     def _is_indented(self, number: int, indent: int) -> bool:
-        """Returns whether the next line with text begins four characters behind a line."""
+        """Checks that the next line with text is indented four characters more."""
         for start, stop in self._lines[number + 1 : number + 4]:
             line = self._text[start:stop]
             if line.strip():
@@ -237,12 +231,7 @@ def _closes(found: re.Match[str], fence: str) -> bool:
 
 
 def split_lines(lines: Sequence[str], content: str) -> list[tuple[int, int]]:
-    """Returns which lines of a paragraph belong together: those between lines under a mask.
-
-    Args:
-        lines: The paragraph's, masked.
-        content: All of it as it is written.
-    """
+    """Returns the ranges of a paragraph's lines between masked lines."""
     runs = []
     first = 0
     for number, line in enumerate(lines):
@@ -250,7 +239,7 @@ def split_lines(lines: Sequence[str], content: str) -> list[tuple[int, int]]:
             runs.append((first, number))
             first = number + 1
         elif number == 0 and re.match(r"\[![A-Za-z]+\]", content):
-            # The title of a note.
+            # A note's title.
             runs.append((0, 1))
             first = 1
     runs.append((first, len(lines)))
@@ -258,13 +247,10 @@ def split_lines(lines: Sequence[str], content: str) -> list[tuple[int, int]]:
 
 
 class _Segment(NamedTuple):
-    """Characters of a block's text that stand together in the document.
+    """Characters of a block's text that are contiguous in the document."""
 
-    Attributes:
-        first: Index in the block's text at which it begins, with the space that may be in front.
-        content: Index of a character in it.
-        source: Where that stands in the document.
-    """
+    # `first` is its start in the block's text, including space before it. `content` is the index of
+    # a character in it, and `source` that character's position in the document.
 
     first: int
     content: int
@@ -272,15 +258,10 @@ class _Segment(NamedTuple):
 
 
 class Block:
-    """A paragraph, a heading or a cell of a table.
-
-    Args:
-        masked: Its text as markdown-it reads it.
-        segments: Where it stands.
-        kind: What it is; `setext` is a heading with a line beneath it.
-        text: The document's.
+    """A paragraph, a heading or a table cell; `setext` is a heading with a line beneath it.
 
     Attributes:
+        masked: Its text as markdown-it reads it.
         content: Its text without masks.
     """
 
@@ -296,7 +277,7 @@ class Block:
         return self._text[slice(*self.locate_span(*found.span()))]
 
     def split(self) -> "list[Block]":
-        """Returns what of a paragraph stands between lines that are masked."""
+        """Returns the parts of a paragraph between masked lines."""
         lines = self.masked.split("\n")
         runs = split_lines(lines, self.content) if self.kind == "paragraph" else []
         if not runs or runs == [(0, len(lines))]:
@@ -312,43 +293,35 @@ class Block:
         return blocks
 
     def locate(self, index: int) -> int:
-        """Returns where a character of the text stands in the document."""
+        """Returns a character's position in the document."""
         segment = self._segments[bisect.bisect_right(self._firsts, index) - 1]
         return segment.source + index - segment.content
 
     def locate_span(self, start: int, end: int) -> Span:
-        """Returns where some of the text stands in the document."""
+        """Returns a span's position in the document."""
         return self.locate(start), self.locate(end)
 
 
 class BlockLocator:
-    """Finds the text of blocks.
-
-    Args:
-        source: The document's text.
-        text: That under its masks.
-        start: Where its blocks begin, behind front matter.
-    """
+    """Finds the text of blocks in a document, given its masked text and the end of front matter."""
 
     def __init__(self, source: str, text: str, start: int) -> None:
         self._source, self._text = source, text
         self._lines = [start, *(found.end() for found in _LINE_END.finditer(text, start))]
         self._lines.append(len(text))
         self._row = (-1, 0)
-        """Of a table: a line, and where its next cell begins at the earliest."""
+        """A table's line, and the earliest start of its next cell."""
 
     def locate_lines(self, token: BlockToken) -> Span:
-        """Returns where a block's lines are."""
+        """Returns the span of a block's lines."""
         assert token.map is not None
         first, last = (self._lines[min(line, len(self._lines) - 1)] for line in token.map)
         return first, last
 
     def locate_block(self, token: BlockToken, opening: BlockToken) -> Block | None:
-        """Returns a block; None where its position isn't certain.
+        """Returns a block; None if its position is uncertain.
 
-        Args:
-            token: That of its text.
-            opening: The one before.
+        `token` is that of its text, `opening` the one before.
         """
         assert token.map is not None
         if opening.type in ("th_open", "td_open"):
@@ -371,10 +344,8 @@ class BlockLocator:
         return Block(token.content, segments, kind, self._source)
 
     def _locate_cell(self, content: str, line: int) -> Block | None:
-        """Returns a cell of a table; those of a row are asked for in order.
-
-        A bar in a cell is written behind a backslash, which the cell's text doesn't have.
-        """
+        """Returns a cell of a table; those of a row are requested in order."""
+        # A bar in a cell has a backslash, which the cell's text doesn't have.
         begin, end = self._lines[line], self._lines[line + 1]
         at = self._row[1] if self._row[0] == line else begin
         raw = content.replace("|", "\\|")

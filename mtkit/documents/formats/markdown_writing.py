@@ -1,9 +1,9 @@
-"""Text as Markdown, and a translation that reads as what it is meant to be.
+"""Writes text as Markdown so that a translation is read as intended.
 
-A sign that is harmless in one sentence is markup in another: stars around a word, a full stop
-behind a number that begins a line. So each translation is read again before it is written. If it
-would be read as anything else, it is written more carefully: with backslashes, and in the end with
-HTML in place of stars.
+A sign that is harmless in one sentence is markup in another: stars around a word, a full stop after
+a number that begins a line. So each translation is read again before it is written. If it would be
+read as anything else, it is written more carefully: with backslashes, and finally with HTML instead
+of stars.
 """
 
 import html
@@ -19,9 +19,9 @@ from mtkit.documents.formats.markdown_inline import Content, MarkdownParser
 
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])|(&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|\w+);)")
 _SIGN = re.compile(r"[\\`*_\[\]<>]|~(?=~)|(?<=~)~|\{(?=[{%#.:])|&(?=#[0-9a-fA-FxX]+;|\w+;)")
-"""What may be markup."""
+"""Possible markup."""
 _ANY_SIGN = re.compile(r"[\\`*_\[\]{}<>&~|#!]|:(?=::)|(?<=::):")
-"""What may be markup together with what stands beside it."""
+"""Possible markup together with its neighbours."""
 _PREFIX = re.compile(r"(\r?\n)[ \t>]*")
 _LINE_START = re.compile(
     r"(?P<before>\A|\n[ \t>]*+)"
@@ -33,12 +33,12 @@ _TAGS = {"*": "em", "_": "em", "**": "strong", "__": "strong", "~~": "del"}
 
 
 def read_escaped(raw: str) -> str:
-    """Returns what characters with backslashes and entities stand for."""
+    """Returns the text of characters with backslashes and entities."""
     return _ESCAPED.sub(lambda found: found.group(1) or _read_entity(found.group(2)), raw)
 
 
 def _read_entity(raw: str) -> str:
-    """Returns what an entity stands for in CommonMark, which takes numbers as they are."""
+    """Returns the text of an entity in CommonMark, which reads numbers literally."""
     if raw[1] != "#":
         return html.unescape(raw)
     code = int(raw[3:-1], 16) if raw[2] in "xX" else int(raw[2:-1])
@@ -54,12 +54,12 @@ def _escape_cell(text: str) -> str:
 
 
 def choose_escapes(kind: str) -> Escapes:
-    """Returns how text is written in a kind of block."""
+    """Returns the escapes of a kind of block."""
     return Escapes(_escape_cell if kind == "cell" else _escape, read_escaped)
 
 
 def make_title_escapes(quote: str, kind: str) -> Escapes:
-    """Returns how the title of a link is written behind one of the signs that begin one."""
+    """Returns the escapes of a link's title, which depend on its quotes."""
     signs = "()" if quote == "(" else quote
     signs += "|" if kind == "cell" else ""
     pattern = re.compile(rf"[\\{re.escape(signs)}]|&(?=\#[0-9a-fA-FxX]+;|\w+;)")
@@ -67,13 +67,7 @@ def make_title_escapes(quote: str, kind: str) -> Escapes:
 
 
 class MarkdownWriter:
-    """Writes the translations of a block's units.
-
-    Args:
-        parser: The document's.
-        text: The document's.
-        kind: The block's, or `image` for an image's description.
-    """
+    """Writes the translations of a block's units; the kind `image` is an image's description."""
 
     def __init__(self, parser: MarkdownParser, text: str, kind: str) -> None:
         self._parser, self._text, self._kind = parser, text, kind
@@ -81,26 +75,15 @@ class MarkdownWriter:
         self._names: dict[int, str] = {}
 
     def note(self, start: int, mark: str, visible: str = "") -> None:
-        """Notes what the tag at a position is read as.
-
-        Args:
-            start: Where it begins in the document.
-            mark: As `describe_mark` has it; empty for what is read as text.
-            visible: Text of it.
-        """
+        """Records how the tag at a position is read, by its mark and visible text."""
         self._notes[start].append((mark, visible))
 
     def note_name(self, start: int, name: str) -> None:
-        """Notes that the text of the link at a position is the name of its target."""
+        """Records that the text of the link at a position is the name of its target."""
         self._names[start] = name
 
     def write(self, unit: Unit, is_alone: bool, tokens: Sequence[Token]) -> str:
-        """Returns a unit's translation.
-
-        Args:
-            unit: The unit.
-            is_alone: Whether its block has no text beside it, with which it may be read together.
-            tokens: Its translation.
+        """Returns a unit's translation; `is_alone` if its block has no other text to combine with.
 
         Raises:
             UnwritableError: However it is written, it is read as something else.
@@ -118,7 +101,7 @@ class MarkdownWriter:
         raise UnwritableError
 
     def _list_candidates(self, raw: str, tokens: Sequence[Token]) -> Iterator[str]:
-        """Yields ways to write a translation; in those from `_NUM_PLAIN` each sign is escaped."""
+        """Yields ways to write a translation; from `_NUM_PLAIN` on, each sign is escaped."""
         yield raw
         careful = [
             token._replace(raw=_ANY_SIGN.sub(r"\\\g<0>", read_escaped(token.raw)))
@@ -137,11 +120,11 @@ class MarkdownWriter:
             yield _LINE_START.sub(_escape_line_start, self._put_together(changed))
 
     def _put_together(self, tokens: Sequence[Token]) -> str:
-        """Returns tokens as one text; a link whose text was its target's name gets the name."""
+        """Joins tokens; a link whose text was its target's name gets the name if it changed."""
         pieces: list[str] = []
         opened: list[int] = []
         before: Token | None = None
-        """The last that is written as anything."""
+        """The last non-empty token."""
         for token in tokens:
             raw, node = token.raw, token.node
             if token.kind == "open":
@@ -160,7 +143,7 @@ class MarkdownWriter:
         return "".join(pieces)
 
     def _expect(self, tokens: Sequence[Token]) -> Content:
-        """Returns what the translation is meant to be read as."""
+        """Returns the content that the translation must have."""
         texts: list[str] = []
         marks: Counter[str] = Counter()
 
@@ -178,7 +161,7 @@ class MarkdownWriter:
 
 
 def _ends_in_backtick(token: Token) -> bool:
-    """Returns whether a token ends in a backtick that is none of text."""
+    """Checks that a token ends in a backtick that isn't text."""
     is_escaped = token.kind == "text" and token.raw.endswith("\\`")
     return token.raw.endswith("`") and not is_escaped
 
@@ -192,12 +175,12 @@ def _escape_line_start(found: re.Match[str]) -> str:
 
 
 def _use_stars(raw: str) -> str:
-    """Returns a sign of emphasis that may stand within a word."""
+    """Returns an emphasis sign that may be inside a word."""
     return raw.replace("_", "*") if raw in ("_", "__") else raw
 
 
 def _use_tags(tokens: Sequence[Token]) -> list[Token]:
-    """Returns tokens with HTML for emphasis and line breaks, which may stand anywhere."""
+    """Returns tokens with HTML for emphasis and line breaks, which works anywhere."""
     changed = []
     for token in tokens:
         raw = token.raw

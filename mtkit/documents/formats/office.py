@@ -1,9 +1,9 @@
 """Paragraphs of Word, PowerPoint (Office Open XML, ECMA-376) and OpenDocument texts.
 
-In Word and PowerPoint all text stands in runs, each with its formatting. Runs with a paragraph's
-most common formatting are its plain text; the others are inline elements, placed like those of
-HTML. Where the translation enters or leaves such an element, runs are closed and opened. Tabs and
-line breaks end a unit.
+In Word and PowerPoint all text is in runs, each with its formatting. Runs with a paragraph's most
+common formatting are its plain text; the others are inline elements, placed like those of HTML.
+Where the translation enters or leaves such an element, runs are closed and opened. Tabs and line
+breaks end a unit.
 """
 
 import re
@@ -39,7 +39,7 @@ _UNSEEN = re.compile(
     r"<(?:\w+:)?(?:lang|noProof|rtl|cs|szCs|bCs|iCs)\b[^>]*/>|"
     r'\s(?:dirty|err|lang|altLang|smtClean)="[^"]*"'
 )
-"""What makes two formattings differ that a reader can't tell apart."""
+"""Invisible differences between formattings."""
 _SPACE_BETWEEN = re.compile(r">\s+<")
 _NO_LOOK = re.compile(r"<(?:\w+:)?rPr\s*(?:/>|></(?:\w+:)?rPr\s*>)")
 _RUN_HOLDERS = frozenset(
@@ -49,26 +49,22 @@ _RUN_HOLDERS = frozenset(
 _TEXT_HOLDERS = frozenset(["span", "a", "meta", "ruby", "content-control"])
 """Elements of a paragraph of OpenDocument that hold text; the last is LibreOffice's own."""
 _CONTENT = {"sdt": "sdtContent", "ruby": "ruby-base"}
-"""The child of such an element that holds all of its text, where it is one."""
+"""The child that holds all text of such an element."""
 _PROPERTIES = frozenset(["smartTagPr", "customXmlPr", "fldData"])
-"""First children of such an element that aren't part of its text."""
+"""First children that aren't part of the element's text."""
 _RUN_EDGES = frozenset(["tab", "br", "cr", "ptab", "pPr", "endParaRPr", "fldChar", "instrText"])
 _TEXT_EDGES = frozenset(["tab", "line-break"])
 _REMOVED = frozenset(["del", "moveFrom", "deletion"])
-"""Elements whose text is kept only so that its removal can be undone."""
+"""Elements with deleted text, kept only for undo."""
 _UNREAD = _REMOVED | {"instrText", "delText", "delInstrText", "fldData", "binData"}
 _UNREAD |= {"rt", "ruby-text", "note-citation"}
-"""Elements whose text a reader doesn't see, or needs no translation of."""
+"""Elements whose text is invisible, or needs no translation."""
 _TAG_NAME = re.compile(r"<([^\s/>]+)")
 _REASON = "in unsupported elements"
 
 
 def read_office(text: str, _: Languages) -> Document:
-    """Returns a part of a document or presentation, with its units.
-
-    Raises:
-        MtkitError: As `read_xml_tokens`.
-    """
+    """Returns a part of a document or presentation, with its units."""
     tokens = read_xml_tokens(text, namespaces=True)
     document = Document(text)
     index = 0
@@ -85,7 +81,7 @@ def read_office(text: str, _: Languages) -> Document:
 
 
 def _name(token: XmlToken) -> str:
-    """Returns the local name of an element of a paragraph; nothing for one of another language."""
+    """Returns the local name of a paragraph's element; empty in another namespace."""
     namespace, _, name = token.name.rpartition(" ")
     return name if _NAMESPACE.fullmatch(namespace) else ""
 
@@ -95,13 +91,7 @@ def _has_runs(token: XmlToken) -> bool:
 
 
 class _Reader:
-    """Reads a paragraph of OpenDocument: its texts, tags and edges.
-
-    Args:
-        document: Gets the paragraph's units.
-        tokens: The document's.
-        index: Of the paragraph's first token.
-    """
+    """Reads a paragraph of OpenDocument from its first token: texts, tags and edges."""
 
     holders, edges = _TEXT_HOLDERS, _TEXT_EDGES
 
@@ -111,7 +101,7 @@ class _Reader:
         self.parts: list[Part] = []
         self._paragraph = index
         self._holders: dict[int, int] = {}
-        """Indices of elements that hold text, by that of the token that ends the text."""
+        """Indices of elements that hold text, by the index of the token that ends the text."""
 
     def read(self) -> None:
         """Adds the paragraph's units to the document."""
@@ -128,11 +118,10 @@ class _Reader:
         self.add_units()
 
     def add_units(self) -> None:
-        """Adds what has been read."""
         self.document.units += make_units(self.parts, XML_TEXT)
 
     def read_text(self, index: int) -> None:
-        """Reads what is no tag."""
+        """Reads text, or anything else that isn't a tag."""
         token = self.tokens[index]
         if token.kind == "text":
             spelled = read_xml_spelled(self.text[token.start : token.end])
@@ -141,7 +130,7 @@ class _Reader:
             self.add_left(index)
 
     def read_element(self, index: int) -> int:
-        """Reads an element, or its tag if it holds text; returns the index behind it."""
+        """Reads an element, or its tag if it holds text; returns the next index."""
         name = _name(self.tokens[index])
         if name == "s":
             start, end = self.find_span(index)
@@ -156,12 +145,8 @@ class _Reader:
         return self.skip(index)
 
     def enter(self, index: int, content: int) -> int:
-        """Reads what begins an element that holds text; returns the index of what it holds.
-
-        Args:
-            index: Of the element.
-            content: Of the element in it that holds the text, or its own.
-        """
+        """Reads the beginning of an element that holds text; returns the next index."""
+        # `content` is the element in it that holds the text, or the element itself.
         holder, last = self.tokens[index], content
         for child in children(self.tokens, content):
             token = self.tokens[child]
@@ -174,23 +159,22 @@ class _Reader:
         return last + 1
 
     def leave(self, index: int) -> int:
-        """Reads what ends an element that holds text; returns the index behind it."""
+        """Reads the end of an element that holds text; returns the next index."""
         holder = self.tokens[self._holders[index]]
         end = self.tokens[holder.partner].end
         self.add(Part("close", self.tokens[index].start, end, holder.name))
         return holder.partner + 1
 
     def add(self, part: Part) -> None:
-        """Adds the next part."""
         self.parts.append(part)
 
     def add_left(self, index: int) -> None:
-        """Adds what stays as it is, and notes the text in it that a reader sees."""
+        """Adds something that stays, and records its visible text."""
         self.note_skipped(index)
         self.add(Part("void", *self.find_span(index)))
 
     def note_skipped(self, index: int) -> None:
-        """Notes the text of something that stays as it is, unless that is in its own paragraphs."""
+        """Records visible text that stays, unless it is in its own paragraphs."""
         token = self.tokens[index]
         if token.kind not in ("open", "cdata", "text"):
             return
@@ -219,31 +203,31 @@ class _Reader:
         return found.group(1) if found else ""
 
     def _find_content(self, index: int) -> int | None:
-        """Returns which element holds the text of one that does; None if none does."""
+        """Returns the element that holds another one's text; None without one."""
         name = _CONTENT.get(_name(self.tokens[index]))
         if name is None:
             return index if self.tokens[index].kind == "open" else None
         return self.find_child(index, name)
 
     def find_child(self, index: int, name: str) -> int | None:
-        """Returns the index of an element's own element that isn't empty."""
+        """Returns the index of an element's non-empty child."""
         for child in children(self.tokens, index):
             if self.tokens[child].kind == "open" and _name(self.tokens[child]) == name:
                 return child
         return None
 
     def find_span(self, index: int) -> tuple[int, int]:
-        """Returns where something begins and ends, with all that it holds."""
+        """Returns the span of an element or text with all its content."""
         return self.tokens[index].start, self.tokens[self.skip(index) - 1].end
 
     def skip(self, index: int) -> int:
-        """Returns the index behind something with all that it holds."""
+        """Returns the index after an element or text with all its content."""
         token = self.tokens[index]
         return (token.partner if token.kind == "open" else index) + 1
 
 
 class _RunReader(_Reader):
-    """Reads a paragraph of Word or PowerPoint, whose text stands in runs."""
+    """Reads a paragraph of Word or PowerPoint, whose text is in runs."""
 
     holders, edges = _RUN_HOLDERS, _RUN_EDGES
 
@@ -252,22 +236,21 @@ class _RunReader(_Reader):
         is_word = "wordprocessingml" in tokens[index].name
         self._items = Paragraph(document.text, keeps_space=not is_word)
         self._opened: list[Run | None] = [None]
-        """Runs and elements that hold runs; None for the latter and for the paragraph."""
+        """Open runs; None for elements that hold runs and for the paragraph."""
 
     def add_units(self) -> None:
-        """Adds what has been read."""
         items = self._items
         parts = add_runs(self.parts, items.starts, items.find_plain_look())
         self.document.units += [wrap_unit(unit, items) for unit in make_units(parts, RUN_TEXT)]
 
     def read_text(self, index: int) -> None:
-        """Reads what is no tag: between runs there is no text."""
+        """Reads anything that isn't a tag: between runs there is no text."""
         token = self.tokens[index]
         if token.kind != "text" or self.text[token.start : token.end].strip():
             self.add_left(index)
 
     def read_element(self, index: int) -> int:
-        """Reads an element, or its tag if it holds text; returns the index behind it."""
+        """Reads an element, or its tag if it holds text; returns the next index."""
         name = _name(self.tokens[index])
         if self._opened[-1] is not None:
             return self._read_in_run(index, name)
@@ -283,14 +266,14 @@ class _RunReader(_Reader):
         return self.skip(index)
 
     def leave(self, index: int) -> int:
-        """Reads what ends a run, or an element that holds runs; returns the index behind it."""
+        """Reads the end of a run, or of an element that holds runs; returns the next index."""
         if self._opened[-1] is None:
             return super().leave(index)
         self._opened.pop()
         return index + 1
 
     def add(self, part: Part) -> None:
-        """Adds the next part, and the item that it is."""
+        """Adds the next part, and its item."""
         before = self._opened[-1]
         if part.kind == "open":
             self._opened.append(None)
@@ -304,7 +287,7 @@ class _RunReader(_Reader):
         self._items.add(item)
 
     def _read_in_run(self, index: int, name: str) -> int:
-        """Reads an element of a run; returns the index behind it, or behind its tag."""
+        """Reads an element of a run; returns the index after it, or after its tag."""
         if self._is_text(index) and name == "ruby":
             base = self.find_child(index, "rubyBase")
             assert base is not None, "it is text"
@@ -333,7 +316,7 @@ class _RunReader(_Reader):
         self._add_item(part, Item(start, end, run, run, outer, tag, closing, start == outer[0]))
 
     def _is_text(self, index: int) -> bool:
-        """Returns whether an element of a run holds text to translate, or is a character of it."""
+        """Checks that an element of a run holds text to translate, or is a character of it."""
         token = self.tokens[index]
         match _name(token):
             case "t" if token.kind == "open":
@@ -344,7 +327,7 @@ class _RunReader(_Reader):
                 return name == "noBreakHyphen" and token.kind in ("open", "empty")
 
     def _list_content(self, index: int) -> list[int]:
-        """Returns the indices of what a run holds, but its formatting and space between tags."""
+        """Returns the indices of a run's content without formatting and space between tags."""
         return [
             child
             for child in children(self.tokens, index)

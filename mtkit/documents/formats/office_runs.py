@@ -1,8 +1,8 @@
-"""A translation in runs: each text, tag and element where the schema allows it.
+"""Writes a translation in runs: each text, tag and element where the schema allows it.
 
-The texts, tags and elements of a paragraph are its items. Whatever lies between two of them only
-ends runs and texts and begins others. Where two items follow each other as in the source, it is
-written as it stands there; elsewhere runs are closed and opened as the next item needs it.
+The texts, tags and elements of a paragraph are its items. Everything between two of them only ends
+runs and texts and begins others. Where two items follow each other as in the source, it is copied;
+elsewhere runs are closed and opened as the next item needs it.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from mtkit.documents.xml_tokens import escape_xml, unescape_xml
 HYPHEN = "\u2011"
 """The character of `w:noBreakHyphen`."""
 _SIGN = re.compile(r"(<[^<>]*>(?:</[^<>]*>)?)")
-"""An element that is a character; all other `<` of a text are escaped."""
+"""An element that is a character; all other `<` in a text are escaped."""
 
 RUN_TEXT = Escapes(escape_xml, lambda raw: unescape_xml(_SIGN.sub(HYPHEN, raw)))
 
@@ -29,12 +29,9 @@ class Run:
     """A run of the source.
 
     Attributes:
-        start: Where it begins in the document's text.
-        end: Where it ends.
         opening: Its opening tag and its formatting.
-        closing: Its closing tag.
-        look: Its formatting, less what can't be seen.
-        content: Where what stands behind its formatting begins and ends.
+        look: Its visible formatting.
+        content: The span after its formatting.
     """
 
     start: int
@@ -50,12 +47,10 @@ class Item:
     """A text, a tag or an element of a paragraph.
 
     Attributes:
-        start: Where it begins in the document's text.
-        end: Where it ends.
         before: The run that it begins in.
         after: The run that it ends in.
-        outer: Where it begins and ends with the tags of its text element.
-        tag: Of a text: the tag that opens its element; empty for all else.
+        outer: Its span with the tags of its text element.
+        tag: The tag that opens a text's element; empty for other items.
         closing: The tag that closes it.
         is_sign: A character that is written as an element.
     """
@@ -71,20 +66,20 @@ class Item:
 
     @property
     def look(self) -> str | None:
-        """The formatting of what stands in one run."""
+        """The formatting of an item inside one run."""
         return self.before.look if self.before is not None and self.before is self.after else None
 
 
 @dataclass
 class Paragraph:
-    """The items of a paragraph whose text stands in runs.
+    """The items of a paragraph whose text is in runs.
 
     Attributes:
         text: The document's.
-        keeps_space: Whether space at a text's ends counts without `xml:space`.
-        starts: The items by where they begin.
-        ends: The items by where they end.
-        next_starts: Where the next item begins, by where one ends.
+        keeps_space: Whether outer space of a text counts without `xml:space`.
+        starts: Items by start.
+        ends: Items by end.
+        next_starts: The start of the next item, by an item's end.
     """
 
     text: str
@@ -102,7 +97,7 @@ class Paragraph:
         self._last = item.end
 
     def find_plain_look(self) -> str:
-        """Returns the formatting that most characters have."""
+        """Returns the formatting of most characters."""
         counts: dict[str, int] = {}
         for item in self.starts.values():
             if item.tag and item.look is not None:
@@ -112,13 +107,7 @@ class Paragraph:
 
 
 def add_runs(parts: Sequence[Part], items: Mapping[int, Item], plain: str) -> list[Part]:
-    """Returns parts with the tags of runs that aren't plain, and joints of texts that look alike.
-
-    Args:
-        parts: A paragraph's.
-        items: Its items by where they begin.
-        plain: The formatting of runs that get no tags.
-    """
+    """Adds tags around runs that aren't plain, and joints between texts that look alike."""
     added: list[Part] = []
     group: list[Part] = []
     look: str | None = None
@@ -138,7 +127,7 @@ def _group(parts: Sequence[Part], items: Mapping[int, Item], *, is_plain: bool) 
     is_space = not any(each.text.strip(SPACE) for index in texts for each in parts[index].spelled)
     added: list[Part] = []
     if is_space and 1 < len(texts) < len(parts):
-        # An element of nothing but space has no other elements in it.
+        # An element of space only has no other elements in it.
         for is_text, several in itertools.groupby(parts, lambda part: part.kind == "text"):
             alike = list(several)
             added += _group(alike, items, is_plain=is_plain) if is_text else alike
@@ -156,7 +145,7 @@ def _group(parts: Sequence[Part], items: Mapping[int, Item], *, is_plain: bool) 
 
 
 def wrap_unit(unit: Unit, paragraph: Paragraph) -> Unit:
-    """Returns a unit whose translation has its runs closed and opened where it needs to."""
+    """Returns a unit whose translation closes and opens runs as needed."""
     frame = _find_frame(unit, paragraph)
 
     def join(tokens: Sequence[Token]) -> str:
@@ -169,17 +158,10 @@ def wrap_unit(unit: Unit, paragraph: Paragraph) -> Unit:
 
 @dataclass(frozen=True)
 class _Frame:
-    """Where a unit's translation goes.
+    """The place of a unit's translation."""
 
-    Attributes:
-        start: Where it begins in the document's text.
-        end: Where it ends.
-        outside: The run that is open where it begins.
-        behind: The run that is open where it ends.
-        first: The unit's first item.
-        last: The unit's last item.
-        plain: A text that isn't in a run of its own formatting, if there is one.
-    """
+    # `outside` and `behind` are the runs open at its start and end. `plain` is a text that isn't in
+    # a run with its own formatting, if there is one.
 
     start: int
     end: int
@@ -205,39 +187,34 @@ def _find_frame(unit: Unit, paragraph: Paragraph) -> _Frame:
 
 
 def _find_plain(nodes: Sequence[Node]) -> Node:
-    """Returns the first text that isn't in a run of its own formatting, or else the first."""
+    """Returns the first text outside runs with their own formatting, or else the first."""
     texts = [node for node in walk(nodes) if node.kind == "text"]
     in_runs = {id(each) for node in walk(nodes) if node.kind == "run" for each in node.children}
     return next((node for node in texts if id(node) not in in_runs), texts[0])
 
 
 class _Writer:
-    """Writes one translation, item by item.
-
-    Args:
-        paragraph: The paragraph.
-        frame: Where in it the translation goes.
-    """
+    """Writes one translation, item by item."""
 
     def __init__(self, paragraph: Paragraph, frame: _Frame) -> None:
         self._paragraph, self._frame = paragraph, frame
         self._text = paragraph.text
         self._pieces: list[str] = []
         self._at = frame.start
-        """Where in the source the item ends that was written last; -1 if none stands there."""
+        """The end of the last written item in the source; -1 if it has none."""
         self._run = frame.outside
-        """The run that is open."""
+        """The open run."""
         self._tag = -1
-        """The piece that opens the text that is open; -1 without one."""
+        """The piece that opens the current text; -1 without one."""
         self._item = self._plain = frame.plain
-        """The item whose tags the text gets, and the last of those that are plain."""
+        """The item whose tags the text gets, and the last plain one."""
         self._own: Item | None = None
-        """The first text of the element of own formatting that is open."""
+        """The first text of the open element with its own formatting."""
         self._is_apart = False
-        """Whether the next text is that of another item than the last."""
+        """Whether the next text belongs to another item than the last."""
 
     def write(self, tokens: Sequence[Token]) -> str:
-        """Returns what takes the unit's place."""
+        """Returns the unit's replacement."""
         for token in tokens:
             node = token.node
             if token.kind == "text" or node is None:
@@ -255,7 +232,7 @@ class _Writer:
         return self._finish()
 
     def _add_space(self, nodes: Sequence[Node]) -> None:
-        """Adds an element of nothing but space."""
+        """Adds an element of space only."""
         for node in nodes:
             if node.kind == "joint":
                 self._is_apart = self._at == node.start
@@ -263,7 +240,7 @@ class _Writer:
                 self._add_text(self._text[node.start : node.end])
 
     def _add_tag(self, token: Token, node: Node) -> None:
-        """Adds a tag or an element, with the run open that it has to stand in, or none."""
+        """Adds a tag or an element, inside the run that it belongs to, or outside any."""
         start = node.inner[1] if token.kind == "close" else node.start
         end = node.inner[0] if token.kind == "open" else node.end
         item = self._paragraph.starts[start]
@@ -285,7 +262,7 @@ class _Writer:
                 self._add_characters(piece)
 
     def _add_characters(self, raw: str) -> None:
-        """Adds characters to a text that has their formatting."""
+        """Adds characters to a text with their formatting."""
         model = self._own or self._plain
         following = self._find_next()
         is_open = self._tag >= 0 and self._run is not None and self._run.look == model.look
@@ -298,14 +275,14 @@ class _Writer:
             self._enter(model.before)
             self._open_text(model)
         self._pieces.append(raw)
-        # A sign's model has characters in its place, and nothing of the source follows these.
+        # Characters replace the sign, so nothing of the source follows them.
         self._at = -1 if self._item.is_sign else self._item.end
         self._is_apart = False
         if self._own is None:
             self._plain = self._item
 
     def _add_sign(self, raw: str) -> None:
-        """Adds a character that is an element, behind the text."""
+        """Adds a character that is an element, after the text."""
         model = self._own or self._plain
         following = self._find_next()
         if following is not None and following.is_sign and following.look == model.look:
@@ -319,14 +296,14 @@ class _Writer:
         self._is_apart = False
 
     def _find_next(self) -> Item | None:
-        """Returns the unit's item that follows the last one in the source."""
+        """Returns the unit's item after the last one in the source."""
         if self._at == self._frame.start:
             return self._frame.first
         start = self._paragraph.next_starts.get(self._at, -1)
         return self._paragraph.starts[start] if 0 <= start < self._frame.end else None
 
     def _pass_to(self, item: Item) -> None:
-        """Writes what stands in front of the next item of the source."""
+        """Copies what is before the next item of the source."""
         self._keep_space()
         self._tag = -1
         end = item.start if item.is_sign else item.start - len(item.tag)
@@ -340,7 +317,7 @@ class _Writer:
         self._pieces.append(item.tag)
 
     def _enter(self, run: Run) -> None:
-        """Leaves a text and opens a run, unless one with the same formatting is open."""
+        """Ends a text and opens a run, unless one with the same formatting is open."""
         self._leave_text()
         if self._run is None or self._run.look != run.look:
             self._leave_run()
@@ -360,7 +337,7 @@ class _Writer:
             self._tag = -1
 
     def _keep_space(self) -> None:
-        """Says in the tag of the text that is open to keep space at its ends, if need be."""
+        """Adds `xml:space` to the current text's tag if its outer space needs it."""
         if self._tag < 0 or self._paragraph.keeps_space:
             return
         tag, text = self._pieces[self._tag], "".join(self._pieces[self._tag + 1 :])
@@ -369,7 +346,7 @@ class _Writer:
             self._pieces[self._tag] = tag[:-1] + ' xml:space="preserve">'
 
     def _finish(self) -> str:
-        """Returns it all, with what is open that is open behind the unit."""
+        """Returns the result, with the same run open as after the unit."""
         if self._at == self._frame.last.end:
             self._keep_space()
             self._pieces.append(self._text[self._at : self._frame.end])

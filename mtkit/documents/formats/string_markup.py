@@ -1,8 +1,8 @@
 r"""HTML in strings that a format escapes: `<b>Start<\/b>`, `\u003cp\u003e`, `&lt;b&gt;`, CDATA.
 
-A format's reader decodes a string to parts, each character with how it is written. Tags are found
-in the decoded text and get the positions of the characters that write them. Only elements of HTML
-count: `<file>` in a line of usage is text.
+A format's reader decodes a string into parts, each character with its spelling. Tags are found in
+the decoded text and get the positions of their characters. Only HTML elements count: `<file>` in a
+usage line is text.
 """
 
 import bisect
@@ -31,13 +31,13 @@ _TAG = re.compile(
 )
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _OBJECT = "\ufffc"
-"""What the decoded text has where the format itself has a tag."""
+"""Replaces the format's own tags in the decoded text."""
 _MAX_SEARCHED = 100
-"""Open tags among which a closing one looks for its partner."""
+"""Maximum open tags among which a closing one searches its partner."""
 
 
 class _Tag(NamedTuple):
-    """A tag in the decoded text, and where its partner begins: -1 where it has none."""
+    """A tag in the decoded text, and the start of its partner, or -1."""
 
     start: int
     end: int
@@ -47,7 +47,7 @@ class _Tag(NamedTuple):
 
 
 class _Character(NamedTuple):
-    """A decoded character, where it is written, and its part where that isn't text."""
+    """A decoded character, its span in the document, and its part unless that is text."""
 
     text: str
     start: int
@@ -63,15 +63,11 @@ def make_string_units(
     *,
     keeps_breaks: bool = False,
 ) -> list[Unit]:
-    """Returns the units of a string; tags of HTML and entities in it stay as they are written.
+    """Returns the units of a string; HTML tags and entities in it stay unchanged.
 
-    Args:
-        document: Gets a note of what isn't translated.
-        parts: The decoded string in order: texts, edges where its lines end, tags of the format.
-        escapes: The format's.
-        languages: Of the translation.
-        keeps_breaks: Whether lines are one text that keeps its line breaks. Otherwise each is a
-            text, unless blocks of HTML say where texts end.
+    `parts` are the decoded string in order: texts, edges at line ends, tags of the format. With
+    `keeps_breaks`, lines are one text that keeps its line breaks. Otherwise each line is a text,
+    unless HTML blocks define where texts end.
     """
     text = document.text
     decoded = "".join(each.text for part in parts for each in part.spelled)
@@ -90,7 +86,7 @@ def make_string_units(
 
 
 def _write_as_html(escapes: Escapes) -> Escapes:
-    """Returns how HTML's text is written in a string of a format."""
+    """Returns the escapes of HTML text inside a format's string."""
     read = escapes.read
     return Escapes(
         lambda text: escapes.escape(escape_tags(text)),
@@ -107,12 +103,7 @@ def copy_units(
 ) -> list[Unit]:
     """Returns a string's units, whose translations are written elsewhere as one string.
 
-    Args:
-        text: The document's.
-        units: The string's, in order.
-        spans: Where the string is written.
-        output: Where its translation goes.
-        edges: What is written around it there.
+    `spans` are those of the string in the document; `edges` are written around its translation.
     """
     if not units:
         return []
@@ -191,7 +182,7 @@ def _find_tags(decoded: str) -> list[_Tag]:
                 tags[index] = tags[index]._replace(partner=tags[partner].start)
                 tags[partner] = tags[partner]._replace(partner=found.start())
                 break
-    # `<file-name>` alone is the name of something.
+    # `<file-name>` alone is a placeholder's name.
     return [tag for tag in tags if not _is_name(tag)]
 
 
@@ -201,15 +192,9 @@ def _is_name(tag: _Tag) -> bool:
 
 
 class _Reader:
-    """Makes parts of a decoded string.
+    """Makes parts of a decoded string."""
 
-    Args:
-        document: The document.
-        characters: The string's.
-        languages: Of the translation.
-        joins_lines: Whether a line's end is space in a text.
-        is_html: Whether the string is HTML beyond doubt.
-    """
+    # `joins_lines`: a line's end is space in a text. `is_html`: the string is certainly HTML.
 
     def __init__(
         self,
@@ -226,15 +211,14 @@ class _Reader:
         self._parts: list[Part] = []
         self._spelled: list[Spelled] = []
         self._span = (0, 0)
-        """Where the text is written that is being read."""
+        """The span of the current text in the document."""
 
     def read(self, tags: Sequence[_Tag]) -> list[Part]:
-        """Returns the parts, given the tags."""
         done = 0
         ends = {tag.start: tag.end for tag in tags}
         for tag in tags:
             if tag.start < done:
-                # In an element that is left as it is.
+                # In an untranslated element.
                 continue
             self._read_text(done, tag.start)
             attributes = read_attributes(self._decoded, tag.start, tag.end)
@@ -261,7 +245,7 @@ class _Reader:
         raw = self._decoded[tag.start : tag.end]
         is_bare = tag.name and not is_void(tag.name) and raw.lower() == f"<{tag.name}>"
         if is_bare and not self._is_html:
-            # It may be the name of something: `mv <s> <t>`.
+            # It may be a placeholder's name: `mv <s> <t>`.
             return protect(span, raw)
         return Part("void", *span, tag.name, is_break=tag.name == "br")
 
@@ -269,7 +253,7 @@ class _Reader:
         return self._characters[start].start, self._characters[end - 1].end
 
     def _read_text(self, start: int, end: int) -> None:
-        """Adds parts for some of the decoded text without tags."""
+        """Adds parts for a range of the decoded text without tags."""
         entities = {each.start(): each for each in _ENTITY.finditer(self._decoded, start, end)}
         while start < end:
             character = self._characters[start]
@@ -290,7 +274,7 @@ class _Reader:
         self._end_text()
 
     def _goes_on(self, index: int, entities: Collection[int]) -> bool:
-        """Checks that a character is written by the same escape as the one before, or by none."""
+        """Checks that a character has the same escape as the one before, or none."""
         before, character = self._characters[index - 1], self._characters[index]
         if character.part is not None or index in entities:
             return False

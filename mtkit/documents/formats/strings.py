@@ -30,7 +30,7 @@ def read_json_strings(text: str, languages: Languages) -> Document:
     """Returns JSON with its strings; names of members stay as they are.
 
     Raises:
-        MtkitError: It isn't JSON.
+        MtkitError: It is invalid JSON.
     """
     try:
         json.loads(text)
@@ -54,7 +54,7 @@ def read_json_strings(text: str, languages: Languages) -> Document:
 
 
 def _read_string(text: str, spans: Sequence[Span]) -> list[Part]:
-    r"""Returns the lines of a string that is written in some spans; `\n` ends a line."""
+    r"""Returns the lines of a string written in some spans; `\n` ends a line."""
     return [
         part for span in spans for part in read_lines(text, span, _ESCAPE, _read_escape, _ends_line)
     ]
@@ -65,7 +65,7 @@ def _ends_line(spelled: Spelled) -> bool:
 
 
 def _read_escape(found: re.Match[str]) -> str:
-    """Returns what an escape of JSON or C stands for."""
+    """Returns the value of an escape of JSON or C."""
     raw = found.group()
     first = raw[1]
     if first in _CONTROLS:
@@ -84,11 +84,11 @@ def _read_escape(found: re.Match[str]) -> str:
 def read_po(text: str, languages: Languages) -> Document:
     """Returns a PO file with the messages that have no translation yet.
 
-    Those that have one, also a fuzzy one, stay as they are. Form 0 of a plural is translated from
-    the singular where there are several forms, and from the plural otherwise.
+    Translated messages stay, also fuzzy ones. Form 0 of a plural is translated from the singular if
+    there are several forms, and otherwise from the plural.
 
     Raises:
-        MtkitError: There is something else than comments, keywords and strings.
+        MtkitError: It contains anything but comments, keywords and strings.
     """
     document = Document(text)
     message: dict[str, list[Span]] = {}
@@ -101,7 +101,7 @@ def read_po(text: str, languages: Languages) -> Document:
 
 
 def _read_entries(text: str) -> list[tuple[str, list[Span]]]:
-    """Returns the keywords of messages with their forms, and where their strings are written."""
+    """Returns the keywords of messages with their forms, and the spans of their strings."""
     entries: list[tuple[str, list[Span]]] = []
     position = 0
     while position < len(text):
@@ -149,5 +149,5 @@ def _read_c(raw: str) -> str:
     return _ESCAPE.sub(_read_escape, raw)
 
 
-# Escapes by number go on over the digits behind them, so what is written is read again.
+# Numeric escapes would include the digits after them, so the result is read again.
 _C_TEXT = Escapes(_escape_c, _read_c)

@@ -1,10 +1,10 @@
 r"""Subtitles: SubRip (.srt) and WebVTT (https://www.w3.org/TR/webvtt1/).
 
-A cue begins at a line of times, and the line before that may be its number. Its text is a unit,
-with as many lines in translation as before; a blank line parts it in two, and where lines begin
-with a dash, each is another speaker's and a unit of its own. Where each line stands in the same tag
-by itself, `<i>`, it is one text in it. Numbers, times, notes, styles and regions stay as they are,
-and so do tags, `{\an8}` among them.
+A cue begins at a line of times, and the line before it may be its number. Its text is a unit that
+keeps its number of lines. A blank line splits it. If lines begin with a dash, each is another
+speaker's and its own unit. If each line has the same tag around it, such as `<i>`, they are one
+text in it. Numbers, times, notes, styles and regions stay as they are, and so do tags, including
+`{\an8}`.
 """
 
 import dataclasses
@@ -40,13 +40,13 @@ _TAG = re.compile(r"<(/?)([A-Za-z]*+)[^<>\r\n]*+>|\{\\[^{}\r\n]*+\}")
 _IN_TAG = re.compile(
     r"[ \t]*+(?P<open><(?P<name>[A-Za-z]++)[^<>\r\n]*+>)[^<\r\n]*+(?P<close></(?P=name)>)[ \t]*+"
 )
-"""A line that stands in a tag by itself, and has no others."""
+"""A line with a tag around it, and no others."""
 _DASH = "[-\u2010\u2013\u2014]"
 _SPEAKER = re.compile(
     r"(?:[ \t]|<[^<>\r\n]*+>|\{\\[^{}\r\n]*+\})*+"
     rf"({_DASH}(?:[ \t]++(?!{_DASH}|\s|\Z)|(?!{_DASH}|[\s\d]|\Z)))"
 )
-"""The dash in front of what a speaker says."""
+"""The dash before a speaker's words."""
 _LINE_END = r"(?>\r\n|\n|\r)"
 _EMPTY_LINES = re.compile(rf"({_LINE_END})(?:[ \t]*+{_LINE_END})++")
 
@@ -55,13 +55,7 @@ _WEBVTT = Escapes(escape_tags, unescape_xml)
 
 
 class _Line(NamedTuple):
-    """A line without its end.
-
-    Attributes:
-        start: Where it begins in the document's text.
-        text: Its characters.
-        is_times: Whether it tells a cue's times.
-    """
+    """A line without its end, and its start in the document's text."""
 
     start: int
     text: str
@@ -80,7 +74,7 @@ def read_subtitles(text: str, _: Languages) -> Document:
     """Returns subtitles with their cues.
 
     Raises:
-        MtkitError: It is no WebVTT and has no line of times.
+        MtkitError: It isn't WebVTT and has no line of times.
     """
     document = Document(text)
     lines = list(_read_lines(text))
@@ -94,7 +88,7 @@ def read_subtitles(text: str, _: Languages) -> Document:
 
 
 def _read_lines(text: str) -> Iterator[_Line]:
-    """Yields all lines; carriage returns alone end those of a file without line feeds."""
+    """Yields all lines; lone carriage returns end those of a file without line feeds."""
     mark = "\n" if "\n" in text else "\r"
     start = 0
     for line in text.split(mark):
@@ -104,14 +98,14 @@ def _read_lines(text: str) -> Iterator[_Line]:
 
 
 def _tells_times(line: str) -> bool:
-    """Returns whether a line with an arrow is one of times, be they written as they may."""
+    """Checks that a line with an arrow is one of times, in any notation."""
     return _TIMES.match(line) is not None or not any(map(str.isalpha, line))
 
 
 def _read_subrip(document: Document, lines: Sequence[_Line]) -> None:
-    """Adds the cues of SubRip, each of which ends where the next one's number or times begin."""
+    """Adds the cues of SubRip, which end where the next one's number or times begin."""
     firsts = [index for index, line in enumerate(lines) if line.is_times]
-    # A file whose first cue has a name has names; otherwise only numbers stand before times.
+    # If the first cue has a name, cues have names; otherwise only numbers come before times.
     heads = [_find_head(lines, firsts[0], has_names=True)]
     has_names = heads[0] < firsts[0] and not _NUMBER.fullmatch(lines[heads[0]].text)
     heads += [_find_head(lines, first, has_names=has_names) for first in firsts[1:]]
@@ -121,7 +115,7 @@ def _read_subrip(document: Document, lines: Sequence[_Line]) -> None:
 
 
 def _find_head(lines: Sequence[_Line], times: int, *, has_names: bool) -> int:
-    """Returns which line a cue begins with: that of its times, or its number or name before it."""
+    """Returns the first line of a cue: its number or name before its times, or the times."""
     before = lines[times - 1] if times else None
     if before is None or before.is_times:
         return times
@@ -155,7 +149,7 @@ def _read_webvtt(document: Document, lines: Sequence[_Line]) -> None:
 
 
 def _skip_lines(document: Document, lines: Sequence[_Line]) -> None:
-    """Notes text that belongs to no cue, block by block."""
+    """Records text outside cues, block by block."""
     for is_blank, group in itertools.groupby(lines, lambda line: line.is_blank):
         block = list(group)
         if not is_blank:
@@ -177,14 +171,8 @@ def _read_cue(document: Document, lines: Sequence[_Line], *, is_webvtt: bool) ->
 
 
 def _join(text: str, unit: Unit, is_webvtt: bool, tokens: Sequence[Token]) -> str:
-    """Returns a unit's translation, which is no place for an empty line or an arrow.
-
-    Args:
-        text: The document's.
-        unit: The unit.
-        is_webvtt: Whether an arrow would make a cue of a line.
-        tokens: The translation.
-    """
+    """Returns a unit's translation without empty lines, and without an arrow in WebVTT."""
+    # A line with an arrow would begin a cue.
     source = text[unit.start : unit.end]
     raw = "".join(token.raw for token in tokens)
     if raw == source:
@@ -198,7 +186,7 @@ def _join(text: str, unit: Unit, is_webvtt: bool, tokens: Sequence[Token]) -> st
 
 
 def _read_parts(text: str, lines: Sequence[_Line], *, is_webvtt: bool) -> list[Part]:
-    """Returns the parts of lines that stand together."""
+    """Returns the parts of adjacent lines."""
     parts: list[Part] = []
     done, end = lines[0].start, lines[-1].end
     speakers = (_SPEAKER.match(text, line.start, line.end) for line in lines)
@@ -210,7 +198,7 @@ def _read_parts(text: str, lines: Sequence[_Line], *, is_webvtt: bool) -> list[P
     marks += map(_read_tag, _TAG.finditer(text, done, end))
     for mark in [*sorted(marks, key=lambda each: each.start), Part("edge", end, end)]:
         if mark.start < done:
-            # A tag of a seam.
+            # A tag at a seam.
             continue
         if done < mark.start:
             raw = text[done : mark.start]
@@ -228,7 +216,7 @@ def _read_tag(found: re.Match[str]) -> Part:
 
 
 def _find_seams(text: str, lines: Sequence[_Line]) -> list[Span]:
-    """Returns where lines meet that stand in the same tag, each by itself: `</i>` to `<i>`."""
+    """Returns where lines with the same tag around them meet: `</i>` to `<i>`."""
     found = [_IN_TAG.fullmatch(text, line.start, line.end) for line in lines]
     tags = {None if line is None else line["open"] for line in found}
     if None in tags or len(tags) > 1:

@@ -27,17 +27,14 @@ _SKIPPED = frozenset(
     )
 )
 # fmt: on
-"""Local names of elements whose text is left as it is: those of HTML, DocBook and DITA."""
+"""Local names of elements whose text stays, in HTML, DocBook and DITA."""
 _LANGUAGE = "xml:lang"
 
 
 def read_xml(text: str, languages: Languages) -> Document:
     """Returns a document of an unknown kind with its units.
 
-    Comments, CDATA and elements with `translate="no"` are left as they are.
-
-    Raises:
-        MtkitError: As `read_xml_tokens`.
+    Comments, CDATA and elements with `translate="no"` stay as they are.
     """
     tokens = read_xml_tokens(text)
     document = Document(text)
@@ -51,7 +48,7 @@ def read_xml(text: str, languages: Languages) -> Document:
         inline = {index for index in inline if not _is_block(tokens[index])}
     wanted = [index for index, token in enumerate(tokens) if _is_wanted(token)]
     modes: list[tuple[int, str]] = []
-    """Where open elements end that say whether they are translated, and why they aren't."""
+    """Ends of open elements that start or end an untranslated part, with the reason."""
     index = 0
     while index < len(tokens):
         token = tokens[index]
@@ -65,7 +62,7 @@ def read_xml(text: str, languages: Languages) -> Document:
         elif token.kind == "open" and reason and not is_left:
             following = bisect.bisect_right(wanted, index)
             if following < len(wanted) and wanted[following] < token.partner:
-                # It is left piece by piece.
+                # It stays piece by piece.
                 modes.append((token.partner, reason))
             else:
                 inside = tokens[index : token.partner + 1]
@@ -89,17 +86,17 @@ def read_xml(text: str, languages: Languages) -> Document:
 
 
 def _is_block(token: XmlToken) -> bool:
-    """Returns whether a tag is that of a block of XHTML."""
+    """Checks that a tag is that of an XHTML block."""
     return is_element(token.name) and not is_inline(token.name)
 
 
 def _is_wanted(token: XmlToken) -> bool:
-    """Returns whether an element is translated though it is in one that is left."""
+    """Checks that an element is translated even inside an untranslated one."""
     return "yes" in (token.attributes.get("translate"), token.attributes.get("its:translate"))
 
 
 def _find_inline(text: str, tokens: Sequence[XmlToken]) -> set[int]:
-    """Returns the indices of the tags that stand among text, or inside of such an element."""
+    """Returns the indices of the tags among text, or inside such an element."""
     parents: list[int] = []
     opened = [-1]
     for index, token in enumerate(tokens):
@@ -121,7 +118,7 @@ def _find_inline(text: str, tokens: Sequence[XmlToken]) -> set[int]:
 
 
 def _find_reason_to_leave(token: XmlToken, languages: Languages) -> tuple[str, str]:
-    """Returns why an element is left as it is, as `Document.skip` takes it; "" if it isn't."""
+    """Returns why an element stays untranslated, as in `Document.skip`; "" if it doesn't."""
     if "no" in (token.attributes.get("translate"), token.attributes.get("its:translate")):
         return "marked translate=no", ""
     language = token.attributes.get(_LANGUAGE, "")
@@ -159,7 +156,7 @@ def _make_part(text: str, token: XmlToken, *, is_inline: bool) -> Part:
         case "open" | "close" as kind if is_inline:
             return Part(kind, start, end, token.name)
         case "other" if text[start] == "&":
-            # An entity of a DTD that isn't read: the public ones are HTML's.
+            # An entity of an unread DTD: the public ones are HTML's.
             raw = text[start:end]
             return Part("text", start, end, spelled=(Spelled(html.unescape(raw), raw),))
         case "empty" | "other" if is_inline:

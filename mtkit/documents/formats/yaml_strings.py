@@ -1,8 +1,8 @@
-"""Strings of YAML, by the positions of PyYAML's tokens: no value is made, so nothing is run.
+"""Strings of YAML, by the positions of PyYAML's tokens: no values are constructed, so nothing runs.
 
-A library that parses and writes YAML (ruamel.yaml among them) keeps comments but breaks lines and
-quotes by its own rules. Here only the characters of a string change, and of plain ones the quotes
-if the translation needs any.
+A library that parses and writes YAML, such as ruamel.yaml, keeps comments but breaks lines and
+quotes strings by its own rules. Here only the characters of a string change; plain ones get quotes
+if the translation needs them.
 """
 
 import functools
@@ -49,7 +49,7 @@ def read_yaml(text: str, languages: Languages) -> Document:
     """Returns YAML with the strings that are values or items; keys stay as they are.
 
     Raises:
-        MtkitError: It is no YAML, or nested too deeply.
+        MtkitError: It is invalid YAML, or nested too deeply.
     """
     document = Document(text)
     try:
@@ -68,18 +68,18 @@ def read_yaml(text: str, languages: Languages) -> Document:
 
 
 class Roles:
-    """What holds each node: `key` or `value` of a mapping, or `item`; `skip` within a key."""
+    """The role of each node: `key` or `value` of a mapping, or `item`; `skip` within a key."""
 
     def __init__(self) -> None:
         self._opened: list[str] = []
 
     @property
     def depth(self) -> int:
-        """How many collections are open."""
+        """The number of open collections."""
         return len(self._opened)
 
     def add(self, event: yaml.events.NodeEvent) -> str:
-        """Returns the role of the next node, with which a collection may begin."""
+        """Returns the role of the next node, which may begin a collection."""
         role = self._opened[-1] if self._opened else "item"
         if role in ("key", "value"):
             self._opened[-1] = "value" if role == "key" else "key"
@@ -94,12 +94,11 @@ class Roles:
 
 
 class _Parser(yaml.SafeLoader):  # type: ignore[misc]
-    """Keeps the last scalar's token beside the event that is made of it."""
+    """Keeps the last scalar's token next to its event."""
 
     scalar: ScalarToken | None = None
 
     def get_token(self) -> yaml.Token:
-        """Returns the next token."""
         token = super().get_token()
         if isinstance(token, ScalarToken):
             self.scalar = token
@@ -107,10 +106,8 @@ class _Parser(yaml.SafeLoader):  # type: ignore[misc]
 
 
 def _find_values(text: str) -> Iterator[tuple[ScalarEvent, ScalarToken | None, bool]]:
-    """Yields scalars that are values or items, and whether each stands in brackets.
-
-    Events come as the text is read, so that the depth is known before all of it is.
-    """
+    """Yields scalars that are values or items, and whether each is in brackets."""
+    # Events come as the text is read, so that the depth is known before all of it is.
     roles = Roles()
     num_flow: list[bool] = [False]
     parser = _Parser(text)
@@ -175,12 +172,12 @@ def _add_string(
 
 
 def _read_block(text: str, start: int, end: int, *, is_folded: bool) -> list[Part]:
-    """Returns the lines of a block; those that go on with a sentence belong to it."""
+    """Returns the lines of a block; lines that continue a sentence belong to it."""
     first = text.find("\n", start, end) + 1
     lines = re.findall(r"[^\n]*+\n|[^\n]++", text[first:end]) if first else []
     filled = [line for line in lines if line.strip()]
     given = re.match(r"[|>][+-]?([1-9])", text[start:end])
-    # With a number given, what is more than the shortest indentation is text; it stays as it is.
+    # With an explicit indentation, any beyond the shortest is text, and stays as it is.
     indent = min((len(line) - len(line.lstrip(" ")) for line in filled), default=0)
     if given is None and filled:
         indent = len(filled[0]) - len(filled[0].lstrip(" "))
@@ -211,7 +208,7 @@ def _read_block(text: str, start: int, end: int, *, is_folded: bool) -> list[Par
 
 
 def _ends_paragraph(spelled: Spelled) -> bool:
-    """Returns whether a line's end is more than space: an escape, or a blank line."""
+    """Checks that a line's end is more than space: an escape, or a blank line."""
     raw = spelled.raw
     return spelled.text == "\n" and (raw.startswith("\\") or raw.count("\n") > 1)
 
@@ -225,7 +222,7 @@ def _read_special(found: re.Match[str]) -> str:
     if raw[1] == "u":
         return read_utf16(raw[2:6] + raw[8:])
     code = int(raw[2:], 16)
-    # Half a character is none.
+    # A lone surrogate is invalid.
     return "\ufffd" if 0xD800 <= code < 0xE000 else chr(code)
 
 
@@ -235,13 +232,8 @@ def _escape_double(text: str) -> str:
 
 
 def _write_plain(around: tuple[str, str], in_flow: bool, tokens: Sequence[Token]) -> str:
-    """Returns a plain string, in quotes where it would be read as something else without.
-
-    Args:
-        around: What stands in the string before and behind the text.
-        in_flow: Whether it stands in brackets.
-        tokens: The text's translation.
-    """
+    """Returns a plain string, in quotes if it would otherwise be read as something else."""
+    # `around` is the rest of the string before and after the text; `in_flow` means in brackets.
     raw = around[0] + "".join(token.raw for token in tokens) + around[1]
     value = _LINE_FOLD.sub(" ", raw)
     line = f"[{value}]" if in_flow else f"k: {value}"
@@ -261,7 +253,7 @@ def _write_plain(around: tuple[str, str], in_flow: bool, tokens: Sequence[Token]
 
 
 def _write_in_plain(write: Callable[[Sequence[Token]], str], tokens: Sequence[Token]) -> str:
-    """Returns one of several texts of a plain string, which can't get quotes of its own."""
+    """Returns one of several texts of a plain string, which can't get its own quotes."""
     if write(tokens).startswith('"'):
         raise UnwritableError
     return "".join(token.raw for token in tokens)

@@ -1,1 +1,1 @@
-"""Attention to look at: a page, a picture, and numbers."""
+"""Attention reports: a page, a picture, and numbers."""

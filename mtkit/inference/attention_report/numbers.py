@@ -1,4 +1,4 @@
-"""All weights of attention, as JSON or safetensors."""
+"""Attention weights as JSON or safetensors."""
 
 import json
 from collections.abc import Sequence
@@ -17,12 +17,9 @@ ENDINGS = (".json", ".safetensors")
 def write_numbers(path: Path, lines: Sequence[LineAttention], heads: Sequence[HeadFigures]) -> None:
     """Writes the weights of lines, and the figures of heads.
 
-    JSON has objects `lines` and `heads`. safetensors has a tensor `LINE.KIND`, such as `0.cross`,
-    for each line and kind, [layers, heads, queries, memory], fp32; lines without their weights, and
-    heads, are JSON in its metadata.
-
-    Raises:
-        MtkitError: The name ends otherwise.
+    JSON has the objects `lines` and `heads`. safetensors has an fp32 tensor `LINE.KIND`, such as
+    `0.cross`, per line and kind, [layers, heads, queries, memory]; its metadata has the rest as
+    JSON.
     """
     texts = [
         {

@@ -1,4 +1,4 @@
-"""Attention as one HTML page that needs no network, to click through."""
+"""Attention as one interactive HTML page that works offline."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from mtkit.inference.attention import KINDS, HeadFigures, LineAttention
 from mtkit.pages import open_templates
 
 _DIGITS = 3
-"""Of a weight: a screen shows no finer shades."""
+"""A screen can't show finer shades of a weight."""
 
 
 def render_page(
@@ -18,15 +18,7 @@ def render_page(
     facts: Mapping[str, str],
     num_lines: int,
 ) -> str:
-    """Returns the page.
-
-    Args:
-        lines: Those that it shows.
-        heads: Figures of every head.
-        title: Its heading.
-        facts: What a reader should know, by name.
-        num_lines: Lines that the figures are means over.
-    """
+    """Returns the page; `num_lines` is how many lines the heads' figures cover."""
     templates = open_templates("mtkit.inference.attention_report")
     page: str = templates.get_template("attention.html.jinja").render(
         title=title,
@@ -48,6 +40,6 @@ def _as_data(line: LineAttention) -> dict[str, object]:
 
 
 def _as_script(data: object) -> str:
-    """Returns JSON that stands in a script's element: nothing in it can end that."""
+    """Returns JSON that can't end the script element around it."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

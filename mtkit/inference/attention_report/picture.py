@@ -1,4 +1,4 @@
-"""Heads of a layer as a picture, for a paper."""
+"""The heads of a layer as a picture for a paper."""
 
 import io
 import math
@@ -18,7 +18,7 @@ _DPI: Final = 200
 _INCHES_PER_TOKEN, _MIN_INCHES, _MAX_INCHES = 0.2, 1.6, 8.0
 _MAX_COLUMNS = 4
 _STYLE: dict[Any, Any] = {
-    # A `matplotlibrc` in the current folder could have LaTeX run.
+    # A `matplotlibrc` in the current folder could run LaTeX.
     "text.usetex": False,
     "text.parse_math": False,
     "font.size": 7.0,
@@ -33,17 +33,7 @@ _NAMES: Final[dict[Kind, str]] = {
 
 
 def draw_heads(line: LineAttention, kind: Kind, layer: int, head: int | None = None) -> bytes:
-    """Returns a PNG of a layer's heads, or of one: a row a query, darker where more is attended to.
-
-    Args:
-        line: What is shown.
-        kind: Where it attends.
-        layer: The layer, from 1.
-        head: The head, from 1; all where it isn't given.
-
-    Raises:
-        IndexError: There is no such layer or head.
-    """
+    """Returns a PNG of one head, or of all heads of a layer, from 1; each query is a row."""
     of_layer = line.weights[kind][layer - 1]
     chosen = range(len(of_layer)) if head is None else [head - 1]
     queries, memory = line.pieces_of(kind)
@@ -55,7 +45,7 @@ def draw_heads(line: LineAttention, kind: Kind, layer: int, head: int | None = N
     rows = math.ceil(len(chosen) / columns)
     style = _STYLE | {"font.family": _find_fonts()}
     with mpl.rc_context(style), warnings.catch_warnings():
-        # A letter that no font has is drawn as a box.
+        # A letter that is missing from all fonts is drawn as a box.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         figure = Figure(figsize=(columns * width, rows * height + 0.3), dpi=_DPI, layout="tight")
         FigureCanvasAgg(figure)
@@ -73,13 +63,13 @@ def draw_heads(line: LineAttention, kind: Kind, layer: int, head: int | None = N
 
 
 def _find_fonts() -> list[str]:
-    """Returns those that are installed: matplotlib logs a line per text for one that isn't."""
+    """Returns the installed fonts: matplotlib logs a line per text for a missing one."""
     installed = set(font_manager.get_font_names())
     return [font for font in _FONTS if font in installed]
 
 
 def _show(piece: str) -> str:
-    """Returns a piece as it is shown: without the mark of a word's beginning."""
+    """Returns a piece without the mark of a word's beginning."""
     return piece.removeprefix("▁") or "␣"
 
 

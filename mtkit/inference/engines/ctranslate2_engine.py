@@ -1,4 +1,4 @@
-"""CTranslate2 as the engine, on a CPU or one GPU, on what `mtkit export` made; without torch."""
+"""CTranslate2 as the engine, on a CPU or one GPU, for models from `mtkit export`; without torch."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -34,34 +34,30 @@ from mtkit.text.token_ids import BOS, EOS, PAD
 
 _BATCHES_OF_A_THREAD = 4
 _MAX_SCORED_TOKENS = 2_048
-"""Tokens scored at once: their logits are in memory together."""
+"""Tokens scored together: all their logits are in memory."""
 
 _MAX_ALIGNED_TOKENS = 1_024
 """Source and target tokens that a thread aligns together."""
 
 
 class CTranslate2Engine:
-    """Searches with an exported model, and takes and gives token ids where CTranslate2 has names.
+    """Searches with an exported model; converts between token ids and CTranslate2's token names.
 
-    Several threads may call it at once: CTranslate2 has queues of its own.
+    Several threads may call it at once: CTranslate2 has its own queues.
 
     Args:
         folder: CTranslate2's own files: the folder `ctranslate2` in an exported model's.
-        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
-        alignment_head: Whose attention the files return; the mean of the last layer's heads where
-            None, by which coverage is counted.
-        stops_early: A search ends once `beam_size` outputs have ended; otherwise at the length
-            limit alone, which finds what our own search finds, and is slow.
+        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU if there is one.
+        alignment_head: The head whose attention the files return; None for the mean of the last
+            layer's heads, which the coverage penalty uses.
+        stops_early: A search ends once `beam_size` outputs have ended; otherwise only at the length
+            limit, which finds what our own search finds, and is slow.
 
     Attributes:
-        max_tokens: The longest source and output it can take, `</s>` counted; None without a limit.
+        max_tokens: Maximum length of source and output with `</s>`; None for no limit.
         vocab_size: Number of target tokens.
-        num_threads: Threads that each translate a batch of their own.
-        batches_at_once: Enough that threads seldom wait for the last of them to finish.
-
-    Raises:
-        MtkitError: CTranslate2 isn't installed, there is no such device, or the folder holds no
-            model or a damaged one.
+        num_threads: Threads that each translate their own batch.
+        batches_at_once: Enough that threads seldom wait for the last one to finish.
     """
 
     def __init__(
@@ -81,8 +77,8 @@ class CTranslate2Engine:
         self._never_emitted = [[self._target_names[PAD]], [self._target_names[BOS]]]
         kind, index = find_device(device, library)
         try:
-            # Threads that each translate a batch of their own are quicker than threads that share
-            # one: by a third in float32, several times in int8 (docs/performance.md).
+            # Threads with a batch each are faster than threads that share one: by a third in
+            # float32, several times in int8 (docs/performance.md).
             self.num_threads = count_threads() if kind == "cpu" else 1
             self.batches_at_once = _BATCHES_OF_A_THREAD * self.num_threads
             with for_library(folder) as readable:
@@ -100,12 +96,12 @@ class CTranslate2Engine:
 
     @property
     def device(self) -> str:
-        """Kind of the device that it runs on: `cpu` or `cuda`."""
+        """`cpu` or `cuda`."""
         return str(self._translator.device)
 
     @property
     def precision(self) -> str:
-        """CTranslate2's name of the precision that it computes in, such as `int8_float32`."""
+        """CTranslate2's name of the compute precision, such as `int8_float32`."""
         return str(self._translator.compute_type)
 
     def search(
@@ -127,7 +123,7 @@ class CTranslate2Engine:
         return CTranslate2Search(self, settings, stops_early=self._stops_early).run(sources)
 
     def start(self, sources: Sequence[EncodedSource], **options: Any) -> list[Any]:
-        """Has a thread search sources whose prefixes are of one length; returns their futures."""
+        """Starts to search sources with prefixes of the same length; returns their futures."""
         found: list[Any] = self._translator.translate_batch(
             [_name(source.tokens, self._source_names) for source in sources],
             target_prefix=[_name(source.forced, self._target_names) for source in sources]
@@ -155,7 +151,7 @@ class CTranslate2Engine:
             max_batch_size=_MAX_SCORED_TOKENS,
             batch_type="tokens",
         )
-        # CTranslate2 closes each target with a </s> of its own.
+        # CTranslate2 appends its own </s> to each target.
         return [
             list(result.log_probs[: len(target)])
             for result, target in zip(results, target_batch, strict=True)
@@ -163,16 +159,14 @@ class CTranslate2Engine:
 
     @property
     def first_aligned_row(self) -> int:
-        """The step whose attention is the first token's, the first step being 0."""
+        """The step with the first token's attention, from 0."""
         return 0 if self._alignment_head is None else self._alignment_head.first_row
 
     def read_weights(
         self, source: Sequence[int], target: Sequence[int], attention: Sequence[Sequence[float]]
     ) -> NDArray[np.float32] | None:
-        """Returns what `align` does of one output, given the attention of a search's steps.
-
-        None where a token's step is missing: the last one's, of an output that a limit has cut.
-        """
+        """Returns an output's alignment weights [tgt_len, src_len]; None if a step is missing."""
+        # The last step is missing after a length limit cut the output.
         num_read = len(list_aligned_inputs(target, self.max_tokens)) - 1
         first = self.first_aligned_row
         if len(attention) < first + num_read:
@@ -183,7 +177,7 @@ class CTranslate2Engine:
 
     @property
     def aligns(self) -> bool:
-        """Whether its model has attention to a source: every export's has."""
+        """Always true: every exported model has attention to a source."""
         return True
 
     def align(
@@ -195,7 +189,7 @@ class CTranslate2Engine:
             np.zeros((len(target), len(source)), np.float32)
             for source, target in zip(source_batch, target_batch, strict=True)
         ]
-        # CTranslate2 leaves out a source without words; and an empty target has no row.
+        # CTranslate2 skips a source without words, and an empty target has no row.
         indices = [
             index
             for index, (source, prefix) in enumerate(zip(source_batch, prefixes, strict=True))
@@ -204,7 +198,7 @@ class CTranslate2Engine:
         if not indices:
             return found
         lengths = [len(source_batch[index]) + len(prefixes[index]) for index in indices]
-        # A thread takes what is started at once, and waits for the longest of it.
+        # A thread takes a whole shard and waits for its longest output.
         shards = [
             [indices[number] for number in shard]
             for shard in make_shards(lengths, _MAX_ALIGNED_TOKENS, self.num_threads)
@@ -230,11 +224,7 @@ class CTranslate2Engine:
 
 
 def open_ctranslate2_engine(folders: Sequence[Path], device: str) -> CTranslate2Engine:
-    """Returns an engine with an exported model.
-
-    Raises:
-        MtkitError: There are several folders, one holds no export, or what the engine raises.
-    """
+    """Returns an engine for an exported model; raises an MtkitError for an ensemble."""
     if len(folders) > 1:
         raise MtkitError(
             f"CTranslate2 can't run an ensemble ({len(folders)} models given)",

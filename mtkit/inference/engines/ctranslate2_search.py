@@ -1,29 +1,29 @@
-"""CTranslate2's search, made to find what ours finds.
+"""CTranslate2's search, adapted so that it finds what ours finds.
 
-Its beam search walks as ours does (mtkit/inference/search/beam.py) and differs in three things.
+Its beam search works like ours (mtkit/inference/search/beam.py), with three differences.
 
-It stops once `beam_size` outputs have ended, where ours stops when none would do better within
-`stop_margin` tokens: either may miss a longer output that would have overtaken these.
+It stops once `beam_size` outputs have ended. Ours stops when none would improve within
+`stop_margin` tokens. Either may miss a longer output that would have overtaken these.
 
-What may not be emitted (`<pad>`, `<s>`, and whatever a setting forbids) it takes out before logits
-become probabilities, where ours does so after: the tokens left share what those would have got.
-That is next to nothing for `<pad>` and `<s>`, and much for a `</s>` that comes too soon. Where a
-setting forbids tokens, the outputs found are therefore scored again and ranked by what the model
-itself gives them; so they are behind a prefix, whose tokens it takes for certain.
+It excludes tokens (`<pad>`, `<s>`, and any that a setting forbids) before the softmax, ours after
+it: the remaining tokens share the excluded probability. That is negligible for `<pad>` and `<s>`,
+but large for an early `</s>`. So if a setting forbids tokens, the outputs are scored again and
+ranked by the model's own probabilities. The same holds after a prefix, whose tokens CTranslate2
+treats as certain.
 
-It compares outputs of different lengths by log-probability / |y|^alpha alone. With
-`length_penalty.kind = "gnmt"` the same outputs are found, since when they end depends on
-probabilities only, and are then ranked by the GNMT form. Where more than `beam_size` have ended
-when the search stops, the surplus is dropped by the power form.
+It compares outputs of different lengths by log-probability / |y|^alpha only. With
+`length_penalty.kind = "gnmt"` it finds the same outputs, since their ends depend only on
+probabilities, and we rank them by the GNMT form. If more than `beam_size` have ended when the
+search stops, the power form decides which ones are dropped.
 
-With a coverage penalty it translates a sentence at a time, which takes longer. Its own penalty
-passes over source tokens that got no attention at all, so that an output that leaves more out could
-look better; outputs are therefore ranked by ours, and a surplus alone is dropped by its own.
+With a coverage penalty it translates one sentence at a time, which takes longer. Its own penalty
+ignores source tokens without any attention, so an output that omits more could look better. We
+therefore rank by our penalty; its own only decides which surplus outputs are dropped.
 
-What alignments are read from comes with the search, but for one thing: of several sentences its
-beam search (4.8.5) takes the first step's attention from a wrong one. A head that is read where a
-token is predicted needs that step, which is then taken once more; one that is read where a token is
-the input doesn't.
+Alignment weights come with the search, with one exception: for several sentences, its beam search
+(4.8.5) returns the first step's attention of a wrong one. A head that is read where a token is
+predicted needs that step, which then runs once more. A head that is read where a token is the input
+doesn't.
 """
 
 import math
@@ -43,29 +43,22 @@ if TYPE_CHECKING:
     from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 
 _NO_PENALTY = 1e-9
-"""|y| to this power is 1 in fp32. CTranslate2 ends a search by another rule where alpha is 0."""
+"""|y| to this power is 1 in fp32. CTranslate2 ends a search by another rule if alpha is 0."""
 _NEVER = -1e9
-"""CTranslate2 gives less than this to what it holds beside a prefix."""
+"""CTranslate2 gives hypotheses that compete with a prefix less than this."""
 _MIN_SHARD, _MAX_SHARD = 8, 32
-"""Sentences that a thread translates together, where `batch_tokens` lets it."""
+"""Sentences that a thread translates together, if `batch_tokens` allows it."""
 _MAX_UNDONE_PENALTY = 64.0
-"""CTranslate2's scores are in fp32: taken out of one again, a coverage penalty of more leaves less
-than four decimals of a long output's log-probability."""
+"""CTranslate2's scores are fp32: after subtracting a larger coverage penalty, less than four
+decimals of a long output's log-probability are left."""
 
 Attention = Sequence[Sequence[float]]
-"""What each of an output's tokens paid to each source token, [tgt_len][src_len]."""
+"""Attention of each output token to each source token, [tgt_len][src_len]."""
 Key = TypeVar("Key", bound=Hashable)
 
 
 class CTranslate2Search:
-    """A search with one kind of settings.
-
-    Args:
-        engine: Whose model it is.
-        settings: How to search.
-        stops_early: It ends once `beam_size` outputs have ended; otherwise at the length limit
-            alone, which finds what our own search finds, and is slow.
-    """
+    """A search with one kind of settings; `stops_early` is as in `CTranslate2Engine`."""
 
     def __init__(
         self, engine: "CTranslate2Engine", settings: Inference, *, stops_early: bool
@@ -79,7 +72,7 @@ class CTranslate2Search:
 
     def run(self, sources: Sequence[EncodedSource]) -> list[list[Hypothesis]]:
         """Returns each source's `n_best` hypotheses, best first, or as many as were found."""
-        # CTranslate2 leaves out a source without words.
+        # CTranslate2 skips a source without words.
         found = {
             index: [self._rate((*source.forced, EOS))]
             for index, source in enumerate(sources)
@@ -89,7 +82,7 @@ class CTranslate2Search:
         for group in _group(rest, [len(source.forced) for source in sources]).values():
             outputs = self._search_alike([sources[index] for index in group])
             found.update(zip(group, outputs, strict=True))
-        # No others: what is said of a line must not depend on its neighbours.
+        # Only these: a line's result must not depend on its neighbours.
         to_score = [
             index
             for index in found
@@ -113,7 +106,7 @@ class CTranslate2Search:
     def _read_weights(
         self, sources: Sequence[EncodedSource], found: Sequence[Sequence[Hypothesis]]
     ) -> list[list[Hypothesis]]:
-        """Returns hypotheses with what alignments are read from, where the search has told it."""
+        """Adds the alignment weights that the search returned."""
         counts_coverage = self._settings.coverage_penalty > 0.0
         lacks_first = self._settings.beam_size > 1 and not counts_coverage
         first = {}
@@ -131,7 +124,7 @@ class CTranslate2Search:
         return read
 
     def _attend_first(self, sources: Sequence[EncodedSource]) -> dict[int, Attention]:
-        """Returns the first step's attention of each source that has words, by its index."""
+        """Returns the first step's attention by index, for sources with words."""
         indices = [
             index
             for index, source in enumerate(sources)
@@ -155,13 +148,13 @@ class CTranslate2Search:
         }
 
     def _search_alike(self, sources: Sequence[EncodedSource]) -> list[list[Hypothesis]]:
-        """Returns what CTranslate2 finds for sources whose prefixes are of one length."""
+        """Searches sources whose prefixes have the same length."""
         settings = self._settings
         limits = [find_limit(source, settings, self._engine.max_tokens) for source in sources]
         found: dict[int, list[Hypothesis]] = {}
         indices = list(range(len(sources)))
         if self._stops_early:
-            # One limit for all, and again those to whom their own would have made a difference.
+            # One limit for all; then again those for which their own limit makes a difference.
             max_limit = max(limits)
             found.update(enumerate(self._search(sources, max_limit)))
             indices = [
@@ -177,17 +170,15 @@ class CTranslate2Search:
             group = [index for index, limit in enumerate(limits) if num_prefix < limit]
             may_stop = self._may_stop_at_once([sources[index] for index in group])
             for index in compress(group, may_stop):
-                # Attention is paid before a token is chosen: all with the prefix paid the same.
+                # Attention comes before a token is chosen: it is equal for all with the prefix.
                 attention = (found[index][0].attention or ())[: num_prefix + 1]
                 found[index].append(self._rate((*sources[index].forced, EOS), attention=attention))
         return [found[index] for index in range(len(sources))]
 
     def _may_stop_at_once(self, sources: Sequence[EncodedSource]) -> list[bool]:
-        """Checks for which sources our search takes the output that ends right behind its prefix.
-
-        It does where `</s>` is among the `beam_size` likeliest tokens there. Taken in any case, a
-        short output with one token that is next to impossible would outdo whole sentences.
-        """
+        """Checks for which sources our search returns an output that ends after the prefix."""
+        # It does if `</s>` is among the `beam_size` likeliest tokens there. Without this check, a
+        # short output with one almost impossible token would beat whole sentences.
         if not sources:
             return []
         num_prefix = _count_prefix(sources[0])
@@ -222,25 +213,25 @@ class CTranslate2Search:
         ]
 
     def _search(self, sources: Sequence[EncodedSource], limit: int) -> list[list[Hypothesis]]:
-        """Returns what CTranslate2 finds with one limit for all, none left out."""
-        # All of them before the first is waited for: so no thread is idle.
+        """Searches all sources with one limit."""
+        # All start before the first wait, so that no thread is idle.
         shards = self._make_shards(sources)
         running = [self._start([sources[index] for index in shard], limit) for shard in shards]
         return [self._read_result(each.result()) for each in restore_order(shards, running)]
 
     def _start(self, sources: Sequence[EncodedSource], limit: int) -> list[Any]:
-        """Returns what a thread will have found for each source, as CTranslate2 promises it."""
+        """Returns the future result of each source."""
         settings = self._settings
         num_prefix = _count_prefix(sources[0])
-        # Right behind a prefix, a </s> that isn't the likeliest token would cost it a hypothesis.
+        # Right after a prefix, a </s> that isn't the likeliest token would cost a hypothesis.
         min_length = num_prefix + 1 if num_prefix and settings.beam_size > 1 else 0
-        # More than `beam_size` at each step there can't be.
+        # At most `beam_size` end at each step.
         to_limit = not self._stops_early and settings.beam_size > 1
         num_ended = settings.beam_size * (limit + 1 if to_limit else 1)
         return self._engine.start(
             sources,
             beam_size=settings.beam_size,
-            # Where CTranslate2's own scores aren't the last word, it must not choose by them.
+            # CTranslate2 must not choose by its own scores if we rank by others.
             num_hypotheses=num_ended
             if self._needs_scoring(sources[0]) or settings.coverage_penalty
             else settings.beam_size,
@@ -256,18 +247,17 @@ class CTranslate2Search:
         )
 
     def _make_shards(self, sources: Sequence[EncodedSource]) -> list[list[int]]:
-        """Returns the indices of the sources that a thread takes at once, shard by shard."""
+        """Returns the indices of the sources that a thread takes together, shard by shard."""
         num_sentences = -(-len(sources) // self._engine.num_threads)
         max_sentences = max(_MIN_SHARD, min(_MAX_SHARD, num_sentences))
         return make_batches(
             [len(source.tokens) for source in sources],
             self._settings.batch_tokens // self._engine.num_threads,
-            # Of several sentences the first step's attention would be a wrong one's.
+            # With several sentences the first step's attention is of a wrong one.
             max_sentences=1 if self._settings.coverage_penalty else max_sentences,
         )
 
     def _read_result(self, result: Any) -> list[Hypothesis]:
-        """Returns what CTranslate2 found for a source."""
         hypotheses = []
         attentions = result.attention or [()] * len(result.scores)
         for tokens, score, attention in zip(
@@ -286,7 +276,6 @@ class CTranslate2Search:
         *,
         attention: Attention = (),
     ) -> Hypothesis:
-        """Returns an output with its score."""
         penalty = self._settings.length_penalty
         divisor = length_penalty(penalty.kind, penalty.alpha, len(tokens))
         coverage = rate_coverage(attention, self._settings.coverage_penalty)
@@ -300,19 +289,19 @@ class CTranslate2Search:
         )
 
     def _needs_scoring(self, source: EncodedSource) -> bool:
-        """Checks whether CTranslate2's sum of log-probabilities isn't the model's own."""
+        """Checks whether CTranslate2's sum of log-probabilities differs from the model's own."""
         settings = self._settings
         return bool(source.prefix or settings.min_length or settings.no_repeat_ngram)
 
     def _is_rough(self, hypothesis: Hypothesis) -> bool:
-        """Checks whether rounding has left few digits of its log-probability."""
+        """Checks whether rounding left few digits of the log-probability."""
         penalty = find_own_penalty(hypothesis.attention or (), self._settings.coverage_penalty)
         return penalty < -_MAX_UNDONE_PENALTY
 
     def _score_again(
         self, sources: Sequence[EncodedSource], found: Sequence[Sequence[Hypothesis]]
     ) -> list[list[Hypothesis]]:
-        """Returns hypotheses with the log-probabilities that the model gives them."""
+        """Returns hypotheses with the model's own log-probabilities."""
         kept = [
             [each for each in of_source if each.log_probability > _NEVER] for of_source in found
         ]
@@ -333,26 +322,22 @@ class CTranslate2Search:
     def _rate_again(
         self, hypothesis: Hypothesis, of_tokens: Sequence[float], num_begun: int
     ) -> Hypothesis:
-        """Returns an output with its tokens' log-probabilities: 0 of those that begin it."""
+        """Returns an output with its tokens' log-probabilities: 0 for the `begin` tokens."""
         told = (*[0.0] * num_begun, *of_tokens[num_begun:])
         attention = hypothesis.attention or ()
         return self._rate(hypothesis.token_ids, sum(told), told, attention=attention)
 
 
 def _count_prefix(source: EncodedSource) -> int:
-    """Returns how many tokens stand before what is searched, where a prefix is among them.
-
-    What begins every output is as certain here as in our search: it needs no care.
-    """
+    """Returns the number of forced tokens if there is a prefix."""
+    # `begin` tokens are as certain here as in our search, and need no care.
     return len(source.forced) if source.prefix else 0
 
 
 def _ended_before(limit: int, outputs: Sequence[Hypothesis], beam_size: int) -> bool:
-    """Checks whether a search with a greater limit went as it would have gone with this one.
-
-    A beam search does where it was over before: the last of its outputs to end is among those
-    returned, since fewer than `beam_size` had ended a step earlier.
-    """
+    """Checks that a search with a larger limit ran as it would have with this one."""
+    # A beam search does if it had ended before: the last of its outputs to end is among those
+    # returned, since fewer than `beam_size` had ended a step earlier.
     max_length = max(len(output.token_ids) for output in outputs)
     if beam_size == 1:
         return max_length <= limit
@@ -360,7 +345,6 @@ def _ended_before(limit: int, outputs: Sequence[Hypothesis], beam_size: int) -> 
 
 
 def _group(indices: Iterable[int], keys: Sequence[Key]) -> dict[Key, list[int]]:
-    """Returns indices by their keys."""
     groups: dict[Key, list[int]] = defaultdict(list)
     for index in indices:
         groups[keys[index]].append(index)
@@ -368,19 +352,19 @@ def _group(indices: Iterable[int], keys: Sequence[Key]) -> dict[Key, list[int]]:
 
 
 def rate_coverage(attention: Attention, beta: float) -> float:
-    """Returns what an output's attention adds to its score: at most 0."""
+    """Returns the coverage term of an output's score: at most 0."""
     if not beta:
         return 0.0
     return beta * sum(math.log(max(share, MIN_COVERAGE)) for share in _find_shares(attention))
 
 
 def find_own_penalty(attention: Attention, beta: float) -> float:
-    """Returns what CTranslate2 has added to an output's score for its attention."""
+    """Returns the coverage penalty that CTranslate2 added to an output's score."""
     if not beta:
         return 0.0
     return beta * sum(math.log(share) for share in _find_shares(attention) if share > 0.0)
 
 
 def _find_shares(attention: Attention) -> list[float]:
-    """Returns how much attention each source token got from the whole output, 1 at most."""
+    """Returns the total attention to each source token, at most 1."""
     return [min(sum(of_token), 1.0) for of_token in zip(*attention, strict=True)]

@@ -1,7 +1,7 @@
 """The interface of an engine.
 
-`inference.batch_tokens`, the bound of a batch, counts source tokens with their padding; training's
-`batch_tokens` counts the real tokens of a side.
+`inference.batch_tokens` limits a batch's source tokens with their padding; training's
+`batch_tokens` counts the real tokens of one side.
 """
 
 import itertools
@@ -21,23 +21,18 @@ from mtkit.text.token_ids import BOS, EOS
 
 _Found = TypeVar("_Found")
 _MIN_COUNTED_TOKENS = 8
-"""A source counts for this many tokens at least, since each hypothesis of a step takes a row of the
-vocabulary's size however short its source is."""
+"""A source counts as at least this many tokens: however short it is, each hypothesis of a step
+takes a row of the vocabulary's size."""
 
 
 def list_aligned_inputs(target: Sequence[int], max_tokens: int | None) -> list[int]:
-    """Returns what a decoder reads of a target: `<s>` and each token but the last `</s>`.
-
-    Args:
-        target: Its tokens, as a search finds them.
-        max_tokens: The decoder's positions; None without an end.
-    """
+    """Returns a decoder's inputs: `<s>` and all tokens but the last `</s>`, up to the limit."""
     tokens = target[:-1] if target and target[-1] == EOS else target
     return [BOS, *tokens][:max_tokens]
 
 
 def fill_rows(weights: NDArray[np.float32], length: int) -> NDArray[np.float32]:
-    """Returns rows of attention and, for tokens that have none, rows of zeros: `length` in all."""
+    """Returns the rows of attention, padded with rows of zeros to `length`."""
     rows = np.zeros((length, weights.shape[1]), np.float32)
     rows[: len(weights)] = weights
     return rows
@@ -45,23 +40,19 @@ def fill_rows(weights: NDArray[np.float32], length: int) -> NDArray[np.float32]:
 
 @dataclass
 class EncodedSource:
-    """What the model takes at once, in tokens: a line, or a part of one that is too long.
+    """The tokens of a line, or of one part of a line that is too long.
 
     Attributes:
-        tokens: Source tokens, closed by `</s>`; or the text that a language model continues,
-            without `<s>` and `</s>`.
-        begin: Target tokens before the output, such as its language: they are certain, count in its
-            length where scores and limits do, and are left out of what is found.
+        tokens: Source tokens with `</s>`; or a text to continue, without `<s>` and `</s>`.
+        begin: Certain target tokens before the output, such as its language; they count towards its
+            length in scores and limits, and are removed from the result.
         prefix: Target tokens that every output begins with.
-        draw: Numbers that tell the sentence from others: what is sampled for it depends on them
-            and the seed alone.
-        is_text: Whether it is text to continue.
-        span: Where its text begins and ends in the line that it is a part of, in characters.
+        draw: Identifies the sentence for sampling, which depends only on it and on the seed.
+        span: The part's start and end in the line, in characters.
         required: Sequences of target tokens that every output contains.
         forbidden: Sequences of target tokens that no output contains.
-        annotated: What is searched in its place, with terms behind its words; None where the model
-            reads none.
-        candidates: What was found, best first.
+        annotated: Searched instead, with terms after its words; None if the model reads no terms.
+        candidates: The search result, best first.
     """
 
     tokens: Sequence[int]
@@ -77,14 +68,14 @@ class EncodedSource:
 
     @property
     def forced(self) -> tuple[int, ...]:
-        """Target tokens that the search has no choice in."""
+        """Target tokens that the search can't choose."""
         return (*self.begin, *self.prefix)
 
 
 class Engine(Protocol):
     """Holds a model and searches for outputs with it.
 
-    Several threads may call it; an engine that does one thing at a time lets calls take turns.
+    Several threads may call it; an engine that does one thing at a time serializes the calls.
     """
 
     @property
@@ -94,51 +85,33 @@ class Engine(Protocol):
 
     @property
     def batches_at_once(self) -> int:
-        """Batches of `inference.batch_tokens` in one call: 1, unless it shares them out itself."""
+        """Batches of `inference.batch_tokens` in one call; 1 unless the engine distributes them."""
         ...
 
     def search(
         self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
-        """Returns each source's `n_best` hypotheses, best first, or as many as there are.
-
-        Args:
-            sources: What is translated together.
-            settings: How to search.
-
-        Raises:
-            MtkitError: A setting that this engine doesn't support.
-        """
+        """Returns each source's `n_best` hypotheses, best first, or as many as there are."""
         ...
 
     def score(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
     ) -> list[list[float]]:
-        """Returns the natural log-probability of each token of each given target.
-
-        Args:
-            source_batch: Source tokens of each sentence, closed by `</s>`.
-            target_batch: Its target tokens, as a search finds them, behind what begins them.
-        """
+        """Returns the natural log-probability of each token of each target, `begin` included."""
         ...
 
 
 @runtime_checkable
 class AttendingEngine(Protocol):
-    """An engine that tells what outputs attend to."""
+    """An engine that returns what outputs attend to."""
 
     def attend(
         self, source: Sequence[int], targets: Sequence[Sequence[int]]
     ) -> list[NDArray[np.float32]] | None:
-        """Returns how much each token of each target attended to each source token.
+        """Returns how much each target's tokens attend to each source token, [target, source].
 
-        Args:
-            source: Source tokens, closed by `</s>`.
-            targets: Outputs of it, as a search finds them, behind what begins them.
-
-        Returns:
-            Of each target the greatest weight among the heads of the decoder's last layer, of an
-            ensemble the mean, [target, source]; None for a decoder alone.
+        It is the maximum over the heads of the decoder's last layer, averaged over an ensemble;
+        None for a decoder-only model. Targets include their `begin` tokens.
         """
         ...
 
@@ -155,42 +128,26 @@ class ConstrainingEngine(Protocol):
 
 @runtime_checkable
 class AligningEngine(Protocol):
-    """An engine whose attention tells alignments."""
+    """An engine with attention for alignments."""
 
     @property
     def aligns(self) -> bool:
-        """Whether its models have attention to a source; the other method needs that."""
+        """Whether its models have attention to a source, which `align` needs."""
         ...
 
     def align(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
     ) -> list[NDArray[np.float32]]:
-        """Returns how much each token of each target attends to each source token.
+        """Returns how much each target's tokens attend to each source token, [target, source].
 
-        The attention is that of the head that the model's folder names. `</s>` has a row of zeros,
-        and so has a last token that is beyond the model's positions as an input.
-
-        Args:
-            source_batch: Source tokens of each sentence, closed by `</s>`.
-            target_batch: Its target tokens, as a search finds them.
-
-        Returns:
-            Of each sentence [target, source].
+        The attention is of the head that the model's folder names. `</s>` has a row of zeros, and
+        so has a last token beyond the model's input positions.
         """
         ...
 
 
 def find_room(source: EncodedSource, settings: Inference, max_tokens: int | None) -> int:
-    """Returns the maximum length of what continues a text, `</s>` counted.
-
-    Args:
-        source: The text.
-        settings: How many tokens may follow it: `max_extra_tokens`.
-        max_tokens: What the model can take; None without an end.
-
-    Raises:
-        MtkitError: The text is as long as what the model can take.
-    """
+    """Returns the maximum length of a text's continuation, `</s>` counted."""
     room = max(settings.max_extra_tokens, 1)
     if settings.max_output_tokens is not None:
         room = min(room, settings.max_output_tokens)
@@ -208,16 +165,10 @@ def find_room(source: EncodedSource, settings: Inference, max_tokens: int | None
 def find_limit(source: EncodedSource, settings: Inference, max_tokens: int | None) -> int:
     """Returns the maximum length of a source's output, `</s>` counted.
 
-    Args:
-        source: What is translated; what its output must contain counts instead where it is longer.
-        settings: How many more tokens an output may have.
-        max_tokens: What the model can take; None without an end.
-
-    Raises:
-        MtkitError: The source or its prefix is longer than what the model can take.
+    It depends on the length of the source, or of what the output must contain.
     """
     num_forced = len(source.forced)
-    # As many as it may take, with the last </s>.
+    # As many as the constraints may take, with the last </s>.
     num_needed = num_forced + sum(len(phrase) + 1 for phrase in source.required)
     limit = max(len(source.tokens), num_needed) + settings.max_extra_tokens
     if settings.max_output_tokens is not None:
@@ -241,8 +192,8 @@ def make_batches(
 
     Args:
         lengths: Number of tokens of each sentence.
-        batch_tokens: Max tokens of a batch with padding, unless it is one sentence.
-        max_sentences: Max sentences of a batch; None for no limit.
+        batch_tokens: Maximum tokens of a batch with padding, unless it is one sentence.
+        max_sentences: Maximum sentences of a batch; None for no limit.
     """
     batches: list[list[int]] = []
     room = 0
@@ -258,17 +209,13 @@ def make_batches(
 
 
 def make_shards(lengths: Sequence[int], batch_tokens: int, num_shards: int) -> list[list[int]]:
-    """Returns indices in `num_shards` batches, or a multiple, of similar length and size.
-
-    So all processes finish at about the same time. `lengths` and `batch_tokens` are as in
-    `make_batches`.
-    """
+    """Returns indices in a multiple of `num_shards` similar batches, which finish together."""
     total = sum(max(length, _MIN_COUNTED_TOKENS) for length in lengths)
     min_batches = num_shards * max(1, math.ceil(total / (batch_tokens * num_shards)))
     for num_batches in itertools.count(min_batches, num_shards):
         size = min(batch_tokens, math.ceil(total / num_batches))
         while len(batches := make_batches(lengths, size)) > num_batches and size < batch_tokens:
-            # There is padding, too.
+            # Padding takes room, too.
             size = min(batch_tokens, size + math.ceil(size / 50))
         if len(batches) <= num_batches:
             break
@@ -278,7 +225,7 @@ def make_shards(lengths: Sequence[int], batch_tokens: int, num_shards: int) -> l
 def restore_order(
     batches: Iterable[Iterable[int]], found: Iterable[Iterable[_Found]]
 ) -> list[_Found]:
-    """Returns what was found for batches of indices in the order of the indices."""
+    """Returns the results of batches of indices in the order of the indices."""
     by_index = dict(zip(chain(*batches), chain(*found), strict=True))
     return [by_index[index] for index in range(len(by_index))]
 
@@ -286,7 +233,7 @@ def restore_order(
 def search_in_batches(
     engine: Engine, sources: Sequence[EncodedSource], settings: Inference
 ) -> list[list[Hypothesis]]:
-    """Returns each source's hypotheses; `batch_tokens` bounds what is searched together."""
+    """Returns each source's hypotheses; `batch_tokens` limits what is searched together."""
     batch_tokens = settings.batch_tokens * engine.batches_at_once
     batches = make_batches([len(source.tokens) for source in sources], batch_tokens)
     found = (engine.search([sources[index] for index in batch], settings) for batch in batches)

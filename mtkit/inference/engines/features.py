@@ -1,4 +1,4 @@
-"""What a translation may need of an engine, and which engine has it."""
+"""Features that a translation may need, and the engines that have them."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -23,7 +23,7 @@ FEATURES: dict[Engine, frozenset[Feature]] = {
     "torch": frozenset(get_args(Feature)),
     "ctranslate2": frozenset({"n_best", "prefix", "forced_scores", "alignments"}),
 }
-"""What each engine has; a test compares it with what the engine does."""
+"""A test compares this with what each engine does."""
 
 _REASONS: dict[Feature, str] = {
     "required_phrases": "CTranslate2 can't search for outputs that contain given phrases",
@@ -32,18 +32,17 @@ _REASONS: dict[Feature, str] = {
     "fusion": "CTranslate2 searches with a translator alone",
     "attention": "CTranslate2 gives no attention to align words by",
 }
-"""Why CTranslate2 lacks what settings may need."""
+"""Why CTranslate2 lacks these features."""
 _HINT = 'use engine = "torch" with the original model'
 
 
 @dataclass(frozen=True)
 class FeatureUse:
-    """A feature that settings, or a model, make use of.
+    """A feature that settings, or a model, use.
 
     Attributes:
-        feature: Which.
-        key: The recipe key that needs it; empty for the model's kind.
-        fallback: What an engine that lacks it does, for people; empty where it can't translate so.
+        key: The recipe key that needs it; empty if the kind of model does.
+        fallback: Message on what an engine without it does; empty if it can't translate.
     """
 
     feature: Feature
@@ -51,21 +50,14 @@ class FeatureUse:
     fallback: str = ""
 
     def describe(self) -> str:
-        """Returns why CTranslate2 isn't what these settings need."""
+        """Returns why CTranslate2 doesn't fit these settings."""
         return f"{self.key}: {_REASONS[self.feature]}" if self.key else _REASONS[self.feature]
 
 
 def list_uses(
     settings: Inference, *, constrains_terms: bool | None = None, is_parser: bool = False
 ) -> list[FeatureUse]:
-    """Returns the features that not every engine has and that translating uses.
-
-    Args:
-        settings: Decoding settings.
-        constrains_terms: Whether the search is for outputs that contain terms; by default what
-            `inference.glossary` says without a look at the model.
-        is_parser: Whether the model is a parser, which aligns words by attention.
-    """
+    """Returns the features in use that not every engine has."""
     if constrains_terms is None:
         constrains_terms = settings.glossary is not None and settings.glossary.way in (
             "constraints",
@@ -94,11 +86,7 @@ def list_missing(engine: Engine, uses: list[FeatureUse]) -> list[FeatureUse]:
 
 
 def check_features(engine: Engine, uses: list[FeatureUse]) -> list[str]:
-    """Checks that an engine can translate, and returns warnings of what it skips.
-
-    Raises:
-        MtkitError: It lacks a feature without which it can't translate so.
-    """
+    """Returns warnings of what an engine skips; raises an MtkitError if it can't translate."""
     missing = list_missing(engine, uses)
     for use in missing:
         if not use.fallback:

@@ -1,4 +1,4 @@
-"""A model folder opened for PyTorch: device, precision, processes."""
+"""Opens model folders for PyTorch: device, precision, processes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,11 +37,7 @@ Placed = TypeVar("Placed", bound=nn.Module)
 
 
 def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str) -> Engine:
-    """Returns an engine with the model in a folder, or those of an ensemble.
-
-    Raises:
-        MtkitError: There is no such device; there is no model, or it is damaged.
-    """
+    """Returns an engine for one model folder, or for an ensemble."""
     limit_threads()
     chosen = find_device(device)
     loaded = [
@@ -68,11 +64,7 @@ def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str)
 
 
 def check_generates(model: Network, config: ModelConfig) -> GeneratingNetwork:
-    """Returns a network that emits text.
-
-    Raises:
-        MtkitError: It doesn't.
-    """
+    """Returns a network that emits text; raises an MtkitError for another one."""
     if isinstance(model, GeneratingNetwork):
         return model
     raise MtkitError(
@@ -84,11 +76,7 @@ def check_generates(model: Network, config: ModelConfig) -> GeneratingNetwork:
 def _open_language_model(
     settings: Inference, translator: LoadedModel, device: torch.device
 ) -> CausalLanguageModel | None:
-    """Returns the language model that `inference.fusion` names, if it does.
-
-    Raises:
-        MtkitError: There is none, or it has another vocabulary than the translator's target.
-    """
+    """Returns the language model of `inference.fusion`, if it is set."""
     if settings.fusion is None:
         return None
     folder = settings.fusion.model
@@ -118,7 +106,7 @@ def _open_language_model(
 def make_ready(
     model: GeneratingNetwork, settings: Inference, device: torch.device
 ) -> GeneratingNetwork:
-    """Returns a network on `device` as it is quickest to search with; the one given is used up."""
+    """Returns a network in its fastest form on `device`; don't use the given one again."""
     precision = choose_precision(settings, device, model.model)
     if precision == "int8":
         if choose_kernel() is PlainProduct:
@@ -146,17 +134,7 @@ def make_ready(
 def place_network(
     network: Placed, settings: Inference, device: str, model: Model
 ) -> tuple[Placed, torch.device]:
-    """Returns a network for inference on a device, in its precision, and that device.
-
-    Args:
-        network: It; the one given is used up.
-        settings: `precision` counts.
-        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
-        model: Its section of a recipe.
-
-    Raises:
-        MtkitError: There is no such device.
-    """
+    """Returns a network for inference, which replaces the given one, and its device."""
     found = find_device(device)
     limit_threads()
     precision = choose_precision(settings, found, model)
@@ -164,11 +142,7 @@ def place_network(
 
 
 def choose_precision(settings: Inference, device: torch.device, model: Model) -> InferencePrecision:
-    """Returns the precision that is asked for, or for `auto` what a device is quickest in.
-
-    Raises:
-        MtkitError: int8 on a GPU.
-    """
+    """Returns the requested precision; for `auto` the fastest on the device."""
     if settings.precision == "int8" and device.type != "cpu":
         raise MtkitError(
             f"no products of 8-bit integers on {device.type} (inference.precision)",

@@ -1,8 +1,8 @@
 """An engine in several processes, each of which searches a shard of a batch.
 
-Threads that share a small network's products wait for each other at each of them, a hundred times a
-step; processes that search a batch each don't (docs/log.md). The processes are forks, made when
-there is work for them: they read the weights where they are, and cost a few milliseconds.
+Threads that share a small network's products wait for each other at each of them, a hundred times
+per step; processes that each search a batch don't (docs/log.md). The processes are forks, started
+when there is work for them: they share the weights' memory, and cost a few milliseconds.
 """
 
 import contextlib
@@ -52,13 +52,10 @@ _Found = list[list[Hypothesis]]
 def open_processes(
     engine: Engine, device: torch.device, processes: int | Literal["auto"]
 ) -> Engine:
-    """Returns an engine that searches in several processes; the one given where one is enough.
+    """Returns an engine that searches in several processes, or the given one if one is enough.
 
-    Args:
-        engine: What searches.
-        device: Where. Forks can search on a processor, and under Linux: elsewhere libraries of the
-            system's don't outlive a fork.
-        processes: How many; `auto` takes one for each of torch's threads, 16 at most.
+    `auto` takes one per torch thread, at most 16. Forks only work on a CPU under Linux: elsewhere,
+    system libraries don't survive a fork.
     """
     if sys.platform != "linux" or device.type != "cpu":
         return engine
@@ -68,18 +65,14 @@ def open_processes(
 
 
 class ParallelEngine:
-    """Searches in processes of one thread each; scores, and searches for few, in this one.
+    """Searches in processes of one thread each; scores, and searches small batches, in this one.
 
-    For a program that has one thread and doesn't fork otherwise, such as the command line: a fork
-    waits forever for a lock that another thread held when it began.
-
-    Args:
-        engine: What searches, on a processor.
-        num_processes: How many; they end when this object does, or this process.
+    Only for a program that has one thread and doesn't fork otherwise, such as the command line: a
+    fork waits forever for a lock that another thread held when it began. The processes end with
+    this object, or with this process.
 
     Attributes:
-        max_tokens: The longest source and output that the engine can take.
-        batches_at_once: Enough that processes seldom wait for the last of them.
+        batches_at_once: Enough that processes seldom wait for the last one.
     """
 
     def __init__(self, engine: Engine, num_processes: int) -> None:
@@ -88,18 +81,14 @@ class ParallelEngine:
         self.max_tokens = engine.max_tokens
         self.batches_at_once = _BATCHES_OF_A_PROCESS * num_processes
         self._workers: list[_Worker] = []
-        # Held around the engine, too: a fork would wait for ever for a lock in it.
+        # Also held around the engine: a fork would wait forever for a lock in it.
         self._lock = threading.Lock()
         weakref.finalize(self, _end, self._workers)
 
     def search(
         self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
-        """Returns each source's hypotheses; longest first is quickest.
-
-        Raises:
-            MtkitError: What the engine raises; a process was killed.
-        """
+        """Returns each source's hypotheses; the longest sources first is fastest."""
         with self._lock:
             num_shards = min(self._num_processes, len(sources) // _MIN_SENTENCES)
             if num_shards < 2:
@@ -121,7 +110,7 @@ class ParallelEngine:
     def attend(
         self, source: Sequence[int], targets: Sequence[Sequence[int]]
     ) -> list[NDArray[np.float32]] | None:
-        """Returns what outputs attended to, as the engine does; None where it can't tell."""
+        """Returns the engine's attention, or None if it has none."""
         if not isinstance(self._engine, AttendingEngine):
             return None
         with self._lock:
@@ -129,12 +118,12 @@ class ParallelEngine:
 
     @property
     def constrains(self) -> bool:
-        """Whether outputs can be made to contain phrases, as with the engine."""
+        """Whether the engine's outputs can be made to contain phrases."""
         return isinstance(self._engine, ConstrainingEngine) and self._engine.constrains
 
     @property
     def aligns(self) -> bool:
-        """Whether the engine tells alignments."""
+        """Whether the engine has attention for alignments."""
         return isinstance(self._engine, AligningEngine) and self._engine.aligns
 
     def align(
@@ -148,7 +137,7 @@ class ParallelEngine:
     def _search_in_workers(
         self, batches: Sequence[Sequence[EncodedSource]], settings: Inference
     ) -> list[_Found]:
-        """Returns what is found for each batch; the next goes to whichever process is free."""
+        """Returns each batch's result; the next batch goes to the first idle worker."""
         self._begin(min(self._num_processes, len(batches)))
         if not self._workers:
             return [self._engine.search(batch, settings) for batch in batches]
@@ -168,15 +157,15 @@ class ParallelEngine:
                     found[index] = worker.receive()
                     idle.append(worker)
         except BaseException:
-            # A fault or Ctrl-C leaves others at work on what nobody waits for any more.
+            # After an error or Ctrl-C, the other workers' results are no longer needed.
             _end(self._workers)
             raise
         return found
 
     def _begin(self, number: int) -> None:
-        """Begins processes until there are so many, or as many as the system lets there be."""
+        """Starts workers up to `number`, or as many as the system allows."""
         if self._workers and self._workers[0].parent != os.getpid():
-            # This is a fork itself, and they work for another.
+            # This process is itself a fork: the workers belong to its parent.
             _end(self._workers)
         with contextlib.suppress(OSError):
             while len(self._workers) < number:
@@ -185,21 +174,20 @@ class ParallelEngine:
 
 @dataclass(frozen=True)
 class _Worker:
-    """A process that searches, and the process that began it."""
+    """A process that searches, and the process that started it."""
 
     pid: int
     parent: int
     connection: Connection
 
     def send(self, batch: Sequence[EncodedSource], settings: Inference) -> None:
-        """Sends it a batch to search."""
         try:
             self.connection.send((batch, settings))
         except OSError as error:
             raise self._explain_end() from error
 
     def receive(self) -> _Found:
-        """Returns the hypotheses that it has found; raises what the engine raised."""
+        """Returns the worker's hypotheses; raises what the engine raised."""
         try:
             answer = self.connection.recv()
         except (EOFError, OSError) as error:
@@ -221,17 +209,17 @@ class _Worker:
 
 
 def _start(engine: Engine, others: Sequence[_Worker]) -> _Worker:
-    """Returns a process that searches with an engine; `others` are those that run already."""
+    """Returns a new worker; `others` are those that already run."""
     here, there = Pipe()
     with warnings.catch_warnings():
-        # Python 3.12 warns of threads that a fork doesn't have: torch's, which a single thread in
-        # the fork never calls for.
+        # Python 3.12 warns of threads that a fork lacks: torch's, which the fork's single thread
+        # never needs.
         warnings.simplefilter("ignore", DeprecationWarning)
-        # Not multiprocessing's: it takes stdin's lock, and flushes what its parent has written.
+        # Not multiprocessing's fork: it takes stdin's lock, and flushes its parent's output.
         pid = os.fork()
     if pid == 0:
         try:
-            # While an end of theirs is open here, others wouldn't notice that the parent has gone.
+            # If these ends stay open here, other workers don't notice when the parent ends.
             for connection in [worker.connection for worker in others] + [here]:
                 connection.close()
             _work(engine, there)
@@ -242,10 +230,10 @@ def _start(engine: Engine, others: Sequence[_Worker]) -> _Worker:
 
 
 def _end(workers: list[_Worker]) -> None:
-    """Ends processes, at work or not, and forgets them; in a fork of their parent, forgets them."""
+    """Kills workers and clears the list; in a fork of their parent, only clears it."""
     for worker in workers:
         worker.connection.close()
-        # One that was waited for before has given its number back: it may be another's.
+        # If it was waited for before, its process id may belong to another process.
         with contextlib.suppress(ChildProcessError):
             if worker.parent == os.getpid() and os.waitpid(worker.pid, os.WNOHANG)[0] == 0:
                 os.kill(worker.pid, signal.SIGKILL)
@@ -254,7 +242,7 @@ def _end(workers: list[_Worker]) -> None:
 
 
 def _find_exit_code(pid: int) -> int | None:
-    """Returns what a process ended with that is about to; None where nobody knows."""
+    """Returns the exit code of a process that is about to end; None if it is unknown."""
     for _ in range(100):
         try:
             ended, status = os.waitpid(pid, os.WNOHANG)
@@ -267,13 +255,13 @@ def _find_exit_code(pid: int) -> int | None:
 
 
 def _work(engine: Engine, connection: Connection) -> None:
-    """Searches what comes until nobody is there any more; the process's whole life."""
-    # Only Unix has it, and forks.
+    """The worker's main loop: searches batches until the connection closes."""
+    # Only Unix has fcntl and forks.
     import fcntl  # noqa: PLC0415
 
-    # In a parent whose streams were closed, the pipe itself may have the number of one.
+    # If the parent's streams were closed, the pipe may have one of their numbers.
     connection = Connection(fcntl.fcntl(connection.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
-    # Whoever reads the parent's output or feeds its input waits for the parent alone.
+    # Readers of the parent's output, and writers to its input, wait only for the parent.
     disconnect(0, 1)
     # Ctrl-C is for the parent.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -291,7 +279,7 @@ def _work(engine: Engine, connection: Connection) -> None:
 def _search(
     engine: Engine, batch: Sequence[EncodedSource], settings: Inference
 ) -> _Found | MtkitError | str:
-    """Returns what is found; a user's fault; or, of any other, what Python would print."""
+    """Returns the result, a user error, or the traceback of any other error."""
     try:
         return engine.search(batch, settings)
     except MtkitError as error:

@@ -1,6 +1,6 @@
-"""Attention that alignments are read from, by PyTorch: of given targets, or of what a search found.
+"""Attention for alignments by PyTorch, of given targets or of search results.
 
-A search leaves behind what its encoders made of the sources, so that these aren't encoded again.
+A search keeps its encoder outputs, so that sources aren't encoded twice.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,21 +28,16 @@ from mtkit.network.cpu.compiled_translator import CompiledSearch
 GeneratingNetwork = EncoderDecoder | CausalLanguageModel
 """A network that emits text, token by token."""
 _MAX_ALIGNED_TOKENS = 2_048
-"""Target tokens with padding that are read together."""
+"""Target tokens with padding that are processed together."""
 Pad = Callable[[Sequence[Sequence[int]]], tuple[Tensor, PaddedLayout]]
-"""Returns sentences padded at the end, on the networks' device, and where they stand."""
+"""Returns sentences padded at the end, on the networks' device, and their layout."""
 
 
 class TorchAligner:
-    """Reads the attention of one head of each network; of an ensemble the mean.
+    """Reads the attention of one head of each network, averaged over an ensemble.
 
-    Its callers hold the networks in evaluation mode.
-
-    Args:
-        models: The network, or those of an ensemble.
-        heads: What each network's alignments are read from; by default the mean of its last layer.
-        max_tokens: The fewest positions of a model; None where positions have no end.
-        pad: Pads sentences.
+    Its callers hold the networks in evaluation mode. Without `heads`, alignments are read from the
+    mean of the last layer. `max_tokens` is the smallest number of positions; None for no limit.
     """
 
     def __init__(
@@ -60,7 +55,7 @@ class TorchAligner:
     def align(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
     ) -> list[NDArray[np.float32]]:
-        """Returns how much each token of each target attends to each source token."""
+        """Returns how much each target's tokens attend to each source token."""
         sources, source_layout = self._pad(source_batch)
         memories = [model.encode(sources, source_layout) for model in self._models]
         return self._watch(memories, source_layout, source_batch, target_batch)
@@ -71,13 +66,10 @@ class TorchAligner:
         found: Sequence[Sequence[Hypothesis]],
         members: Sequence[StepModel],
     ) -> list[list[Hypothesis]]:
-        """Returns hypotheses with what alignments are read from.
+        """Returns hypotheses with alignment weights.
 
-        Args:
-            sources: What was searched together.
-            found: The hypotheses of each; those of a search that watched the head have its weights
-                at each step.
-            members: The models, which have read the sources and kept them.
+        Hypotheses of a search that watched the head already have its weights per step. `members`
+        are the models, which have read the sources and kept their encoder outputs.
         """
         watched = [[self._take_watched(hypothesis) for hypothesis in each] for each in found]
         lacking = [
@@ -93,11 +85,11 @@ class TorchAligner:
         ]
 
     def find_heads(self) -> Sequence[AlignmentHead]:
-        """Returns what each network's alignments are read from."""
+        """Returns the head of each network that alignments are read from."""
         return self._heads or [default_head(model.model) for model in self._models]
 
     def _take_watched(self, hypothesis: Hypothesis) -> Hypothesis:
-        """Returns a hypothesis with the rows of its tokens, or with none where some are lacking."""
+        """Returns a hypothesis with its tokens' rows, or with None if a row is missing."""
         weights = hypothesis.alignment_weights
         if weights is None:
             return hypothesis
@@ -115,7 +107,7 @@ class TorchAligner:
         found: Sequence[Sequence[Hypothesis]],
         members: Sequence[StepModel],
     ) -> list[list[Hypothesis]]:
-        """Returns hypotheses with weights that are read from outputs, given as a whole."""
+        """Returns hypotheses with weights from a second pass over whole outputs."""
         if not any(found):
             return [[] for _ in found]
         of_rows = [index for index, each in enumerate(found) for _ in each]
@@ -124,7 +116,7 @@ class TorchAligner:
         is_token = self._pad(tokens)[1].is_token
         memories = [_pad_memory(member, is_token) for member in members]
         weights: dict[int, NDArray[np.float32]] = {}
-        # By their own lengths: one that runs to its limit would pad all others of the search.
+        # Grouped by length: an output that reaches its limit would pad all others.
         for batch in make_batches(list(map(len, outputs)), _MAX_ALIGNED_TOKENS, len(sources)):
             indices = [of_rows[number] for number in batch]
             rows = torch.tensor(indices, device=is_token.device)
@@ -148,7 +140,7 @@ class TorchAligner:
         source_batch: Sequence[Sequence[int]],
         target_batch: Sequence[Sequence[int]],
     ) -> list[NDArray[np.float32]]:
-        """Returns what `align` does, given what each model's encoder made of the sources."""
+        """Does the work of `align`, from the encoder outputs of each model."""
         heads = self.find_heads()
         inputs = [list_aligned_inputs(target, self._max_tokens) for target in target_batch]
         targets, target_layout = self._pad(inputs)
@@ -170,7 +162,7 @@ class TorchAligner:
 def _pad_memory(
     member: StepModel, is_token: Bool[Tensor, "batch src_len"]
 ) -> Float[Tensor, "batch src_len d_model"]:
-    """Returns what a model's encoder made of the sources."""
+    """Returns a model's encoder outputs, padded."""
     assert isinstance(member, CompiledSearch | EncoderDecoderSteps), "can_align"
     memory = member.memory
     assert memory is not None, "kept"

@@ -41,10 +41,10 @@ from mtkit.text.token_ids import BOS, PAD
 
 
 def split_by_search(sources: Sequence[EncodedSource], settings: Inference) -> list[list[int]]:
-    """Returns the sources' indices in groups, each of which one search can take.
+    """Returns the sources' indices in groups that each take one search.
 
-    With a beam of 1 most have a greedy search, and those with phrases that an output must contain
-    a beam search, which finds others.
+    With a beam of 1, sources with required phrases still need a beam search, and the others take a
+    greedy search, which may return other outputs.
     """
     if settings.beam_size > 1:
         return [list(range(len(sources)))]
@@ -60,14 +60,7 @@ def run_search(
     settings: Inference,
     limits: Int[Tensor, " batch"],
 ) -> list[list[Hypothesis]]:
-    """Returns each source's hypotheses, by the search that they and the settings ask for.
-
-    Args:
-        model: What has read the sources.
-        sources: What is translated together.
-        settings: How to search.
-        limits: Maximum output length of each, `</s>` counted.
-    """
+    """Returns each source's hypotheses by the requested search; `limits` count `</s>`."""
     required = [source.required for source in sources]
     rules = OutputRules(
         [source.forced for source in sources],
@@ -102,19 +95,17 @@ def run_search(
 
 
 class TorchEngine:
-    """Searches with a network in memory, or with an ensemble of several; a batch at a time.
+    """Searches with a network in memory, or with an ensemble; one batch at a time.
 
     Args:
-        model: The network, or those of an ensemble; between calls it may be trained on.
-        device: Where its weights are.
-        language_model: What `inference.fusion` names, with the same target vocabulary.
-        alignment_heads: What each network's alignments are read from; by default the mean of its
-            last layer.
+        model: The network, or those of an ensemble; they may be trained between calls.
+        device: Where the weights are.
+        language_model: The model of `inference.fusion`, with the same target vocabulary.
+        alignment_heads: The head of each network that alignments are read from; by default the mean
+            of its last layer.
 
     Attributes:
-        max_tokens: The fewest learned positions of a model; None where positions have no end.
-        batches_at_once: One: what it is given it searches together.
-        constrains: Outputs can be made to contain given phrases.
+        max_tokens: The smallest number of learned positions; None for no limit.
     """
 
     batches_at_once = 1
@@ -138,7 +129,7 @@ class TorchEngine:
             for model in self._models
             if isinstance(model, EncoderDecoder) and is_compiled(model)
         }
-        # A network has one mode, training or evaluation, and tables that grow.
+        # Calls share the network's mode (training or evaluation) and its growing tables.
         self._lock = threading.Lock()
         bounds = [model.model.max_tokens for model in self._networks]
         self.max_tokens = min((bound for bound in bounds if bound is not None), default=None)
@@ -148,11 +139,7 @@ class TorchEngine:
     def search(
         self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
-        """Returns each source's `n_best` hypotheses, best first.
-
-        Raises:
-            MtkitError: A coverage penalty without cross-attention.
-        """
+        """Returns each source's `n_best` hypotheses, best first."""
         if settings.coverage_penalty and any(
             isinstance(model, CausalLanguageModel) for model in self._models
         ):
@@ -196,10 +183,7 @@ class TorchEngine:
     def _tell_apart(
         self, sources: Sequence[EncodedSource], found: list[list[Hypothesis]]
     ) -> list[list[Hypothesis]]:
-        """Returns hypotheses with the translator's log-probabilities and the language model's.
-
-        A search with fusion leaves their weighted sum.
-        """
+        """Returns hypotheses with separate log-probabilities, which fusion had summed."""
         assert self._language_model is not None
         of_rows = [source for source, each in zip(sources, found, strict=True) for _ in each]
         outputs = [hypothesis.token_ids for each in found for hypothesis in each]
@@ -222,14 +206,14 @@ class TorchEngine:
     def score(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
     ) -> list[list[float]]:
-        """Returns the log-probability of each token of each target, as `search` would have it."""
+        """Returns the log-probability of each token of each target, as `search` would return it."""
         with self._lock, _evaluating(self._models):
             return self._score(source_batch, target_batch)
 
     def attend(
         self, source: Sequence[int], targets: Sequence[Sequence[int]]
     ) -> list[NDArray[np.float32]] | None:
-        """Returns how much each token of each target attended to each source token."""
+        """Returns how much each target's tokens attend to each source token."""
         models = [model for model in self._models if isinstance(model, EncoderDecoder)]
         if len(models) < len(self._models):
             return None
@@ -240,7 +224,7 @@ class TorchEngine:
             for model in models:
                 layout = RecordingLayout(inputs_layout.is_token)
                 model(sources, source_layout, inputs, layout)
-                # The last attention is that of the last layer to the source.
+                # The last recorded attention is the last layer's cross-attention.
                 found.append(layout.weights[-1].amax(dim=1))
         means = torch.stack(found).mean(dim=0).cpu().numpy()
         return [
@@ -256,10 +240,7 @@ class TorchEngine:
     def align(
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
     ) -> list[NDArray[np.float32]]:
-        """Returns how much each token of each target attends to each source token.
-
-        Of an ensemble it is the mean of its members.
-        """
+        """Returns how much each target's tokens attend to each source token; an ensemble's mean."""
         assert self.aligns, "callers check that"
         with self._lock, _evaluating(self._models):
             return self._aligner.align(source_batch, target_batch)
@@ -288,7 +269,7 @@ class TorchEngine:
         source_batch: Sequence[Sequence[int]],
         target_batch: Sequence[Sequence[int]],
     ) -> Float[Tensor, "batch tgt_len"]:
-        """Returns `score_text` of the targets, each behind its source, which may be empty."""
+        """Returns `score_text` of the targets, each after its source, which may be empty."""
         pairs = list(zip(source_batch, target_batch, strict=True))
         scored = score_text(model, self._pad([(*source, *target) for source, target in pairs])[0])
         rows = [
@@ -298,7 +279,7 @@ class TorchEngine:
         return nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
     def _read(self, sources: Sequence[EncodedSource], settings: Inference) -> list[StepModel]:
-        """Returns each model as it has read the sources."""
+        """Returns each model after it has read the sources."""
         members: list[StepModel] = []
         keeps_attention = settings.coverage_penalty > 0.0
         tokens = [source.tokens for source in sources]
@@ -328,7 +309,7 @@ class TorchEngine:
         return members
 
     def _watch(self, settings: Inference) -> WatchedHead | None:
-        """Returns the head whose attention a search keeps, where alignments are asked for."""
+        """Returns the head whose attention a search keeps, if alignments are requested."""
         if not settings.alignments or len(self._models) > 1 or not self.aligns:
             return None
         head = self._aligner.find_heads()[0]
@@ -337,7 +318,7 @@ class TorchEngine:
     def _join(
         self, members: Sequence[StepModel], sources: Sequence[EncodedSource], settings: Inference
     ) -> StepModel:
-        """Returns models as one, with the language model of `inference.fusion`."""
+        """Returns the models as one, with the language model of `inference.fusion`."""
         steps = members[0] if len(members) == 1 else EnsembleSteps(members)
         if self._language_model is None or settings.fusion is None:
             return steps
@@ -350,14 +331,14 @@ class TorchEngine:
         return send(tokens, self._device), layout.to(self._device)
 
     def _find_width(self, batch: Sequence[Sequence[int]]) -> int:
-        """Returns the tokens of the longest sentence, or the next width that a kernel wants."""
+        """Returns the longest sentence's length, rounded up to the width that a kernel needs."""
         longest = max(map(len, batch))
         width = longest + -longest % self._width_multiple
         return width if self.max_tokens is None else max(longest, min(width, self.max_tokens))
 
 
 def pad(batch: Sequence[Sequence[int]], min_width: int = 0) -> tuple[Tensor, PaddedLayout]:
-    """Returns sentences padded at the end, int64 [batch, width], and where they stand."""
+    """Returns sentences padded at the end, int64 [batch, width], and their layout."""
     lengths = np.array([len(sentence) for sentence in batch])
     width = max(int(lengths.max()), min_width)
     is_token = np.arange(width) < lengths[:, None]
@@ -368,13 +349,13 @@ def pad(batch: Sequence[Sequence[int]], min_width: int = 0) -> tuple[Tensor, Pad
 
 @contextmanager
 def _evaluating(models: Sequence[nn.Module]) -> Iterator[None]:
-    """Has models in evaluation mode, and puts every part back into the mode that it was in."""
+    """Sets models to evaluation mode, and restores the mode of every module afterwards."""
     in_training = [part for model in models for part in model.modules() if part.training]
     for model in models:
         model.eval()
     try:
-        # In torch.inference_mode a table of positions that grows here couldn't be written to again
-        # when training resumes; no_grad is as fast (docs/log.md).
+        # In torch.inference_mode, a table of positions that grows here would be read-only when
+        # training resumes; no_grad is as fast (docs/log.md).
         with torch.no_grad():
             yield
     finally:

@@ -1,26 +1,25 @@
-"""The best few outputs of each sentence, found a token at a time.
+"""Beam search.
 
-At each step every live hypothesis is continued by every token, and the best `2 * beam` of these
-candidates are ranked by log-probability. A candidate that ends in `</s>` and is among the first
-`beam` leaves for its sentence's pool of finished hypotheses; the first `beam` candidates without
-`</s>` live on. The pool keeps the `n_best` best by score, which is log-probability divided by the
-length penalty, plus the coverage penalty, which is 0 at most. What is in a pool decides when a
-sentence ends, and has no influence on what lives on until then.
+At each step every live hypothesis is extended by every token, and the best `2 * beam` of these
+candidates are ranked by log-probability. A candidate among the first `beam` that ends in `</s>`
+moves to its sentence's pool of finished hypotheses. The first `beam` candidates without `</s>` stay
+alive. The pool keeps the `n_best` best by score: log-probability divided by the length penalty,
+plus the coverage penalty, which is at most 0. A pool only decides when its sentence ends; it has no
+influence on what stays alive until then.
 
-A sentence ends when its pool is full and no live hypothesis would beat the worst in it if it ended
-within the next `stop_margin` tokens, each of them certain: a log-probability only falls as the
-output grows, and for alpha >= 0 the penalty only rises, so it would score at most
-log_probability / penalty(length + stop_margin). With the length limit for a margin that is exact,
-whatever a hypothesis becomes, and with the `power` penalty the rule of transformers'
-`early_stopping="never"`; with a margin of 0 it is that of its `early_stopping=False`. Because a
-longer output can overtake one that has ended, a beam of 1 is greedy search for alpha = 0 alone.
+A sentence ends when its pool is full and no live hypothesis would beat the worst in it by ending
+within the next `stop_margin` tokens, each of them certain. A log-probability only falls as the
+output grows, and for alpha >= 0 the penalty only rises, so the score is at most
+log_probability / penalty(length + stop_margin). With the length limit as margin this is exact, and
+with the `power` penalty it is the rule of transformers' `early_stopping="never"`. A margin of 0 is
+its `early_stopping=False`. A longer output can overtake one that has ended, so a beam of 1 is
+greedy search only for alpha = 0. At the length limit the first `beam` candidates enter the pool on
+equal terms, ended or not.
 
-At the length limit the first `beam` candidates enter the pool, ended or not, on equal terms.
+If an output must contain phrases, constraints.py decides which candidates come first.
 
-Where an output must contain phrases, constraints.py says which candidates come first.
-
-A GPU isn't waited for at each step: what several steps have found is read at once, and what a
-sentence found behind its end is left out, so that the outputs are the same.
+The search doesn't wait for a GPU at each step. It reads the results of several steps at once and
+drops what a sentence found after its end, so that the outputs are the same.
 """
 
 import bisect
@@ -42,7 +41,7 @@ from mtkit.recipe.inference import LengthPenalty
 from mtkit.text.token_ids import BOS, EOS
 
 _STEPS_AT_ONCE = 8
-"""Steps of a GPU between two looks at what they found; a look waits for it."""
+"""Steps on a GPU between two synchronisations to read their results."""
 _BLOCK = 64
 _MIN_BLOCKS = 32
 
@@ -60,28 +59,17 @@ def beam_search(
     required: Sequence[Sequence[Sequence[int]]] = (),
     steps_at_once: int | None = None,
 ) -> list[list[Hypothesis]]:
-    """Returns each sentence's `n_best` best hypotheses found, best first.
+    """Returns each sentence's `n_best` best hypotheses, best first.
 
-    There are fewer only where fewer outputs exist within the length limit and the rules. Of equal
-    candidates the one from the better hypothesis comes first, then the one with the lower token id.
-    What is found for a sentence doesn't depend on its neighbours in the batch.
+    There are fewer only if fewer outputs exist within the length limit and the rules. Among equal
+    candidates the one from the better hypothesis comes first, then the lower token id. A sentence's
+    result doesn't depend on its neighbours in the batch. Length limits count `</s>`.
 
-    Args:
-        model: A model that has read the batch's sources.
-        max_lengths: Maximum output length of each sentence, `</s>` counted.
-        beam_size: Hypotheses that live on per sentence.
-        n_best: Hypotheses returned per sentence, `beam_size` at most and where it isn't given; the
-            fewer, the sooner none can be found that is better.
-        penalty: How outputs of different lengths are compared.
-        coverage: Strength of the coverage penalty.
-        stop_margin: Tokens within which a live hypothesis must be able to win, or else the sentence
-            ends; as many as the limit allows where it isn't given.
-        rules: What may not be emitted.
-        required: Phrases that each sentence's output must contain, each of at least one token. Such
-            a sentence has a wider beam. Where the length limit is too low for all of them, an
-            output has as many of their tokens as were found.
-        steps_at_once: Steps between two looks at which sentences have ended; 8 on a GPU and 1
-            elsewhere, where it isn't given. With phrases it is 1.
+    `n_best` is at most `beam_size`, and by default equal to it; a smaller one ends the search
+    sooner. Without `stop_margin`, it is the length limit. A sentence with `required` phrases, each
+    of at least one token, has a wider beam; if the limit is too low for all of them, outputs have
+    as many of their tokens as were found. `steps_at_once` is 8 on a GPU and 1 elsewhere by default,
+    and always 1 with phrases.
     """
     if any(required):
         steps_at_once = 1
@@ -105,14 +93,11 @@ def beam_search(
 def _find_candidates(
     model: StepModel, beam: "_Beam", rules: OutputRules, beam_size: int
 ) -> tuple[Tensor, Tensor, Selection | None]:
-    """Passes the newest tokens through the model, and returns the `2 * beam_size` best.
-
-    Returns:
-        Their log-probabilities [batch, candidates], best first, or what phrases have chosen; the
-        index of each, its hypothesis's times the vocabulary's size plus its token; which of them
-        may end and live, by phrases, None where there are none.
-    """
-    # Each live hypothesis has one </s>, so 2 * beam candidates hold beam others.
+    """Extends hypotheses by their newest tokens and returns the `2 * beam_size` best."""
+    # Returns log-probabilities [batch, candidates], best first or in the order of the phrases; each
+    # candidate's index, which is hypothesis times vocabulary size plus token; and which of them may
+    # end and live, None without phrases.
+    # Each live hypothesis has one </s>, so 2 * beam candidates include beam others.
     num_candidates = 2 * beam_size
     length = beam.history_BWT.shape[2]
     never = None if beam.required is not None else rules.find_never(length)
@@ -137,7 +122,7 @@ def _find_candidates(
 def _apply_with_phrases(
     rules: OutputRules, required: RequiredPhrases, log_probs_BWV: Tensor, beam: "_Beam"
 ) -> None:
-    """Writes -inf where a token may not follow, by the rules and for lack of phrases."""
+    """Writes -inf for tokens that the rules forbid, or that leave no room for phrases."""
     rules.apply(log_probs_BWV, beam.history_BWT, beam.sentences, required.find_advancing())
     length = beam.history_BWT.shape[2]
     is_forced = rules.find_forced_rows(beam.sentences, length)
@@ -145,25 +130,12 @@ def _apply_with_phrases(
 
 
 class _Beam:
-    """The live hypotheses of every sentence that isn't finished, the best of a sentence first.
+    """The live hypotheses of every unfinished sentence, the best of a sentence first."""
 
-    Args:
-        max_lengths: Maximum output length of each sentence.
-        pool_size: Outputs that are kept of a sentence.
-        penalty: How they are compared.
-        stop_margin: As `beam_search` takes it.
-        steps_at_once: Steps after which it is looked at what they have found.
-
-    Attributes:
-        pools: Each sentence's outputs, best first; of equal scores the one found first.
-        sentences: Which of the batch's sentences each row holds.
-        newest_BW: Each hypothesis's newest token.
-        history_BWT: All its tokens.
-        totals_BW: Its log-probability.
-        penalties_BW: What is added to its score if it ends now.
-        vocab_size: Tokens that may continue one.
-        required: The phrases that outputs must contain; None where there are none at all.
-    """
+    # `pools` are each sentence's outputs, best first; among equal scores the one found first.
+    # `sentences` are the batch indices of the rows. `totals_BW` are log-probabilities;
+    # `penalties_BW` are added to a hypothesis's score if it ends now. `required` is None if no
+    # sentence has phrases.
 
     required: RequiredPhrases | None = None
     vocab_size: int
@@ -180,7 +152,7 @@ class _Beam:
         self._limits: list[int] = max_lengths.tolist()
         self._limits_B = max_lengths
         self._steps_at_once = steps_at_once
-        # Of each step that hasn't been looked at, which candidates enter a pool, and with what.
+        # For each step that wasn't read yet: which candidates enter a pool, and their values.
         self._unread: list[tuple[Tensor, ...]] = []
         self._pool_size, self._penalty, self._stop_margin = pool_size, penalty, stop_margin
         self.pools: list[list[Hypothesis]] = [[] for _ in self._limits]
@@ -194,7 +166,7 @@ class _Beam:
         self._coverage_BWS: Tensor | None = None
 
     def attend(self, attention_BWS: Tensor, source_is_token_BS: Tensor, beta: float) -> None:
-        """Adds a step's attention to what each source token got so far."""
+        """Adds a step's attention to the coverage of source tokens."""
         so_far = 0.0 if self._coverage_BWS is None else self._coverage_BWS
         self._coverage_BWS = attention_BWS + so_far
         self.penalties_BW = coverage_penalty(self._coverage_BWS, source_is_token_BS, beta)
@@ -206,7 +178,7 @@ class _Beam:
         beam_size: int,
         chosen: Selection | None,
     ) -> Int[Tensor, "batch new_beam"]:
-        """Keeps the best continuations alive, and notes ended ones; returns the parents."""
+        """Keeps the best continuations alive, and stores ended ones; returns the parents."""
         parents_BK, tokens_BK = indices_BK // self.vocab_size, indices_BK % self.vocab_size
         length = self.history_BWT.shape[2] + 1
         is_eos_BK = tokens_BK == EOS
@@ -225,7 +197,7 @@ class _Beam:
         else:
             may_enter_BK &= chosen.may_enter
             may_live_BK = chosen.may_live
-        # -inf marks what is no candidate at all: a token never emitted, or its continuation.
+        # -inf marks no candidate: a token that is never emitted, or its continuation.
         may_enter_BK &= candidates_BK > -torch.inf
         adjustments_BK = self.penalties_BW.gather(1, parents_BK)
         ended = may_enter_BK, parents_BK, history_BKT, cumulative_BKT, adjustments_BK
@@ -246,10 +218,8 @@ class _Beam:
         return parents_BW
 
     def drop_finished(self, model: StepModel, parents_BW: Tensor) -> tuple[list[int], Tensor]:
-        """Drops finished sentences; returns the others' rows so far, and hypotheses' parents.
-
-        Those that have finished since the last look stay until the next.
-        """
+        """Drops finished sentences; returns the kept rows, and hypotheses' parents."""
+        # Sentences that finish between two synchronisations stay until the next one.
         length = self.history_BWT.shape[2]
         if len(self._unread) < self._steps_at_once and length < max(self._limits):
             return list(range(len(self.pools))), parents_BW
@@ -272,7 +242,7 @@ class _Beam:
         return kept, parents_BW[rows]
 
     def _fill_pools(self, model: StepModel) -> list[bool]:
-        """Puts what has ended into pools, step by step; returns which sentences haven't."""
+        """Moves ended outputs to the pools, step by step; returns which sentences are alive."""
         first = self.history_BWT.shape[2] - len(self._unread) + 1
         is_alive = [True] * len(self.pools)
         for length, step in enumerate(_read(self._unread), start=first):
@@ -295,8 +265,8 @@ class _Beam:
     def _may_win(
         self, log_probability: float, pool: Sequence[Hypothesis], limit: int, length: int
     ) -> bool:
-        """Checks whether what a live hypothesis becomes within the margin could enter a pool."""
-        # Neither for a dead hypothesis nor for one that is NaN.
+        """Checks whether a live hypothesis could enter the pool within the margin."""
+        # False also for a dead hypothesis, and for NaN.
         if length >= limit or not log_probability > -torch.inf:
             return False
         if len(pool) < self._pool_size:
@@ -307,12 +277,12 @@ class _Beam:
 
 
 def count_steps_at_once(device: torch.device) -> int:
-    """Returns after how many steps on a device it is looked at which sentences have ended."""
+    """Returns the steps between two synchronisations on a device."""
     return _STEPS_AT_ONCE if device.type == "cuda" else 1
 
 
 def _read(steps: list[tuple[Tensor, ...]]) -> list[tuple[Tensor, ...]]:
-    """Returns tensors of steps on the CPU, for which a GPU is waited for once."""
+    """Copies steps' tensors to the CPU, synchronising with a GPU once."""
     if steps[0][0].device.type != "cuda":
         return steps
     copies = [tuple(each.to("cpu", non_blocking=True) for each in step) for step in steps]
@@ -323,7 +293,7 @@ def _read(steps: list[tuple[Tensor, ...]]) -> list[tuple[Tensor, ...]]:
 def add_attention(
     hypothesis: Hypothesis, model: StepModel, sentence: int, parent: int
 ) -> Hypothesis:
-    """Returns a hypothesis that has ended with the attention that its model has watched, if any."""
+    """Returns an ended hypothesis with the attention that its model watched, if any."""
     if not isinstance(model, CompiledSearch):
         return hypothesis
     weights = model.find_attention(sentence, parent)
@@ -331,17 +301,14 @@ def add_attention(
 
 
 def compact(is_alive: Sequence[bool]) -> list[int]:
-    """Returns the rows that are alive, those from the end in the gaps of the others.
-
-    So as few as can be have to move.
-    """
+    """Returns the live rows, with gaps filled from the end so that few rows move."""
     num_kept = sum(is_alive)
     from_the_end = (row for row in range(num_kept, len(is_alive)) if is_alive[row])
     return [row if is_alive[row] else next(from_the_end) for row in range(num_kept)]
 
 
 def _take(values: Tensor, indices: Tensor) -> Tensor:
-    """Returns those of a sentence's hypotheses' values [batch, taken, _] at its own `indices`."""
+    """Gathers hypotheses' values [batch, taken, _] at each sentence's own `indices`."""
     return values.gather(1, indices[:, :, None].expand(-1, -1, values.shape[2]))
 
 
@@ -350,19 +317,15 @@ def coverage_penalty(
     source_is_token: Bool[Tensor, "batch src_len"],
     beta: float,
 ) -> Float[Tensor, "batch beam"]:
-    """Returns what is added to a score: 0 where every source token got its share, else less.
+    """Returns the coverage term of a score: 0 if every source token got its share, else negative.
 
     beta times the sum over source tokens of log(min(coverage, 1)) (arXiv 1609.08144, equation 14).
-    A token that got no attention at all costs as much as one that got `MIN_COVERAGE`, so that the
-    penalty is finite and never falls as more of the source is left out.
-
-    Args:
-        coverage: Attention that each source token got, summed over the output's tokens.
-        source_is_token: False at padding.
-        beta: Strength.
+    A token without attention costs as much as one with `MIN_COVERAGE`, so that the penalty is
+    finite and never falls as more of the source is omitted. `coverage` is summed over the output's
+    tokens.
     """
     shares = coverage.clamp(MIN_COVERAGE, 1.0).log()
-    # Added up from left to right: a sum's order would depend on how wide the batch is padded.
+    # Added from left to right: the order of `sum` would depend on the batch's padding.
     sums = shares.masked_fill(~source_is_token[:, None], 0.0).cumsum(dim=-1)[:, :, -1]
     penalties: Tensor = sums * beta
     return penalties
@@ -371,13 +334,11 @@ def coverage_penalty(
 def top_k(
     values: Float[Tensor, "batch candidates"], k: int
 ) -> tuple[Float[Tensor, "batch k"], Int[Tensor, "batch k"]]:
-    """Returns the k largest of each row and their indices; of equals the one further left first.
-
-    `torch.topk` alone leaves open which of equal values it picks and in which order.
-    """
+    """Returns the k largest of each row and their indices; among equals the leftmost first."""
+    # `torch.topk` doesn't define which of equal values it picks, and in which order.
     if values.device.type != "cpu":
         return top_k_by_rank(values, k)
-    # One more than asked for shows whether equals stand on both sides of the cut.
+    # One more than k shows whether equal values lie on both sides of the cut.
     picked, indices = _pick(values, min(k + 1, values.shape[1]))
     cut_through_equals = (
         torch.zeros_like(picked[:, 0], dtype=torch.bool)
@@ -399,11 +360,9 @@ def top_k(
 def top_k_by_rank(
     values: Float[Tensor, "batch candidates"], k: int
 ) -> tuple[Float[Tensor, "batch k"], Int[Tensor, "batch k"]]:
-    """Returns what `top_k` does, without a look at the values, for which a GPU would be waited.
-
-    Each fp32 value and its index make one integer, and all of them differ.
-    """
-    # Zero is added lest -0.0 come after 0.0. The bits of a negative number fall as it grows.
+    """Does the work of `top_k` without reading the values, which would wait for a GPU."""
+    # Each fp32 value and its index form one unique integer.
+    # Adding zero turns -0.0 into 0.0. The bits of a negative number fall as it grows.
     bits = (values + 0.0).view(torch.int32)
     ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long()
     places = torch.arange(values.shape[1], device=values.device)
@@ -413,12 +372,10 @@ def top_k_by_rank(
 
 
 def _find_first(values: Tensor, k: int, threshold: Tensor) -> Tensor:
-    """Returns the indices, from left to right, of the k largest of each row, `threshold` the last.
-
-    Of several that equal the threshold the first are taken. A sort of all would do, and takes
-    eighteen times as long; logits in bfloat16 have equals at the cut in one row of eighteen
-    (docs/log.md).
-    """
+    """Returns the indices, from left to right, of the k largest per row, given the k-th."""
+    # Among values equal to the threshold, the first are taken. A full sort would also work, but
+    # takes eighteen times as long; bfloat16 logits have equals at the cut in one row of eighteen
+    # (docs/log.md).
     # Not `values > threshold`: NaN counts as the largest, as in `torch.topk`.
     is_greater = ~(values <= threshold)
     is_equal = values == threshold
@@ -428,12 +385,9 @@ def _find_first(values: Tensor, k: int, threshold: Tensor) -> Tensor:
 
 
 def _pick(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Returns the k largest of each row and their indices, in any order among equals.
-
-    `torch.topk` on a CPU sorts pairs of values and indices. The largest of each block of values is
-    found much faster, and the k largest values stand in the k blocks whose largest are the
-    largest.
-    """
+    """Returns the k largest of each row and their indices, in any order among equals."""
+    # `torch.topk` on a CPU sorts pairs of values and indices. The maximum of each block is much
+    # faster to find, and the k largest values lie in the k blocks with the largest maxima.
     num_blocks = values.shape[1] // _BLOCK
     if num_blocks < max(_MIN_BLOCKS, 4 * k):
         picked, indices = values.topk(k, dim=1)

@@ -1,14 +1,13 @@
 """Phrases that an output must contain: dynamic beam allocation.
 
 Post and Vilar 2018 (arXiv 1804.06609), for batches as in Hu et al. 2019 (N19-1090). A hypothesis's
-progress is the number of phrase tokens that it has, those of a phrase that it has begun among them.
-Hypotheses of equal progress form a bank, and the beam is shared among the banks: first each bank's
-best, those of the greatest progress first, then each one's second, and so on. An output ends only
-when it has all phrases.
+progress is its number of phrase tokens, including those of a phrase that has begun. Hypotheses of
+equal progress form a bank, and the banks share the beam: first each bank's best, in order of
+falling progress, then each one's second, and so on. An output only ends when it has all phrases.
 
-Where phrases stand in a hypothesis is told by an automaton of their prefixes (Aho and Corasick
-1975), so that a phrase whose beginning repeats itself, as in `a a b`, isn't missed. A phrase must
-occur as often as it is given, besides where it stands in another phrase; occurrences may overlap.
+An automaton of their prefixes (Aho and Corasick 1975) finds the phrases in a hypothesis, so that
+a phrase whose beginning repeats itself, as in `a a b`, isn't missed. A phrase must occur as often
+as it is given, not counting occurrences inside another phrase; occurrences may overlap.
 """
 
 from collections import Counter
@@ -22,7 +21,7 @@ from torch import Tensor
 from mtkit.text.token_ids import EOS
 
 _MAX_ADDED = 16
-"""Hypotheses that a sentence gets besides the beam, one for each token that it must have."""
+"""Maximum extra hypotheses of a sentence, one for each token that it must have."""
 _NO_TOKEN = -1
 
 Phrase = tuple[int, ...]
@@ -30,16 +29,11 @@ Phrase = tuple[int, ...]
 
 @dataclass(frozen=True)
 class _Automaton:
-    """A sentence's phrases; state 0 is where no phrase has begun.
+    """A sentence's phrases as an automaton; in state 0 no phrase has begun."""
 
-    Attributes:
-        phrases: Each phrase once.
-        wanted: How often each must occur.
-        alphabet: All their tokens; any other leads to state 0.
-        next_states: By state and index in the alphabet.
-        ends: Which phrases end in a state, by state and phrase.
-        depths: How many tokens of a phrase have begun, by state and phrase.
-    """
+    # `wanted` is how often each phrase must occur. Any token outside `alphabet` leads to state 0.
+    # `next_states` are by state and index in the alphabet. By state and phrase, `ends` says whether
+    # the phrase ends there, and `depths` how many of its tokens have begun.
 
     phrases: tuple[Phrase, ...]
     wanted: tuple[int, ...]
@@ -50,7 +44,6 @@ class _Automaton:
 
     @classmethod
     def of(cls, given: Sequence[Sequence[int]]) -> "_Automaton":
-        """Returns the automaton of phrases, each of at least one token."""
         counts = Counter(map(tuple, given))
         phrases = tuple(counts)
         wanted = tuple(
@@ -61,7 +54,7 @@ class _Automaton:
         prefixes = {phrase[:end] for phrase in phrases for end in range(len(phrase) + 1)} | {()}
         states = sorted(prefixes, key=len)
         numbers = {prefix: number for number, prefix in enumerate(states)}
-        # Of each state the longest proper suffix of its tokens that is a state, too.
+        # For each state, the longest proper suffix of its tokens that is also a state.
         fallbacks = [0] * len(states)
         next_states: list[list[int]] = []
         ends: list[list[bool]] = []
@@ -94,7 +87,7 @@ class _Automaton:
 
 
 def _count_inside(phrase: Phrase, other: Phrase) -> int:
-    """Returns how often a phrase stands in another that is longer."""
+    """Returns how often a phrase occurs in a longer one."""
     if len(phrase) >= len(other):
         return 0
     starts = range(len(other) - len(phrase) + 1)
@@ -103,13 +96,13 @@ def _count_inside(phrase: Phrase, other: Phrase) -> int:
 
 @dataclass(frozen=True)
 class Selection:
-    """The candidates of each sentence that matter, best first in its banks' order.
+    """The relevant candidates of each sentence, in the order of the banks.
 
     Attributes:
-        values: Their log-probabilities; -inf where there is no candidate.
-        indices: Each one's hypothesis times the vocabulary's size, plus its token.
+        values: Log-probabilities; -inf for no candidate.
+        indices: Hypothesis times vocabulary size, plus token.
         may_enter: Which ones enter the pool of finished hypotheses, if they end.
-        may_live: Which ones live on.
+        may_live: Which ones stay alive.
     """
 
     values: Float[Tensor, "batch candidates"]
@@ -119,17 +112,11 @@ class Selection:
 
 
 class RequiredPhrases:
-    """The phrases of a batch's sentences, and what each live hypothesis has of them.
+    """The phrases of a batch's sentences, and the progress of each live hypothesis.
 
-    A sentence without phrases is searched as without this class.
-
-    Args:
-        phrases: The phrases of each sentence, each of at least one token.
-        limits: Maximum output length of each sentence. What a hypothesis lacks is forced on it
-            where it has room for nothing else.
-        beam_size: Hypotheses that live on of a sentence without phrases; one with phrases gets
-            more, one for each of their tokens, 16 at most.
-        device: Where the search runs.
+    A sentence without phrases is searched as without this class. One with phrases has a wider beam:
+    one more hypothesis per phrase token, at most 16. At the length limit, missing phrases are
+    forced.
     """
 
     def __init__(
@@ -145,7 +132,7 @@ class RequiredPhrases:
         num_tokens = max(1, *(len(each.alphabet) for each in automata))
         batch = len(automata)
         self._alphabet_BA = torch.full((batch, num_tokens), _NO_TOKEN)
-        # The last column is that of all other tokens.
+        # The last column is for all other tokens.
         self._next_BNA = torch.zeros((batch, num_states, num_tokens + 1), dtype=torch.int64)
         self._ends_BNP = torch.zeros((batch, num_states, num_phrases), dtype=torch.int64)
         self._depths_BNP = torch.zeros((batch, num_states, num_phrases), dtype=torch.int64)
@@ -171,11 +158,11 @@ class RequiredPhrases:
 
     @property
     def max_width(self) -> int:
-        """The most hypotheses that live on of a sentence."""
+        """The largest beam of a sentence."""
         return int(self._widths_B.max())
 
     def find_advancing(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns sentence, hypothesis and token wherever a token brings a phrase nearer."""
+        """Returns sentence, hypothesis and token for each token that advances a phrase."""
         rows, hypotheses, columns = self._find_advances().nonzero(as_tuple=True)
         return rows, hypotheses, self._alphabet_BA[rows, columns]
 
@@ -185,13 +172,7 @@ class RequiredPhrases:
         length: int,
         is_forced: Bool[Tensor, " batch"],
     ) -> None:
-        """Writes -inf where an output would end, or grow too long, without all phrases.
-
-        Args:
-            log_probs: What may come next; written into.
-            length: Number of tokens so far.
-            is_forced: Of which sentences the next token is given.
-        """
+        """Writes -inf where an output would end, or grow too long, without all phrases."""
         is_free_B = ~is_forced
         banked_BW = self._measure(self._states_BW * 0, self._counts_BWP)
         progress_BW = self._measure(self._states_BW, self._counts_BWP)
@@ -204,7 +185,7 @@ class RequiredPhrases:
         progress_BWA = self._look_ahead()
         lacking_BWA = self._totals_B[:, None, None] - progress_BWA
         allowed_BWA = (progress_BWA >= 0) & (lacking_BWA <= room_B[:, None, None])
-        # Where there is too little room for all of them, the search does what it can.
+        # If there is too little room for all of them, the search does what it can.
         scarce_BW &= allowed_BWA.any(dim=-1)
         rows, hypotheses = scarce_BW.nonzero(as_tuple=True)
         tokens_HA = self._alphabet_BA[rows].clamp(min=0)
@@ -222,13 +203,10 @@ class RequiredPhrases:
         best: tuple[Float[Tensor, "batch k"], Int[Tensor, "batch k"]],
         length: int,
     ) -> Selection:
-        """Returns which continuations matter: the best, and those of hypotheses with phrases.
+        """Returns the relevant continuations: the best, and those that advance phrases.
 
-        Args:
-            extended: Cumulative log-probabilities of all continuations.
-            best: The best of each sentence, in order, at least twice its beam; by their indices
-                among all continuations of a sentence.
-            length: Number of tokens with the next.
+        `extended` are cumulative log-probabilities of all continuations. `best` are at least twice
+        the beam, with indices into a sentence's continuations. `length` includes the next token.
         """
         vocab = extended.shape[2]
         values_BK, indices_BK = best
@@ -249,7 +227,7 @@ class RequiredPhrases:
         positions_C = torch.arange(values_BC.shape[1], device=extended.device)
         may_enter_BC = is_candidate_BC & (positions_C < self._widths_B[:, None])
         is_last_B = length >= self._limits_B
-        # Where no candidate has all phrases at the limit, those that lack the fewest tokens.
+        # If no candidate has all phrases at the limit, those that lack the fewest tokens.
         furthest_B = progress_BC.masked_fill(~may_enter_BC, -1).amax(dim=1)
         may_enter_BC &= ~is_last_B[:, None] | (progress_BC == furthest_B[:, None])
         goes_on_BC = indices_BC % vocab != EOS
@@ -257,7 +235,7 @@ class RequiredPhrases:
         return Selection(values_BC, indices_BC, may_enter_BC, may_live_BC)
 
     def keep(self, parents: Int[Tensor, "batch beam"], tokens: Int[Tensor, "batch beam"]) -> None:
-        """Takes in each new hypothesis's parent and its newest token."""
+        """Updates the hypotheses with their parents and newest tokens."""
         self._states_BW, self._counts_BWP = self._follow(parents, tokens)
 
     def select(self, rows: Int[Tensor, " kept"]) -> None:
@@ -266,7 +244,7 @@ class RequiredPhrases:
             setattr(self, name, table[rows])
 
     def _measure(self, states_BC: Tensor, counts_BCP: Tensor) -> Tensor:
-        """Returns the number of phrase tokens that hypotheses have."""
+        """Returns the number of phrase tokens of hypotheses."""
         wanted_BCP, lengths_BCP = self._wanted_BP[:, None], self._lengths_BP[:, None]
         held_BC = (counts_BCP.minimum(wanted_BCP) * lengths_BCP).sum(dim=-1)
         rows_B1 = torch.arange(len(states_BC), device=states_BC.device)[:, None]
@@ -275,7 +253,7 @@ class RequiredPhrases:
         return progress
 
     def _follow(self, parents_BC: Tensor, tokens_BC: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns states and counts of hypotheses behind one more token."""
+        """Returns states and counts of hypotheses after one more token."""
         matches_BCA = tokens_BC[:, :, None] == self._alphabet_BA[:, None]
         other = self._alphabet_BA.shape[1]
         columns_BC = matches_BCA.int().argmax(dim=-1).masked_fill(~matches_BCA.any(dim=-1), other)
@@ -288,10 +266,7 @@ class RequiredPhrases:
         return states_BC, counts_BCP
 
     def _look_ahead(self) -> Tensor:
-        """Returns how far each hypothesis is with each token of its sentence's phrases.
-
-        -1 where there is no token.
-        """
+        """Returns each hypothesis's progress with each phrase token; -1 without a token."""
         batch, width = self._states_BW.shape
         num_tokens = self._alphabet_BA.shape[1]
         device = self._states_BW.device
@@ -302,17 +277,15 @@ class RequiredPhrases:
         return progress_BWA.masked_fill((self._alphabet_BA == _NO_TOKEN)[:, None], -1)
 
     def _find_advances(self) -> Tensor:
-        """Returns which tokens of a sentence's phrases bring a hypothesis on."""
+        """Returns which phrase tokens advance a hypothesis."""
         progress_BW = self._measure(self._states_BW, self._counts_BWP)
         return self._look_ahead() > progress_BW[:, :, None]
 
     def _add_candidates(
         self, extended_BWV: Tensor, values_BK: Tensor, indices_BK: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Returns the best candidates with others: each hypothesis's next phrase tokens, its best.
-
-        Those that are there already have -inf, and so have all of sentences without phrases.
-        """
+        """Adds each hypothesis's next phrase tokens and its best token to the best candidates."""
+        # Duplicates have -inf, and so have all in sentences without phrases.
         _, width, vocab = extended_BWV.shape
         advances_BWA = self._find_advances()
         tokens_BWA = self._alphabet_BA.clamp(min=0)[:, None].expand(-1, width, -1)
@@ -323,7 +296,7 @@ class RequiredPhrases:
         phrase_indices_BC = (firsts_W[:, None] + tokens_BWA).flatten(1)
         best_indices_BW = firsts_W + tokens_BW
         of_phrases_BC = of_phrases_BWA.flatten(1)
-        # Of what -inf marks as no candidate, only its value counts.
+        # Where -inf marks no candidate, the index has no meaning.
         taken_BK = indices_BK.masked_fill(values_BK == -torch.inf, -1)
         _drop_known(of_phrases_BC, phrase_indices_BC, taken_BK)
         _drop_known(best_BW, best_indices_BW, taken_BK)
@@ -335,11 +308,11 @@ class RequiredPhrases:
         )
 
     def _allocate(self, progress_BC: Tensor, is_candidate_BC: Tensor) -> Tensor:
-        """Returns the order of candidates, the best first, in which the banks share the beam."""
+        """Returns the order of candidates in which the banks share the beam."""
         same_bank_BCC = progress_BC[:, :, None] == progress_BC[:, None, :]
         same_bank_BCC &= is_candidate_BC[:, None, :]
         ranks_BC = same_bank_BCC.tril(diagonal=-1).sum(dim=-1)
-        # As many banks as there are tokens, and one; what is no candidate comes last.
+        # One bank more than there are tokens; entries without a candidate come last.
         num_banks = int(self._totals_B.max()) + 1
         keys_BC = ranks_BC * num_banks - progress_BC
         last = progress_BC.shape[1] * num_banks
@@ -347,6 +320,5 @@ class RequiredPhrases:
 
 
 def _drop_known(values_BC: Tensor, indices_BC: Tensor, known_BK: Tensor) -> None:
-    """Writes -inf where an index is among known ones."""
     is_known_BC = (indices_BC[:, :, None] == known_BK[:, None]).any(dim=-1)
     values_BC.masked_fill_(is_known_BC, -torch.inf)

@@ -1,4 +1,4 @@
-"""The scores of outputs: of different lengths, and with source tokens left out."""
+"""Scores of outputs: length penalty and coverage."""
 
 import itertools
 from collections.abc import Sequence
@@ -10,18 +10,15 @@ from mtkit.recipe.inference import LengthPenalty
 from mtkit.text.token_ids import EOS
 
 MIN_COVERAGE = 2.0**-126
-"""Attention below fp32's smallest normal number counts as that. Engines round such weights to 0 or
-not, and the logarithm of 0 isn't finite."""
+"""Smaller attention, below fp32's smallest normal number, counts as this. Engines may or may not
+round it to 0, whose logarithm isn't finite."""
 
 
 def length_penalty(kind: Literal["gnmt", "power"], alpha: float, length: int) -> float:
-    """Returns what the log-probability of an output of `length` tokens is divided by.
+    """Returns the divisor of an output's log-probability; `length` counts `</s>`.
 
-    Args:
-        kind: `gnmt` is ((5 + length) / 6)^alpha (arXiv 1609.08144, equation 14); `power`, which
-            CTranslate2 and transformers have, is length^alpha.
-        alpha: Strength; 0 or more, so that the penalty never falls as the output grows.
-        length: Number of tokens, `</s>` counted; at least 1.
+    `gnmt` is ((5 + length) / 6)^alpha (arXiv 1609.08144, equation 14); `power`, as in CTranslate2
+    and transformers, is length^alpha. With alpha >= 0 it never falls as the output grows.
     """
     match kind:
         case "gnmt":
@@ -54,13 +51,13 @@ def end_output(
     *,
     num_before: int = 0,
 ) -> Hypothesis:
-    """Returns an output that has come to its end.
+    """Returns an ended output.
 
     Args:
         tokens: The output.
         cumulative_log_probabilities: Its log-probability up to each token.
-        penalty: What the score divides by.
-        adjustment: What is added to the score.
+        penalty: The divisor of the score.
+        adjustment: Added to the score.
         num_before: Tokens before the output that count in its length, such as its language.
     """
     divisor = length_penalty(penalty.kind, penalty.alpha, num_before + len(tokens))

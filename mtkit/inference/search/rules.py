@@ -1,4 +1,4 @@
-"""Rules on which tokens a search may emit next."""
+"""Rules for the next token of a search."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,17 +11,11 @@ from mtkit.text.token_ids import BOS, EOS, PAD
 
 
 class OutputRules:
-    """Takes away the probability of tokens that may not come next; what others have stays as it is.
+    """Sets the probability of forbidden next tokens to 0, without renormalizing the others.
 
-    Padding and `<s>` are never emitted. A prefix goes before every other rule, and a phrase that an
-    output must contain before repeats and forbidden phrases.
-
-    Args:
-        prefixes: Tokens that each sentence's output begins with.
-        num_certain: How many of each prefix's have probability 1, whatever the model says of them.
-        min_length: Minimum number of tokens of an output, `</s>` not counted.
-        no_repeat_ngram: Length of the sequences that may come only once.
-        forbidden: Sequences that may not come in each sentence's output.
+    Padding and `<s>` are never emitted. A prefix overrides every other rule; a phrase that an
+    output must contain overrides repeats and forbidden phrases. The first `num_certain` tokens of a
+    prefix have probability 1. `min_length` doesn't count `</s>`.
     """
 
     def __init__(
@@ -47,13 +41,10 @@ class OutputRules:
         sentences: Sequence[int],
         wanted: tuple[Tensor, Tensor, Tensor] | None = None,
     ) -> None:
-        """Writes -inf where a token may not follow.
+        """Writes -inf for forbidden next tokens.
 
-        Args:
-            log_probs: What the model says of the next token; written into.
-            history: Each hypothesis's tokens so far, `<s>` not counted.
-            sentences: Which prefix belongs to each row of the batch.
-            wanted: Row, hypothesis and token of what a phrase needs that must occur.
+        `history` excludes `<s>`. `sentences` are the indices of each row's prefix. `wanted` are
+        row, hypothesis and token of what required phrases need.
         """
         length = history.shape[2]
         for token in (PAD, BOS):
@@ -79,22 +70,19 @@ class OutputRules:
             log_probs[row, :, token] = values
 
     def find_never(self, length: int) -> list[int] | None:
-        """Returns the tokens that may not follow outputs of this length, whatever they are.
-
-        None where it isn't the same for all of them.
-        """
+        """Returns the tokens that may not follow outputs of this length; None if outputs differ."""
         if self._no_repeat_ngram is not None or self._forbidden or length < self._max_prefix:
             return None
         return [PAD, BOS, EOS] if length < self._min_length else [PAD, BOS]
 
     def find_forced_rows(self, sentences: Sequence[int], length: int) -> list[bool]:
-        """Returns whose next token is one of a prefix."""
+        """Returns which rows take their next token from a prefix."""
         if length >= self._max_prefix:
             return [False] * len(sentences)
         return [length < len(self._prefixes[sentence]) for sentence in sentences]
 
     def _find_forced(self, sentences: Sequence[int], length: int) -> list[tuple[int, int]]:
-        """Returns the rows whose prefix isn't complete, with its next token."""
+        """Returns the rows with an incomplete prefix, and its next token."""
         if length >= self._max_prefix:
             return []
         return [
@@ -105,11 +93,11 @@ class OutputRules:
 
 
 NO_RULES = OutputRules()
-"""Forbids only what is never emitted: padding and `<s>`."""
+"""Forbids only padding and `<s>`."""
 
 
 def _forbid_repeats(log_probs_BWV: Tensor, history_BWT: Tensor, n: int) -> None:
-    """Takes away every token that would end a sequence of n tokens that is there already."""
+    """Forbids every token that would repeat a sequence of n tokens."""
     ngrams_BWGN = history_BWT.unfold(2, n, 1)
     newest_BWN = history_BWT[:, :, history_BWT.shape[2] - n + 1 :]
     is_begun_BWG = (ngrams_BWGN[..., :-1] == newest_BWN[:, :, None]).all(dim=-1)
@@ -120,11 +108,7 @@ def _forbid_repeats(log_probs_BWV: Tensor, history_BWT: Tensor, n: int) -> None:
 
 
 class _ForbiddenPhrases:
-    """The phrases that an output may not have, by the tokens before their last.
-
-    Attributes:
-        max_length: Of the tokens before the last.
-    """
+    """The forbidden phrases of an output, keyed by the tokens before their last."""
 
     def __init__(self, phrases: Sequence[Sequence[int]]) -> None:
         self._last: defaultdict[tuple[int, ...], set[int]] = defaultdict(set)
@@ -134,7 +118,7 @@ class _ForbiddenPhrases:
         self.max_length = max(self._lengths, default=0)
 
     def find(self, history: Sequence[int]) -> set[int]:
-        """Returns the tokens that may not come behind an output."""
+        """Returns the tokens that may not follow an output."""
         ends = (
             tuple(history[len(history) - length :])
             for length in self._lengths
@@ -146,7 +130,7 @@ class _ForbiddenPhrases:
 def _forbid_phrases(
     log_probs_BWV: Tensor, history_BWT: Tensor, forbidden: Sequence[_ForbiddenPhrases]
 ) -> None:
-    """Takes away the last token of each phrase where all those before it have just come."""
+    """Forbids the last token of each phrase whose other tokens have just come."""
     start = max(0, history_BWT.shape[2] - max(each.max_length for each in forbidden))
     cells = [
         (row, hypothesis, token)

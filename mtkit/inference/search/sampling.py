@@ -1,4 +1,4 @@
-"""Samples outputs; a sentence's samples don't depend on the other sentences of its batch."""
+"""Greedy search and sampling; a sentence's result doesn't depend on its batch."""
 
 from collections.abc import Sequence
 
@@ -25,15 +25,7 @@ def greedy_search(
     rules: OutputRules = NO_RULES,
     steps_at_once: int | None = None,
 ) -> list[list[Hypothesis]]:
-    """Returns one hypothesis per sentence; of equally likely tokens the one with the lowest id.
-
-    Args:
-        model: A model that has read the batch's sources.
-        max_lengths: Maximum output length of each sentence, `</s>` counted.
-        penalty: What the score divides by; it has no influence on what is found.
-        rules: What may not be emitted.
-        steps_at_once: As `beam_search` takes it.
-    """
+    """Returns one hypothesis per sentence; among equally likely tokens the lowest id."""
     limits = max_lengths.tolist()
     steps_at_once = steps_at_once or count_steps_at_once(max_lengths.device)
     sentences = list(range(len(limits)))
@@ -77,10 +69,7 @@ def greedy_search(
 
 
 def _find_end(tokens: Sequence[int], first: int, limit: int) -> int | None:
-    """Returns the tokens of an output that ends among its newest; None where it goes on.
-
-    `first` is how many there were before.
-    """
+    """Returns the length of an output that ends among its newest tokens; else None."""
     if EOS in tokens:
         return min(first + tokens.index(EOS) + 1, limit)
     return limit if first + len(tokens) >= limit else None
@@ -93,7 +82,7 @@ def _find_best(
     sentences: Sequence[int],
     rules: OutputRules,
 ) -> tuple[Tensor, Tensor]:
-    """Returns each sentence's likeliest next token: its log-probability, and which it is."""
+    """Returns each sentence's likeliest next token, after its log-probability."""
     never = rules.find_never(history_BT.shape[1])
     if never is not None and isinstance(model, CompiledSearch):
         totals = torch.zeros(len(newest_B), 1)
@@ -117,16 +106,8 @@ def sample(
 ) -> list[list[Hypothesis]]:
     """Returns `num_samples` outputs of each sentence, drawn one by one, the best score first.
 
-    Each sentence has a row of random numbers of its own, so that its neighbours don't matter.
-
-    Args:
-        model: A model that has read the batch's sources.
-        max_lengths: Maximum output length of each sentence, `</s>` counted.
-        sampling: Among which tokens to draw, and the seed.
-        num_samples: How many outputs to draw; the same may come twice.
-        draws: Numbers that each sentence's random numbers are seeded with.
-        penalty: What the score divides by; it has no influence on what is drawn.
-        rules: What may not be emitted.
+    Each sentence has its own row of random numbers, seeded by `draws`, so that its neighbours don't
+    matter. `max_lengths` count `</s>`. Samples may repeat. `penalty` only affects the score.
     """
     limits = max_lengths.tolist()
     device = max_lengths.device
@@ -181,18 +162,13 @@ def draw(
     random: Float[Tensor, "batch beam"],
     sampling: Sampling,
 ) -> Int[Tensor, "batch beam"]:
-    """Returns a token for each hypothesis, drawn among those that `sampling` leaves.
+    """Returns a token for each hypothesis, drawn from those that `sampling` allows.
 
-    Where there is none, or log-probabilities are NaN, that is any token; its own
-    log-probability shows it.
-
-    Args:
-        log_probs: What may come next; -inf for what may not.
-        random: Numbers from 0 up to, but not including, 1, in fp64.
-        sampling: Temperature first, then top_k, then top_p.
+    Any token if none is allowed, or if log-probabilities are NaN; its own log-probability shows it.
+    `random` are fp64 numbers in [0, 1). Temperature comes first, then top_k, then top_p.
     """
     probabilities, tokens = trim(log_probs, sampling)
-    # The first token at which the sum of probabilities passes the random share of it all.
+    # The first token whose cumulative probability passes the random share of the total.
     sums = probabilities.cumsum(dim=-1)
     targets = random[..., None] * sums[..., -1:]
     last = ((probabilities > 0.0).sum(dim=-1, keepdim=True) - 1).clamp(min=0)
@@ -203,16 +179,14 @@ def draw(
 def trim(
     log_probs: Float[Tensor, "batch beam vocab"], sampling: Sampling
 ) -> tuple[Float[Tensor, "batch beam kept"], Int[Tensor, "batch beam kept"]]:
-    """Returns the tokens that may be drawn, likeliest first, and their probabilities in fp64.
-
-    Tokens excluded by `top_k` and `top_p` have probability 0.
-    """
+    """Returns the tokens that may be drawn, likeliest first, and their fp64 probabilities."""
+    # Tokens excluded by `top_k` and `top_p` have probability 0.
     sorted_values, tokens = (log_probs.double() / sampling.temperature).sort(
         dim=-1, descending=True, stable=True
     )
     kept = min(sampling.top_k or tokens.shape[-1], tokens.shape[-1])
     probabilities = sorted_values[..., :kept].softmax(dim=-1)
-    # A token is left out where those before it hold the wanted share already.
+    # A token is dropped if those before it already reach top_p.
     before = probabilities.cumsum(dim=-1) - probabilities
     is_kept = before < sampling.top_p
     is_kept[..., 0] = True
@@ -220,10 +194,8 @@ def trim(
 
 
 def _random_numbers(seed: int, draw: Sequence[int], num_samples: int, length: int) -> np.ndarray:
-    """Returns numbers in [0, 1) for each of a sentence's outputs [num_samples, length].
-
-    An output's numbers stay the same whatever the number of outputs and their maximum length.
-    """
+    """Returns numbers in [0, 1) for each of a sentence's outputs, [num_samples, length]."""
+    # An output's numbers don't depend on the number of outputs or their maximum length.
     return np.stack(
         [
             np.random.default_rng(np.random.SeedSequence((seed, *draw, number))).random(length)

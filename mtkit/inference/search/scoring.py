@@ -16,14 +16,10 @@ def score_targets(
     source_layout: PaddedLayout,
     target_tokens: Int[Tensor, "batch tgt_len"],
 ) -> Float[Tensor, "batch tgt_len"]:
-    """Returns the natural log-probability of each target token, given its source and those before.
+    """Returns the natural log-probability of each target token, given its source and prefix.
 
-    Args:
-        model: The network, in evaluation mode.
-        source_tokens: Source pieces, closed by `</s>`, padded at the end.
-        source_layout: Where the sources stand.
-        target_tokens: Target pieces as a search finds them: closed by `</s>`, or cut by the length
-            limit; padded at the end, where the result holds no meaning.
+    The network is in evaluation mode. Sources end with `</s>`; targets too, unless the length limit
+    cut them. Results at padding have no meaning.
     """
     begun_BT, target_layout = _begin(target_tokens)
     states_BTD = model(source_tokens, source_layout, begun_BT, target_layout)
@@ -33,15 +29,10 @@ def score_targets(
 def score_text(
     model: CausalLanguageModel, tokens: Int[Tensor, "batch length"]
 ) -> Float[Tensor, "batch length"]:
-    """Returns the natural log-probability of each token of a text, given those before it.
-
-    Args:
-        model: The network, in evaluation mode.
-        tokens: Texts without `<s>`, padded at the end, where the result holds no meaning.
-    """
+    """Returns the natural log-probability of each token of a text without `<s>`."""
     begun_BT, layout = _begin(tokens)
     states_ND = model(begun_BT, layout).flatten(0, 1)
-    # A few at a time: logits of whole batches of long texts would take gigabytes.
+    # In small groups: logits of whole batches of long texts would take gigabytes.
     parts = zip(
         torch.split(states_ND, _TOKENS_AT_ONCE),
         torch.split(tokens.flatten(), _TOKENS_AT_ONCE),
@@ -52,14 +43,13 @@ def score_text(
 
 
 def _begin(tokens_BT: Tensor) -> tuple[Tensor, PaddedLayout]:
-    """Returns tokens behind `<s>` but for the last, and their layout."""
+    """Shifts tokens right after `<s>`; also returns their layout."""
     begun_BT = tokens_BT.roll(1, dims=1)
     begun_BT[:, 0] = BOS
-    # No token sees those behind it, padding included.
+    # No token attends to later ones, padding included.
     return begun_BT, PaddedLayout.without_padding(tokens_BT)
 
 
 def _pick(logits: Float[Tensor, "*shape vocab"], tokens: Int[Tensor, "*shape"]) -> Tensor:
-    """Returns the log-probability of each token."""
     log_probs = logits.float().log_softmax(dim=-1)
     return log_probs.gather(-1, tokens[..., None])[..., 0]

@@ -1,4 +1,4 @@
-"""A model as a search sees it, step by step."""
+"""Models as a search calls them, step by step."""
 
 import math
 from collections.abc import Sequence
@@ -11,57 +11,40 @@ from torch import Tensor
 from mtkit.network import CausalLanguageModel, EncoderDecoder, PaddedLayout
 
 SourceAttention = tuple[Float[Tensor, "batch beam src_len"], Bool[Tensor, "batch src_len"]]
-"""How much attention each hypothesis's newest step paid to each source token; False at padding."""
+"""Attention of each hypothesis's newest step to each source token; False at padding."""
 
 
 @runtime_checkable
 class StepModel(Protocol):
-    """A model that has read a batch of sources and says, step by step, what may come next.
+    """A model that has read a batch of sources and predicts the next token, step by step.
 
-    Every sentence has the same number of hypotheses: 1 at first, and then as many as the last
-    `select` left.
+    Sentences have equal numbers of hypotheses: 1 at first, later as many as in the last `select`.
     """
 
     def step(self, tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam vocab"]:
-        """Returns the next token's natural log-probabilities, in fp32.
-
-        The tensor is the caller's to write into.
-
-        Args:
-            tokens: Each hypothesis's newest token, `<s>` first.
-        """
+        """Returns the next token's log-probabilities in fp32, which the caller may overwrite."""
         ...
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
-        """Keeps these sentences, in this order, and in each of them these hypotheses.
+        """Keeps these sentences, in this order, and these hypotheses of each.
 
-        Args:
-            sentences: Indices in the batch so far.
-            parents: For each hypothesis to come, the index of the one that it continues, among
-                its own sentence's so far; one may be named several times.
+        `parents` are the indices of the hypotheses that the new ones continue, within their
+        sentence; they may repeat.
         """
         ...
 
     def source_attention(self) -> SourceAttention:
-        """The attention to the source.
-
-        It sums to 1 over the source; padding has none. Asked for by a coverage penalty alone.
-        """
+        """The attention to the source, which sums to 1; only needed for a coverage penalty."""
         ...
 
 
 class EncoderDecoderSteps:
-    """An encoder-decoder that has encoded a batch and keeps what its decoder has computed.
+    """An encoder-decoder that has encoded a batch and caches its decoder's states.
 
-    Args:
-        model: The network, in evaluation mode.
-        source_tokens: Source pieces, closed by `</s>`, padded at the end.
-        source_layout: Where the sources stand.
-        keeps_attention: Whether `source_attention` will be asked for.
-        keeps_memory: Whether `memory` will be.
+    The network is in evaluation mode. Sources end with `</s>`.
 
     Attributes:
-        memory: The encoded sources, [batch, src_len, d_model]; None where they aren't kept.
+        memory: The encoded sources, [batch, src_len, d_model]; None without `keeps_memory`.
     """
 
     def __init__(
@@ -84,24 +67,18 @@ class EncoderDecoderSteps:
         return log_softmax(self._model.step(tokens, self._cache))
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
-        """Keeps these sentences, and in each of them these hypotheses."""
+        """Keeps these sentences, and these hypotheses of each."""
         self._cache.select(sentences, parents)
 
     def source_attention(self) -> SourceAttention:
-        """The attention of the decoder's last layer, the mean of its heads."""
+        """The attention of the decoder's last layer, averaged over its heads."""
         attention = self._cache.source_attention
         assert attention is not None, "read before the first step, or not requested"
         return attention, self._cache.source_is_token
 
 
 class CausalSteps:
-    """A causal language model that has read a batch of texts, and continues them.
-
-    Args:
-        model: The network, in evaluation mode.
-        texts: Each text's tokens, behind `<s>`, padded at the end.
-        layout: Where the texts stand.
-    """
+    """A causal language model that continues a batch of texts, each starting with `<s>`."""
 
     def __init__(
         self,
@@ -111,7 +88,7 @@ class CausalSteps:
     ) -> None:
         self._model = model
         lengths_B = layout.is_token.sum(dim=1)
-        # A step takes the newest token: the last one of each text is read by the first step.
+        # The first step reads the last token of each text.
         self._last_BW: Tensor | None = texts.gather(1, lengths_B[:, None] - 1)
         begun = torch.arange(texts.shape[1] - 1, device=texts.device) < lengths_B[:, None] - 1
         self._cache = (
@@ -127,20 +104,16 @@ class CausalSteps:
         return log_softmax(self._model.step(newest, self._cache))
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
-        """Keeps these sentences, and in each of them these hypotheses."""
+        """Keeps these sentences, and these hypotheses of each."""
         self._cache.select(sentences, parents)
 
     def source_attention(self) -> SourceAttention:
-        """Must not be called: there is no source, and a coverage penalty was refused before."""
+        """Must not be called: there is no source, and a coverage penalty was rejected before."""
         raise AssertionError("a language model has no source")
 
 
 class EnsembleSteps:
-    """An ensemble of models: the mean of their probabilities.
-
-    Args:
-        members: At least one; all have read the same batch, and know the same target vocabulary.
-    """
+    """The mean of several models' probabilities; all share the batch and the target vocabulary."""
 
     def __init__(self, members: Sequence[StepModel]) -> None:
         self._members = members
@@ -150,7 +123,7 @@ class EnsembleSteps:
         return log_of_mean(torch.stack([member.step(tokens) for member in self._members]))
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
-        """Keeps these sentences, and in each of them these hypotheses."""
+        """Keeps these sentences, and these hypotheses of each."""
         for member in self._members:
             member.select(sentences, parents)
 
@@ -161,24 +134,18 @@ class EnsembleSteps:
 
 
 class FusedSteps:
-    """A model whose search a language model has a say in (arXiv 1503.03535, section 4.1).
-
-    Args:
-        model: What has read the batch.
-        language_model: What has read nothing but `<s>`, for as many sentences.
-        weight: What its log-probabilities are multiplied by.
-    """
+    """A model and a weighted language model without a source (arXiv 1503.03535, section 4.1)."""
 
     def __init__(self, model: StepModel, language_model: StepModel, weight: float) -> None:
         self._model, self._language_model, self._weight = model, language_model, weight
 
     def step(self, tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam vocab"]:
-        """Returns the sum of both log-probabilities, which is at most 0."""
+        """Returns the weighted sum of both log-probabilities, which is at most 0."""
         log_probs = self._model.step(tokens)
         return log_probs.add_(self._language_model.step(tokens), alpha=self._weight)
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
-        """Keeps these sentences, and in each of them these hypotheses."""
+        """Keeps these sentences, and these hypotheses of each."""
         self._model.select(sentences, parents)
         self._language_model.select(sentences, parents)
 
@@ -188,7 +155,7 @@ class FusedSteps:
 
 
 def log_softmax(logits: Float[Tensor, "*shape vocab"]) -> Float[Tensor, "*shape vocab"]:
-    """Returns log-probabilities in fp32; logits are written into."""
+    """Returns log-probabilities in fp32; overwrites the logits."""
     if logits.dtype != torch.float32:
         return torch.log_softmax(logits, dim=-1, dtype=torch.float32)
     # In place: fresh memory of that size costs as much as the softmax (docs/log.md).

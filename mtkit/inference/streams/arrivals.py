@@ -1,6 +1,6 @@
-"""Lines that arrive one by one, collected while those before are answered.
+"""Collects lines that arrive one by one while earlier ones are answered.
 
-Apart from `byte_lines.py`: asyncio takes a hundredth of a second to import.
+Separate from `byte_lines.py`: asyncio takes a hundredth of a second to import.
 """
 
 import asyncio
@@ -13,14 +13,11 @@ Line = TypeVar("Line")
 async def take_arrivals(
     lines: AsyncIterable[Line], window_lines: int
 ) -> AsyncGenerator[list[Line], None]:
-    """Yields the lines that have come since the last time, as soon as there are any.
+    """Yields the lines that have arrived since the last time, as soon as there are any.
 
-    They are collected while the caller is busy with those before. Close it (`aclosing`), so that
-    collecting ends where the caller does.
-
-    Args:
-        lines: What is collected; what it raises is raised when the lines before have been yielded.
-        window_lines: Lines yielded together at most, and collected ahead at most.
+    They are collected while the caller works on earlier ones, at most `window_lines` ahead. Close
+    it (`aclosing`), so that collecting ends with the caller. An error of `lines` is raised after
+    the lines before it have been yielded.
     """
     arrived: list[Line] = []
     has_news, has_room = asyncio.Event(), asyncio.Event()
@@ -47,5 +44,5 @@ async def take_arrivals(
         await collecting
     finally:
         collecting.cancel()
-        # Waits for its end, and takes note of what it raised: asyncio would complain otherwise.
+        # Waits for its end, and retrieves its exception: otherwise asyncio would warn.
         await asyncio.gather(collecting, return_exceptions=True)

@@ -1,6 +1,6 @@
-r"""Bytes from and to a stream, line by line: nothing is held while waiting, nothing cut in two.
+r"""Reads and writes streams of byte lines, without holding lines back and without cutting one.
 
-Only `\n` ends a line; what follows the last `\n`, if anything, is a line too.
+Only `\n` ends a line; text after the last `\n` is a line, too.
 """
 
 import itertools
@@ -21,30 +21,27 @@ from mtkit.inference.request import LineError, LineWarning
 from mtkit.inference.translation import Translation
 
 WINDOW_LINES = 1_024
-"""Max lines translated together: enough to batch sentences of similar length, few enough to stream.
+"""Max lines translated together: enough to batch similar lengths, few enough to stream.
 """
 _MAX_OF_A_KIND = 5
-"""Max warnings of a kind that are printed, so that they don't flood the screen."""
+"""Maximum printed warnings of one kind."""
 
 Line = TypeVar("Line")
 Answer = Callable[[Sequence[Line], int], list[Translation]]
-"""Answers a window, given its first line's number: all of its lines, or a `LineError` that names
-the first at fault."""
+"""Answers a window, given its first line's number, or raises a `LineError` that names the first
+invalid line."""
 _READ_BYTES = 1 << 16
 _WINDOW_BYTES = 1 << 20
 _MAX_LINE_BYTES = 1 << 26
 
 
 class WarningPrinter:
-    """Prints warnings about a stream's lines: the first of each kind, then how many more came.
+    """Prints warnings about a stream's lines: the first of each kind, then the number of others.
 
-    It belongs to one stream or call, and sums up when that ends, however it ends:
+    It belongs to one stream or call, and prints the numbers when that ends, also after an error:
 
         with WarningPrinter() as printer:
             printer.print(translation.warnings)
-
-    Args:
-        is_silent: Whether nothing is printed at all.
     """
 
     def __init__(self, *, is_silent: bool = False) -> None:
@@ -60,7 +57,7 @@ class WarningPrinter:
                 warn(f"{count - _MAX_OF_A_KIND:,} more lines: {kind}")
 
     def print(self, warnings: Iterable[LineWarning]) -> None:
-        """Prints each warning, unless there were enough of its kind."""
+        """Prints each warning, up to the limit of its kind."""
         for warning in warnings:
             self._counts[warning.kind] += 1
             if not self._is_silent and self._counts[warning.kind] <= _MAX_OF_A_KIND:
@@ -75,10 +72,10 @@ class WarningPrinter:
 def answer_windows(
     windows: Iterable[Sequence[Line]], answer: Answer[Line], printer: WarningPrinter
 ) -> Iterator[tuple[Sequence[Line], list[Translation]]]:
-    """Yields each window's lines with their answers, up to a line at fault; prints warnings.
+    """Yields each window's lines with their answers, up to an invalid line; prints warnings.
 
     Raises:
-        LineError: A line is at fault; all lines before it have been yielded.
+        LineError: A line is invalid; all lines before it have been yielded.
     """
     first_line = 1
     for window in windows:
@@ -93,7 +90,7 @@ def answer_windows(
 def answer_window(
     window: Sequence[Line], answer: Answer[Line], first_line: int
 ) -> tuple[list[Translation], LineError | None]:
-    """Returns a window's answers; if a line is at fault, those before it, and the fault."""
+    """Returns a window's answers; or the answers before an invalid line, and its error."""
     fault: LineError | None = None
     while True:
         try:
@@ -103,22 +100,22 @@ def answer_window(
 
 
 def take_windows(lines: Iterable[Line], window_lines: int) -> Iterator[list[Line]]:
-    """Yields lines so many at a time, and at the end what is left."""
+    """Yields up to `window_lines` lines at a time."""
     iterator = iter(lines)
     while window := list(itertools.islice(iterator, window_lines)):
         yield window
 
 
 def read_byte_lines(source: BinaryIO) -> Iterator[list[bytes]]:
-    """Yields the lines that are there, some at a time, and never waits while it holds some.
+    """Yields the available lines, some at a time; never waits while it holds some.
 
     Raises:
-        LineError: A line has no end; the lines before it have been yielded.
+        LineError: A line is too long; the lines before it have been yielded.
     """
     num_lines = 0
     window: list[bytes] = []
     window_bytes = 0
-    # The beginning of a line whose end hasn't come yet.
+    # The beginning of a line whose end hasn't arrived yet.
     pieces: list[bytes] = []
     piece_bytes = 0
     while chunk := _read_some(source):
@@ -151,11 +148,11 @@ def read_byte_lines(source: BinaryIO) -> Iterator[list[bytes]]:
 
 
 def _read_some(source: BinaryIO) -> bytes:
-    """Returns what is there, having waited for something; nothing at the end."""
+    """Waits for bytes and returns them; empty at the end."""
     some: bytes | None = getattr(source, "read1", source.read)(_READ_BYTES)
     if some or not _may_pause(source):
         return some or b""
-    # A buffered reader doesn't tell a pause from the end; what it reads from says None.
+    # A buffered reader can't tell a pause from the end; its raw stream returns None.
     raw = getattr(source, "raw", source)
     while (some := raw.read(_READ_BYTES)) is None:
         select.select([source], [], [])
@@ -163,16 +160,16 @@ def _read_some(source: BinaryIO) -> bytes:
 
 
 def _may_pause(source: BinaryIO) -> bool:
-    """Checks whether a read may find nothing before the end: another program can see to that."""
+    """Checks whether a read may return nothing before the end, because of another program."""
     try:
         return not os.get_blocking(source.fileno())
     except (AttributeError, OSError, ValueError):
-        # No file of the system's, or a system without it.
+        # Not a system file, or the system lacks this.
         return False
 
 
 def _has_more(source: BinaryIO) -> bool:
-    """Checks whether a read would return at once; a file's and a string's does."""
+    """Checks whether a read would return at once, as for a file or a string."""
     try:
         descriptor = source.fileno()
     except (AttributeError, UnsupportedOperation):
@@ -180,21 +177,18 @@ def _has_more(source: BinaryIO) -> bool:
     try:
         return bool(select.select([descriptor], [], [], 0.0)[0])
     except (OSError, ValueError):
-        # Windows has it for sockets alone: answer at once rather than wait.
+        # On Windows it only works for sockets: answer at once instead of waiting.
         return False
 
 
 def write_lines(target: BinaryIO, lines: bytes, *, num_before: int) -> None:
-    """Writes whole lines into a stream; a Ctrl-C meanwhile is heard thereafter, a second at once.
+    """Writes and flushes whole lines; a first Ctrl-C takes effect afterwards, a second at once.
 
-    Args:
-        target: Where they go; it is flushed.
-        lines: They, each with its end.
-        num_before: Lines that were written before, for messages.
+    `num_before` counts the lines that were written before, for messages.
 
     Raises:
-        BrokenPipeError: Nobody reads any more.
-        MtkitError: The system refuses to take them.
+        BrokenPipeError: The reader has closed the stream.
+        MtkitError: The system rejects the output.
     """
     try:
         with _finishing_first():
@@ -213,14 +207,14 @@ def _write_all(target: BinaryIO, lines: bytes) -> None:
     while True:
         try:
             while rest:
-                # Without a buffer (python -u) some of it may be taken, and None says nothing was.
+                # Unbuffered (python -u), it may take a part; None means nothing.
                 taken: int | None = target.write(rest)
                 if taken is None:
                     select.select([], [target], [])
                 rest = rest[taken or 0 :]
             target.flush()
         except BlockingIOError as full:
-            # A pipe or terminal that another program has made answer at once.
+            # A pipe or terminal that another program made non-blocking.
             rest = rest[full.characters_written :]
             select.select([], [target], [])
         else:
@@ -229,10 +223,10 @@ def _write_all(target: BinaryIO, lines: bytes) -> None:
 
 @contextmanager
 def _finishing_first() -> Iterator[None]:
-    """Lets a first Ctrl-C wait until the end."""
+    """Delays a first Ctrl-C until the end."""
     previous = signal.getsignal(signal.SIGINT)
     if previous is None or threading.current_thread() is not threading.main_thread():
-        # It isn't Python's to handle, or is heard by another thread.
+        # Python doesn't handle it, or another thread does.
         yield
         return
     received: list[int] = []

@@ -1,4 +1,4 @@
-"""What a line of input is: bytes to requests."""
+"""Parses lines of bytes as requests."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from mtkit.input_forms import LineForm
 
 _BYTE_ORDER_MARK = "\ufeff"
 _Parsed = tuple[str, str | None, dict[str, object] | None]
-"""A source, its target if there is one, and what else a JSON object held."""
+"""A source, its target if there is one, and the other keys of a JSON object."""
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,12 @@ class InputFormat:
     """How lines are read.
 
     Attributes:
-        form: `text`: a source. `tsv`: a source, a tab, and a target, which may be missing. `jsonl`:
-            an object with `source` and perhaps `target`, `source_language` and `target_language`;
-            these two, and what else it holds, are passed on where output is JSON too.
-        replaces_errors: Invalid UTF-8 becomes U+FFFD, with a warning, in place of an error.
+        form: `text`: a source. `tsv`: a source, a tab, and an optional target. `jsonl`: an object
+            with `source`, and optionally `target`, `source_language` and `target_language`; the
+            languages and all other keys are passed on to JSON output.
+        replaces_errors: Invalid UTF-8 becomes U+FFFD, with a warning, instead of an error.
         needs_target: A line with a source must have a target.
-        reserved_keys: Keys of the output, which no object may have of its own.
+        reserved_keys: Keys of the output, which no input object may have.
     """
 
     form: LineForm = "text"
@@ -40,16 +40,11 @@ PLAIN_TEXT = InputFormat()
 def read_requests(
     source: BinaryIO, input_format: InputFormat, printer: WarningPrinter
 ) -> Iterator[list[Request]]:
-    """Yields the lines that are there, some at a time, and never waits while it holds some.
-
-    Args:
-        source: Lines of bytes.
-        input_format: What a line is.
-        printer: Prints warnings about what was replaced.
+    """Yields the available lines, some at a time; never waits while it holds some.
 
     Raises:
-        LineError: A line isn't UTF-8, or isn't of the format; it has no end. The lines before it
-            have been yielded.
+        LineError: A line is invalid UTF-8, malformed or too long. The lines before it have been
+            yielded.
     """
     num_lines = 0
     for byte_lines in read_byte_lines(source):
@@ -59,7 +54,7 @@ def read_requests(
                 text = _decode(byte_line, line, input_format, printer)
                 window.append(_parse(text, line, input_format))
         except LineError:
-            # What comes before the fault is answered first.
+            # The lines before the error are answered first.
             if window:
                 yield window
             raise
@@ -117,7 +112,7 @@ def _parse(text: str, line: int, input_format: InputFormat) -> Request:
 
 
 def _read_language(extra: dict[str, object] | None, key: str, line: int) -> str:
-    """Returns a language that a JSON object names; empty where it names none."""
+    """Returns the language in a JSON object; empty if it has none."""
     found = (extra or {}).get(key)
     if found is not None and not isinstance(found, str):
         raise LineError(line, f'"{key}" is not a string', "put it in quotes")
@@ -167,5 +162,5 @@ def _refuse_number(text: str) -> float:
 
 
 def replace_surrogates(text: str) -> str:
-    r"""Returns text without halves of characters, which JSON can write as `\ud800`."""
+    r"""Returns text without surrogates, which JSON can write as `\ud800`."""
     return text.encode("utf-8", errors="replace").decode("utf-8")

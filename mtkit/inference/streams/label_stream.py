@@ -25,19 +25,12 @@ def label_stream(
 ) -> int:
     """Writes a label into `target` for each line in `source`; returns how many.
 
-    A blank line's label is blank; as JSON it is null.
-
-    Args:
-        classifier: What labels.
-        source: Lines: texts, or pairs of texts as `input_format` says.
-        target: Where labels go; flushed whenever all lines that were there are done.
-        input_format: How lines are read.
-        as_json: Whether each is an object with the probabilities of all labels.
+    A blank line's label is blank; as JSON it is null. JSON also has the probabilities of all
+    labels. `target` is flushed whenever all available lines are done.
 
     Raises:
-        LineError: A line can't be read, or isn't a pair where the model labels pairs, or the
-            reverse; those before it are in `target`.
-        MtkitError: `target` takes no more.
+        LineError: A line can't be read, or isn't a pair or single text as the model needs; labels
+            of the lines before it are in `target`.
     """
     if as_json:
         input_format = replace(input_format, reserved_keys=_KEYS)
@@ -56,7 +49,7 @@ def label_stream(
 
 
 def _suits(classifier: LineClassifier, line: Request) -> bool:
-    """Returns whether a line is what a classifier labels."""
+    """Checks whether the classifier can label a line."""
     is_pair = bool(line.prefix.strip())
     return is_pair == classifier.has_pairs or not (is_pair or line.text.strip())
 
@@ -76,7 +69,7 @@ def _misfit(classifier: LineClassifier, number: int) -> LineError:
 
 
 def _label(classifier: LineClassifier, lines: Sequence[Request]) -> list[LabelledLine | None]:
-    """Returns the label of each line; None of a blank one."""
+    """Returns the label of each line; None for a blank one."""
     rows = [row for row, line in enumerate(lines) if line.text.strip() or line.prefix.strip()]
     seconds = [lines[row].prefix for row in rows] if classifier.has_pairs else None
     labelled = classifier.classify([lines[row].text for row in rows], seconds)

@@ -1,7 +1,7 @@
 r"""A stream of lines to a stream of translations: the work of `mtkit translate`.
 
-One `\r` before a line's end is dropped. What comes slowly is answered as it comes: a window of
-lines is whatever is there.
+One `\r` before a line's end is dropped. A window is whatever lines are available, so that slow
+input is answered as it arrives.
 """
 
 import json
@@ -31,16 +31,11 @@ def translate_stream(
 ) -> int:
     """Writes a line of UTF-8 into `target` for each in `source`; returns how many.
 
-    Args:
-        translator: What translates.
-        source: Lines; a target in them is what their translation begins with.
-        target: Where translations go; flushed whenever all lines that were there are done.
-        input_format: How lines are read.
-        as_json: Whether each is an object with scores, n-best list and more.
+    A target in `source` is a prefix of its translation. `target` is flushed whenever all available
+    lines are done. With `as_json` each line is an object with scores, n-best list and more.
 
     Raises:
         LineError: A line can't be read or translated; those before it are in `target`.
-        MtkitError: The engine can't do what the settings say; `target` takes no more.
     """
 
     def answer(window: Sequence[Request], first_line: int) -> list[Translation]:
@@ -59,15 +54,13 @@ def score_stream(
     input_format: InputFormat,
     as_json: bool = False,
 ) -> int:
-    """Writes the score of each line's target into `target`; returns how many lines there were.
+    """Writes the score of each line's target into `target`; returns the number of lines.
 
-    A line that is blank on both sides stays blank. Arguments as above; lines without a target are
-    refused.
+    A line that is blank on both sides stays blank. Other arguments are as above.
 
     Raises:
         LineError: A line can't be read or scored, or has no target; those before it are in
             `target`.
-        MtkitError: `target` takes no more.
     """
 
     def answer(window: Sequence[Request], first_line: int) -> list[Translation]:
@@ -80,7 +73,7 @@ def score_stream(
 
 
 def _list_keys(translator: Translator) -> set[str]:
-    """Returns the keys of an answer's object, which a line's own can't have."""
+    """Returns the keys of the output's objects."""
     settings = translator.settings
     asked = {
         "alignment": settings.alignments,
@@ -120,7 +113,7 @@ def _pass_through(
 
 
 def _as_text(line: Request, translation: Translation) -> str:
-    # Between sentences of a JSON object's text there may be line breaks.
+    # The text of a JSON object may have line breaks between sentences.
     return translation.text.replace("\n", " ").replace("\r", " ")
 
 
