@@ -96,10 +96,9 @@ class Checkpoint:
 
     Attributes:
         score: Development score, higher is better; None if it was saved at a stop or training ended
-        before its validation.
+            before its validation.
         is_regular: Whether it is to be validated and counts among the last and the best; False if
-            it
-        was saved at a stop.
+            it was saved at a stop.
         digests: Digest of each tensor file, by name.
         recipe: The recipe it was trained with, as plain tables.
         base_digest: Digest of LoRA's base model, whose weights aren't in it; empty without LoRA.
@@ -125,8 +124,7 @@ class Checkpoint:
         """Checks that all its files hold what was saved.
 
         If the shapes of the network's weights are given, a file many times as large is rejected
-        before it
-        is read: a sparse file can have any size.
+        before it is read: a sparse file can have any size.
         """
         limit = math.inf
         if shapes is not None:

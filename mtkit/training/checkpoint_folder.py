@@ -42,8 +42,7 @@ class CheckpointFolder:
         """Returns all complete checkpoints, oldest first; skips damaged ones with a warning.
 
         Only their metadata is read; `Checkpoint.check` reads the tensors. A checkpoint of another
-        version
-        of mtkit is an error.
+        version of mtkit is an error.
         """
         found = []
         for retired in list(self._folder.glob(".step-*.retired")):
@@ -92,10 +91,8 @@ class CheckpointFolder:
         """Removes all checkpoints except those that a recipe keeps.
 
         Kept are the most recent, those with the best scores, and the first of each `keep_every`
-        steps or
-        `keep_minutes`. A checkpoint saved at a stop is kept only until the next: it must not push
-        out any
-        that the mean uses.
+        steps or `keep_minutes`. A checkpoint saved at a stop is kept only until the next: it must
+        not push out any that the mean uses.
         """
         checkpoints = self.list()
         regular = [checkpoint for checkpoint in checkpoints if checkpoint.is_regular]
@@ -129,8 +126,7 @@ class CheckpointFolder:
         """Restores the learner from the newest intact checkpoint; returns that, or None.
 
         A damaged one is renamed to `damaged-step-...` with a warning. If all are damaged, now or
-        earlier,
-        an error is raised: training doesn't start over unless asked to.
+        earlier, an error is raised: training doesn't start over unless asked to.
         """
         folders = sorted(self._folder.glob("step-*"))
         while folders:
@@ -159,8 +155,8 @@ def restore(checkpoint: Checkpoint, learner: Learner[nn.Module]) -> None:
     """Sets a learner to its state when a checkpoint was saved.
 
     If the run keeps a moving average only from now on, the average starts from the weights. A
-    weight
-    that was frozen then and learns now has moments of 0, as if it had had no gradient so far.
+    weight that was frozen then and learns now has moments of 0, as if it had had no gradient so
+    far.
     """
     trained = checkpoint.folder / TRAINED_FILE
     released, path = checkpoint.weights_file, checkpoint.folder / OPTIMIZER_FILE

@@ -70,10 +70,9 @@ class Processes:
         """Sets every rank's gradients, and `values` in place, to the sum over all ranks.
 
         One flat all-reduce after the last micro-batch: accumulation costs no communication, and
-        nothing
-        in the backward pass waits for another rank. On a GPU both all-reduces are queued; `read`
-        waits
-        for them. `flat` comes from `flatten_gradients` and becomes the gradients' memory.
+        nothing in the backward pass waits for another rank. On a GPU both all-reduces are queued;
+        `read` waits for them. `flat` comes from `flatten_gradients` and becomes the gradients'
+        memory.
         """
         if flat is None:
             return
@@ -216,8 +215,7 @@ def _meet(store: TCPStore, rank: int, count: int) -> str:
     """Returns a name that the ranks of this start share and no earlier start had.
 
     torchrun's store outlives restarted workers, and keeps the addresses of dead ones. Its own count
-    of
-    restarts doesn't work as a name: it differs between the machines' agents.
+    of restarts doesn't work as a name: it differs between the machines' agents.
     """
     mine = uuid.uuid4().hex
     if rank:

@@ -148,8 +148,7 @@ def _ending_at_second_interrupt(folder: str) -> Iterator[None]:
     """Ends this process at a second Ctrl-C while the block runs, even if it waits.
 
     torchrun's agent waits for the workers again at each signal. The workers notice that their
-    launcher
-    is gone. The temporary folder is removed first.
+    launcher is gone. The temporary folder is removed first.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -196,9 +195,8 @@ def run_worker(work: Callable[[], object]) -> NoReturn:
     """Runs a worker and ends its process; the launcher prints its error.
 
     An OSError, such as a full disk, is passed on with the system's message and the path. A worker
-    that
-    lost another one dates its error later than the other's. Under a bare torchrun, and before a
-    restart, the error is printed here.
+    that lost another one dates its error later than the other's. Under a bare torchrun, and before
+    a restart, the error is printed here.
     """
     if _count_restarts() and os.environ.get("RANK") == "0":
         warn(f"restart {_count_restarts()} of {os.environ.get('TORCHELASTIC_MAX_RESTARTS', '?')}")
@@ -222,8 +220,7 @@ def _end_at_once(code: int) -> NoReturn:
     """Ends this process without the interpreter's shutdown.
 
     Shutdown would abort if a thread is inside a call of torch: the watchdog in a call of the store,
-    or
-    a thread of an open process group.
+    or a thread of an open process group.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -236,8 +233,7 @@ def end_worker(message: str) -> NoReturn:
         _hand_over(MtkitError(message, FIX_AND_RERUN), is_late=False)
     finally:
         # The main thread may wait for ever. It would clean up nothing on disk: the next training
-        # removes
-        # drafts of checkpoints.
+        # removes drafts of checkpoints.
         os._exit(1)
 
 

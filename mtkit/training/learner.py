@@ -48,8 +48,7 @@ class WorkingCopy(Generic[Network_co]):
 
     In bf16 the model keeps its weights in fp32, where an update's small steps add up (arXiv
     1710.03740, section 3.1), and the passes use a bf16 copy, made once per update. In fp32 `model`
-    is
-    the model itself.
+    is the model itself.
     """
 
     def __init__(self, master: Network_co, precision: Precision) -> None:
@@ -110,10 +109,8 @@ def build_optimizer(model: nn.Module, adam: Adam, *, keeps_bias: bool = False) -
     """Returns Adam (arXiv 1412.6980) over all weights that learn, with moments of zero.
 
     The loop sets the learning rate at every step. Decoupled weight decay (arXiv 1711.05101) applies
-    to
-    matrices; without decay this is plain Adam. With `keeps_bias` the output bias stays as it is,
-    but
-    has moments, so that checkpoints have the same tensors.
+    to matrices; without decay this is plain Adam. With `keeps_bias` the output bias stays as it is,
+    but has moments, so that checkpoints have the same tensors.
     """
     learning = [(name, one) for name, one in model.named_parameters() if one.requires_grad]
     parameters = [weight for _, weight in learning]
@@ -211,7 +208,7 @@ class Learner(Generic[Network_co]):
         working: What updates are computed with: the model, or its copy in another precision.
         average: Moving average of the weights; validated and released if it exists.
         base_digest: Digest of LoRA's base model, whose weights aren't in checkpoints. Empty without
-        LoRA.
+            LoRA.
     """
 
     model: Network_co

@@ -132,8 +132,7 @@ class Trainer:
         """Trains from `state` to the end or a requested stop; returns the last state.
 
         The learner was restored to that state. `unscored` is its checkpoint if that still needs a
-        score:
-        training ended before its validation.
+        score: training ended before its validation.
         """
         with stop_request() as stop_is_requested:
             if unscored is not None:

@@ -50,7 +50,7 @@ class LossSums(NamedTuple):
         loss: Label-smoothed cross entropy, which is minimised.
         negative_log_likelihood: Cross entropy against the reference alone, for perplexity.
         example_loss: Another loss, summed over the batch's examples. Its mean over an update's
-        examples is minimised together with the mean of `loss`.
+            examples is minimised together with the mean of `loss`.
     """
 
     loss: Tensor
@@ -116,11 +116,9 @@ def projected_cross_entropy(
     """Returns the loss of predicting each target from its state.
 
     The reference distribution is 1 - label_smoothing on the target plus label_smoothing spread
-    evenly
-    over the whole vocabulary, target included (arXiv 1512.00567, section 7; arXiv 1706.03762,
-    section
-    5.4). Products are in the states' precision, sums in at least fp32. `states` are of real tokens
-    only.
+    evenly over the whole vocabulary, target included (arXiv 1512.00567, section 7; arXiv
+    1706.03762, section 5.4). Products are in the states' precision, sums in at least fp32. `states`
+    are of real tokens only.
     """
     loss, negative_log_likelihood = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         states, output_weight, targets, label_smoothing, torch.is_grad_enabled()
@@ -132,9 +130,8 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
     """The loss and its gradients, in the minimum number of passes over [tokens, vocab].
 
     d loss / d logits = softmax - (1 - e) on the target - e / vocab, where e is the smoothing. The
-    last
-    term is the same for every logit, so its share in both gradients is a product of two vectors
-    without a pass.
+    last term is the same for every logit, so its share in both gradients is a product of two
+    vectors without a pass.
     """
 
     @staticmethod
@@ -363,8 +360,7 @@ def measure_classification(
 
     Without an auxiliary loss it is summed over the texts. With one, the first sums are the language
     model's over the predicted tokens, all except `<s>`, and the label loss is a separate sum: the
-    mean
-    of either counts (Radford et al. 2018, section 3.2).
+    mean of either counts (Radford et al. 2018, section 3.2).
 
     Args:
         model: The classifier.

@@ -30,8 +30,7 @@ class Tracker(ABC):
     """Something that draws its own curves; its first error switches it off with a warning.
 
     A subclass opens the tracker for a run and implements `_log`, which gets the kind, the finite
-    numbers
-    and the whole line, `_rewind` and `_close`. `faults` are the exceptions that may occur.
+    numbers and the whole line, `_rewind` and `_close`. `faults` are the exceptions that may occur.
     """
 
     name: str
@@ -199,7 +198,7 @@ class MetricsLog:
     Attributes:
         picture: The workspace's curves.
         resumed_at: Step that training resumes from; later lines are dropped, since the steps are
-        repeated.
+            repeated.
         warm_up_steps: Steps in which the learning rate rises.
         score: The score that ranks checkpoints, by its name in a `dev` line.
         seconds_before_picture: A shorter training is drawn only once, at its end.

@@ -85,8 +85,7 @@ def choose_head(
     """Returns the head whose links predict linked words best; None without pairs.
 
     Each head, and the mean of each layer's heads, links every target token to the source token that
-    it
-    attends to most, at either position. The best predicts target tokens best by the relative
+    it attends to most, at either position. The best predicts target tokens best by the relative
     frequencies of its own other links: a head that attends at random, or always to the same token,
     predicts no more than a token's frequency. This needs no manual alignment. `network` is in
     evaluation mode and on `device`.
@@ -120,8 +119,7 @@ def measure_links(sources: Indices, targets: Indices) -> float:
     """Returns the mean log-probability of target tokens given their linked source tokens.
 
     The i-th link is `sources[i]`, `targets[i]`. The probability is estimated from all other links,
-    with
-    add-one smoothing towards target frequencies.
+    with add-one smoothing towards target frequencies.
     """
     _, pairs, pair_counts = np.unique(
         np.stack((sources, targets)), axis=1, return_inverse=True, return_counts=True

@@ -87,11 +87,11 @@ def start_from(
     """Sets a new model's weights to those that its recipe starts from.
 
     Vectors are matched by piece, not by id. A piece that the other model lacks keeps its random
-    vector,
-    not the mean of all vectors: it differs from the others at once, and twenty such pieces cost a
-    trained model less than 0.005 nats per token before the first update. An extended vocabulary has
-    many new pieces; each gets the mean of those that spell it. Positions past those that the other
-    model learned keep their random vectors too, and so does every part without a start.
+    vector, not the mean of all vectors: it differs from the others at once, and twenty such pieces
+    cost a trained model less than 0.005 nats per token before the first update. An extended
+    vocabulary has many new pieces; each gets the mean of those that spell it. Positions past those
+    that the other model learned keep their random vectors too, and so does every part without a
+    start.
     """
     settings = recipe.training.start_from
     assert settings is not None
@@ -259,8 +259,7 @@ def _copy(start: _Start, model: Network) -> None:
         side = find_side(name)
         found = theirs.get(find_counterpart(name, has_cross_attention=has_cross_attention))
         # A model may lack cross-attention or the next-sentence head. Another classifier's labels
-        # are its
-        # own.
+        # are its own.
         if side not in start.matched or found is None or name.startswith("classifier."):
             continue
         match find_rows(name):
@@ -279,8 +278,7 @@ def _fold_segment(start: _Start, model: Network) -> None:
     """Adds a masked model's first segment vector to a translator's position or piece vectors.
 
     A translator has no segments. With learned positions the encoder's output is bit-identical.
-    Other
-    positions can't hold the vector; then all source pieces get it.
+    Other positions can't hold the vector; then all source pieces get it.
     """
     theirs = start.loaded.model
     if not isinstance(theirs, MaskedLanguageModel) or not isinstance(model, EncoderDecoder):
@@ -373,10 +371,8 @@ def find_spelling(
     """Returns the ids of a model's pieces that spell each piece that it lacks, by our id.
 
     A tag is made of all of the model's tags, if it has any, and a language's piece of those of all
-    its
-    languages. A piece without any known letter is missing. `matched` has the model's id of each
-    piece
-    that it has, by our id.
+    its languages. A piece without any known letter is missing. `matched` has the model's id of each
+    piece that it has, by our id.
     """
     theirs, pieces = loaded.tokenizer, find_vocabulary(side, ours).pieces
     lacking = [token for token in range(len(pieces)) if token not in matched]

@@ -45,8 +45,7 @@ def train(
     """Trains from the last checkpoint, if any, to the end, or until Ctrl-C or SIGTERM.
 
     In torchrun's workers it trains together with the others. Afterwards `model/` holds the
-    checkpoint
-    with the best development score.
+    checkpoint with the best development score.
 
     Args:
         recipe: What to train.

@@ -104,10 +104,8 @@ class Objective(Generic[Model, Batch]):
         """Adds the gradients of a batch; returns its loss and negative log-likelihood, summed.
 
         A recorded pass overwrites gradients. So only a bfloat16 copy is recorded, whose gradients
-        are
-        added to the model's own after each pass. Gradients are of the mean over the update: both
-        counts
-        are of all ranks. `records` allows recording a filled batch's pass.
+        are added to the model's own after each pass. Gradients are of the mean over the update:
+        both counts are of all ranks. `records` allows recording a filled batch's pass.
         """
         if records and isinstance(batch, TranslationBatch) and batch.is_filled:
             if self._recorded is None:
@@ -153,10 +151,8 @@ class Updater:
         """Returns a limit of a pass, in tokens a side, that fits in every rank's memory.
 
         Tries the largest possible pass, forward and backward, and halves the limit until it fits.
-        The
-        weights don't change. An update is shared by `num_sharing` ranks, by default all. If even
-        one
-        sentence doesn't fit, that is an error.
+        The weights don't change. An update is shared by `num_sharing` ranks, by default all. If
+        even one sentence doesn't fit, that is an error.
         """
         num_sharing = self._processes.count if num_sharing is None else num_sharing
         share = int(self._training.batch_tokens * SHARE_SLACK / num_sharing)
@@ -195,11 +191,9 @@ class Updater:
         """Changes the weights by the gradient of the mean loss per target token of an update.
 
         Every rank tries its micro-batches alone; then all report the outcome. If one ran out of
-        memory,
-        all repeat the update in smaller micro-batches. Nothing inside a backward pass waits for
-        another
-        rank, so an error there can't separate them. `step` counts from 1. If memory runs out with
-        micro-batches of one sentence, that is an error.
+        memory, all repeat the update in smaller micro-batches. Nothing inside a backward pass waits
+        for another rank, so an error there can't separate them. `step` counts from 1. If memory
+        runs out with micro-batches of one sentence, that is an error.
         """
         while True:
             num_passes = len(update.micro_batches)
@@ -261,8 +255,7 @@ class Updater:
 
         Returns:
             Sums of loss and negative log-likelihood, None if memory ran out; and the flat gradients
-            for
-            the all-reduce, which are zeros then.
+            for the all-reduce, which are zeros then.
         """
         seed_step(self._seed, step, self._processes.rank)
         sums = torch.zeros(2, dtype=torch.float64, device=self._processes.device)

@@ -38,8 +38,8 @@ class ValidationResult:
     Attributes:
         score: What ranks checkpoints; higher is better.
         metrics: `loss` and `nll` in nats per target token, `perplexity`, and any number of scores:
-        `bleu` and `chrf` for a translator, `f1` and `exact_match` for a parser, accuracies in
-        percent for a masked language model.
+            `bleu` and `chrf` for a translator, `f1` and `exact_match` for a parser, accuracies in
+            percent for a masked language model.
         samples: A few sentences to read.
     """
 

@@ -130,8 +130,7 @@ class Watch:
         """Returns a phrase that names the silent processes; empty without any.
 
         Waits some seconds for one to be silent for long enough. The store is on process 0's
-        machine: if the
-        store doesn't answer, process 0 is lost.
+        machine: if the store doesn't answer, process 0 is lost.
         """
         give_up_at = time.monotonic() + _NAMING_SECONDS
         while time.monotonic() < give_up_at:

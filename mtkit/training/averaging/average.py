@@ -106,9 +106,9 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
     """Fills `model/` with the best checkpoint or mean by the development set.
 
     Candidates are the last checkpoint, even if it was saved at a stop, the best one, means of
-    several
-    numbers of the last and of the best, and the mean of `training.averaging.num_checkpoints` evenly
-    spaced ones. All are measured as in training; `training.validation.metric` decides.
+    several numbers of the last and of the best, and the mean of
+    `training.averaging.num_checkpoints` evenly spaced ones. All are measured as in training;
+    `training.validation.metric` decides.
     """
     found = find_device(device)
     run = _Run.open(recipe, workspace)

@@ -155,8 +155,7 @@ def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
     """Returns the mean of each weight over several safetensors files, oldest first, in fp32.
 
     Holds one set of fp64 sums and one weight at a time, however many files there are. Sums start
-    from
-    the newest file.
+    from the newest file.
     """
     sums: dict[str, Tensor] = {}
     for path in reversed(files):

@@ -36,7 +36,7 @@ class CandidateRecord(_Record):
     Attributes:
         name: Every choice that yields it: `last`, `best 5`, or `last 3, spaced 3`.
         metrics: Scores and loss by name, in full precision; None for NaN or infinity. Only the
-        ranking score if training measured it.
+            ranking score if training measured it.
     """
 
     name: str
@@ -267,10 +267,8 @@ def spread(steps: Sequence[int], count: int) -> list[int]:
     """Returns the indices of `count` steps spread evenly from the first to the last.
 
     `steps` are ascending. Each of `count` evenly spaced points takes the nearest step among those
-    that
-    are left and that leave enough for the points after it; of two equally near, the later. One
-    point
-    takes the last step; more points than steps take all.
+    that are left and that leave enough for the points after it; of two equally near, the later. One
+    point takes the last step; more points than steps take all.
     """
     if count >= len(steps):
         return list(range(len(steps)))
@@ -292,9 +290,8 @@ def list_candidates(saved: Sequence[Checkpoint], count: int) -> list[Candidate]:
     """Returns the last checkpoint, the best, and means of several sizes, each set of steps once.
 
     Means are of the last and of the best 2, 3, 5, 10, 20, `count` and all, up to the number there
-    is,
-    and of `count` evenly spaced ones. The last checkpoint may have been saved at a stop; all others
-    are regular ones.
+    is, and of `count` evenly spaced ones. The last checkpoint may have been saved at a stop; all
+    others are regular ones.
     """
     sets: list[tuple[str, Sequence[Checkpoint]]] = [
         ("last", saved[-1:]),

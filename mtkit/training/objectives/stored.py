@@ -48,8 +48,7 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
     """Rows of a token store in updates that several ranks share.
 
     A subclass reads and collates rows. `dtype` is the precision of the passes. `packs` selects
-    packed
-    batches; it must be the same on all ranks.
+    packed batches; it must be the same on all ranks.
     """
 
     def __init__(

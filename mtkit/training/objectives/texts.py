@@ -46,8 +46,7 @@ class MaskedBatches(StoredBatches[MaskedTexts, MaskedBatch]):
     """Blocks of text with an epoch's segments and hidden tokens, for a masked model (BERT).
 
     The first `short_updates` of `max_steps` use short blocks, if the recipe has any. An example is
-    the
-    number of a block; short blocks come after all others.
+    the number of a block; short blocks come after all others.
     """
 
     @cached_property
