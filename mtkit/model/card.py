@@ -62,8 +62,7 @@ def hub_card(
     """Returns the card of a folder for transformers, with the metadata that the hub reads.
 
     Existing metadata stay, such as languages and licence. Scores are labelled as the exported
-    model's,
-    and their metrics go into the metadata.
+    model's, and their metrics go into the metadata.
 
     Args:
         card: The model's card.

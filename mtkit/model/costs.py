@@ -116,8 +116,7 @@ def count_operations(
     """Returns the operations of a network's products, without biases, norms and the like.
 
     The tokens of a language model count as target tokens. A masked one predicts `predicted_share`
-    of
-    them; its pair head runs once per text and isn't counted.
+    of them; its pair head runs once per text and isn't counted.
     """
     keys, values = model.num_heads * model.d_key, model.num_heads * model.d_value
     attention = model.d_model * (2 * keys + values) + values * model.d_model
@@ -163,15 +162,13 @@ def bytes_per_token(
     """Returns the bytes that a forward pass keeps for backward, per source and per target token.
 
     This is for a GPU with packed batches, whose attention keeps no weights. Each product and each
-    norm
-    keeps its input; dropout keeps a byte per number. The tokens of a language model count as target
-    tokens. `is_half` is for bf16.
+    norm keeps its input; dropout keeps a byte per number. The tokens of a language model count as
+    target tokens. `is_half` is for bf16.
     """
     width = _HALF if is_half else _SINGLE
     keys, values = model.num_heads * model.d_key, model.num_heads * model.d_value
     # A product's input, queries, keys and values, the heads' output, the norm's input, one number
-    # per
-    # head, and a mask.
+    # per head, and a mask.
     attended = model.d_model + 2 * keys + 2 * values + model.d_model
     heads = model.num_heads * _SINGLE
     inner = _NUM_KEPT_INNER[model.activation] * model.d_ff

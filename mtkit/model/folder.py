@@ -158,8 +158,7 @@ def load_model_folder(
     """Returns a model folder's model, its network on a device.
 
     With `in_int8` its products are in 8 bits, on the CPU and only for inference; the whole network
-    is
-    never in memory then.
+    is never in memory then.
     """
     opened = open_model_folder(folder)
     if in_int8 and not is_adapter(folder):

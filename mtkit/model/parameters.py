@@ -64,8 +64,7 @@ def find_counterpart(name: str, *, has_cross_attention: bool) -> str:
 
     A layer without cross-attention, as in all language models, calls its attention `attention`; a
     translator's decoder calls it `self_attention`. The same holds for the norm.
-    `has_cross_attention` is
-    whether the other network's decoder attends to a source.
+    `has_cross_attention` is whether the other network's decoder attends to a source.
     """
     return name if has_cross_attention else name.replace(".self_attention", ".attention")
 
@@ -172,8 +171,7 @@ def list_shapes(
     """Returns the shape of each weight of a network, by name.
 
     A language model has only target pieces. `next_sentence` is whether a masked one has a pair
-    head.
-    `classifier` is a classifier's base and its number of labels.
+    head. `classifier` is a classifier's base and its number of labels.
     """
     match objective:
         case "translation" if model.architecture == "encoder-decoder":

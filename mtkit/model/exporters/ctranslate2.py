@@ -74,11 +74,11 @@ def write_ctranslate2(
         folder: Where to.
         pieces: Source and target pieces, by token.
         max_tokens: Maximum length of source and output, including `</s>`, for the table of
-        positions; learned positions have their own limit.
+            positions; learned positions have their own limit.
         quantization: One of `QUANTIZATIONS`.
         made_from: Digest of the network's model folder, if any.
         alignment_head: The head whose attention CTranslate2 returns; by default the mean of the
-        last layer's heads, which a coverage penalty needs.
+            last layer's heads, which a coverage penalty needs.
     """
     shape = model.model
     check_convertible(shape)

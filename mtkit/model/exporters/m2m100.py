@@ -132,10 +132,8 @@ def arrange_m2m100(
     """Returns the rows of a translator's tokens in the form of M2M100 and NLLB.
 
     Special pieces come first, then ordinary ones, languages and `<mask>`, then rows without a
-    piece, as
-    in fairseq. Pieces added to an imported model come after those of their kind, and imported
-    pieces
-    keep their order, so that an unchanged model is exported as it was.
+    piece, as in fairseq. Pieces added to an imported model come after those of their kind, and
+    imported pieces keep their order, so that an unchanged model is exported as it was.
     """
     pieces, languages = tokenizer.target_vocabulary.pieces, tokenizer.languages
     assert languages is not None

@@ -22,9 +22,8 @@ def save_transformers_folder(loaded: LoadedModel, folder: Path) -> None:
     """Writes a new folder that `from_pretrained` of transformers' class loads.
 
     That class is `OpenAIGPTLMHeadModel`, `BertForPreTraining`, or `BertForMaskedLM` without a pair
-    head.
-    The tokenizer is written as a SentencePiece model, for which transformers' GPT and BERT have no
-    class.
+    head. The tokenizer is written as a SentencePiece model, for which transformers' GPT and BERT
+    have no class.
     """
     config = loaded.config
     described = describe(config)

@@ -2,8 +2,7 @@
 
 An imported model gets back its original rows. Training may have separated tokens that shared a row,
 such as `<pad>` and the decoder's first input: each that differs gets a row after the others. A
-model
-trained by mtkit keeps its order, and its `<s>` is `<pad>` there: the decoder's first input.
+model trained by mtkit keeps its order, and its `<s>` is `<pad>` there: the decoder's first input.
 """
 
 import json
@@ -79,8 +78,7 @@ def give_back(
         pieces: The piece of each token.
         foreign: The original row of each token; tokens that were added later have none.
         vectors: Matrices with a vector per token; tokens that shared a row still do if their
-            vectors
-        are equal in all of them.
+            vectors are equal in all of them.
     """
     num_rows = max(foreign) + 1
     rows: dict[int, int] = {}

@@ -5,8 +5,7 @@ and the output begins with its language's piece. Sources are `LANGUAGE text </s>
 form of NLLB `text </s> LANGUAGE`.
 
 Folders of M2M100 have no ids of languages: they follow the pieces of `vocab.json` in this order.
-The
-same holds for folders of NLLB-200 without `tokenizer.json`.
+The same holds for folders of NLLB-200 without `tokenizer.json`.
 """
 
 import re

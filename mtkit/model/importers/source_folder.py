@@ -42,7 +42,7 @@ class SourceFolder:
 
     Attributes:
         root: Folder that its files must be in once links are followed; the hub's cache keeps them
-        beside the folder.
+            beside the folder.
         origin: Its name, for messages and the card.
     """
 

@@ -43,8 +43,7 @@ def load_transformers_folder(
     """Returns the model in a folder of `OpenAIGPTLMHeadModel`, `BertForPreTraining` or the like.
 
     The weights must be one safetensors file. `tokenizer` replaces the folder's; its tokens are the
-    rows
-    of the embedding.
+    rows of the embedding.
     """
     objective, theirs = _read_config(folder)
     keys = theirs.mtkit or MtkitKeys(recipe=folder.resolve().name, language=_UNDETERMINED)

@@ -97,8 +97,7 @@ class Generation(BaseModel):
         """Returns the rows without probability: bad words, if probabilities are renormalised.
 
         `never_written` are rows that mtkit never writes. They may be bad words in any case; others
-        are an
-        error.
+        are an error.
         """
         for word in self.bad_words_ids or []:
             if len(word) != 1 or not (self.renormalize_logits or word[0] in never_written):
