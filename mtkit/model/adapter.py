@@ -41,7 +41,7 @@ _MAX_BYTES = 1 << 20
 
 
 class AdapterConfig(Section):
-    """What an adapter updates, and how."""
+    """The base model of an adapter, and LoRA's settings."""
 
     format_version: PositiveInt = FORMAT_VERSION
     """Version of the adapter's layout."""

@@ -61,7 +61,7 @@ class SpecialTokens(Section):
 
 
 class ClassifierConfig(Section):
-    """What a classifier is made of, and what it tells apart."""
+    """A classifier's language model and labels."""
 
     kind: ClassifierKind
     """What language model it is made of."""
@@ -74,7 +74,7 @@ class ClassifierConfig(Section):
 
 
 class ModelConfig(Section):
-    """All that a model is built from and used by, but for its weights and tokenizer."""
+    """Everything that a model is built from and used by, except its weights and tokenizer."""
 
     format_version: PositiveInt = FORMAT_VERSION
     """Version of the folder's layout."""

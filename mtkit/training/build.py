@@ -58,8 +58,8 @@ def build_learner(
 ) -> Learner[Network]:
     """Returns an untrained learner on its device; every process must call it.
 
-    Its weights are random, or those of `training.start_from` with `takes_start`. With LoRA they are
-    set so whenever training begins or resumes.
+    Its weights are random, or those of `training.start_from` with `takes_start`. With LoRA that is
+    so whenever training begins or resumes.
     """
     training, tokenizer = run.recipe.training, run.data.tokenizer
     lora, base_digest = training.lora, ""

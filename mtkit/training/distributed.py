@@ -128,7 +128,7 @@ class Processes:
             return
         with self._waiting():
             for tensor in tensors:
-                # Not through DDP: weights of frozen parts and moments are broadcast too.
+                # Any contiguous tensor: weights of frozen parts and moments too.
                 dist.broadcast(tensor, src=0)
 
     def broadcast_object(self, item: Item) -> Item:

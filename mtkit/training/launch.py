@@ -125,7 +125,7 @@ def _surroundings(num_processes: int) -> Iterator[None]:
         # A save may take longer than torchrun's 30 seconds after a signal. torch reads this from
         # 2.12 on.
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(_SAVING_SECONDS),
-        # A store that outlives the workers doesn't give a returning machine its address.
+        # A store that outlives the workers doesn't give its address to a returning machine.
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         # Its warnings are C++ stacks; the process that notices reports the cause.
         "TORCH_CPP_LOG_LEVEL": "ERROR",
