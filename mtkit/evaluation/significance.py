@@ -210,11 +210,9 @@ def _exceed_mean(differences: Numbers) -> Numbers:
 def _find_p_value(
     resampled: Numbers, difference: float, *, exceeding: Numbers | None = None
 ) -> float:
-    """Returns the share of resamples that count against a difference, with one more that does.
-
-    `resampled` are the resamples' differences; p is 1 if all are 0. `exceeding` are the values to
-    compare with the absolute difference, by default `resampled`.
-    """
+    """Returns the share of resamples that count against a difference, with one more that does."""
+    # `resampled` are the resamples' differences; p is 1 if all are 0. `exceeding` are the values to
+    # compare with the absolute difference, by default `resampled`.
     if not resampled.any():
         return 1.0
     above = int(np.count_nonzero((resampled if exceeding is None else exceeding) > difference))

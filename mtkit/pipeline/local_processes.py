@@ -86,10 +86,7 @@ def _read_last(workspace: Workspace) -> int | None:
 def _suit(
     training: Training, num_cores: int, estimate_memory: Callable[[], int]
 ) -> tuple[int, str]:
-    """Returns the number of processes of a new training, and the reason, if any.
-
-    `estimate_memory` returns the bytes of one process.
-    """
+    """Returns the number of processes of a new training, and the reason, if any."""
     # A set number of threads is a decision on the cores. Other systems weren't measured.
     if num_cores == 1 or "OMP_NUM_THREADS" in os.environ or sys.platform != "linux":
         return 1, ""

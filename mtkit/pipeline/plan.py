@@ -331,10 +331,8 @@ def _plan_setup(work: _Work, num_gpus: int) -> Setup:
 
 
 def _bound_pass(work: _Work, num_gpus: int) -> int:
-    """Returns the tokens per side of the largest pass, halved until it fits, as in training.
-
-    One pass holds at least a whole sentence.
-    """
+    """Returns the tokens per side of the largest pass, halved until it fits, as in training."""
+    # One pass holds at least a whole sentence.
     training = work.recipe.training
     longest = work.update.longest
     limit = max(longest, math.ceil(training.batch_tokens * SHARE_SLACK / num_gpus))

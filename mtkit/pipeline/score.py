@@ -217,10 +217,7 @@ def _score_text(recipe: Recipe, model: RunModel, *, device: str) -> list[ScoredT
 def _open_predictor(
     settings: Inference, masking: Masking | None, block_tokens: int, model: RunModel, *, device: str
 ) -> Callable[[Sequence[str], NDArray[np.int64]], PredictedText | HiddenText]:
-    """Returns a function that predicts lines, given these and their documents' numbers.
-
-    `masking` is None for a causal model.
-    """
+    """Returns a function that predicts lines, given these and their documents' numbers."""
     # Imported here: CTranslate2 translates without torch.
     from mtkit.inference.engines.open_torch_engine import open_torch_engine  # noqa: PLC0415
     from mtkit.inference.predict_hidden import HiddenTokenPredictor  # noqa: PLC0415

@@ -107,10 +107,8 @@ def translate(
 
 
 def _is_checkpoint(path: Path) -> bool:
-    """Checks whether a path is a run's checkpoint, or weights in one.
-
-    A folder named `checkpoints` may also contain model folders.
-    """
+    """Checks whether a path is a run's checkpoint, or weights in one."""
+    # A folder named `checkpoints` may also contain model folders.
     folder = path.parent if path.is_file() else path
     return (
         folder.parent.name == "checkpoints"

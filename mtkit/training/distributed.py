@@ -149,10 +149,8 @@ class Processes:
 
     @contextmanager
     def _waiting(self, *, synchronizes: bool = True) -> Iterator[None]:
-        """Marks this rank as waiting for the watchdog; names a lost rank.
-
-        May synchronize the GPU.
-        """
+        """Marks this rank as waiting for the watchdog; names a lost rank."""
+        # May synchronize the GPU.
         with self.progress.waiting():
             try:
                 yield
@@ -212,11 +210,9 @@ def _connect(*, hosts: bool) -> TCPStore:
 
 
 def _meet(store: TCPStore, rank: int, count: int) -> str:
-    """Returns a name that the ranks of this start share and no earlier start had.
-
-    torchrun's store outlives restarted workers, and keeps the addresses of dead ones. Its own count
-    of restarts doesn't work as a name: it differs between the machines' agents.
-    """
+    """Returns a name that the ranks of this start share and no earlier start had."""
+    # torchrun's store outlives restarted workers, and keeps the addresses of dead ones. Its own
+    # count of restarts doesn't work as a name: it differs between the machines' agents.
     mine = uuid.uuid4().hex
     if rank:
         store.set(f"hello/{rank}", mine)

@@ -145,11 +145,9 @@ def _surroundings(num_processes: int) -> Iterator[None]:
 
 @contextmanager
 def _ending_at_second_interrupt(folder: str) -> Iterator[None]:
-    """Ends this process at a second Ctrl-C while the block runs, even if it waits.
-
-    torchrun's agent waits for the workers again at each signal. The workers notice that their
-    launcher is gone. The temporary folder is removed first.
-    """
+    """Ends this process at a second Ctrl-C while the block runs, even if it waits."""
+    # torchrun's agent waits for the workers again at each signal. The workers notice that their
+    # launcher is gone. The temporary folder is removed first.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -217,11 +215,9 @@ def run_worker(work: Callable[[], object]) -> NoReturn:
 
 
 def _end_at_once(code: int) -> NoReturn:
-    """Ends this process without the interpreter's shutdown.
-
-    Shutdown would abort if a thread is inside a call of torch: the watchdog in a call of the store,
-    or a thread of an open process group.
-    """
+    """Ends this process without the interpreter's shutdown."""
+    # Shutdown would abort if a thread is inside a call of torch: the watchdog in a call of the
+    # store, or a thread of an open process group.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -96,11 +96,9 @@ def output_cross_entropy(
 
 
 def _append_bias(states_ND: Tensor, weight_VD: Tensor, bias_V: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns states and weights whose products include the bias.
-
-    Every state gets a 1, which multiplies the bias; zeros pad to a width that a GPU multiplies
-    fast.
-    """
+    """Returns states and weights whose products include the bias."""
+    # Every state gets a 1, which multiplies the bias; zeros pad to a width that a GPU multiplies
+    # fast.
     ones = nn.functional.pad(torch.ones_like(states_ND[:, :1]), (0, _WIDTH_STEP - 1))
     biases = nn.functional.pad(bias_V[:, None], (0, _WIDTH_STEP - 1))
     return torch.cat((states_ND, ones), dim=1), torch.cat((weight_VD, biases), dim=1)
@@ -127,12 +125,11 @@ def projected_cross_entropy(
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
-    """The loss and its gradients, in the minimum number of passes over [tokens, vocab].
+    """The loss and its gradients, in the minimum number of passes over [tokens, vocab]."""
 
-    d loss / d logits = softmax - (1 - e) on the target - e / vocab, where e is the smoothing. The
-    last term is the same for every logit, so its share in both gradients is a product of two
-    vectors without a pass.
-    """
+    # d loss / d logits = softmax - (1 - e) on the target - e / vocab, where e is the smoothing. The
+    # last term is the same for every logit, so its share in both gradients is a product of two
+    # vectors without a pass.
 
     @staticmethod
     def forward(  # noqa: PLR0917 (autograd passes them so)

@@ -275,11 +275,9 @@ def _copy(start: _Start, model: Network) -> None:
 
 
 def _fold_segment(start: _Start, model: Network) -> None:
-    """Adds a masked model's first segment vector to a translator's position or piece vectors.
-
-    A translator has no segments. With learned positions the encoder's output is bit-identical.
-    Other positions can't hold the vector; then all source pieces get it.
-    """
+    """Adds a masked model's first segment vector to a translator's position or piece vectors."""
+    # A translator has no segments. With learned positions the encoder's output is bit-identical.
+    # Other positions can't hold the vector; then all source pieces get it.
     theirs = start.loaded.model
     if not isinstance(theirs, MaskedLanguageModel) or not isinstance(model, EncoderDecoder):
         return

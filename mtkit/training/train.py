@@ -193,10 +193,8 @@ def is_trained_without_checkpoints(recipe: Recipe, workspace: Workspace) -> bool
 
 
 def _is_done(run: TrainingRun, saved: list[Checkpoint]) -> bool:
-    """Checks that the checkpoints, if any, are of this run and finished.
-
-    A checkpoint from a stop has no score. If `max_steps` was lowered to it, it still needs one.
-    """
+    """Checks that the checkpoints, if any, are of this run and finished."""
+    # A checkpoint from a stop has no score. If `max_steps` was lowered to it, it still needs one.
     check_same_run(run.tables, run.data.digest, saved)
     if not saved or saved[-1].score is None:
         return False

@@ -88,11 +88,9 @@ class ModelValidator(ABC, Generic[Network]):
         *,
         count: int,
     ) -> list[float]:
-        """Returns the sums of a measurement over all rows, in small batches, on all ranks.
-
-        `sides` has the tokens of each row: of one side, or of source and target. `measure` returns
-        `count` numbers for some rows.
-        """
+        """Returns the sums of a measurement over all rows, in small batches, on all ranks."""
+        # `sides` has the tokens of each row: of one side, or of source and target. `measure`
+        # returns `count` numbers for some rows.
         *sources, target_lengths = sides
         source_lengths = sources[0] if sources else np.zeros_like(target_lengths)
         order = np.lexsort((source_lengths, target_lengths))

@@ -288,10 +288,8 @@ def _as_plot(figure: Figure, label: str) -> str:
 
 
 def _as_svg(figure: Figure, attributes: str) -> str:
-    """Returns a figure as an HTML element, with titles, and with CSS variables as colours.
-
-    `attributes` are the element's; no two plots with marks in a page may share them.
-    """
+    """Returns a figure as an HTML element, with titles, and with CSS variables as colours."""
+    # `attributes` are the element's; no two plots with marks in a page may share them.
     for axes in figure.axes:
         for artist in axes.findobj():
             # A clip path is an `url(...)`, which the page doesn't have.

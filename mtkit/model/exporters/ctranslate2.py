@@ -195,10 +195,8 @@ def _find_epsilon(model: EncoderDecoder) -> float:
 
 
 def _name_uniquely(pieces: Sequence[str]) -> list[str]:
-    """Returns pieces with a mark added to each that repeats an earlier one.
-
-    An imported model may have an ordinary piece `<s>`.
-    """
+    """Returns pieces with a mark added to each that repeats an earlier one."""
+    # An imported model may have an ordinary piece `<s>`.
     names: dict[str, None] = {}
     for piece in pieces:
         name = piece

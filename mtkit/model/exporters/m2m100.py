@@ -195,10 +195,9 @@ def _order_tokens(
 
 
 def _give_row(order: Sequence[int], pieces: Sequence[str]) -> list[int]:
-    """Returns an order in which mtkit's `<s>`, whose vector was trained, has a row of its own.
-
-    It takes the row of the public model's `<s>`, which no text has; the old entry goes to the end.
-    """
+    """Returns an order in which mtkit's `<s>`, whose vector was trained, has a row of its own."""
+    # It takes the row of the public model's `<s>`, which no text has; the old entry goes to the
+    # end.
     old = order[0]
     if read_piece_of_row(pieces[old]) == SPECIAL_PIECES[BOS]:
         return [BOS, *order[1:], old]
@@ -229,10 +228,8 @@ def _is_piece(piece: str) -> bool:
 
 
 def _name_rows(pieces: Sequence[str], closing: Collection[str]) -> dict[str, int]:
-    """Returns the row of each piece; rows without one get a name if a later row has one.
-
-    `pieces` is mtkit's piece of each row; `closing` are the pieces after all ordinary ones.
-    """
+    """Returns the row of each piece; rows without one get a name if a later row has one."""
+    # `pieces` is mtkit's piece of each row; `closing` are the pieces after all ordinary ones.
     names = [read_piece_of_row(piece) for piece in pieces]
     # Another `<s>` is the one that had row 0, or mtkit's besides it.
     names[1:] = ["" if name == SPECIAL_PIECES[BOS] else name for name in names[1:]]
@@ -309,10 +306,8 @@ def write_m2m100_tokenizer(
 def _describe_fast(
     tokenizer: SubwordTokenizer, rows: Mapping[str, int], languages: list[str], spoken: str
 ) -> dict[str, object]:
-    """Returns the content of tokenizer.json.
-
-    `rows` are by piece; `spoken` is the piece of the default source language.
-    """
+    """Returns the content of tokenizer.json."""
+    # `rows` are by piece; `spoken` is the piece of the default source language.
     known, model = tokenizer.languages, tokenizer.models[1]
     assert known is not None
     pieces = tokenizer.target_vocabulary.pieces

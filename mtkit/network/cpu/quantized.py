@@ -200,8 +200,7 @@ def keep_weights(_: nn.Module) -> None:
 def quantize_linear_maps(network: nn.Module, fill: Fill = keep_weights) -> None:
     """Replaces a network's linear maps by quantised ones; `fill` sets each part before that."""
     # A network whose weights are on disk then needs the memory of only one linear map besides its
-    # integers. Linear maps aren't listed: a listed one would stay in memory until the last is
-    # replaced.
+    # integers. So linear maps aren't listed here: they would stay in memory until the end.
     for part in [part for part in network.modules() if not isinstance(part, nn.Linear)]:
         fill(part)
         for name in [name for name, child in part.named_children() if isinstance(child, nn.Linear)]:
