@@ -1,4 +1,4 @@
-"""Defects of a line or a pair: one detector each, without thresholds and without torch.
+"""Detectors of defects in a line or a pair, each without thresholds and without torch.
 
-Cleaning, flags, risk flags and remarks call them, each with limits of its own.
+Cleaning, flags, risk flags and remarks call them, each with its own limits.
 """

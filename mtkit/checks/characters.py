@@ -1,8 +1,6 @@
-"""The kind of each code point, and a block's lines as one array of them.
-
-A block of 10,000 lines is looked up in one table at once, so that a filter costs a few passes of
-numpy over a million characters rather than 10,000 loops of Python.
-"""
+"""The kind of each code point, and a block's lines as one array of kinds."""
+# A block of 10,000 lines is looked up in one table at once. So a filter costs a few numpy passes
+# over a million characters instead of 10,000 Python loops.
 
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -17,11 +15,11 @@ from mtkit.text.words import UNSPACED_SCRIPTS
 
 _NUM_CODE_POINTS = 0x110000
 _NUM_LOW_PLANES = 0x40000
-"""Beyond lie planes 14 to 16 and unassigned ones, where nothing is a letter, number or space."""
+"""Beyond are planes 14 to 16 and unassigned ones, without letters, numbers or spaces."""
 
 
 class Kind:
-    """Properties of a character; a table holds the sum of those that a code point has."""
+    """Properties of a character; a table has the sum of each code point's."""
 
     LETTER = np.uint16(1)
     """General category L."""
@@ -38,9 +36,9 @@ class Kind:
     CONTINUATION = np.uint16(64)
     """A byte 0x80 to 0xBF read as Windows-1252 or Latin-1."""
     UNSPACED = np.uint16(128)
-    """A letter or mark of a script written without spaces between words."""
+    """A letter or mark of a script without spaces between words."""
     SCRIPTED = np.uint16(256)
-    """A letter that belongs to one script, neither to Common nor to Inherited."""
+    """A letter of one script, neither Common nor Inherited."""
     SOURCE_SCRIPT = np.uint16(512)
     """A letter of a script of the source language."""
     TARGET_SCRIPT = np.uint16(1024)
@@ -48,7 +46,7 @@ class Kind:
 
 
 UNDEFINED_IN_WINDOWS_1252 = frozenset((0x81, 0x8D, 0x8F, 0x90, 0x9D))
-"""Bytes that stand for no character there; the Encoding Standard leaves them C1 controls."""
+"""Bytes without a character there; the Encoding Standard keeps them as C1 controls."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +54,9 @@ class Text:
     """One side of a block.
 
     Attributes:
-        lines: Its lines.
         codes: Code points of all lines, each line followed by one line feed.
         kinds: `Kind` of each code point, 0 for the line feeds that end lines.
-        starts: Place of each line's first code point.
-        lengths: Characters of each line.
+        starts: Position of each line's first code point.
     """
 
     lines: Sequence[str]
@@ -70,7 +66,7 @@ class Text:
     lengths: NDArray[np.int64]
 
     def count(self, kind: np.uint16) -> NDArray[np.int64]:
-        """Returns how many characters of each line are of any of these kinds."""
+        """Returns the number of characters of any of these kinds in each line."""
         return self.add((self.kinds & kind) != 0)
 
     def add(self, values: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -80,22 +76,17 @@ class Text:
         return np.add.reduceat(values, self.starts, dtype=np.int64)
 
     def lines_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the numbers of the lines that these positions in `codes` lie in."""
+        """Returns the indices of the lines that contain these positions in `codes`."""
         return np.searchsorted(self.starts, positions, side="right") - 1
 
 
 def read_text(lines: Sequence[str], table: NDArray[np.uint16]) -> Text:
-    """Returns lines as arrays of code points and their kinds.
-
-    Args:
-        lines: Lines of text.
-        table: `Kind` of each code point, of `build_table`.
-    """
+    """Returns lines as arrays of code points and kinds, by a table from `build_table`."""
     lengths = np.fromiter(map(len, lines), np.int64, len(lines))
     starts = np.zeros(len(lines), np.int64)
     np.cumsum(lengths[:-1] + 1, out=starts[1:])
     joined = "\n".join(lines) + "\n" if lines else ""
-    # A lone surrogate can come out of no UTF-8 file; it is a broken character like others.
+    # UTF-8 files contain no lone surrogate; it is a broken character like others.
     codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), np.uint32)
     kinds = table[codes]
     kinds[starts + lengths] = 0
@@ -103,12 +94,7 @@ def read_text(lines: Sequence[str], table: NDArray[np.uint16]) -> Text:
 
 
 def build_table(source_scripts: Iterable[str], target_scripts: Iterable[str]) -> NDArray[np.uint16]:
-    """Returns the `Kind` of every code point, for a pair of languages.
-
-    Args:
-        source_scripts: Unicode names or ISO 15924 codes of the source language's scripts.
-        target_scripts: Those of the target language.
-    """
+    """Returns the `Kind` of every code point, by Unicode names or ISO 15924 codes of scripts."""
     table = _base_table().copy()
     for scripts, kind in (
         (source_scripts, Kind.SOURCE_SCRIPT),
@@ -120,7 +106,7 @@ def build_table(source_scripts: Iterable[str], target_scripts: Iterable[str]) ->
 
 
 def is_script(name: str) -> bool:
-    """Returns whether a name or ISO 15924 code is a script of Unicode that has letters."""
+    """Returns whether a name or ISO 15924 code is a Unicode script with letters."""
     if not name.replace("_", "").isalnum():
         return False
     try:

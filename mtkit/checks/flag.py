@@ -7,14 +7,7 @@ from mtkit.recipe.flags import FlagName
 
 @dataclass(frozen=True)
 class Flag:
-    """A reason to look at a translation.
-
-    Attributes:
-        name: Its name, one of `inference.flags.names`.
-        found: What was measured: a share, a probability, a ratio or a count.
-        threshold: The limit that it is beyond.
-        text: The finding in words, for people.
-    """
+    """A reason to look at a translation: a measured value beyond a threshold."""
 
     name: FlagName
     found: int | float

@@ -1,8 +1,4 @@
-"""Text in another language, by py3langid.
-
-The package is optional, and its model takes half a second to load: nothing here imports it before
-it is needed.
-"""
+"""Detects text in another language by py3langid, an optional package that loads slowly."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -17,55 +13,41 @@ WIDELY_WRITTEN = (
     "hr", "hu", "id", "it", "ja", "ko", "lt", "lv", "ms", "nl", "no", "pl", "pt", "ro", "ru", "sk",
     "sl", "sr", "sv", "sw", "ta", "te", "th", "tr", "uk", "ur", "vi", "zh",
 )  # fmt: skip
-"""What stray text mostly is in. With all 140 languages of the model, dialects and neighbours of a
-pair's own languages take a tenth of its short or technical lines."""
+"""The usual languages of stray text. With all 140 languages of the model, dialects and neighbours
+of a pair's own languages would take a tenth of its short or technical lines."""
 _LABELS = {"nb": "no", "cmn": "zh", "fil": "tl", "iw": "he", "in": "id"}
-"""The model's name of a language that has another one too."""
+"""The model's labels for alternative codes."""
 
 
 def load_identifier() -> Any:
-    """Returns py3langid's identifier of all its languages.
-
-    Raises:
-        ImportError: The package isn't installed.
-    """
+    """Returns py3langid's identifier of all its languages, or raises an ImportError."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 def find_label(language: str, known: Iterable[str]) -> str | None:
-    """Returns the model's label of a language; None where it doesn't know it.
-
-    Args:
-        language: A code such as `de`, `deu`, `zh-TW` or `deu_Latn`.
-        known: The model's labels.
-    """
+    """Returns the model's label of a language such as `de`, `deu` or `zh-TW`; None if unknown."""
     name = name_label(language)
     return name if name in set(known) else None
 
 
 def name_label(language: str) -> str:
-    """Returns what the model would call a language if it knew it."""
+    """Returns the label that the model would have for a language."""
     name = language.replace("-", "_").split("_", 1)[0].lower()
     name = str(get_global("language_aliases").get(name, name))
     return _LABELS.get(name, name)
 
 
 class OtherLanguage:
-    """Tells other languages from an expected one.
-
-    Args:
-        expected: The identifier's label of the language that text should be in.
-        candidates: Labels of the languages that it may be in instead.
-    """
+    """Detects languages other than an expected one; arguments are the identifier's labels."""
 
     def __init__(self, expected: str, candidates: Iterable[str]) -> None:
         self.expected = expected
         self._candidates = frozenset({expected, *candidates})
 
     def find(self, text: str) -> tuple[str, float]:
-        """Returns the likeliest language and its probability; nothing and 0 for the expected."""
+        """Returns the likeliest language and its probability; an empty string and 0 if expected."""
         identifier = open_identifier()
         ranked = [each for each in identifier.rank(text) if each[0] in self._candidates]
         total = sum(probability for _, probability in ranked)
@@ -80,15 +62,7 @@ def open_identifier() -> Any:
 
 
 def require_identifier(what: str, remedy: str) -> Any:
-    """Returns the identifier of languages.
-
-    Args:
-        what: What needs it, for the error.
-        remedy: What does without it, for the hint.
-
-    Raises:
-        MtkitError: The package isn't installed.
-    """
+    """Returns the identifier of languages; `what` and `remedy` are for the error without it."""
     try:
         return open_identifier()
     except ImportError as error:

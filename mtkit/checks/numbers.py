@@ -1,4 +1,4 @@
-"""Numbers that one side of a pair lacks, in a form that is the same however they are written."""
+"""Finds numbers that one side of a pair lacks, independent of their notation."""
 
 import re
 from collections.abc import Callable
@@ -12,10 +12,10 @@ _DIGIT = re.compile(r"\d")
 _SEPARATOR = re.compile(r"\D")
 _DECIMAL_POINTS = ".,٫"
 _CLOCK = re.compile(r"\d\s?[ap]\.?\s?m\b", re.IGNORECASE)
-"""A clock of twelve hours, which may become one of twenty-four."""
+"""A 12-hour time, which may become a 24-hour one."""
 _MAX_ON_A_CLOCK = 60
 _CENTURIES = range(1000, 2200, 10)
-"""Where decades are: the 1980s are the 80s, or the 80s of the 20th century."""
+"""Decades: the 1980s are the 80s, or the 80s of the 20th century."""
 
 
 def list_other_numbers(
@@ -24,19 +24,11 @@ def list_other_numbers(
     is_often_spelled_out: Callable[[str], bool],
     reads_times: bool = False,
 ) -> list[str]:
-    """Returns the numbers that are missing in a translation, and those that it alone has.
-
-    A number that stands on one side alone, with none in its stead, may be spelled out on the other:
-    it isn't among them if that is usual.
-
-    Args:
-        hypothesis: The translation.
-        others: What it is compared with. A number is missing that all of them have: a reference may
-            spell one out that the source has in digits. The last of them may write it by other
-            units.
-        is_often_spelled_out: Whether a number often is.
-        reads_times: Whether times and decades may be written in another way.
-    """
+    """Returns the numbers that a translation lacks, and those that only it has."""
+    # A number is missing only if all others have it: a reference may spell out the source's digits.
+    # A number on one side without a counterpart is ignored if it is often spelled out. The last of
+    # the others may have other units. With reads_times, notations of times and decades are
+    # equivalent.
     ours, given = find_numbers(hypothesis), [find_numbers(other) for other in others]
     missing, added = set(given[0].intersection(*given) - ours), set(ours.difference(*given))
     if not (missing or added):
@@ -59,7 +51,7 @@ def list_other_numbers(
 
 
 def _drop_decades(whole: set[str], short: set[str]) -> None:
-    """Drops decades, and what the other side has in their stead: 80, and the 20th century."""
+    """Drops decades and their counterparts: 80, and the 20th century."""
     for each in list(whole):
         if each.isdecimal() and len(each) == 4 and int(each) in _CENTURIES:
             century, decade = divmod(int(each), 100)
@@ -69,12 +61,10 @@ def _drop_decades(whole: set[str], short: set[str]) -> None:
 
 
 def find_numbers(text: str) -> frozenset[str]:
-    """Returns the numbers of a text that are written in digits, addresses left out.
-
-    1,234.5 and 1.234,5 and 1 234,5 are all `1234.5`; 3,10 is `3.1`. One separator before three
-    digits groups them, since most texts hold more thousands than thousandths; whichever it is, it
-    is the same for both texts. Dates and version numbers are the numbers they are made of.
-    """
+    """Returns the numbers of a text in digits, except in addresses."""
+    # 1,234.5 and 1.234,5 and 1 234,5 are all `1234.5`; 3,10 is `3.1`. One separator before three
+    # digits groups them, since most texts have more thousands than thousandths; in any case it is
+    # the same for both texts. Dates and version numbers are split into their numbers.
     if not _DIGIT.search(text):
         return frozenset()
     return frozenset(
@@ -96,7 +86,7 @@ def _read_number(written: str) -> list[str]:
 
 
 def _are_groups(parts: list[str], separators: list[str]) -> bool:
-    """Checks that digits are one whole number: 7 or 1,234,567, or 12,34,567 as in India."""
+    """Checks that digits are one integer: 7 or 1,234,567, or 12,34,567 as in India."""
     if not separators:
         return True
     middle_sizes = {len(part) for part in parts[1:-1]}

@@ -1,4 +1,4 @@
-"""Text as words; where a script has no spaces between them, as characters."""
+"""Splits text into words, or into characters in scripts without spaces."""
 
 import re
 from collections import Counter
@@ -23,30 +23,25 @@ _PIECE_OR_CHARACTER = regex.compile(
 )
 _IS_UNSPACED = regex.compile(rf"[{_UNSPACED}]")
 _FIRST_UNSPACED = "\u0e01"
-"""Thai's first letter: no script without spaces lies below it, and the simple pattern is fast."""
+"""Thai's first letter: all scripts without spaces are above it, and the simple pattern is fast."""
 _WEIGHTS = np.random.Generator(np.random.PCG64(0)).integers(
     2**64, size=256, dtype=np.uint64
 ) | np.uint64(1)
-"""By position in a word: the sum of code point times weight, modulo 2^64, tells words apart."""
+"""By position in a word: the sum of code point times weight, modulo 2^64, identifies words."""
 _CLAUSE = 5
-"""Words of a stretch that is a whole clause."""
+"""Minimum words of a whole clause."""
 _LONGEST_CLAUSE = 20
 
 
 def list_lacking_addresses(text: str, *others: str) -> list[str]:
-    """Returns the addresses of a text that are in none of the others, in lower case.
-
-    Args:
-        text: A line.
-        others: Lines that may hold the address anywhere, since "www." may be left out.
-    """
+    """Returns the lower-cased addresses of a text that are in none of the others."""
     addresses = find_addresses(text.casefold())
     folded = [other.casefold() for other in others] if addresses else []
     return [address for address in addresses if not any(address in other for other in folded)]
 
 
 def is_same_text(one: str, other: str) -> bool:
-    """Checks that two lines without space around them are the same but for case and spaces."""
+    """Checks that two lines without space around them differ only in case and spaces."""
     # Most pairs differ in the first letter, which takes a tenth of the time of folding all.
     if one[:1].casefold()[:1] != other[:1].casefold()[:1]:
         return False
@@ -54,22 +49,19 @@ def is_same_text(one: str, other: str) -> bool:
 
 
 def share_of_words(words: Sequence[str], others: Sequence[str]) -> float:
-    """Returns the share of words that are among others, each of which counts for one; 0 of none."""
+    """Returns the share of words that are in `others`, each of which counts once; 0 of none."""
     return (Counter(words) & Counter(others)).total() / len(words) if words else 0.0
 
 
 def split_text(text: str) -> list[str]:
-    """Returns a text cut into words, numbers, punctuation marks and white space.
-
-    Joined again, the pieces are the text. A character of a script without spaces is a piece.
-    """
+    """Returns a text split into words, numbers, punctuation and white space, without loss."""
     is_spaced = text.isascii() or max(text) < _FIRST_UNSPACED
     pieces: list[str] = (_PIECE if is_spaced else _PIECE_OR_CHARACTER).findall(text)
     return pieces
 
 
 def split_words(text: str) -> list[str]:
-    """Returns the words and numbers of a text without regard to case, punctuation left out."""
+    """Returns the case-folded words and numbers of a text, without punctuation."""
     return [piece for piece in split_text(text.casefold()) if piece[0].isalnum()]
 
 
@@ -86,17 +78,8 @@ def is_unspaced(texts: Sequence[str]) -> bool:
 def find_repeats(
     values: NDArray[Any], size: int, groups: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns where runs of equal stretches begin, and how often the stretch stands in each.
-
-    Args:
-        values: Words or characters, [values].
-        size: Values of a stretch.
-        groups: Rising numbers, such as those of lines: a run is of one group.
-
-    Returns:
-        Both [runs]; each stretch stands in a row once or more, and is cut off after the last time.
-    """
-    # One stretch after another equal to it: each of its values is as `size` values before.
+    """Returns the starts and counts of runs of equal parts of `size` values, each in one group."""
+    # Repeats of a part: each value equals the one `size` values before.
     is_same = values[size:] == values[:-size]
     if groups is not None:
         is_same &= groups[size:] == groups[:-size]
@@ -106,17 +89,11 @@ def find_repeats(
 
 
 def find_repetitive(text: Text, max_repeats: int, max_stretch: int = 4) -> NDArray[np.bool_]:
-    """Returns which lines repeat a stretch more often than allowed, [lines].
-
-    Args:
-        text: Lines.
-        max_repeats: Times in a row that the same stretch may occur.
-        max_stretch: Words between spaces, or characters of a script without spaces, of a stretch.
-    """
+    """Returns which lines repeat a part of up to `max_stretch` words too often, [lines]."""
     found = np.zeros(len(text.lines), np.bool_)
     words, owners = _hash_words(text)
     unspaced = np.flatnonzero(text.kinds & Kind.UNSPACED)
-    # Neighbours have neighbouring positions; a gap separates stretches as a line does.
+    # Neighbours have neighbouring positions; a gap separates parts as a line does.
     runs = unspaced - np.arange(len(unspaced))
     for size in range(1, max_stretch + 1):
         begins, repeats = find_repeats(words, size, owners)
@@ -127,7 +104,7 @@ def find_repetitive(text: Text, max_repeats: int, max_stretch: int = 4) -> NDArr
 
 
 def _hash_words(text: Text) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Returns a 64-bit hash and the line of each word, which is what stands between spaces."""
+    """Returns a 64-bit hash and the line of each word between spaces."""
     # Line feeds between lines have no kind, and separate words too.
     is_inside = ((text.kinds & Kind.SPACE) == 0) & (text.codes != 0x0A)
     begins = is_inside.copy()
@@ -143,15 +120,11 @@ def _hash_words(text: Text) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
 
 
 def count_repeats(text: str, max_repeats: int = 3) -> int:
-    """Returns the longest run of repeats of one stretch; 1 where none is a loop.
-
-    Args:
-        text: The text.
-        max_repeats: Times in a row that a word may occur: "No, no, no" is speech. Two to four words
-            may once less, as in "on and on and on"; a clause said twice is a loop. A few characters
-            may twice as often less one, so that neither `hahaha` nor `...` is a loop; nor are a
-            number's zeros.
-    """
+    """Returns the longest run of repeats of one part; 1 without a loop."""
+    # A word may occur `max_repeats` times in a row: "No, no, no" is speech. Two to four words may
+    # occur one time less, as in "on and on and on"; a clause said twice is a loop. A few characters
+    # may occur twice as often less one, so that neither `hahaha` nor `...` is a loop; a number's
+    # zeros never are.
     loop = re.compile(rf"(\D{{1,4}}?)\1{{{2 * max_repeats - 1},}}")
     loops = (
         len(match.group()) // len(match.group(1))

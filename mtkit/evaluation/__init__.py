@@ -1,4 +1,4 @@
-"""Translations and references become scores: text and numbers only, no torch."""
+"""Scores translations against references: text and numbers only, no torch."""
 
 from mtkit.evaluation.report.tables import ScoreRow
 from mtkit.evaluation.scores import score_corpus

@@ -1,7 +1,7 @@
 """COMET (Rei et al. 2022, aclanthology.org/2022.wmt-1.52) by its own command.
 
-The package that computes it wants older versions of numpy and protobuf than mtkit does, so it can't
-live in one environment with mtkit: it is installed in one of its own, and called.
+Its package needs older versions of numpy and protobuf than mtkit, so it can't share an environment
+with mtkit: it is installed in a separate one, and called.
 """
 
 import json
@@ -26,7 +26,7 @@ _INSTALL = (
     "--set evaluation.comet.command=comet/bin/comet-score"
 )
 _OF_ITS_MAKERS = re.compile(r"(Unbabel/)?[A-Za-z0-9][A-Za-z0-9._-]*(?<!\.ckpt)")
-"""Models that a recipe file may name: those of COMET's makers on their hub, and its older ones."""
+"""Models that a recipe file may name: those of COMET's authors on their hub, and older ones."""
 
 _LARGEST_SCORE = 1e6
 """Models give about 0 to 1; sums in single precision must stay finite."""
@@ -34,12 +34,8 @@ _LONGEST_SHOWN = 40
 
 
 def check_comet(comet: Comet, sources: Sequence[str] | None) -> str:
-    """Returns the path of the program that computes COMET, as far as that is known beforehand.
-
-    Raises:
-        MtkitError: No sources, no such command, or a program or checkpoint that only a recipe file
-            names.
-    """
+    """Returns the path of COMET's program, after all checks that are possible in advance."""
+    # A program or checkpoint that only a recipe file names is rejected.
     if sources is None:
         raise MtkitError(
             "evaluation.comet: COMET needs the source text", "give it with --source FILE"
@@ -48,7 +44,7 @@ def check_comet(comet: Comet, sources: Sequence[str] | None) -> str:
     if command != Comet.model_fields["command"].default:
         reason = "isn't run, since a recipe may come from a stranger"
         _refuse_of_file(comet, "command", reason)
-    # What is typed with a path starts from the current folder, as in a shell.
+    # A typed path is relative to the current folder, as in a shell.
     found = find_program(command) if Path(command).name == command else shutil.which(command)
     if found is None:
         raise MtkitError(f"evaluation.comet.command: can't run {command}", _INSTALL)
@@ -76,19 +72,9 @@ def measure_comet(
     sources: Sequence[str],
     comet: Comet,
 ) -> dict[str, Statistics]:
-    """Returns each system's COMET: the mean of its sentences' scores, times 100.
-
-    Args:
-        systems: Translations of each system by its name, one a sentence.
-        references: One a sentence; COMET takes no more.
-        sources: The source sentences.
-        comet: The command and the model.
-
-    Raises:
-        MtkitError: What `check_comet` raises of command and model; a command that fails: most
-            often, since its model isn't there and can't be fetched; a score that is NaN or
-            infinite.
-    """
+    """Returns each system's COMET: the mean of its sentences' scores, times 100."""
+    # There is one reference per sentence: COMET takes no more. The command most often fails because
+    # its model is missing and can't be downloaded.
     command = check_comet(comet, sources)
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -123,11 +109,7 @@ def measure_comet(
 
 
 def _check_scores(scores: Sequence[Any], system: str) -> list[float]:
-    """Returns a system's scores of its sentences, once each is known to be one.
-
-    Raises:
-        MtkitError: One is NaN, infinite, far beyond any metric's range, or not a number.
-    """
+    """Returns a system's sentence scores, after a check that all are plausible numbers."""
     for number, score in enumerate(scores, start=1):
         is_number = isinstance(score, int | float) and not isinstance(score, bool)
         # Not `>`, which is false for NaN too.
@@ -181,6 +163,6 @@ def _as_statistics(scores: Sequence[float], comet: Comet) -> Statistics:
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> Path:
-    # COMET's command ends lines at carriage returns too.
+    # COMET's command also ends lines at carriage returns.
     path.write_text("".join(line.replace("\r", " ") + "\n" for line in lines), "utf-8")
     return path

@@ -1,9 +1,9 @@
-"""TER's edits, counted as sacreBLEU counts them, in a fraction of the time.
+"""TER's edits, counted as in sacreBLEU, in a fraction of the time.
 
-Nearly all the time of TER goes into edit distances of hypotheses in which some words are shifted,
-up to a thousand a sentence. Here a sentence is a string of one character a word: to shift is to cut
-a string, and RapidFuzz measures a distance 64 words at a stroke. What sacreBLEU follows Tercom in
-stays as it is there, down to arbitrary limits, and so do the numbers.
+Nearly all of TER's time is spent on edit distances of hypotheses with shifted words, up to a
+thousand per sentence. Here a sentence is a string with one character per word: a shift slices the
+string, and RapidFuzz computes a distance 64 words at a time. Everything that sacreBLEU copies from
+Tercom, even arbitrary limits, is the same, and so are the numbers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ _INVERSE_EDITS = str.maketrans("id", "di")
 
 
 class FastTER(TER):
-    """sacreBLEU's TER, but for who counts the edits."""
+    """sacreBLEU's TER with a faster count of edits."""
 
     def _compute_segment_statistics(
         self, hypothesis: str, ref_kwargs: dict[str, Any]
@@ -37,15 +37,9 @@ class FastTER(TER):
 
 
 def count_edits(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
-    """Returns the edits that turn a hypothesis into the reference: shifts and changed words.
-
-    A shift moves words that stand together. The one that shortens the edit distance most is taken,
-    again and again while there is one (Snover et al. 2006, aclanthology.org/2006.amta-papers.25).
-
-    Args:
-        hypothesis: Its words.
-        reference: The reference's words.
-    """
+    """Returns the edits that turn a hypothesis into the reference: shifts and changed words."""
+    # A shift moves adjacent words. The shift that shortens the edit distance most is applied
+    # repeatedly until there is none (Snover et al. 2006, aclanthology.org/2006.amta-papers.25).
     if not reference:
         return len(hypothesis)
     characters: dict[str, str] = {}
@@ -57,7 +51,7 @@ def count_edits(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
     num_shifts = 0
     while ours != theirs:
         gain, shifted = search.find_best(ours)
-        # Tercom gives up without the shift that was found last.
+        # Tercom gives up without applying the last shift.
         if gain <= 0 or search.is_exhausted:
             break
         ours = shifted
@@ -66,11 +60,7 @@ def count_edits(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
 
 
 class _ShiftSearch:
-    """Looks for the shifts of a hypothesis that bring it nearer to one reference.
-
-    Args:
-        reference: One character a word.
-    """
+    """Finds the shifts that bring a hypothesis nearer to a reference of one character per word."""
 
     def __init__(self, reference: str) -> None:
         self._reference = reference
@@ -97,18 +87,16 @@ class _ShiftSearch:
         )
 
     def _stays_in_band(self, words: str, distance: int) -> bool:
-        """Checks that the band holds all ways through the matrix of this cost."""
+        """Checks that the band contains all paths of this cost."""
         if len(self._reference) < _BEAM_WIDTH:
             return True
         difference = abs(len(words) - len(self._reference))
         return (distance + difference) / 2 + 1 < _BEAM_WIDTH
 
     def find_best(self, words: str) -> tuple[int, str]:
-        """Returns by how much the best shift of some words shortens the distance, and its result.
-
-        Of equally good ones it is that of most words, then the first by where these stand, then the
-        first by where they go. Without any the gain is 0.
-        """
+        """Returns the gain and the result of the best shift; without any, the gain is 0."""
+        # Ties go to the shift of most words, then to the first by start, then to the first by
+        # target.
         distance = Levenshtein.distance(words, self._reference)
         if self._stays_in_band(words, distance):
             edits = self._trace(words)
@@ -135,12 +123,10 @@ class _ShiftSearch:
         return best[0], best_words
 
     def _trace(self, words: str) -> str:
-        """Returns the edits that rewrite the hypothesis, as letters of sacreBLEU's.
-
-        A column of the matrix of edit distances is a few whole numbers, one bit a word of the
-        reference (Hyyrö 2003, after Myers 1999): whether a cell equals the one to the upper left,
-        and whether it exceeds the one to the left.
-        """
+        """Returns the edits that rewrite the hypothesis, as sacreBLEU's letters."""
+        # A column of the matrix of edit distances is a few integers, one bit per reference word
+        # (Hyyrö 2003, after Myers 1999): whether a cell equals its upper left neighbour, and
+        # whether it exceeds its left one.
         full = (1 << len(self._reference)) - 1
         rises, falls = full, 0
         columns = []
@@ -170,7 +156,7 @@ class _ShiftSearch:
         return "i" * row + "d" * column + "".join(reversed(edits))
 
     def _match(self, words: str) -> Iterator[tuple[int, int, int]]:
-        """Yields where words of the hypothesis stand, where they do in the reference, how many."""
+        """Yields the starts of matches in hypothesis and reference, and their lengths."""
         for start, word in enumerate(words):
             for target in self._positions.get(word, ()):
                 if abs(target - start) > _MAX_SHIFT_DISTANCE:
@@ -184,7 +170,7 @@ class _ShiftSearch:
 
 
 def _list_insertion_points(alignment: dict[int, int], target: int, length: int) -> Iterator[int]:
-    """Yields before which words of the hypothesis those that belong at a target may be put."""
+    """Yields the hypothesis positions where words for a target may be inserted."""
     last = -1
     for index in range(target - 1, target + length):
         if index >= 0 and index not in alignment:
@@ -203,5 +189,5 @@ def _shift(words: str, start: int, length: int, position: int) -> str:
         return words[:position] + moved + words[position:start] + words[end:]
     if position > end:
         return words[:start] + words[end:position] + moved + words[position:]
-    # A position among the moved words themselves is counted from behind them.
+    # A position among the moved words is counted from their end.
     return words[:start] + words[end : length + position] + moved + words[length + position :]

@@ -1,4 +1,4 @@
-"""The front door of the room: systems and references become results."""
+"""Evaluates systems against references: the entry point of this package."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,18 +15,17 @@ from mtkit.evaluation.tokenizers import resolve_tokenizer
 from mtkit.recipe.evaluation import Evaluation
 
 _MIN_SENTENCES = 100
-"""Of fewer, resamples are so alike that small differences look certain."""
+"""With fewer sentences, resamples are so similar that small differences look certain."""
 
 
 @dataclass(frozen=True)
 class ReferenceText:
-    """The references of a test set, and what else is known of its sentences.
+    """The references of a test set, and its other columns.
 
     Attributes:
-        name: The test set's name.
-        references: Sets of references; each holds one a sentence.
-        sources: The source sentences; None where it isn't at hand.
-        origins: Where each sentence comes from; None where it isn't known.
+        references: Sets of references, each with one per sentence.
+        sources: The source sentences, or None.
+        origins: Each sentence's origin, or None.
     """
 
     name: str
@@ -40,11 +39,9 @@ class Evaluated:
     """Systems on one test set.
 
     Attributes:
-        test_set: Its name.
-        num_sentences: How many sentences were scored.
         systems: The result of each; the first is the baseline.
-        statistics: Each system's, by its name, a metric each.
-        settings: How they were scored, the tokeniser resolved.
+        statistics: One per metric, by system.
+        settings: The settings of the scores, with the resolved tokeniser.
     """
 
     test_set: str
@@ -61,16 +58,13 @@ def evaluate(
     *,
     target_language: str = "",
 ) -> Evaluated:
-    """Returns every system's scores, their intervals, and differences to the first system.
+    """Returns every system's scores, their intervals, and differences from the first system.
 
     Args:
-        systems: Translations of each system, one a sentence; the first is the baseline.
+        systems: Translations by system, one per sentence; the first system is the baseline.
         text: The references.
-        settings: Metrics, how they see text, and how differences are tested.
-        target_language: Code of the language that is scored; empty where it isn't known.
-
-    Raises:
-        MtkitError: No sentences, unequal counts, or a tokeniser that isn't installed.
+        settings: Metrics, tokenisation, and tests of differences.
+        target_language: Code of the translations' language; empty if unknown.
     """
     if not text.references:
         raise MtkitError("no references to score against")
@@ -116,16 +110,16 @@ def rate(
     further: Mapping[str, Sequence[SystemScore]] | None = None,
     remarks: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Evaluated:
-    """Returns scores with their intervals, and differences to the first system's.
+    """Returns scores with their intervals, and differences from the first system's.
 
     A test set of one sentence has neither.
 
     Args:
         test_set: Its name.
-        statistics: Each system's, by its name, a metric each.
-        settings: How they were scored; `significance` says how intervals and p-values are found.
+        statistics: One per metric, by system.
+        settings: `significance` defines intervals and p-values.
         further: Other scores of each system.
-        remarks: What seems to be wrong with each system's text.
+        remarks: Apparent defects of each system's text.
     """
     baseline, *others = statistics
     num_sentences = len(statistics[baseline][0].per_sentence)
@@ -198,16 +192,7 @@ def _remark_on_size(num_sentences: int) -> tuple[str, ...]:
 def check_counts(
     name: str, lines: Sequence[str], others: Iterable[tuple[str, Sequence[str]]]
 ) -> None:
-    """Checks that files have lines, and each as many.
-
-    Args:
-        name: What the first lines are.
-        lines: The lines.
-        others: The other lines, and what they are.
-
-    Raises:
-        MtkitError: They don't.
-    """
+    """Checks that all files have the same number of lines, and not zero."""
     for what, found in others:
         if len(found) != len(lines):
             raise MtkitError(

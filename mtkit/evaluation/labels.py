@@ -13,19 +13,10 @@ from mtkit.version import __version__
 def measure_labels(
     found: Sequence[str], wanted: Sequence[str], labels: Sequence[str]
 ) -> list[Statistics]:
-    """Returns accuracy and macro-F1 in percent, with what each text adds to them.
-
-    Macro-F1 is the mean of the labels' F1, 2 TP / (2 TP + FP + FN), as scikit-learn's
-    `f1_score(average="macro")` has it: a label that is neither found nor wanted counts for none.
-
-    Args:
-        found: The label that each text was given.
-        wanted: The label that it has.
-        labels: Every label.
-
-    Raises:
-        ValueError: There are no texts, or not one label each.
-    """
+    """Returns accuracy and macro-F1 in percent, with each text's contribution."""
+    # Macro-F1 is the mean of the labels' F1, 2 TP / (2 TP + FP + FN), as in scikit-learn's
+    # `f1_score(average="macro")`: a label that is neither found nor wanted doesn't count. It raises
+    # a ValueError without texts, or for unequal counts.
     if not wanted or len(found) != len(wanted):
         raise ValueError(f"{len(found)} labels for {len(wanted)} texts")
     numbers = {label: number for number, label in enumerate(labels)}
@@ -33,7 +24,7 @@ def measure_labels(
     right = np.array([numbers[label] for label in wanted])
     is_right = (given == right).astype(np.int64)
     rows = np.arange(len(right))
-    # Of each label: how often rightly found, how often found, how often wanted.
+    # For each label: how often correctly found, how often found, how often wanted.
     counts = np.zeros((len(right), 3, len(labels)), np.int64)
     counts[rows, 0, right] = is_right
     counts[rows, 1, given] += 1
@@ -53,16 +44,6 @@ def evaluate_labels(
     labels: Sequence[str],
     evaluation: Evaluation,
 ) -> Evaluated:
-    """Returns accuracy and macro-F1 of classifiers, with intervals by bootstrap over texts.
-
-    With several, each is compared with the first.
-
-    Args:
-        systems: The label that each classifier gave each text, by its name.
-        test_set: The test set's name.
-        wanted: The label of each text.
-        labels: Every label.
-        evaluation: Its `significance` says how intervals and p-values are found; one text has none.
-    """
+    """Returns accuracy and macro-F1 of classifiers, with bootstrap intervals and tests."""
     statistics = {name: measure_labels(found, wanted, labels) for name, found in systems.items()}
     return rate(test_set, statistics, evaluation)

@@ -1,9 +1,9 @@
 """The BLEU that "Attention Is All You Need" (arXiv 1706.03762) and its successors report.
 
-Papers on newstest2014 score what Moses' tokenizer.perl makes of the text, with multi-bleu.perl. In
-German they split compounds at hyphens too, as tensor2tensor's utils/get_ende_bleu.sh and fairseq's
-scripts/compound_split_bleu.sh do, and quotes were plain in Google's own reference. Each
-step moves the value, by a point or more in all: no such figure goes beside one of sacreBLEU's.
+Papers on newstest2014 score text tokenised by Moses' tokenizer.perl, with multi-bleu.perl. For
+German they also split compounds at hyphens, like tensor2tensor's utils/get_ende_bleu.sh and
+fairseq's scripts/compound_split_bleu.sh, and Google's own reference had ASCII quotes. Each step
+changes the value, together by a point or more: no such value is comparable with sacreBLEU's.
 """
 
 import html
@@ -26,7 +26,7 @@ _WIDE_SPACES = "\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + 
 _WIDE_SPACES_AS_LETTERS = str.maketrans(
     {space: chr(0xF0000 + number) for number, space in enumerate(_WIDE_SPACES)}
 )
-"""multi-bleu.perl reads bytes and parts words at ASCII's spaces; sacreBLEU, at Unicode's too."""
+"""multi-bleu.perl reads bytes and splits words at ASCII spaces; sacreBLEU, at Unicode's too."""
 
 
 def paper_bleu(
@@ -37,20 +37,17 @@ def paper_bleu(
     lowercase: bool = False,
     tokenized: bool = False,
 ) -> list[SystemScore]:
-    """Returns tokenised BLEU and, for German, what splitting compounds and plain quotes make of it.
+    """Returns tokenised BLEU and, for German, its variants with split compounds and plain quotes.
 
-    Nobody splits compounds of another language, so there the list has one entry. The signatures are
-    sentences on how each comes about, and how it differs from sacreBLEU's.
+    Compounds of other languages are never split in papers, so there the list has one entry. The
+    signatures describe each value and its differences from sacreBLEU's.
 
     Args:
-        hypotheses: Translations, one a sentence, as people write.
-        references: Sets of references; each holds one a sentence.
-        language: The translations' language, whose rules Moses' tokeniser follows.
-        lowercase: As multi-bleu.perl's `-lc` does it: A to Z alone, no letter with an accent.
-        tokenized: Both sides are tokenised already, and aren't again.
-
-    Raises:
-        MtkitError: No sentences, unequal counts, no language, or sacremoses isn't installed.
+        hypotheses: Translations, one per sentence, detokenised.
+        references: Sets of references, each with one per sentence.
+        language: The translations' language, for Moses' tokeniser.
+        lowercase: As multi-bleu.perl's `-lc`: only A to Z, no accented letter.
+        tokenized: Whether both sides are already tokenised.
     """
     check_pairs(hypotheses, references)
     name = _LETTERS.get(code := re.split("[-_]", language)[0].lower(), code)
@@ -98,10 +95,10 @@ def paper_bleu(
 
 
 def split_compounds(lines: Sequence[str]) -> list[str]:
-    r"""Returns the lines with each hyphen within a word as a word of its own, `##AT##-##AT##`.
+    r"""Returns the lines with each hyphen inside a word as a separate word, `##AT##-##AT##`.
 
-    As `perl -ple 's{(\S)-(\S)}{$1 ##AT##-##AT## $2}g'` does it: what matched isn't looked at again,
-    and there Perl sees bytes. So `a-b-c` is split once, `a-ß-c` twice.
+    Like `perl -ple 's{(\S)-(\S)}{$1 ##AT##-##AT## $2}g'`: matched text isn't matched again, and
+    Perl sees bytes. So `a-b-c` is split once, `a-ß-c` twice.
     """
     return [
         re.sub(rb"(\S)-(\S)", rb"\1 ##AT##-##AT## \2", line.encode()).decode() for line in lines
@@ -109,12 +106,9 @@ def split_compounds(lines: Sequence[str]) -> list[str]:
 
 
 def make_punctuation_plain(texts: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Returns the texts with ASCII's quotes and punctuation in place of Unicode's.
-
-    get_ende_bleu.sh applies Moses' replace-unicode-punctuation.perl, which leaves low and pointed
-    quotes as they are; in the reference that Google scored against they were plain too
-    (tensor2tensor's issue 317).
-    """
+    """Returns the texts with ASCII quotes and punctuation instead of Unicode's."""
+    # get_ende_bleu.sh applies Moses' replace-unicode-punctuation.perl, which keeps low and pointed
+    # quotes; in Google's reference they were plain too (tensor2tensor's issue 317).
     normalizer = _import_sacremoses().MosesPunctNormalizer()
     return [
         [normalizer.replace_unicode_punct(line.translate(_PLAIN_QUOTES)) for line in lines]
@@ -131,8 +125,8 @@ def _import_sacremoses() -> Any:
 def _moses_tokenizer(language: str) -> Callable[[Sequence[str]], list[str]]:
     tokenizer = _import_sacremoses().MosesTokenizer(lang=language)
 
-    # A line takes a millisecond, and most recur: references with the next system, and
-    # whatever has no quotes to make plain.
+    # A line takes a millisecond, and most recur: references for each system, and lines without
+    # quotes.
     @lru_cache(maxsize=2**16)
     def tokenize(line: str) -> str:
         return str(tokenizer.tokenize(line, return_str=True))

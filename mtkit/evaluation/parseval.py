@@ -1,9 +1,9 @@
 """Scores of trees as EVALB computes them with COLLINS.prm (Black et al. 1991; Collins 1997).
 
-Labelled precision, recall and F1 of constituents, summed over sentences, and the share of sentences
-without a fault. Words tagged as punctuation are left out of both trees, then constituents without
-words, and the bracket around a tree; ADVP and PRT are one label; parts of speech don't count. A
-sentence whose two trees then have other words, or none, isn't scored: EVALB's "error" and "skip".
+Labelled precision, recall and F1 of constituents, summed over sentences, and the share of exact
+matches. Words tagged as punctuation are removed from both trees, then constituents without words,
+and the bracket around a tree; ADVP and PRT are one label; parts of speech don't count. A sentence
+whose trees then have different words, or none, isn't scored: EVALB's "error" and "skip".
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ from mtkit.text.trees.brackets import (
 from mtkit.version import __version__
 
 _SHORT = 40
-"""Words of a sentence that counts as short, punctuation with them."""
+"""Maximum words of a short sentence, including punctuation."""
 _LEFT_OUT = (*PUNCTUATION, TRACE)
 _SAME_LABEL = {"PRT": "ADVP"}
 _DROPPED_LABELS = ("TOP", *_LEFT_OUT)
@@ -44,12 +44,12 @@ _METRICS: dict[TreeMetric, str] = {
 
 @dataclass(frozen=True)
 class Brackets:
-    """What counts of a tree.
+    """The scored parts of a tree.
 
     Attributes:
-        words: Words but punctuation and traces.
-        spans: Constituents: the words that each begins with and ends before, and its label.
-        length: Number of words, punctuation counted.
+        words: Words except punctuation and traces.
+        spans: Constituents: first word, the word after the last, and label.
+        length: Number of words, including punctuation.
     """
 
     words: tuple[str, ...]
@@ -58,7 +58,7 @@ class Brackets:
 
 
 def find_brackets(tree: Tree) -> Brackets:
-    """Returns what counts of a tree."""
+    """Returns the scored parts of a tree."""
     words: list[str] = []
     spans: Counter[Span] = Counter()
     begun: list[tuple[int, str]] = []
@@ -80,21 +80,11 @@ def find_brackets(tree: Tree) -> Brackets:
 
 
 def count_brackets(hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
-    """Returns counts of each sentence.
+    """Returns counts per sentence, [sentences, 6].
 
     They are constituents that match, of the hypothesis, of the reference; whether all match;
-    whether it is scored; and whether its reference has 40 words at most. What isn't scored counts 0
-    but in the last.
-
-    Args:
-        hypotheses: A tree each; one that can't be read isn't scored.
-        references: A tree each.
-
-    Returns:
-        [sentences, 6].
-
-    Raises:
-        MtkitError: Unequal counts, or a reference that is no tree.
+    whether the sentence is scored; and whether its reference has at most 40 words. An unscored
+    sentence, such as one with an unreadable hypothesis, has 0 in all but the last.
     """
     if len(hypotheses) != len(references):
         raise MtkitError(f"{len(hypotheses):,} trees, but {len(references):,} references")
@@ -122,11 +112,7 @@ def count_brackets(hypotheses: Sequence[str], references: Sequence[str]) -> NDAr
 
 
 def measure_trees(hypotheses: Sequence[str], references: Sequence[str]) -> list[Statistics]:
-    """Returns precision, recall, F1 and exact match of all sentences, and of those up to 40 words.
-
-    Raises:
-        MtkitError: As `count_brackets`.
-    """
+    """Returns precision, recall, F1 and exact match, of all sentences and of short ones."""
     counts = count_brackets(hypotheses, references)
     signature = f"parseval|params:COLLINS|scored:{{}}|of:{{}}|version:mtkit-{__version__}"
     statistics = []
@@ -140,7 +126,7 @@ def measure_trees(hypotheses: Sequence[str], references: Sequence[str]) -> list[
 
 
 def remark_on_trees(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[str, ...]:
-    """Returns what should be known beside the scores, a sentence each."""
+    """Returns remarks on the scores, a sentence each."""
     num_left_out = int((count_brackets(hypotheses, references)[:, 4] == 0).sum())
     if not num_left_out:
         return ()

@@ -1,10 +1,10 @@
-"""Perplexity of text: how well a language model predicts it, per token, per word, per character.
+"""Perplexity: how well a language model predicts text, per token, word and character.
 
-Of a masked model, how well it predicts tokens that are hidden: perplexity and accuracy.
+For a masked model: perplexity and accuracy of hidden tokens.
 
-Per token it depends on the vocabulary; per word and per character it doesn't, and models with
-different vocabularies compare. A line's end, which is predicted too, counts as a token, as a word
-and as a character, as in KenLM.
+Perplexity per token depends on the vocabulary; per word and per character it doesn't, so models
+with different vocabularies are comparable. A line's end, which is predicted too, counts as a token,
+as a word and as a character, as in KenLM.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ class PredictedText:
     """The lines of a text, with a language model's probability of each.
 
     Attributes:
-        lines: The lines, none blank.
-        log_probabilities: Natural log-probability of each line, its end included, [lines].
-        num_tokens: Tokens of each line, its end counted, [lines].
-        num_unknown: Tokens in all that stand for text that the vocabulary lacks.
+        lines: Non-blank lines.
+        log_probabilities: Natural log-probability of each line, including its end, [lines].
+        num_tokens: Tokens of each line, including its end, [lines].
+        num_unknown: Total tokens for text that the vocabulary lacks.
         context_tokens: Tokens that the model sees at once.
     """
 
@@ -40,13 +40,13 @@ class PredictedText:
 
 @dataclass(frozen=True, eq=False)
 class HiddenText:
-    """A text with hidden tokens, and how well a masked language model predicts them.
+    """A text with hidden tokens, and a masked language model's predictions of them.
 
     Attributes:
         log_probabilities: Natural log-probability of each block's hidden tokens, [blocks].
-        num_right: Tokens of each that are more probable than any other piece, [blocks].
-        num_hidden: Hidden tokens of each, [blocks].
-        share: The share of tokens that are hidden.
+        num_right: Hidden tokens that are more probable than any other piece, [blocks].
+        num_hidden: Hidden tokens, [blocks].
+        share: The share of hidden tokens.
         context_tokens: Tokens that the model sees at once.
     """
 
@@ -58,11 +58,7 @@ class HiddenText:
 
 
 def measure_hidden(text: HiddenText) -> list[Statistics]:
-    """Returns the accuracy of hidden tokens in percent, and their perplexity.
-
-    Raises:
-        ValueError: There are no blocks.
-    """
+    """Returns the accuracy of hidden tokens in percent, and their perplexity."""
     if not len(text.num_hidden):
         raise ValueError("no text")
     signature = (
@@ -78,11 +74,7 @@ def measure_hidden(text: HiddenText) -> list[Statistics]:
 
 
 def measure_text(text: PredictedText) -> list[Statistics]:
-    """Returns the perplexity per token, word and character, and bits per character.
-
-    Raises:
-        ValueError: There are no lines.
-    """
+    """Returns the perplexity per token, word and character, and bits per character."""
     if not len(text.lines):
         raise ValueError("no lines")
     words = np.array([len(line.split()) + 1 for line in text.lines])
@@ -118,23 +110,14 @@ def _measure(
 def evaluate_text(
     name: str, test_set: str, text: PredictedText | HiddenText, evaluation: Evaluation
 ) -> Evaluated:
-    """Returns what a model makes of a test set, with intervals by bootstrap.
-
-    Over lines of a text, or over blocks with hidden tokens: a single one has no interval.
-
-    Args:
-        name: The model's name.
-        test_set: The test set's name.
-        text: Its text, as the model predicts it.
-        evaluation: Its `significance` says how intervals are found.
-    """
+    """Returns a model's scores on a test set, with intervals by bootstrap over lines or blocks."""
     if isinstance(text, HiddenText):
         return rate(test_set, {name: measure_hidden(text)}, evaluation)
     return rate(test_set, {name: measure_text(text)}, evaluation, remarks={name: _remark(text)})
 
 
 def _remark(text: PredictedText) -> tuple[str, ...]:
-    """Returns what a reader of a perplexity should know of the text."""
+    """Returns remarks on the perplexity of a text."""
     if not text.num_unknown:
         return ()
     share = 100.0 * text.num_unknown / text.num_tokens.sum()

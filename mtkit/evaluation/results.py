@@ -1,4 +1,4 @@
-"""Results of an evaluation as plain values: made by the other modules, rendered by reports."""
+"""Results of an evaluation as plain values."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,12 +9,7 @@ TestKind = Literal["bootstrap", "randomization"]
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval, by bootstrap over sentences.
-
-    Attributes:
-        low: Percentage points.
-        high: Percentage points.
-    """
+    """A confidence interval in percentage points, by bootstrap over sentences."""
 
     low: float
     high: float
@@ -25,10 +20,10 @@ class Difference:
     """The difference of a system's score from the baseline's on the same test set.
 
     Attributes:
-        value: The system's score minus the baseline's, in percentage points.
+        value: In percentage points.
         p_value: Probability of a difference this large between two equally good systems.
-        test: The test that gives the p-value.
-        interval: The difference's confidence interval, by paired bootstrap.
+        test: The test of the p-value.
+        interval: By paired bootstrap.
         smallest: The smallest difference that this test set can show between the two.
     """
 
@@ -41,15 +36,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class SystemScore:
-    """One metric's verdict on one system.
+    """A system's score by one metric.
 
     Attributes:
         name: sacreBLEU's name of the metric, such as `chrF2`.
         value: Percentage points.
-        signature: Everything that the value depends on, as sacreBLEU writes it.
+        signature: Everything that the value depends on, in sacreBLEU's form.
         higher_is_better: False for TER.
-        interval: None where none was asked for.
-        difference: None for the baseline, and where there is one system alone.
+        difference: None for the baseline, and for a single system.
     """
 
     name: str
@@ -62,12 +56,12 @@ class SystemScore:
 
 @dataclass(frozen=True)
 class SystemResult:
-    """All that was found out about one system.
+    """The results of one system.
 
     Attributes:
-        name: The system's name: the part of its file's name that other files' lack.
+        name: The distinctive part of its file's name.
         scores: One per metric.
-        remarks: Faults that its text seems to have, a sentence each.
+        remarks: Apparent defects of its text, a sentence each.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Corpus scores by sacreBLEU (arXiv 1804.08771), to its own command line's last digit."""
+"""Corpus scores by sacreBLEU (arXiv 1804.08771), equal to its command's to the last digit."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,16 +16,10 @@ def score_corpus(
     *,
     target_language: str = "",
 ) -> list[SystemScore]:
-    """Returns the score of every metric that the settings name, in their order.
+    """Returns the score of every metric in the settings, in their order.
 
-    Args:
-        hypotheses: Translations, one a sentence.
-        references: Sets of references; each holds one a sentence.
-        settings: Metrics, and how they see text.
-        target_language: Decides what `tokenize = "auto"` is; empty where unknown, which means 13a.
-
-    Raises:
-        MtkitError: No sentences, unequal counts, or a tokeniser that can't be had.
+    `references` are sets with one per sentence. `target_language` decides what `tokenize = "auto"`
+    is; empty means 13a.
     """
     settings = resolve_tokenizer(settings, target_language)
     hypotheses, references = pair_sentences(hypotheses, references)
@@ -45,11 +39,7 @@ def score_corpus(
 
 
 def check_pairs(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-    """Checks that there are sentences, and a translation of each in every set of references.
-
-    Raises:
-        MtkitError: No sentences, or unequal counts.
-    """
+    """Checks that there are sentences, and one per hypothesis in every set of references."""
     if not references:
         raise MtkitError("no references to score against")
     for number, reference_set in enumerate(references, start=1):
@@ -66,13 +56,9 @@ def check_pairs(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) 
 def pair_sentences(
     hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 ) -> tuple[list[str], list[list[str]]]:
-    """Returns both as sacreBLEU's command line sees them, once they are known to pair.
-
-    Raises:
-        MtkitError: No sentences, or unequal counts.
-    """
+    """Returns both as sacreBLEU's command line sees them, after `check_pairs`."""
     check_pairs(hypotheses, references)
-    # sacreBLEU's command line strips what str.rstrip strips, a no-break space for one.
+    # sacreBLEU's command line strips like str.rstrip, which includes no-break spaces.
     stripped = [line.rstrip() for line in hypotheses]
     return stripped, [[line.rstrip() for line in lines] for lines in references]
 
@@ -80,17 +66,8 @@ def pair_sentences(
 def open_scorer(
     metric: TextMetric, settings: Evaluation, references: Sequence[Sequence[str]] | None = None
 ) -> Any:
-    """Returns sacreBLEU's object for a metric; what a recipe can't set is sacreBLEU's default.
-
-    Args:
-        metric: Which one.
-        settings: How it sees text; `tokenize` is resolved.
-        references: Sets of references that the object analyses once, for several systems.
-
-    Raises:
-        MtkitError: A tokeniser that can't be had.
-    """
-    # sacreBLEU takes a while to load, and a model is trained without it until it is validated.
+    """Returns sacreBLEU's object for a metric; `settings.tokenize` must be resolved."""
+    # sacreBLEU takes a while to load, and training doesn't need it before validation.
     from sacrebleu.metrics.bleu import BLEU  # noqa: PLC0415
     from sacrebleu.metrics.chrf import CHRF  # noqa: PLC0415
 
@@ -104,16 +81,19 @@ def open_scorer(
                     tokenize=tokenizer,
                     smooth_method=settings.smooth,
                     lowercase=settings.lowercase,
-                    # Or else it logs a warning where text looks tokenised.
+                    # Otherwise it logs a warning for text that looks tokenised.
                     force=True,
                     references=references,
                 )
-            except (RuntimeError, OSError) as error:  # MeCab is an extra; a model must be fetched
+            except (
+                RuntimeError,
+                OSError,
+            ) as error:  # MeCab is an extra; a model must be downloaded
                 raise explain_missing(tokenizer, error) from error
         case "chrf":
             return CHRF(lowercase=settings.lowercase, references=references)
         case "chrf++":
             return CHRF(word_order=2, lowercase=settings.lowercase, references=references)
         case "ter":
-            # Without regard to case, whatever `lowercase` says: so TER is commonly reported.
+            # Ignores case, whatever `lowercase` says: TER is commonly reported so.
             return FastTER(references=references)

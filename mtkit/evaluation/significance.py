@@ -1,9 +1,9 @@
-"""Tests of whether a difference between two systems could be chance, by resampling the test set.
+"""Tests whether a difference between two systems could be chance, by resampling the test set.
 
 Paired bootstrap resampling (Koehn 2004, aclweb.org/W04-3250) and approximate randomisation (Riezler
-and Maxwell 2005, aclweb.org/W05-0908), as sacreBLEU defines and draws them: with the same seed,
-p-values are those of its `--paired-bs` and `--paired-ar`. All sums of a resampling are one matrix
-product: how often each sentence was drawn, times what each sentence adds to a metric.
+and Maxwell 2005, aclweb.org/W05-0908), as defined and drawn by sacreBLEU: with the same seed,
+p-values equal those of its `--paired-bs` and `--paired-ar`. All sums of a resampling are one matrix
+product: how often each sentence was drawn, times each sentence's statistics.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,12 +17,12 @@ from mtkit.evaluation.results import Difference, Interval, TestKind
 from mtkit.evaluation.statistics import Numbers, Statistics
 
 _LEVEL = 20
-"""One in so many is what chance may call significant: p < 0.05."""
-# Of these in memory at once there are three copies of 8 bytes.
+"""One in this many may be significant by chance: p < 0.05."""
+# Numbers in memory at once, of which there are three copies of 8 bytes.
 _MAX_WEIGHTS = 4_000_000
-# numpy draws booleans in words of 32 bits and drops at the end of a call what is left of one.
+# numpy draws booleans in words of 32 bits and drops the rest of a word at the end of a call.
 _BITS_PER_DRAW = 32
-# Halvings of an interval some ten points wide, down to the last digits of double precision.
+# Halvings of an interval of some ten points, to the last digits of double precision.
 _HALVINGS = 60
 
 
@@ -35,19 +35,10 @@ def bootstrap_intervals(
 ) -> dict[str, list[Interval]]:
     """Returns each system's confidence interval by each metric, over resamples of the test set.
 
-    The definition is sacreBLEU's: of the scores of all resamples, in order, as many are left out at
-    either end as the confidence allows (at 0.95 and 1,000 resamples, 25), and the min and
-    the max of the others are the ends. Half the distance between them is the number that sacreBLEU
-    prints behind ±, around the resamples' mean.
-
-    Args:
-        systems: Statistics of each system by its name, one per metric.
-        resamples: How many test sets are drawn.
-        seed: Of the draws; sacreBLEU's default is 12345.
-        confidence: Above 0 and below 1.
-
-    Raises:
-        MtkitError: Fewer than 2 sentences or 20 resamples, or systems that don't pair.
+    The definition is sacreBLEU's: of the sorted scores of all resamples, as many are left out at
+    either end as the confidence allows (at 0.95 and 1,000 resamples, 25), and the minimum and
+    maximum of the others are the ends. Half their distance is the number that sacreBLEU prints
+    after ±, around the resamples' mean. `seed` is 12345 by default in sacreBLEU.
     """
     scores = _score_bootstrap(systems, resamples, seed)
     return {
@@ -64,42 +55,29 @@ def find_differences(
     seed: int,
     confidence: float = 0.95,
 ) -> dict[str, list[Difference]]:
-    """Returns the difference of each system but the baseline from it, by each metric.
+    """Returns the difference of each other system from the baseline, by each metric.
 
-    The p-value is sacreBLEU's: the share of resamples that count against the difference, where one
-    more is counted on both sides, so that it is never 0. Under `bootstrap` they are test sets drawn
-    with replacement, and one counts against it if the two systems' absolute difference there
-    exceeds the mean of such differences by more than the difference; that is in effect a one-sided
-    test, so an interval may hold 0 where p is a little below 0.05. Under `randomization` each
-    sentence's translations change sides or stay by the toss of a coin, and it counts if the
-    difference is then greater. The seed's draws are the same for all systems and metrics, as in
-    sacreBLEU. sacreBLEU's sums in single precision are exact up to 16 million n-grams; beyond, its
-    p-values may differ from these in the last digits, and with three references or more, those of
-    TER. Where no resample shows any difference, as between a system and itself, p is 1; sacreBLEU
-    has the lowest p there is.
+    The p-value is sacreBLEU's: the share of resamples that count against the difference, with one
+    more counted on both sides, so that it is never 0. Under `bootstrap` test sets are drawn with
+    replacement. One counts against the difference if the systems' absolute difference there exceeds
+    the mean of such differences by more than the difference. In effect that is a one-sided test, so
+    an interval may contain 0 if p is slightly below 0.05. Under `randomization` each sentence's
+    translations are swapped or not by a coin toss, and a resample counts if its difference is
+    larger. The seed's draws are the same for all systems and metrics, as in sacreBLEU. sacreBLEU's
+    sums in single precision are exact up to 16 million n-grams; beyond, its p-values may differ in
+    the last digits, and with three references or more, those of TER. If no resample shows any
+    difference, as between a system and itself, p is 1; in sacreBLEU it is the lowest possible.
 
-    `interval` is about the signed difference, always by paired bootstrap, and found as by
-    `bootstrap_intervals`.
+    `interval` is of the signed difference, always by paired bootstrap, as in `bootstrap_intervals`.
 
-    `smallest` is the smallest difference that the test would have called significant, p < 0.05, had
-    the two differed by it and the resamples been spread as they are. Under `randomization`, where
-    the spread doesn't depend on the difference, it is the 95th percentile of the resamples'
-    own differences. Under `bootstrap` each resample's difference is moved by as much as the
-    difference is. In either case the p-value is below 0.05 where the absolute difference is at
-    least `smallest`, and nowhere else; where no resample shows a difference, `smallest` is 0.
+    `smallest` is the smallest difference that would have been significant, p < 0.05, with the same
+    spread of resamples. Under `randomization`, where the spread doesn't depend on the difference,
+    it is the 95th percentile of the resamples' differences. Under `bootstrap` each resample's
+    difference is shifted with the difference. In both cases the p-value is below 0.05 exactly if
+    the absolute difference is at least `smallest`; if no resample shows a difference, `smallest` is
+    0.
 
-    Args:
-        systems: Statistics of each system by its name, one per metric.
-        baseline: The name of the one that others are compared with.
-        test: Which test gives p-values.
-        resamples: How many test sets are drawn; sacreBLEU's defaults are 1,000 for `bootstrap`,
-            10,000 for `randomization`.
-        seed: Of the draws; sacreBLEU's default is 12345.
-        confidence: Of the interval; above 0 and below 1.
-
-    Raises:
-        MtkitError: Fewer than 2 sentences or 20 resamples, or systems that don't pair.
-        KeyError: No system is named as the baseline is.
+    sacreBLEU's default `resamples` are 1,000 for `bootstrap` and 10,000 for `randomization`.
     """
     scores = _score_bootstrap(systems, resamples, seed)
     others = [name for name in systems if name != baseline]
@@ -124,7 +102,7 @@ def find_differences(
 
 
 def _check(systems: Mapping[str, Sequence[Statistics]], resamples: int) -> int:
-    """Returns the number of sentences, once it is known to be the same for all."""
+    """Returns the number of sentences, after a check that it is the same for all."""
     if resamples < _LEVEL:
         raise MtkitError(
             f"{resamples} resamples are too few: no p-value could be below 0.05",
@@ -155,7 +133,7 @@ def _score_bootstrap(
     for drawn in _draw_counts(num_sentences, resamples, seed):
         for name, found in systems.items():
             chunks[name].append(drawn @ _join(found))
-    # sacreBLEU's resamples are scored in single precision, which decides ties.
+    # sacreBLEU scores its resamples in single precision, which decides ties.
     return {
         name: _score_each(systems[name], np.concatenate(sums).astype(np.float32))
         for name, sums in chunks.items()
@@ -200,7 +178,7 @@ def _draw_counts(num_sentences: int, resamples: int, seed: int) -> Iterator[NDAr
 
 
 def _draw_sides(num_sentences: int, resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
-    """Yields 1 where a sentence is the baseline's, or else 0, [some resamples, sentences]."""
+    """Yields 1 if a sentence is the baseline's, else 0, [some resamples, sentences]."""
     generator = np.random.default_rng(seed)
     max_rows = max(1, _MAX_WEIGHTS // num_sentences // _BITS_PER_DRAW) * _BITS_PER_DRAW
     for first in range(0, resamples, max_rows):
@@ -211,19 +189,19 @@ def _draw_sides(num_sentences: int, resamples: int, seed: int) -> Iterator[NDArr
 
 def _join(found: Sequence[Statistics]) -> NDArray[np.float64]:
     """Returns the statistics of all metrics side by side, [sentences, k of all]."""
-    # In double precision, sums of whole numbers are exact in any order.
+    # In double precision, sums of integers are exact in any order.
     return np.hstack([each.per_sentence for each in found]).astype(np.float64)
 
 
 def _score_each(found: Sequence[Statistics], sums: Numbers) -> list[Numbers]:
-    """Returns the scores of sums that `_join` has laid side by side, [resamples] per metric."""
+    """Returns the scores of sums in the layout of `_join`, [resamples] per metric."""
     ends = np.cumsum([each.per_sentence.shape[1] for each in found])[:-1]
     parts = np.split(sums, ends, axis=1)
     return [each.score(part) for each, part in zip(found, parts, strict=True)]
 
 
 def _exceed_mean(differences: Numbers) -> Numbers:
-    """Returns by how much the absolute differences exceed their mean."""
+    """Returns the excess of the absolute differences over their mean."""
     absolute = np.abs(differences)
     exceeding: Numbers = absolute - absolute.mean()
     return exceeding
@@ -232,13 +210,9 @@ def _exceed_mean(differences: Numbers) -> Numbers:
 def _find_p_value(
     resampled: Numbers, difference: float, *, exceeding: Numbers | None = None
 ) -> float:
-    """Returns the share of resamples that count against a difference, with one more that does.
-
-    Args:
-        resampled: The differences between two systems in the resamples; p is 1 if all are 0.
-        difference: The absolute difference on the whole test set.
-        exceeding: Values to compare with it; the resampled differences where it isn't given.
-    """
+    """Returns the share of resamples that count against a difference, with one more that does."""
+    # `resampled` are the resamples' differences; p is 1 if all are 0. `exceeding` are the values to
+    # compare with the absolute difference, by default `resampled`.
     if not resampled.any():
         return 1.0
     above = int(np.count_nonzero((resampled if exceeding is None else exceeding) > difference))
@@ -246,22 +220,19 @@ def _find_p_value(
 
 
 def _count_allowed(resamples: int) -> int:
-    """Returns the max number of resamples above a difference whose p-value is below 0.05."""
-    # In whole numbers, (above + 1) / (resamples + 1) < 1 / 20.
+    """Returns the maximum number of resamples above a difference with a p-value below 0.05."""
+    # In integers, (above + 1) / (resamples + 1) < 1 / 20.
     return resamples // _LEVEL - 1
 
 
 def _find_smallest_of_shuffled(shuffled: Numbers) -> float:
-    """Returns the smallest value that no more of the others exceed than are allowed to."""
+    """Returns the smallest value that no more than the allowed number of others exceed."""
     position = len(shuffled) - 1 - _count_allowed(len(shuffled))
     return float(np.partition(shuffled, position)[position])
 
 
 def _find_smallest_of_bootstrap(resampled: Numbers, difference: float) -> float:
-    """Returns the smallest difference with a p-value below 0.05, were all resamples moved to it.
-
-    The spread is taken as it is around the difference that was found, towards where that lies.
-    """
+    """Returns the smallest difference with a p-value below 0.05, if all resamples shift with it."""
     sign = -1.0 if difference < 0 else 1.0
     around = sign * resampled.astype(np.float64) - abs(difference)
 
@@ -269,7 +240,7 @@ def _find_smallest_of_bootstrap(resampled: Numbers, difference: float) -> float:
         above = int(np.count_nonzero(_exceed_mean(around + moved_to) > moved_to))
         return above <= _count_allowed(len(around))
 
-    # At the upper end no resample lies as far above their mean as the difference above 0.
+    # At the upper end no resample exceeds their mean by as much as the difference exceeds 0.
     low, high = 0.0, 2 * float(np.abs(around).max())
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -282,6 +253,6 @@ def _find_smallest_of_bootstrap(resampled: Numbers, difference: float) -> float:
 
 def _find_interval(values: Numbers, confidence: float) -> Interval:
     ordered = np.sort(values)
-    # In decimal digits as they were given: 1 - 0.9 is less than 0.1 in binary ones.
+    # In decimal digits as given: 1 - 0.9 is less than 0.1 in binary.
     left_out = int(len(ordered) * (1 - Fraction(str(confidence))) / 2)
     return Interval(float(ordered[left_out]), float(ordered[-1 - left_out]))

@@ -1,9 +1,8 @@
 """A metric's statistics of each sentence, and its value for any sum of them.
 
-BLEU, chrF and TER of a test set are formulas over sums of counts, one row a sentence. sacreBLEU's
-own code takes the counts from text, once; the formulas then score thousands of resampled test sets
-in one stroke of numpy. They do sacreBLEU's arithmetic operation by operation, so that not even a
-tie between two of them comes out otherwise.
+BLEU, chrF and TER of a test set are formulas over sums of counts, one row per sentence. sacreBLEU's
+own code counts once; the formulas then score thousands of resampled test sets at once in numpy.
+They repeat sacreBLEU's arithmetic operation by operation, so that even ties come out the same.
 """
 
 import math
@@ -23,22 +22,22 @@ from mtkit.recipe.evaluation import Evaluation, TextMetric
 
 Numbers = NDArray[Any]
 
-# Roughly, on a processor of 2020; they decide how the work is cut, never what comes out.
+# Approximate, on a CPU of 2020; they decide how the work is split, never the result.
 _SECONDS_PER_SENTENCE: dict[TextMetric, float] = {
     "bleu": 0.0003,
     "chrf": 0.0007,
     "chrf++": 0.0008,
     "ter": 0.0004,
 }
-# Short enough that Ctrl-C doesn't wait, and that processes end at about the same time.
+# Short enough for Ctrl-C, and for processes to end at about the same time.
 _SECONDS_PER_PORTION = 0.5
 # chrF's n-grams of a reference take 100 kB.
 _MAX_SENTENCES_PER_PORTION = 500
-# To start one takes a second.
+# Starting a process takes a second.
 _MIN_SECONDS_PER_PROCESS = 2.0
 
 TreeMetric = Literal["tree-precision", "tree-recall", "tree-f1", "tree-exact"]
-"""What EVALB says of trees."""
+"""EVALB's scores of trees."""
 MetricWord = (
     TextMetric | TreeMetric | Literal["comet", "perplexity", "bits", "accuracy", "macro-f1"]
 )
@@ -57,16 +56,16 @@ class Statistics:
     Attributes:
         metric: The metric's word in a recipe.
         name: sacreBLEU's name of it, such as `chrF2`.
-        signature: Everything that the value depends on, as sacreBLEU writes it.
+        signature: Everything that the value depends on, in sacreBLEU's form.
         higher_is_better: False for TER.
         value: The corpus score, in percentage points, by sacreBLEU itself.
         per_sentence: sacreBLEU's counts, [sentences, k]. BLEU: hypothesis and reference length,
             matches of orders 1 to 4, n-grams of orders 1 to 4. chrF: n-grams of the hypothesis, of
-            the reference, and matches, for each order. TER: edits, and the references' average
-            length, which alone need not be whole. COMET: score, and 1. Perplexity and bits:
-            negative log-probability in nats, and the units that it is a mean over. Trees:
-            constituents that match, of the hypothesis, of the reference; whether all match, and 1
-            where the sentence is scored.
+        the reference, and matches, for each order. TER: edits, and the references' average
+        length, which may be fractional. COMET: score, and 1. Perplexity and bits: negative
+            log-probability in nats, and the units that it is a mean over. Trees: constituents that
+            match, of the hypothesis, of the reference; whether all match, and 1 if the sentence is
+            scored.
         smooth: BLEU's smoothing; without effect on the others.
     """
 
@@ -88,39 +87,33 @@ class Statistics:
         *,
         higher_is_better: bool = True,
     ) -> "Statistics":
-        """Returns the statistics of a metric that sacreBLEU hasn't: its value is of their sum."""
+        """Returns the statistics of a metric that sacreBLEU lacks, with the value of their sum."""
         unscored = cls(metric, name, signature, higher_is_better, math.nan, per_sentence)
         return replace(unscored, value=float(unscored.score(per_sentence.sum(axis=0))))
 
     def as_score(
         self, interval: Interval | None = None, difference: Difference | None = None
     ) -> SystemScore:
-        """Returns the value as a score, with what is known of its significance."""
+        """Returns the value as a score, with its significance."""
         return SystemScore(
             self.name, self.value, self.signature, self.higher_is_better, interval, difference
         )
 
     def score(self, sums: Numbers) -> Numbers:
-        """Returns the metric of sums of statistics, in percentage points.
+        """Returns the metric of sums of statistics, in percentage points; [..., k] becomes [...].
 
-        Whole numbers and double precision are computed with in double precision, and the result is
+        Integers and double precision are computed in double precision, and the result equals
         sacreBLEU's corpus score of the same sentences to the last digit. Single precision stays
-        single, since sacreBLEU's bootstrap computes with it.
-
-        Args:
-            sums: [..., k], summed over any sentences.
-
-        Returns:
-            [...].
+        single, as in sacreBLEU's bootstrap.
         """
         return self._score(sums, effective_order=False)
 
     def sentence_scores(self) -> NDArray[np.float64]:
-        """Returns the score of each sentence by itself, in percentage points, [sentences].
+        """Returns the score of each sentence, in percentage points, [sentences].
 
-        As sacreBLEU's functions `sentence_bleu`, `sentence_chrf` and `sentence_ter` define them:
-        BLEU takes its mean over the orders that the hypothesis is long enough to have, by sacreBLEU
-        called effective order, where a corpus score takes it over all four.
+        As in sacreBLEU's `sentence_bleu`, `sentence_chrf` and `sentence_ter`: BLEU is the mean over
+        the orders that the hypothesis is long enough for (sacreBLEU's effective order), where a
+        corpus score is the mean over all four.
         """
         return self._score(self.per_sentence, effective_order=True)
 
@@ -149,17 +142,8 @@ def measure_systems(
 ) -> dict[str, list[Statistics]]:
     """Returns the statistics of every system by every metric of the settings, in their order.
 
-    References are analysed once for all systems. Where the work is worth it, as many processes
-    share it as there are processors; what they find doesn't depend on how many they are.
-
-    Args:
-        systems: Translations of each system by its name, one a sentence.
-        references: Sets of references; each holds one a sentence.
-        settings: Metrics, and how they see text.
-
-    Raises:
-        MtkitError: No systems or sentences, unequal counts, a tokeniser that isn't installed, or a
-            process that the operating system ended.
+    References are analysed once for all systems. If worthwhile, as many processes as CPUs share the
+    work; the result doesn't depend on their number.
     """
     if not systems:
         raise MtkitError("no systems to score")
@@ -167,7 +151,7 @@ def measure_systems(
     for name, hypotheses in systems.items():
         paired[name], stripped_references = pair_sentences(hypotheses, references)
     for metric in settings.text_metrics:
-        # A tokeniser that is missing should be missed before other work is done.
+        # A missing tokeniser should be reported before other work is done.
         open_scorer(metric, settings)
     portions = {
         metric: _cut(list(paired.values()), stripped_references, metric, settings)
@@ -209,7 +193,7 @@ class _Portion:
 
     @property
     def seconds(self) -> float:
-        """About how long it will take."""
+        """The estimated time."""
         sentences = sum(map(len, self.hypotheses))
         return sentences * _SECONDS_PER_SENTENCE[self.metric]
 
@@ -238,7 +222,7 @@ def _count(portion: _Portion) -> list[Numbers]:
     """Returns [sentences, k] of each system, by sacreBLEU."""
     scorer = open_scorer(portion.metric, portion.settings, portion.references)
     return [
-        # sacreBLEU's own tests of significance are built upon this method.
+        # sacreBLEU's own tests of significance use this method.
         np.array(scorer._extract_corpus_statistics(hypotheses, None))
         for hypotheses in portion.hypotheses
     ]
@@ -248,7 +232,7 @@ def _assemble(
     counted: list[Numbers], references: list[list[str]], metric: TextMetric, settings: Evaluation
 ) -> Statistics:
     per_sentence = np.concatenate(counted)
-    # A signature holds the number of reference sets, which the scorer takes from what it has seen.
+    # A signature contains the number of reference sets, which the scorer takes from its input.
     scorer = open_scorer(metric, settings, [lines[:1] for lines in references])
     result = scorer._aggregate_and_compute(per_sentence.tolist())
     return Statistics(
@@ -265,7 +249,7 @@ def _assemble(
 def _compute_of_mean(
     metric: Literal["comet", "accuracy", "perplexity", "bits"], sums: Numbers
 ) -> Numbers:
-    """Returns a metric that is a function of a mean, of [..., 2]: a sum, and what it is over."""
+    """Returns a function of a mean, from [..., 2]: a sum and its count."""
     match metric:
         case "comet" | "accuracy":
             return np.asarray(100.0 * sums[..., 0] / sums[..., 1])
@@ -284,7 +268,7 @@ def _compute_macro_f1(sums: Numbers) -> Numbers:
 
 
 def _compute_of_trees(metric: TreeMetric, sums: Numbers) -> Numbers:
-    """Returns a score of trees in percent, of [..., 5]; 0 where there is nothing to divide by."""
+    """Returns a score of trees in percent, from [..., 5]; 0 for a denominator of 0."""
     right, found, wanted, exact, scored = np.moveaxis(sums, -1, 0)
     match metric:
         case "tree-precision":
@@ -310,11 +294,11 @@ def _compute_bleu(sums: Numbers, smooth: str, *, effective_order: bool) -> Numbe
         matches, totals = matches + added, totals + added
     has_order = totals > 0
     missed = (matches == 0) & has_order
-    # Where there is nothing to divide by, the quotient isn't used.
+    # Where the divisor is 0, the quotient isn't used.
     divisors = np.where(has_order, totals, 1)
     precisions = 100.0 * matches / divisors
     if smooth == "exp":
-        # Each order without a match counts half of what the one before did.
+        # Each order without a match counts half as much as the one before.
         halvings = (2.0 ** np.cumsum(missed, axis=-1)).astype(sums.dtype)
         precisions = np.where(missed, 100.0 / (halvings * divisors), precisions)
     elif smooth == "floor":
@@ -337,8 +321,8 @@ def _combine_precisions(
     return penalty * math.exp(sum(logarithms) / order) if order else 0.0
 
 
-# math's logarithm and numpy's may differ in the last bit, depending on the processor; sacreBLEU's
-# is math's, and one bit decides a tie between resamples.
+# math's and numpy's logarithms may differ in the last bit, depending on the CPU. sacreBLEU uses
+# math's, and one bit decides a tie between resamples.
 _combine = np.frompyfunc(_combine_precisions, 3 + _BLEU_ORDER, 1)
 
 
@@ -346,7 +330,7 @@ def _compute_chrf(sums: Numbers) -> Numbers:
     """Returns chrF of [..., 3 * orders]: the F-score, beta 2, of average precision and recall."""
     num_hypothesis, num_reference, num_matches = (sums[..., part::3] for part in range(3))
     counts = (num_hypothesis > 0) & (num_reference > 0)
-    # The order of summing is sacreBLEU's; numpy's own sum may take another.
+    # The summation order is sacreBLEU's; numpy's own sum may use another.
     precision = recall = np.zeros(sums.shape[:-1], sums.dtype)
     for order in range(counts.shape[-1]):
         here = counts[..., order]
@@ -363,7 +347,7 @@ def _compute_chrf(sums: Numbers) -> Numbers:
 
 
 def _compute_ter(sums: Numbers) -> Numbers:
-    """Returns TER of [..., 2]: edits per word of the references; 100 where these have none."""
+    """Returns TER of [..., 2]: edits per reference word; 100 if there are none."""
     edits, length = sums[..., 0], sums[..., 1]
     without_reference = np.where(edits > 0, 1, 0).astype(sums.dtype)
     has_reference = length > 0

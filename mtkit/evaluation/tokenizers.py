@@ -1,24 +1,19 @@
-"""The one of sacreBLEU's tokenisers that suits a language, and advice where it can't be had."""
+"""Chooses sacreBLEU's tokeniser for a language, and explains missing ones."""
 
 from mtkit.errors import MtkitError
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.text.words import find_script
 
 _WITHOUT_SPACES = ("Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Lana", "Talu", "Tavt", "Java", "Bali")
-"""Scripts that set no space between words, and that no tokeniser of sacreBLEU's cuts by itself."""
+"""Scripts without spaces between words, and without a tokeniser in sacreBLEU."""
 
 
 def choose_tokenizer(setting: str, target_language: str = "") -> str:
-    """Returns the name of the tokeniser that sacreBLEU is to use.
-
-    A score must come out the same everywhere, and offline too. So Thai, Lao, Khmer, Burmese and
-    Tibetan are cut into characters, although papers on many languages use `flores200`, whose model
-    sacreBLEU fetches from the network.
-
-    Args:
-        setting: `evaluation.tokenize`; any other than `auto` stays.
-        target_language: Code such as `de`, `zh-TW`, `zho_Hans` or `jpn`; empty where unknown.
-    """
+    """Returns the name of sacreBLEU's tokeniser for a language."""
+    # A score must be reproducible anywhere, even offline. So Thai, Lao, Khmer, Burmese and Tibetan
+    # are split into characters, although papers on many languages use `flores200`, whose model
+    # sacreBLEU downloads. A `setting` other than `auto` is returned unchanged; an unknown language
+    # is empty.
     if setting != "auto":
         return setting
     match find_script(target_language):
@@ -35,23 +30,13 @@ def choose_tokenizer(setting: str, target_language: str = "") -> str:
 
 
 def resolve_tokenizer(settings: Evaluation, target_language: str) -> Evaluation:
-    """Returns the settings with the tokeniser that `auto` stands for.
-
-    Args:
-        settings: How text is seen.
-        target_language: As `choose_tokenizer` takes it.
-    """
+    """Returns the settings with `auto` resolved to a tokeniser."""
     tokenize = choose_tokenizer(settings.tokenize, target_language)
     return settings.model_copy(update={"tokenize": tokenize})
 
 
 def explain_missing(tokenizer: str, error: Exception) -> MtkitError:
-    """Returns the error to raise when sacreBLEU couldn't make a tokeniser.
-
-    Args:
-        tokenizer: Its name, `auto` resolved.
-        error: sacreBLEU's own.
-    """
+    """Returns the error for a tokeniser that sacreBLEU couldn't make."""
     if tokenizer in ("ja-mecab", "ko-mecab"):
         language = tokenizer.partition("-")[0]
         return MtkitError(

@@ -1,1 +1,1 @@
-"""What a model is: a config, weights, a folder that holds both."""
+"""A model: its config, its weights, and the folder that holds both."""

@@ -1,11 +1,11 @@
-"""What LoRA learned, as a small folder beside the model that it updates (arXiv 2106.09685).
+"""An adapter: LoRA's weights as a small folder beside the base model (arXiv 2106.09685).
 
-A model folder with two files in place of `model.safetensors`:
+A model folder with two files instead of `model.safetensors`:
 
-adapter.json         which model it updates, by path and digest, and how
-adapter.safetensors  low-rank matrices; embeddings, where they were trained too
+adapter.json         the path and digest of its base model, and LoRA's settings
+adapter.safetensors  low-rank matrices; embeddings, if they were trained too
 
-Several such folders may name the same model.
+Several adapters may have the same base model.
 """
 
 import json
@@ -41,7 +41,7 @@ _MAX_BYTES = 1 << 20
 
 
 class AdapterConfig(Section):
-    """What an adapter updates, and how."""
+    """The base model of an adapter, and LoRA's settings."""
 
     format_version: PositiveInt = FORMAT_VERSION
     """Version of the adapter's layout."""
@@ -54,22 +54,18 @@ class AdapterConfig(Section):
 
     @classmethod
     def of(cls, base: Path, folder: Path, lora: Lora, base_digest: str) -> "AdapterConfig":
-        """Returns the config of an adapter that is to lie in a folder."""
+        """Returns the config of an adapter that is to be written to `folder`."""
         relative = os.path.relpath(base.resolve(), folder.resolve())
         return cls(base=Path(relative).as_posix(), base_digest=base_digest, lora=lora)
 
 
 def is_adapter(folder: Path) -> bool:
-    """Checks whether a model folder holds an adapter alone."""
+    """Checks whether a model folder holds only an adapter."""
     return (folder / ADAPTER_FILE).is_file()
 
 
 def list_weight_files(folder: Path) -> list[Path]:
-    """Returns the files that a model's weights are in: an adapter's, and those of its base.
-
-    Raises:
-        MtkitError: The adapter is damaged, or its base isn't there.
-    """
+    """Returns the files with a model's weights: for an adapter its own and its base's."""
     if not is_adapter(folder):
         return [folder / WEIGHTS_FILE]
     base = folder / read_adapter_config(folder).base
@@ -78,16 +74,12 @@ def list_weight_files(folder: Path) -> list[Path]:
 
 
 def read_adapter_config(folder: Path) -> AdapterConfig:
-    """Returns an adapter's config.
-
-    Raises:
-        MtkitError: It is damaged, or of another format.
-    """
+    """Returns an adapter's config."""
     path = folder / ADAPTER_FILE
     facts = read_json(path, max_bytes=_MAX_BYTES)
     check_format(facts, path, FORMAT_VERSION, "train the adapter again")
     try:
-        # As JSON, whose lists are tuples to a strict model.
+        # As JSON, because a strict model takes no lists for tuples.
         return AdapterConfig.model_validate_json(json.dumps(facts))
     except ValidationError as error:
         raise MtkitError(
@@ -96,11 +88,9 @@ def read_adapter_config(folder: Path) -> AdapterConfig:
 
 
 def read_adapted_weights(folder: Path, config: ModelConfig) -> dict[str, Tensor]:
-    """Returns the weights of an adapter's model: those of its base with the updates in them.
+    """Returns the weights of an adapter's model: those of its base with the updates merged.
 
-    Raises:
-        MtkitError: The base isn't there, or is another model than the adapter was trained with; a
-            file is missing or damaged.
+    If the base is missing or isn't the model that the adapter was trained with, that is an error.
     """
     adapter = read_adapter_config(folder)
     base = folder / adapter.base
@@ -160,14 +150,14 @@ def merge(
     model: Model,
     lora: Lora,
 ) -> dict[str, Tensor]:
-    """Returns a network's weights: a base's, with what LoRA learned in them.
+    """Returns a network's weights: the base's with LoRA's updates merged.
 
     Args:
-        base: The base's weights, in fp32, which stay as they are.
-        learned: What was learned, by the names of `list_learned_shapes`.
+        base: The base's weights, in fp32; not changed.
+        learned: LoRA's weights, by the names of `list_learned_shapes`.
         shapes: The network's weights.
         model: The network.
-        lora: What was learned how.
+        lora: LoRA's settings.
     """
     adapted = list_adapted(shapes, model, lora)
     merged = {}

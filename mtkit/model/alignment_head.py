@@ -1,4 +1,4 @@
-"""What tells a translator's alignments: files in its model folder."""
+"""The files in a translator's folder that its alignments come from."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,7 +14,7 @@ from mtkit.recipe.section import Section
 Position = Literal["input", "output"]
 ALIGNMENT_FILE = "alignment.json"
 WORD_ALIGNER_FILE = "word_aligner.safetensors"
-"""Which words translate which, as `data.word_aligner` learned it; goes before attention."""
+"""The word aligner's table from `data.word_aligner`; it is preferred to attention."""
 _MAX_BYTES = 1 << 16
 _COPY_AGAIN = "copy the complete folder again; without the file the last layer's mean is taken"
 
@@ -32,32 +32,28 @@ class AlignmentHead(Section):
 
     @property
     def first_row(self) -> int:
-        """The position, of those whose inputs are `<s>` and the target, of the first token."""
+        """The row of the first target token if row 0 is the decoder's input `<s>`."""
         return 1 if self.at == "input" else 0
 
 
 def has_alignments(folder: Path) -> bool:
-    """Checks that something was chosen or learned that a model folder's alignments come from."""
+    """Checks that a model folder has a chosen alignment head or a word aligner."""
     return any((folder / name).is_file() for name in (ALIGNMENT_FILE, WORD_ALIGNER_FILE))
 
 
 def find_word_aligner(folder: Path) -> Path | None:
-    """Returns the file of a model folder's word aligner; None where it has none."""
+    """Returns the file of a model folder's word aligner; None without one."""
     path = folder / WORD_ALIGNER_FILE
     return path if path.is_file() else None
 
 
 def default_head(model: Model) -> AlignmentHead:
-    """Returns what alignments are read from where a folder doesn't say: the last layer's mean."""
+    """Returns the head for folders without a chosen one: the last layer's mean."""
     return AlignmentHead(layer=model.num_decoder_layers, at="output")
 
 
 def read_alignment_head(folder: Path, model: Model) -> AlignmentHead:
-    """Returns what a model folder's alignments are read from.
-
-    Raises:
-        MtkitError: The file is damaged, or names a head that the network hasn't.
-    """
+    """Returns the head that a model folder's alignments are read from."""
     path = folder / ALIGNMENT_FILE
     if not path.is_file():
         return default_head(model)

@@ -1,4 +1,4 @@
-"""The card of a model, the README.md in its folder: its sections, read and written."""
+"""Reads and edits a model's card, the README.md in its folder."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ UNSCORED = "Not scored yet; `mtkit score` fills this in."
 
 
 def find_licence(folder: Path) -> str:
-    """Returns the licence that the card of a model folder names; empty if it has none."""
+    """Returns the licence on a model folder's card; empty without one."""
     card = read_card(folder) or ""
     head = card.removeprefix("---\n").partition("\n---\n")[0] if card.startswith("---\n") else ""
     found = re.search(r"^license: *(\S.{0,80})$", head, flags=re.MULTILINE)
@@ -26,15 +26,15 @@ def find_licence(folder: Path) -> str:
 
 
 def with_scores(card: str, rows: Sequence[tuple[str, str, str, str]], *, origin: str = "") -> str:
-    """Returns the card with its scores replaced; all else stays as it was, hand-written parts too.
+    """Returns the card with its scores replaced; all other text stays, hand-written parts too.
 
     Args:
-        card: A model card; where it has no `## Scores`, the section is added at the end.
+        card: A model card; without a `## Scores` section, one is added at the end.
         rows: Test set, metric, score and signature of each.
         origin: The translator, as a phrase, such as "`torch` on `cpu` in `fp32`", if known.
     """
     lines = ["| test set | metric | score | signature |", "|---|---|---:|---|"]
-    # A sacreBLEU signature is full of bars, which would end a cell.
+    # A sacreBLEU signature contains bars, which would end a cell.
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     if origin:
         lines += ["", f"Translated by {origin}."]
@@ -42,9 +42,9 @@ def with_scores(card: str, rows: Sequence[tuple[str, str, str, str]], *, origin:
 
 
 def with_export(card: str, facts: Sequence[str]) -> str:
-    """Returns the card of an export, from that of the model and facts on the export, one a line.
+    """Returns the card of an export, from the model's card and facts on the export, one a line.
 
-    Scores become those of the model that was exported: the export may translate otherwise.
+    Its scores are labelled as the exported model's: the export may translate differently.
     """
     if UNSCORED not in card:
         card = re.sub(rf"^{SCORES}\s*$", f"{_SCORES_OF_ORIGIN}\n", card, flags=re.MULTILINE)
@@ -59,17 +59,17 @@ def hub_card(
     languages: Sequence[str],
     metadata: Mapping[str, Sequence[str]],
 ) -> str:
-    """Returns the card of a folder for transformers, with the head that the hub reads.
+    """Returns the card of a folder for transformers, with the metadata that the hub reads.
 
-    Languages, licence and whatever else the head had stay; scores become those of the model that
-    was exported, and their metrics go into the head.
+    Existing metadata stay, such as languages and licence. Scores are labelled as the exported
+    model's, and their metrics go into the metadata.
 
     Args:
-        card: The model's.
+        card: The model's card.
         architecture: The class that loads it.
         facts: Facts on the export.
-        languages: The model's languages, for a card that names none.
-        metadata: Lists for the head, by key.
+        languages: The model's languages, for a card without any.
+        metadata: Lists for the metadata, by key.
     """
     head, body = "", card
     if card.startswith("---\n") and "\n---\n" in card:
@@ -108,13 +108,7 @@ def with_use(card: str, use: str) -> str:
 def write_scores(
     folder: Path, rows: Sequence[tuple[str, str, str, str]], *, origin: str = ""
 ) -> None:
-    """Writes scores into the model card in place of those it had.
-
-    For the arguments see `with_scores`.
-
-    Raises:
-        MtkitError: The folder has no model card.
-    """
+    """Replaces the scores on a folder's model card; see `with_scores`."""
     card = read_card(folder)
     if card is None:
         raise MtkitError(f"{folder / CARD_FILE}: no model card", "train a model with `mtkit train`")
@@ -122,11 +116,7 @@ def write_scores(
 
 
 def read_card(folder: Path) -> str | None:
-    """Returns a model folder's card; None where it has none.
-
-    Raises:
-        MtkitError: It is a link to another place, too large, or invalid UTF-8.
-    """
+    """Returns a model folder's card; None without one."""
     path = folder / CARD_FILE
     try:
         return read_file(path, max_bytes=_MAX_BYTES).decode("utf-8").replace("\r\n", "\n")
@@ -146,8 +136,8 @@ def _with_section(card: str, title: str, content: str) -> str:
 
 
 def render_text(name: str, **found: object) -> str:
-    """Returns a template of a card or of its part, filled in."""
-    # Imported here: most that open a model write no card.
+    """Returns a template of a card, or of a part of it, filled in."""
+    # Imported here: most commands that open a model write no card.
     from mtkit.pages import open_templates  # noqa: PLC0415
 
     environment = open_templates("mtkit.model", is_html=False)

@@ -1,4 +1,4 @@
-"""The config and the decoding defaults of a model folder; torch isn't loaded."""
+"""The config and the decoding defaults of a model folder, without torch."""
 
 import json
 from collections.abc import Sequence
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from mtkit.recipe import Recipe
 
 FORMAT_VERSION = 4
-"""Raised when other versions can't read the folders that this version writes, or the reverse."""
+"""Raised if other versions can't read the folders that this version writes, or the reverse."""
 
 CONFIG_FILE = "config.json"
 INFERENCE_FILE = "inference.json"
 WEIGHTS_FILE = "model.safetensors"
 ADAPTER_FILE = "adapter.json"
 ADAPTER_WEIGHTS_FILE = "adapter.safetensors"
-"""What an adapter has in place of its weights: `mtkit/model/adapter.py`."""
+"""An adapter's files instead of its weights: `mtkit/model/adapter.py`."""
 
 _MAX_BYTES = 1 << 20
 
@@ -61,7 +61,7 @@ class SpecialTokens(Section):
 
 
 class ClassifierConfig(Section):
-    """What a classifier is made of, and what it tells apart."""
+    """A classifier's language model and labels."""
 
     kind: ClassifierKind
     """What language model it is made of."""
@@ -74,7 +74,7 @@ class ClassifierConfig(Section):
 
 
 class ModelConfig(Section):
-    """All that a model is built from and used by, but for its weights and tokenizer."""
+    """Everything that a model is built from and used by, except its weights and tokenizer."""
 
     format_version: PositiveInt = FORMAT_VERSION
     """Version of the folder's layout."""
@@ -105,13 +105,7 @@ class ModelConfig(Section):
     def of(
         cls, recipe: "Recipe", tokenizer: SubwordTokenizer, labels: Sequence[str] = ()
     ) -> "ModelConfig":
-        """Returns the config of a recipe's model, for the vocabularies of a tokenizer.
-
-        Args:
-            recipe: The recipe.
-            tokenizer: The tokenizer.
-            labels: A classifier's, sorted.
-        """
+        """Returns the config of a recipe's model; `labels` are a classifier's, sorted."""
         classifier = None
         if recipe.objective == "classification":
             classifier = ClassifierConfig(
@@ -152,7 +146,7 @@ class ModelConfig(Section):
 
     @property
     def linearization(self) -> Linearization | None:
-        """What a parser's trees look like as targets; None for a translator."""
+        """The tree format of a parser's targets; None for a translator."""
         return None if self.parsing is None else self.parsing.linearization
 
     @property
@@ -161,11 +155,7 @@ class ModelConfig(Section):
         return self.source_vocab_size, self.target_vocab_size
 
     def list_shapes(self) -> dict[str, Shape]:
-        """Returns the shape of each weight of the network, by name.
-
-        Raises:
-            MtkitError: One embedding is to serve vocabularies of different sizes.
-        """
+        """Returns the shape of each weight of the network, by name."""
         return list_shapes(
             self.model,
             *self.vocab_sizes,
@@ -179,7 +169,7 @@ class ModelConfig(Section):
 
 @dataclass(frozen=True)
 class OpenedFolder:
-    """A model folder but for its weights."""
+    """A model folder without its weights."""
 
     tokenizer: SubwordTokenizer
     settings: Inference
@@ -187,11 +177,7 @@ class OpenedFolder:
 
 
 def open_model_folder(folder: Path) -> OpenedFolder:
-    """Returns all of a model folder but its weights.
-
-    Raises:
-        MtkitError: There is no model, a file of it is missing or damaged, or two don't fit.
-    """
+    """Returns everything in a model folder except the weights."""
     settings = read_settings(folder)
     config = read_config(folder)
     tokenizer = SubwordTokenizer.load(folder)
@@ -200,11 +186,7 @@ def open_model_folder(folder: Path) -> OpenedFolder:
 
 
 def read_settings(folder: Path) -> Inference:
-    """Returns a model folder's decoding defaults.
-
-    Raises:
-        MtkitError: There is no model, or the file is damaged.
-    """
+    """Returns a model folder's decoding defaults."""
     if not (folder / CONFIG_FILE).is_file():
         inside = folder / "model"
         raise MtkitError(
@@ -214,7 +196,7 @@ def read_settings(folder: Path) -> Inference:
             else "train one with `mtkit train`, or let `mtkit run` run all missing steps",
         )
     settings = _read_section(folder / INFERENCE_FILE, Inference)
-    # A stranger's folder says nothing of files elsewhere.
+    # A folder from elsewhere must not name files outside it.
     return settings.model_copy(update={"glossary": None})
 
 
@@ -230,7 +212,7 @@ def _read_section(path: Path, kind: type[SectionKind]) -> SectionKind:
     if not path.is_file():
         raise MtkitError(f"{path}: missing from the model folder", "copy the complete folder again")
     content = read_file(path, max_bytes=_MAX_BYTES)
-    # Faults of JSON itself are reported in its words.
+    # JSON errors are reported in the parser's words.
     parse_json(content, path)
     try:
         return kind.model_validate_json(content)
@@ -242,11 +224,7 @@ def _read_section(path: Path, kind: type[SectionKind]) -> SectionKind:
 
 
 def read_config(folder: Path) -> ModelConfig:
-    """Returns a model folder's config.
-
-    Raises:
-        MtkitError: It is missing or damaged, or of another format.
-    """
+    """Returns a model folder's config."""
     path = folder / CONFIG_FILE
     facts = read_json(path, max_bytes=_MAX_BYTES)
     check_format(facts, path, FORMAT_VERSION, "train or import the model again")
@@ -262,12 +240,7 @@ def read_config(folder: Path) -> ModelConfig:
 def check_translates(config: ModelConfig, purpose: str) -> None:
     """Checks that a model has an encoder and a decoder: a translator, or a denoising model.
 
-    Args:
-        config: The model's.
-        purpose: What is for such translators alone, for the message.
-
-    Raises:
-        MtkitError: It is a language model, or a decoder alone.
+    `purpose` completes the error message.
     """
     if config.objective == "classification":
         raise MtkitError(

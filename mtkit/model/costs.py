@@ -1,7 +1,7 @@
-"""The costs of a network, worked out from its recipe alone: weights, operations, memory.
+"""The costs of a network, computed from its recipe alone: weights, operations, memory.
 
-Nothing is built and torch isn't loaded. That the weights are counted right, and the memory near
-enough, is held against the networks themselves in `tests/unit/model/test_costs.py`.
+Nothing is built and torch isn't loaded. `tests/unit/model/test_costs.py` compares weights (exactly)
+and memory (approximately) with the networks themselves.
 """
 
 from collections import Counter
@@ -26,17 +26,17 @@ PER_WEIGHT = 6
 _HALF, _SINGLE = 2, 4
 """Bytes of a number in bf16 and in fp32."""
 _MASK = 1
-"""Bytes that dropout keeps of each number."""
+"""Bytes that dropout keeps per number."""
 _NUM_KEPT_INNER = {"relu": 1, "gelu": 2, "gelu_tanh": 2, "silu": 2, "swiglu": 4}
-"""Vectors as wide as d_ff that an activation keeps: beside ReLU's outcome, the input; a gate's
-four."""
+"""Vectors of width d_ff that an activation keeps: its output, except for ReLU its input too, and a
+gate's four."""
 _NUM_LEARNT_IN_FP32 = 3
-"""Beside each weight that learns: its gradient, Adam's two moments."""
+"""Besides each weight that learns: its gradient and Adam's two moments."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of each `Part` of a network, a shared one counted once."""
+    """Weights of each `Part` of a network; a shared one counts once."""
 
     encoder: int
     decoder: int
@@ -49,16 +49,16 @@ class Weights:
         return self.encoder + self.decoder + self.embeddings + self.output
 
     def count_learning(self, frozen: Sequence[FrozenPart]) -> int:
-        """Returns the weights that learn where some parts are frozen (`training.freeze`)."""
+        """Returns the number of weights that learn if some parts are frozen (`training.freeze`)."""
         counts: dict[str, int] = asdict(self)
         return self.total - sum(counts[part] for part in set(frozen))
 
 
 @dataclass(frozen=True)
 class Operations:
-    """Operations of the products that each token passes through, forward and back.
+    """Operations of the matrix products per token, forward and backward.
 
-    Embeddings count once, as the output projection: a look-up takes none.
+    Embeddings count once, as the output projection: a look-up has no operations.
 
     Attributes:
         per_source_token: The encoder, and the decoder's keys and values of the source.
@@ -79,7 +79,7 @@ def count_weights(
     objective: Objective = "translation",
     next_sentence: bool = True,
 ) -> Weights:
-    """Returns the number of weights of each part, biases included."""
+    """Returns the number of weights of each part, including biases."""
     sizes = source_vocab_size, target_vocab_size
     shapes = list_shapes(model, *sizes, objective=objective, next_sentence=next_sentence)
     counts = Counter[Part]()
@@ -95,7 +95,7 @@ def count_trained(
     *,
     objective: Objective = "translation",
 ) -> tuple[Weights, int, int]:
-    """Returns a network's weights, how many learn, and how many of those LoRA adds to it."""
+    """Returns a network's weights, the number that learn, and the number that LoRA adds."""
     next_sentence = training.masked.next_sentence
     weights = count_weights(model, *vocab_sizes, objective=objective, next_sentence=next_sentence)
     if training.lora is None:
@@ -113,10 +113,10 @@ def count_operations(
     objective: Objective = "translation",
     predicted_share: float = 1.0,
 ) -> Operations:
-    """Returns the operations of a network's products; biases, norms and the like count as none.
+    """Returns the operations of a network's products, without biases, norms and the like.
 
-    The tokens of a language model count as target tokens. Of a masked one `predicted_share` are
-    predicted; what tells whether segments follow one another, once a text, isn't counted.
+    The tokens of a language model count as target tokens. A masked one predicts `predicted_share`
+    of them; its pair head runs once per text and isn't counted.
     """
     keys, values = model.num_heads * model.d_key, model.num_heads * model.d_value
     attention = model.d_model * (2 * keys + values) + values * model.d_model
@@ -144,12 +144,12 @@ def count_operations(
 def bytes_of_weights(
     num_weights: int, num_learning: int, *, is_half: bool, has_average: bool = False
 ) -> int:
-    """Returns the memory that a training takes whatever its batch: weights and what they learn by.
+    """Returns the memory that a training needs regardless of its batches.
 
     Args:
         num_weights: All weights.
-        num_learning: Those that aren't frozen.
-        is_half: Whether updates are computed in bf16, through copies of weights and gradients.
+        num_learning: Weights that aren't frozen.
+        is_half: Whether updates use bf16 copies of weights and gradients.
         has_average: Whether a moving average of the weights is kept.
     """
     copies = (_NUM_LEARNT_IN_FP32 + has_average) * _SINGLE + is_half * _HALF
@@ -159,22 +159,16 @@ def bytes_of_weights(
 def bytes_per_token(
     model: Model, *, is_half: bool, objective: Objective = "translation"
 ) -> tuple[int, int]:
-    """Returns what a forward pass keeps for the way back of one source and one target token.
+    """Returns the bytes that a forward pass keeps for backward, per source and per target token.
 
-    The tokens of a language model count as target tokens.
-
-    On a GPU with packed batches, whose attention keeps no weights. Each product keeps what goes
-    into it, each norm too, dropout a byte for each number.
-
-    Args:
-        model: The recipe's section.
-        is_half: Whether it is computed in bf16.
-        objective: What is learned.
+    This is for a GPU with packed batches, whose attention keeps no weights. Each product and each
+    norm keeps its input; dropout keeps a byte per number. The tokens of a language model count as
+    target tokens. `is_half` is for bf16.
     """
     width = _HALF if is_half else _SINGLE
     keys, values = model.num_heads * model.d_key, model.num_heads * model.d_value
-    # A product's input, queries, keys and values, what heads return, the norm's input, one number
-    # a head; and a mask.
+    # A product's input, queries, keys and values, the heads' output, the norm's input, one number
+    # per head, and a mask.
     attended = model.d_model + 2 * keys + 2 * values + model.d_model
     heads = model.num_heads * _SINGLE
     inner = _NUM_KEPT_INNER[model.activation] * model.d_ff
@@ -186,12 +180,12 @@ def bytes_per_token(
     if objective not in ENCODER_DECODERS:
         is_causal = objective == "causal-lm"
         num_layers = model.num_decoder_layers if is_causal else model.num_encoder_layers
-        # Of a masked one's head, whose tokens are few, nothing is counted.
+        # A masked model's head isn't counted: it has few tokens.
         loss = 2 * width * model.d_model if is_causal else 0
         num_norms = (model.norm == "pre") + model.embedding_norm
         return 0, num_layers * encoder_layer + mask + loss + num_norms * width * model.d_model
     per_source = model.num_encoder_layers * encoder_layer + model.num_decoder_layers * of_source
-    # What the encoder returns; of the loss, what goes in and its gradient, in place of logits.
+    # The encoder's output; for the loss, its input and its gradient instead of logits.
     per_source += mask + width * model.d_model
     per_target = model.num_decoder_layers * decoder_layer + mask + 2 * width * model.d_model
     # The input of norms outside layers.

@@ -1,4 +1,4 @@
-"""Which model a folder holds: a digest of its files, and whether they stay while they are read."""
+"""Digests of the models in folders, and checks that they don't change while they are read."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,10 +21,7 @@ from mtkit.text.tokenizer_files import TOKENIZER_FILES
 def digest_model(folder: Path, engine: str = "torch") -> str:
     """Returns a digest of the files in a model folder that an engine translates with.
 
-    Some may be missing. Decoding defaults and the card aren't among them: scores go into the card.
-
-    Raises:
-        MtkitError: There is no such folder.
+    Some may be missing. It excludes decoding defaults, and the card, which gets scores.
     """
     if not folder.is_dir():
         raise MtkitError(
@@ -36,16 +33,15 @@ def digest_model(folder: Path, engine: str = "torch") -> str:
 
 @contextmanager
 def reading(*folders: Path) -> Iterator[None]:
-    """Checks that all that the block reads of a model folder is of one model.
+    """Checks that everything the block reads of a model folder belongs to one model.
 
-    Raises:
-        MtkitError: A folder was replaced, or a file in it changed, while the block ran.
+    If a folder is replaced, or a file in it changes, while the block runs, that is an error.
     """
     before = _look_at(folders)
     try:
         yield
     except MtkitError as error:
-        # What it complains of may come from two models.
+        # The error may come from a mix of two models.
         if _look_at(folders) != before:
             raise replaced(folders) from error
         raise
@@ -66,14 +62,14 @@ def _list_files(folder: Path, engine: str) -> list[Path]:
     names = (CONFIG_FILE, ALIGNMENT_FILE, WORD_ALIGNER_FILE, *TOKENIZER_FILES)
     shared = [folder / name for name in names]
     if engine == "torch":
-        # An adapter's config has the digest of the model that it updates.
+        # An adapter's config has the digest of its base model.
         own = (WEIGHTS_FILE, ADAPTER_FILE, ADAPTER_WEIGHTS_FILE)
         return [*shared, *(folder / name for name in own)]
     return [*shared, *sorted((folder / ENGINE_FOLDER).glob("*"))]
 
 
 def _look_at(folders: Sequence[Path]) -> list[tuple[str, int, int, int]]:
-    """Returns name, inode, size and time of each file: equal where nothing was replaced."""
+    """Returns name, inode, size and time of each file: equal if nothing was replaced."""
     seen = []
     for folder in folders:
         files = {folder / INFERENCE_FILE}.union(

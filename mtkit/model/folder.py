@@ -1,14 +1,14 @@
-"""A trained model as a portable folder: saved whole, and loaded.
+"""A trained model as a portable folder: saved atomically, and loaded.
 
 config.json        the network's shape, languages, vocabulary sizes, special tokens' ids
 model.safetensors  fp32 weights, a shared matrix once
 inference.json     decoding defaults
-joint.spm          the tokenizer; source.spm and target.spm where there are two vocabularies
-alignment.json     the head that alignments are read from; folders of before have none
-word_aligner.safetensors  which words translate which, where the recipe has `data.word_aligner`
+joint.spm          the tokenizer; source.spm and target.spm for two vocabularies
+alignment.json     the head that alignments are read from; missing in older folders
+word_aligner.safetensors  word translation table, if the recipe has `data.word_aligner`
 README.md          the model card
 
-An adapter (`mtkit/model/adapter.py`) has two files of its own in place of the weights.
+An adapter (`mtkit/model/adapter.py`) has two files of its own instead of the weights.
 """
 
 import shutil
@@ -62,11 +62,7 @@ class LoadedModel(OpenedFolder):
 
     @property
     def translator(self) -> EncoderDecoder:
-        """The network of a translator.
-
-        Raises:
-            MtkitError: It is a language model.
-        """
+        """The network of a translator; for a language model it raises an error."""
         return take_translator(self.model, self.config, "this command")
 
 
@@ -85,21 +81,21 @@ def save_model_folder(
     record: Callable[[Path], None] | None = None,
     adapter: AdapterConfig | None = None,
 ) -> None:
-    """Writes a complete model folder in place of an older one, which a crash leaves whole.
+    """Writes a complete model folder; a crash leaves an older one intact.
 
     Args:
         folder: Where to.
         recipe: Recipe that the model was trained with.
-        weights: By name, in fp32, a shared one under its first name alone.
+        weights: By name, in fp32, a shared one only under its first name.
         tokenizer: The model's.
         labels: A classifier's, sorted.
         origin: Origin of the weights, for the model card: `checkpoint of step 10000`.
         training_facts: More for the model card, by name: `GPU hours`, `sentence pairs`.
-        licence: That of the model which training started from, for the card of a translator.
-        alignment_head: What alignments are read from; by default the last layer's mean.
-        word_aligner: The file that they are read from in its place; None without one.
+        licence: That of the model which training started from.
+        alignment_head: By default the last layer's mean.
+        word_aligner: The word aligner's file, if any; it is preferred to the head.
         record: Called with the folder once it is in place, before it can be replaced.
-        adapter: What the weights are updates of; None where they are all of the network's.
+        adapter: What the weights are updates of; None for a whole network.
     """
     config = ModelConfig.of(recipe, tokenizer, labels)
     num_parameters = sum(weight.numel() for weight in weights.values())
@@ -115,7 +111,7 @@ def save_model_folder(
             training_facts=facts,
             licence=licence,
         )
-    # Paths of other files mean nothing where this folder is copied to.
+    # Paths of other files mean nothing once this folder is copied.
     alone = recipe.inference.model_copy(update={"fusion": None, "glossary": None})
     opened = OpenedFolder(tokenizer, alone, config)
     write_model_folder(
@@ -141,18 +137,7 @@ def write_model_folder(
     record: Callable[[Path], None] | None = None,
     adapter: AdapterConfig | None = None,
 ) -> None:
-    """Writes a model folder in place of an older one, which a crash leaves whole.
-
-    Args:
-        folder: Where to.
-        opened: All of the model but its weights.
-        weights: By name, in fp32, a shared one under its first name alone.
-        card: The model card.
-        alignment_head: What alignments are read from; by default the last layer's mean.
-        word_aligner: The file that they are read from in its place; None without one.
-        record: Called with the folder once it is in place, before it can be replaced.
-        adapter: What the weights are updates of; None where they are all of the network's.
-    """
+    """Writes a model folder; a crash leaves an older one intact. See `save_model_folder`."""
     with building(folder, then=record) as draft:
         write_section(draft / CONFIG_FILE, opened.config)
         write_section(draft / INFERENCE_FILE, opened.settings)
@@ -170,16 +155,10 @@ def write_model_folder(
 def load_model_folder(
     folder: Path, *, device: torch.device | str = "cpu", in_int8: bool = False
 ) -> LoadedModel:
-    """Returns the model that `save_model_folder` wrote, its network on a device.
+    """Returns a model folder's model, its network on a device.
 
-    Args:
-        folder: The folder.
-        device: Where the network goes.
-        in_int8: Whether its products multiply in 8 bits, on the CPU; it is never whole in memory
-            then, and is for inference only.
-
-    Raises:
-        MtkitError: There is no model, a file of it is missing or damaged, or two don't fit.
+    With `in_int8` its products are in 8 bits, on the CPU and only for inference; the whole network
+    is never in memory then.
     """
     opened = open_model_folder(folder)
     if in_int8 and not is_adapter(folder):
@@ -190,45 +169,29 @@ def load_model_folder(
 
 
 def load_own_network(config: ModelConfig, folder: Path) -> Network:
-    """Returns the network of a model folder with this config; see `load_network`.
-
-    Raises:
-        MtkitError: As `load_network`; an adapter's base is missing, or another model.
-    """
+    """Returns the network of a model folder with this config; see `load_network`."""
     if not is_adapter(folder):
         return load_network(config, folder / WEIGHTS_FILE)
     return fill_network(config, read_adapted_weights(folder, config), origin=folder)
 
 
 def load_network(config: ModelConfig, path: Path) -> Network:
-    """Returns a config's network with the weights of a file, on the CPU, in evaluation mode.
-
-    Raises:
-        MtkitError: The file is missing or damaged, or holds other weights than the network's.
-    """
+    """Returns a config's network with the weights of a file, on the CPU, in evaluation mode."""
     check_weights(path, config.list_shapes())
     return fill_network(config, read_weights(path), origin=path)
 
 
 def fill_network(config: ModelConfig, weights: Mapping[str, Tensor], *, origin: Path) -> Network:
-    """Returns a config's network with these weights, on the CPU, in evaluation mode.
-
-    Raises:
-        MtkitError: They are other weights than the network's; the message names their origin.
-    """
+    """Returns a config's network with these weights, on the CPU, in evaluation mode."""
     model = build(config, has_initial_weights=False)
     load_weights(model, weights, origin=origin)
     return model.eval()
 
 
 def load_quantized_network(config: ModelConfig, path: Path) -> Network:
-    """Returns what `load_network` does, quantised a matrix at a time; it must emit text.
-
-    Raises:
-        MtkitError: The file is missing or damaged, or holds other weights than the network's.
-    """
+    """Returns the network of `load_network`, quantised one matrix at a time; it must emit text."""
     check_weights(path, config.list_shapes())
-    # Memory that nothing was written to yet isn't resident.
+    # Memory that was never written isn't resident.
     model = build(config, has_initial_weights=False)
     if not isinstance(model, EncoderDecoder | CausalLanguageModel):
         return load_network(config, path)
@@ -242,7 +205,7 @@ def load_quantized_network(config: ModelConfig, path: Path) -> Network:
                 continue
             found = read_weight(path, name)
             if isinstance(part, nn.Linear):
-                # It is quantised next, and dropped: no copy of what is mapped.
+                # It is quantised next, and dropped: the mapped data needn't be copied.
                 weight.data = found.to(weight.dtype)
             else:
                 weight.copy_(found)
@@ -254,16 +217,7 @@ def load_quantized_network(config: ModelConfig, path: Path) -> Network:
 
 
 def take_translator(model: Network, config: ModelConfig, purpose: str) -> EncoderDecoder:
-    """Returns a network that is a translator.
-
-    Args:
-        model: The network.
-        config: Its config.
-        purpose: What is for translators alone, for the message.
-
-    Raises:
-        MtkitError: It is a language model.
-    """
+    """Returns a translator's network; `purpose` completes the error for other models."""
     check_translates(config, purpose)
     assert isinstance(model, EncoderDecoder)
     return model

@@ -1,4 +1,4 @@
-"""Cards of models that haven't been scored: trained translators, imported ones, language models."""
+"""Cards of new models without scores: trained and imported translators, language models."""
 
 import re
 from collections.abc import Mapping
@@ -21,16 +21,7 @@ def model_card(
     training_facts: Mapping[str, str],
     licence: str = "",
 ) -> str:
-    """Returns the card of a translator that was trained.
-
-    Args:
-        config: The model's.
-        tokenizer: The section of its recipe.
-        num_parameters: Its weights.
-        settings: Its decoding defaults.
-        training_facts: Facts on its training, by name.
-        licence: That of the model it was made of, if any.
-    """
+    """Returns the card of a trained translator; `licence` is that of the model it started from."""
     languages = (config.source_language, config.target_language)
     found = {"tokenizer": tokenizer, "settings": settings, "facts": training_facts}
     return _render("translator", config, num_parameters, languages, licence, **found)
@@ -45,14 +36,14 @@ def imported_card(
     licence: str,
     is_joint: bool,
 ) -> str:
-    """Returns the card of a public translator that was imported.
+    """Returns the card of an imported public translator.
 
     Args:
         config: The model's.
         num_parameters: Its weights.
         settings: Its decoding defaults.
         origin: Its name on the Hugging Face hub, or that of its folder.
-        licence: Its licence, as the hub spells it; empty if untold.
+        licence: Its licence in the hub's spelling; empty if unknown.
         is_joint: Whether both languages share one vocabulary.
     """
     return _render(
@@ -72,13 +63,7 @@ def imported_card(
 def language_model_card(
     config: ModelConfig, *, num_parameters: int, facts: Mapping[str, str]
 ) -> str:
-    """Returns the card of a language model, or of a classifier that is made of one.
-
-    Args:
-        config: The model's.
-        num_parameters: Its weights.
-        facts: Facts on its training, by name.
-    """
+    """Returns the card of a language model or a classifier; `facts` are on its training."""
     kind = "language_model" if config.classifier is None else "classifier"
     return _render(kind, config, num_parameters, (config.target_language,), facts=facts)
 
@@ -104,7 +89,7 @@ def _render(
 
 
 def _list_keys(model: Model) -> dict[str, object]:
-    """Returns a network's keys in a recipe, without those that have their defaults."""
+    """Returns a network's keys in a recipe that differ from the defaults."""
     told = model.model_dump(mode="json", exclude_defaults=True)
     width = model.d_model // model.num_heads
     return {

@@ -1,8 +1,8 @@
-"""The one map of a network's weights: their names and shapes, and the part that each belongs to.
+"""Names and shapes of a network's weights, and the part that each belongs to.
 
-It is worked out from the config alone: nothing is built, and torch isn't loaded. Freezing, starting
-from other weights, conversion, counting and checking files all ask it. That it is the network's is
-held against the network itself in `tests/unit/model/test_parameters.py`.
+It is computed from the config alone: nothing is built, and torch isn't loaded. Freezing, starting
+from other weights, conversion, counting and file checks use it.
+`tests/unit/model/test_parameters.py` compares it with the networks themselves.
 
 A matrix that several parts share appears once, under its first name.
 """
@@ -17,13 +17,13 @@ from mtkit.recipe.objective import ClassifierKind, Objective
 
 Shape = tuple[int, ...]
 Part = Literal["embeddings", "encoder", "decoder", "output"]
-"""Embeddings are those of tokens, positions and segments, with their norm; `output` is a projection
-that isn't shared, the output's bias, and the heads of a masked language model or a classifier."""
+"""Embeddings are those of tokens, positions and segments, with their norm. `output` is an untied
+projection, the output bias, and the heads of a masked language model or a classifier."""
 Rows = Literal["source pieces", "target pieces", "positions"]
-"""One row of a matrix for each of these."""
+"""The meaning of a matrix's rows."""
 
 Side = Literal["encoder", "decoder"]
-"""The side of a translator that a weight belongs to; an output is the decoder's."""
+"""The side of a translator that a weight belongs to; the output is the decoder's."""
 
 _ROWS: dict[str, Rows] = {
     "source_embedding.tokens.weight": "source pieces",
@@ -36,11 +36,7 @@ _ROWS: dict[str, Rows] = {
 
 
 def find_part(name: str) -> Part:
-    """Returns the part of a network that a weight belongs to.
-
-    Raises:
-        ValueError: No network has a weight of this name.
-    """
+    """Returns the part of a network that a weight belongs to; a ValueError for an unknown name."""
     match name.partition(".")[0]:
         case "source_embedding" | "target_embedding":
             return "embeddings"
@@ -64,30 +60,27 @@ def find_side(name: str) -> Side:
 
 
 def find_counterpart(name: str, *, has_cross_attention: bool) -> str:
-    """Returns the name that the weight of a translator has in a network of another kind.
+    """Returns the name of a translator's weight in another kind of network.
 
-    A layer without cross-attention, as all of a language model are, calls its attention
-    `attention`; the decoder of a translator calls it `self_attention`. The same holds for the norm.
-
-    Args:
-        name: Its name in a network with an encoder and a decoder.
-        has_cross_attention: Whether the other network's decoder attends to a source.
+    A layer without cross-attention, as in all language models, calls its attention `attention`; a
+    translator's decoder calls it `self_attention`. The same holds for the norm.
+    `has_cross_attention` is whether the other network's decoder attends to a source.
     """
     return name if has_cross_attention else name.replace(".self_attention", ".attention")
 
 
 def find_rows(name: str) -> Rows | None:
-    """Returns what the rows of a weight stand for; None where it is the same for any vocabulary."""
+    """Returns the meaning of a weight's rows; None if it is the same for any vocabulary."""
     return _ROWS.get(name)
 
 
 class LinearMap(NamedTuple):
-    """One of the linear maps whose weights lie one below the other in a matrix.
+    """One of the linear maps that are stacked in a matrix.
 
     Attributes:
-        kind: What it is in its layer.
+        kind: Its role in the layer.
         first: Its first row.
-        last: The row behind its last one.
+        last: The row after its last one.
     """
 
     kind: MapKind
@@ -96,7 +89,7 @@ class LinearMap(NamedTuple):
 
 
 def find_maps(name: str, model: Model) -> dict[str, LinearMap]:
-    """Returns the linear maps of a layer that lie in a weight, by name, from top to bottom.
+    """Returns the linear maps of a layer in a weight, by name, from top to bottom.
 
     Empty for a weight that is none of a layer's linear maps.
     """
@@ -127,13 +120,7 @@ def find_maps(name: str, model: Model) -> dict[str, LinearMap]:
 def list_adapted(
     shapes: Mapping[str, Shape], model: Model, lora: Lora
 ) -> dict[str, dict[str, LinearMap]]:
-    """Returns the maps that LoRA updates, by the name of their weight.
-
-    Args:
-        shapes: What `list_shapes` returned for the network.
-        model: The recipe's section.
-        lora: The recipe's section.
-    """
+    """Returns the maps that LoRA updates, by weight name; `shapes` are from `list_shapes`."""
     found = {}
     for name in shapes:
         maps = find_maps(name, model)
@@ -143,21 +130,18 @@ def list_adapted(
 
 
 def name_pair(weight: str, each: str) -> tuple[str, str]:
-    """Returns the names of the matrices up and down that LoRA has for a map of a weight."""
+    """Returns the names of LoRA's matrices up and down for a map of a weight."""
     pair = f"{weight.removesuffix('.weight')}.low_rank.{each}"
     return f"{pair}.up", f"{pair}.down"
 
 
 def is_low_rank(name: str) -> bool:
-    """Checks whether a weight is a matrix of LoRA's."""
+    """Checks whether a weight is one of LoRA's matrices."""
     return ".low_rank." in name
 
 
 def list_learned_shapes(shapes: Mapping[str, Shape], model: Model, lora: Lora) -> dict[str, Shape]:
-    """Returns the shape of each weight that learns with LoRA: its matrices, whole weights too.
-
-    For the arguments see `list_adapted`.
-    """
+    """Returns the shape of each weight that learns with LoRA: its matrices and whole weights."""
     learned: dict[str, Shape] = {}
     for weight, maps in list_adapted(shapes, model, lora).items():
         for each, one in maps.items():
@@ -171,7 +155,7 @@ def list_learned_shapes(shapes: Mapping[str, Shape], model: Model, lora: Lora) -
 
 
 def learns_whole(name: str, lora: Lora) -> bool:
-    """Checks whether a weight of the network itself learns beside LoRA's matrices."""
+    """Checks whether a weight of the network itself learns besides LoRA's matrices."""
     return lora.train_embeddings and find_part(name) in ("embeddings", "output")
 
 
@@ -186,16 +170,8 @@ def list_shapes(
 ) -> dict[str, Shape]:
     """Returns the shape of each weight of a network, by name.
 
-    Args:
-        model: The recipe's section.
-        source_vocab_size: Number of source pieces; a language model has target pieces alone.
-        target_vocab_size: Number of target pieces.
-        objective: What the network learns.
-        next_sentence: Whether a masked language model has a head for pairs.
-        classifier: What a classifier is made of, and its number of labels.
-
-    Raises:
-        MtkitError: One embedding is to serve vocabularies of different sizes.
+    A language model has only target pieces. `next_sentence` is whether a masked one has a pair
+    head. `classifier` is a classifier's base and its number of labels.
     """
     match objective:
         case "translation" if model.architecture == "encoder-decoder":

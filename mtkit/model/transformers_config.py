@@ -1,4 +1,4 @@
-"""The configs of transformers' GPT and BERT, and what they say of a network here.
+"""The configs of transformers' GPT and BERT, and the networks that they describe.
 
 Defaults are those of `OpenAIGPTConfig` and `BertConfig`, whose files leave them out.
 """
@@ -15,7 +15,7 @@ from mtkit.recipe.objective import ENCODER_DECODERS
 from mtkit.text.token_ids import BOS, EOS, PAD
 
 _GPT_ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "gelu": "gelu_tanh", "silu": "silu"}
-"""`model.activation` by `afn`, whose GELU is the approximation by tanh."""
+"""`model.activation` by `afn`, whose GELU is the tanh approximation."""
 _BERT_ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
     "gelu": "gelu",
@@ -26,7 +26,7 @@ _BERT_ACTIVATIONS: dict[str, Activation] = {
 
 
 class MtkitKeys(BaseModel):
-    """What a config says for mtkit alone; transformers keeps it as it is."""
+    """Keys of a config that only mtkit reads; transformers keeps them."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -48,13 +48,14 @@ class _TransformersConfig(BaseModel):
     mtkit: MtkitKeys | None = None
 
     our_keys: ClassVar[Mapping[str, str]]
-    """Keys of a network by theirs, but for the activation; of two for one, the last is read."""
+    """mtkit's keys by transformers', without the activation; if two map to one, the last is
+    read."""
     activation_key: ClassVar[str]
     activations: ClassVar[Mapping[str, Activation]]
 
     @classmethod
     def of(cls, config: ModelConfig) -> Self:
-        """Returns the config of a network that `check_transformers` lets pass."""
+        """Returns the config of a network that passes `check_transformers`."""
         model = config.model
         found = {theirs: getattr(model, ours) for theirs, ours in cls.our_keys.items()}
         found["vocab_size"] = config.target_vocab_size
@@ -88,7 +89,7 @@ class _TransformersConfig(BaseModel):
 
 
 class GptConfig(_TransformersConfig):
-    """`OpenAIGPTConfig`'s keys."""
+    """The keys of `OpenAIGPTConfig`."""
 
     model_type: Literal["openai-gpt"] = "openai-gpt"
     vocab_size: int = 40_478
@@ -120,7 +121,7 @@ class GptConfig(_TransformersConfig):
 
 
 class BertConfig(_TransformersConfig):
-    """`BertConfig`'s keys."""
+    """The keys of `BertConfig`."""
 
     model_type: Literal["bert"] = "bert"
     vocab_size: int = 30_522
@@ -154,21 +155,13 @@ class BertConfig(_TransformersConfig):
 
 
 def describe(config: ModelConfig) -> GptConfig | BertConfig:
-    """Returns the config that transformers' class has for a language model.
-
-    Raises:
-        MtkitError: It has no such network.
-    """
+    """Returns the config of a language model for transformers' class."""
     check_transformers(config)
     return GptConfig.of(config) if config.objective == "causal-lm" else BertConfig.of(config)
 
 
 def check_transformers(config: ModelConfig) -> None:
-    """Checks that transformers has a class for a model's network.
-
-    Raises:
-        MtkitError: It hasn't, or this isn't a language model.
-    """
+    """Checks that transformers has a class for a language model's network."""
     if config.objective in ENCODER_DECODERS:
         raise MtkitError(
             f"{config.recipe} has an encoder and a decoder, transformers' GPT and BERT only one of "
@@ -187,7 +180,7 @@ def check_transformers(config: ModelConfig) -> None:
 
 
 def _list_misfits(config: ModelConfig) -> Iterator[str]:
-    """Yields what a network has otherwise than transformers' class."""
+    """Yields the differences of a network from transformers' class."""
     model, is_gpt = config.model, config.objective == "causal-lm"
     activations = (_GPT_ACTIVATIONS if is_gpt else _BERT_ACTIVATIONS).values()
     wanted: dict[str, object] = {
@@ -213,7 +206,7 @@ def _list_misfits(config: ModelConfig) -> Iterator[str]:
 
 
 def _spell(value: object) -> str:
-    """Returns a recipe key's value as TOML has it."""
+    """Returns a recipe key's value in TOML."""
     if value is None:
         return "none"
     return f'"{value}"' if isinstance(value, str) else str(value).lower()

@@ -1,10 +1,10 @@
 """A language model's weights by transformers' names: one table, for import and export.
 
-GPT is `OpenAIGPTLMHeadModel`, BERT `BertForPreTraining`, or `BertForMaskedLM` where nothing tells
-pairs.
+GPT is `OpenAIGPTLMHeadModel`. BERT is `BertForPreTraining`, or `BertForMaskedLM` without a pair
+head.
 
-Marian, M2M100 and Pegasus name theirs alike. Rows of embeddings are in another order there, which
-is told apart from the names.
+Marian, M2M100 and Pegasus share their names. Their embeddings' rows have another order, which is
+handled separately.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ TIED = {
     "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
     "cls.predictions.decoder.bias": "cls.predictions.bias",
 }
-"""Second names of weights, which files hold under their first alone."""
+"""Second names of weights; files hold them only under their first."""
 
 _OF_GPT = {
     "target_embedding.tokens": "transformer.tokens_embed",
@@ -55,7 +55,7 @@ _OF_BERT_LAYER = {
 }
 _BERT_QUERY_KEY_VALUE = tuple(f"attention.self.{name}" for name in ("query", "key", "value"))
 SHARED = "model.shared.weight"
-"""The one matrix of all embeddings, where they are tied."""
+"""The one matrix of all tied embeddings."""
 SOURCE_EMBEDDING = "model.encoder.embed_tokens.weight"
 TARGET_EMBEDDING = "model.decoder.embed_tokens.weight"
 OUTPUT = "lm_head.weight"
@@ -65,7 +65,7 @@ POSITIONS = {
     "source_embedding": "model.encoder.embed_positions.weight",
     "target_embedding": "model.decoder.embed_positions.weight",
 }
-"""Fixed waves, which files may hold."""
+"""Fixed sinusoids, which files may hold."""
 _PARTS = {
     "attention.query_key_value": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
     "attention.output": ("self_attn.out_proj",),
@@ -82,11 +82,11 @@ _PARTS = {
 
 @dataclass(frozen=True)
 class Counterpart:
-    """What a weight is there.
+    """A weight's counterpart in transformers.
 
     Attributes:
-        origin: Our name.
-        names: Theirs: several where ours is theirs one below the other, in equal parts.
+        origin: mtkit's name.
+        names: transformers' names; several if mtkit's weight is a stack of theirs, in equal parts.
         is_transposed: Whether theirs is [features in, features out].
     """
 
@@ -96,11 +96,7 @@ class Counterpart:
 
 
 def list_counterparts(config: ModelConfig) -> list[Counterpart]:
-    """Returns the counterparts of all weights of a language model.
-
-    Raises:
-        MtkitError: transformers' class has no such network.
-    """
+    """Returns the counterparts of all weights of a language model."""
     check_transformers(config)
     find = _find_in_gpt if config.objective == "causal-lm" else _find_in_bert
     return [find(name, len(shape) == 2) for name, shape in config.list_shapes().items()]
@@ -109,7 +105,7 @@ def list_counterparts(config: ModelConfig) -> list[Counterpart]:
 def to_theirs(
     weights: Mapping[str, Tensor], counterparts: Iterable[Counterpart]
 ) -> dict[str, Tensor]:
-    """Returns weights of ours by their names, contiguous."""
+    """Returns mtkit's weights by transformers' names, contiguous."""
     found: dict[str, Tensor] = {}
     for one in counterparts:
         parts = weights[one.origin].chunk(len(one.names))
@@ -121,7 +117,7 @@ def to_theirs(
 def to_theirs_shapes(
     shapes: Mapping[str, Shape], counterparts: Iterable[Counterpart]
 ) -> dict[str, Shape]:
-    """Returns the shapes that `to_theirs` makes of these."""
+    """Returns the shapes of `to_theirs`' result."""
     found: dict[str, Shape] = {}
     for one in counterparts:
         rows, *columns = shapes[one.origin]
@@ -133,7 +129,7 @@ def to_theirs_shapes(
 def to_ours(
     tensors: Mapping[str, Tensor], counterparts: Iterable[Counterpart]
 ) -> dict[str, Tensor]:
-    """Returns weights of theirs by our names, contiguous; those without a counterpart are none."""
+    """Returns transformers' weights by mtkit's names, contiguous, without those that have none."""
     found: dict[str, Tensor] = {}
     for one in counterparts:
         parts = [tensors[name].T if one.is_transposed else tensors[name] for name in one.names]
@@ -176,7 +172,7 @@ def list_translator_counterparts(config: ModelConfig) -> list[Counterpart]:
 
 
 def find_embeddings(config: ModelConfig) -> dict[str, tuple[str, ...]]:
-    """Returns their names of our matrices whose rows are pieces: the first one is in every file."""
+    """Returns transformers' names of matrices whose rows are pieces; the first is in every file."""
     match config.model.tied_embeddings:
         case "three-way":
             names = (SHARED, SOURCE_EMBEDDING, TARGET_EMBEDDING, OUTPUT)

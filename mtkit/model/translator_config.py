@@ -1,4 +1,4 @@
-"""The networks of public translators by the keys of transformers' configs."""
+"""The networks of public translators, by the keys of transformers' configs."""
 
 from typing import Any, Literal
 
@@ -16,11 +16,11 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 """`model.activation` by `activation_function`."""
 FIRST_POSITION = 2
-"""Index of a sentence's first sinusoid: fairseq's, one behind that of padding."""
+"""Index of a sentence's first sinusoid: fairseq's, the one after padding's."""
 
 
 class TranslatorConfig(BaseModel):
-    """Keys that the configs of Marian and M2M100 share; the defaults are those that both have."""
+    """Keys that the configs of Marian and M2M100 share, with the defaults common to both."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -40,11 +40,7 @@ class TranslatorConfig(BaseModel):
     vocab_size: int = Field(ge=4, le=MAX_PIECES)
 
     def to_model(self) -> Model:
-        """Returns the network's section of a recipe.
-
-        Raises:
-            ValueError: Encoder and decoder differ in what is one number here.
-        """
+        """Returns the recipe's section; raises a ValueError if encoder and decoder don't match."""
         for name in ("ffn_dim", "attention_heads"):
             pair = getattr(self, f"encoder_{name}"), getattr(self, f"decoder_{name}")
             if pair[0] != pair[1]:
@@ -67,12 +63,12 @@ class TranslatorConfig(BaseModel):
         )
 
     def _describe_kind(self) -> dict[str, Any]:
-        """Returns keys of the recipe's section that the kind of translator decides."""
+        """Returns the keys of the recipe's section that depend on the kind of translator."""
         raise NotImplementedError
 
 
 class M2M100Config(TranslatorConfig):
-    """`M2M100Config`'s keys that mtkit reads; the defaults are transformers'."""
+    """The keys of `M2M100Config` that mtkit reads; the defaults are transformers'."""
 
     vocab_size: int = Field(128_112, ge=5, le=MAX_PIECES)
     activation_function: Literal["relu", "gelu", "gelu_new", "silu", "swish"] = "relu"
@@ -94,7 +90,7 @@ class M2M100Config(TranslatorConfig):
 
 
 class BiasedConfig(TranslatorConfig):
-    """Keys that both have: networks with sinusoids, and a bias of each piece's logit."""
+    """Keys of Marian and Pegasus: networks with sinusoids and an output bias."""
 
     decoder_vocab_size: int | None = Field(None, ge=4, le=MAX_PIECES)
     activation_function: Literal["relu", "gelu", "gelu_new", "silu", "swish"] = "gelu"
@@ -134,7 +130,7 @@ class BiasedConfig(TranslatorConfig):
 
 
 class MarianConfig(BiasedConfig):
-    """`MarianConfig`'s keys; the defaults are transformers'."""
+    """The keys of `MarianConfig`; the defaults are transformers'."""
 
     vocab_size: int = Field(58_101, ge=4, le=MAX_PIECES)
     pad_token_id: int = 58_100
@@ -144,7 +140,7 @@ class MarianConfig(BiasedConfig):
 
 
 class PegasusConfig(BiasedConfig):
-    """`PegasusConfig`'s keys; the defaults are transformers'."""
+    """The keys of `PegasusConfig`; the defaults are transformers'."""
 
     vocab_size: int = Field(50_265, ge=4, le=MAX_PIECES)
     pad_token_id: int = 0

@@ -1,4 +1,4 @@
-"""A model with fewer pieces: its rows for the pieces that some text uses."""
+"""Trims a model to the pieces that some text uses."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,17 +14,10 @@ from mtkit.text.trim_vocabulary import trim_vocabulary
 def trim(
     opened: OpenedFolder, weights: Mapping[str, Tensor], lines: Iterable[str]
 ) -> tuple[OpenedFolder, dict[str, Tensor]]:
-    """Returns a model with the pieces that lines use, and those that it can't lack.
+    """Returns a model with only the pieces that lines use, and those that it can't lack.
 
-    It computes the same logits as the model had for these pieces, as long as it reads no other.
-
-    Args:
-        opened: The model but for its weights.
-        weights: Its weights, by name.
-        lines: Text of all of its languages that are to stay.
-
-    Raises:
-        MtkitError: There is no text.
+    Its logits for these pieces are the same as before, as long as it reads no other. `lines` should
+    cover all languages that are to stay.
     """
     lines = list(lines)
     if not any(line.strip() for line in lines):

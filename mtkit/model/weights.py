@@ -1,8 +1,8 @@
-"""The codec of weights: of a network, packed and loaded; of a file, written, read and checked.
+"""Packs, loads, writes, reads and checks weights, of networks and of safetensors files.
 
-Checkpoints, model folders, means and exports use this one. A config can ask for any size and a file
-can say anything, so a file is checked by its header before anything of it is in memory, and a
-network is built only where the file has every weight of it.
+Checkpoints, model folders, means and exports use it. A config can ask for any size and a file can
+claim anything. So a file's header is checked before anything of it is in memory, and a network is
+built only if the file has all its weights.
 """
 
 import os
@@ -24,7 +24,7 @@ from mtkit.paths import as_text, for_library
 
 _LENGTH_BYTES = 8
 MAX_HEADER_BYTES = 16 << 20
-"""A hundred times what the largest network of a recipe has; the library would take 100 MB."""
+"""A hundred times that of the largest network of a recipe; the library would allow 100 MB."""
 _NUMBERS = ("F64", "F32", "F16", "BF16")
 _FP32_BYTES, _FP64_BYTES = 4, 8
 _LONGEST_FAULT = 200
@@ -32,14 +32,14 @@ _COPY_AGAIN = "copy it again from its source, or create it again"
 
 
 def distinct_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Returns the model's own weights, a shared one under its first name alone."""
+    """Returns the model's own weights, a shared one only under its first name."""
     named = model.state_dict(keep_vars=True)
     first_names = {id(weight): name for name, weight in reversed(named.items())}
     return {name: weight for name, weight in named.items() if first_names[id(weight)] == name}
 
 
 def pack_weights(model: nn.Module, *, only: Collection[str] | None = None) -> dict[str, Tensor]:
-    """Returns every weight as a contiguous fp32 copy on the CPU, or those of some names alone.
+    """Returns all weights, or those in `only`, as contiguous fp32 copies on the CPU.
 
     A matrix that several parts share appears once, under its first name.
     """
@@ -51,12 +51,8 @@ def pack_weights(model: nn.Module, *, only: Collection[str] | None = None) -> di
 
 
 def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Writes tensors to a safetensors file, with the rights that any new file gets.
-
-    Raises:
-        OSError: The disk is full, or the like.
-    """
-    # Made here first: the library gives its own files to their owner alone.
+    """Writes tensors to a safetensors file, with the permissions of any new file."""
+    # Created here first: the library's files would be readable only by their owner.
     path.touch()
     rights = path.stat().st_mode
     try:
@@ -77,16 +73,9 @@ def load_weights(
     origin: Path | str = "weights",
     only: Collection[str] | None = None,
 ) -> None:
-    """Sets a model's weights to those that `pack_weights` returned, in its own type and device.
+    """Sets a model's weights to those of `pack_weights`, in the model's own dtype and device.
 
-    Args:
-        model: A model of the same shape as the packed one.
-        tensors: The weights by name.
-        origin: Their source, for messages.
-        only: The names of those that were packed; all where None.
-
-    Raises:
-        MtkitError: A weight is missing, unknown to the model, or of another shape.
+    `origin` is for messages. `only` are the names that were packed; None for all.
     """
     weights = distinct_weights(model)
     if only is not None:
@@ -98,11 +87,7 @@ def load_weights(
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Returns the tensors in a safetensors file.
-
-    Raises:
-        MtkitError: It isn't there, or is damaged.
-    """
+    """Returns the tensors in a safetensors file."""
     _check_header(path)
     try:
         with for_library(path) as readable:
@@ -112,13 +97,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def read_weight(path: Path, name: str) -> Tensor:
-    """Returns one tensor of a safetensors file; no more of it than that stays in memory.
-
-    Raises:
-        MtkitError: It isn't there, or is damaged.
-    """
+    """Returns one tensor of a safetensors file; the rest of the file doesn't stay in memory."""
     try:
-        # The file is mapped again each time: what was read of it leaves the process's memory again.
+        # The file is mapped again each time, which frees the pages that were read.
         with for_library(path) as readable, safe_open(readable, framework="pt") as tensors:
             found: Tensor = tensors.get_tensor(name)
             return found
@@ -129,15 +110,9 @@ def read_weight(path: Path, name: str) -> Tensor:
 def check_weights(
     path: Path, expected: Mapping[str, Shape], *, optional: Mapping[str, Shape] | None = None
 ) -> None:
-    """Checks that a safetensors file holds a network's weights, and that this machine can.
+    """Checks that a safetensors file holds a network's weights, and that they fit into memory.
 
-    Args:
-        path: The file.
-        expected: The shape of each weight.
-        optional: Of weights that may be there too.
-
-    Raises:
-        MtkitError: It is missing or damaged, holds other weights, or more than the memory.
+    Both mappings are shapes by name; `optional` weights may be missing.
     """
     check_memory(expected.values(), path)
     _check_header(path)
@@ -155,11 +130,7 @@ def check_weights(
 
 
 def read_shapes(path: Path) -> dict[str, Shape]:
-    """Returns the shape of each tensor in a safetensors file, by name; no tensor is read.
-
-    Raises:
-        MtkitError: The file is missing or damaged, or a tensor is of other numbers than weights.
-    """
+    """Returns the shape of each tensor in a safetensors file, by name, without reading tensors."""
     _check_header(path)
     try:
         with for_library(path) as file, safe_open(file, framework="np") as tensors:
@@ -175,7 +146,7 @@ def read_shapes(path: Path) -> dict[str, Shape]:
 
 
 def _check_header(path: Path) -> None:
-    """Checks that a safetensors file is a regular file whose header is no larger than it can be."""
+    """Checks that a safetensors file is a regular file with a header of plausible size."""
     try:
         num_bytes = check_file(path)
     except FileNotFoundError as error:
@@ -208,9 +179,9 @@ def _check_shapes(
 
 
 def check_memory(shapes: Iterable[Shape], origin: Path | str) -> None:
-    """Raises an `MtkitError` where this machine can't hold weights of these shapes in fp32.
+    """Raises an `MtkitError` if weights of these shapes in fp32 exceed this machine's memory.
 
-    A file with holes can be as large as it likes.
+    A sparse file can have any size.
     """
     needed, there = sum(map(prod, shapes)) * _FP32_BYTES, count_memory_bytes()
     if there is not None and needed > there:

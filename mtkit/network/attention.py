@@ -26,9 +26,7 @@ _INITIAL_POSITIONS = 256
 def rotations(num_positions: int, d_key: int) -> Float[Tensor, "num_positions pairs 2"]:
     """Returns cosine and sine of p / 10000^(2i/d_key), in fp32 (equation 15).
 
-    Args:
-        num_positions: Positions p, from 0.
-        d_key: Width of a query or key; i counts its pairs, d_key / 2 of them.
+    p counts positions, from 0; i counts the d_key / 2 pairs of a query or key.
     """
     pairs = torch.arange(d_key // 2, dtype=torch.float64)
     frequencies = torch.exp(-math.log(10_000.0) * 2.0 / d_key * pairs)
@@ -37,13 +35,10 @@ def rotations(num_positions: int, d_key: int) -> Float[Tensor, "num_positions pa
 
 
 class RotaryPositions(nn.Module):
-    """Turns pairs of dimensions 2i and 2i + 1 by p / 10000^(2i/d_key), for a token at position p.
+    """Rotates dimensions 2i and 2i + 1 by p / 10000^(2i/d_key), for a token at position p.
 
-    The table grows with the longest text seen, so no length is too long.
-
-    Args:
-        d_key: Width of a query or key, an even number.
-        num_heads: Heads of queries and keys together.
+    The table grows with the longest text, so lengths have no limit. `num_heads` counts heads of
+    queries and keys together.
     """
 
     table: Tensor
@@ -60,14 +55,9 @@ class RotaryPositions(nn.Module):
         *,
         end: int,
     ) -> Float[Tensor, "batch length width"]:
-        """Returns a projection whose first heads, those of queries and keys, are turned.
+        """Returns a projection with rotated queries and keys, which are its first heads.
 
-        Angles and products are in fp32 at least.
-
-        Args:
-            projected: Queries, keys and whatever else, side by side.
-            positions: Each token's position.
-            end: More than the largest of them.
+        Angles and products are in at least fp32. `end` is larger than all positions.
         """
         if end > self.table.shape[0]:
             grown = rotations(max(end, 2 * self.table.shape[0]), self.d_key)
@@ -76,7 +66,7 @@ class RotaryPositions(nn.Module):
         computed_type = torch.promote_types(projected.dtype, torch.float32)
         pairs = projected[..., :width].to(computed_type)
         pairs = pairs.reshape(*pairs.shape[:2], self.num_heads, -1, 2)
-        # A turn by an angle is a product with a complex number.
+        # A rotation is a product with a complex number.
         turns = torch.view_as_complex(self.table[positions].to(computed_type)).unsqueeze(2)
         turned = torch.view_as_real(torch.view_as_complex(pairs) * turns).flatten(2)
         return torch.cat((turned.to(projected.dtype), projected[..., width:]), dim=-1)
@@ -84,11 +74,11 @@ class RotaryPositions(nn.Module):
 
 @dataclass
 class WatchedHead:
-    """A head, and its layer's queries and keys in the last pass; all attention stays fused.
+    """A decoder head, and its layer's queries and keys in the last pass; attention stays fused.
 
     Attributes:
-        layer: The decoder's layer, from 1.
-        head: The head of it, from 1; None for the mean of all.
+        layer: The decoder layer, from 1.
+        head: Its head, from 1; None for the mean of all.
     """
 
     layer: int
@@ -103,11 +93,7 @@ class WatchedHead:
     def find_log_weights(self, layout: Layout, memory_layout: Layout) -> Float[Tensor, " cells"]:
         """Returns the logarithms of the head's weights in the last pass, and forgets the pass.
 
-        They stand by grid (`Layout.grid_shapes`), sentence, target position and source position.
-
-        Args:
-            layout: The targets' layout in that pass.
-            memory_layout: The sources'.
+        Order: grid (`Layout.grid_shapes`), sentence, target position, source position.
         """
         assert self.head is not None, "one head"
         queries, keys = self._take()
@@ -117,7 +103,7 @@ class WatchedHead:
     def find_weights(
         self, layout: PaddedLayout, memory_layout: PaddedLayout
     ) -> Float[Tensor, "batch queries memory"]:
-        """Returns the weights of the last pass, of padded sentences, and forgets the pass."""
+        """Returns the weights of the last pass, for padded sentences, and forgets the pass."""
         queries, keys = self._take()
         heads = range(queries[0].shape[1]) if self.head is None else (self.head - 1,)
         found = [
@@ -133,12 +119,7 @@ class WatchedHead:
 
 
 class SelfAttention(nn.Module):
-    """Attention of a sequence to itself; with a window, to a neighbourhood (section 4).
-
-    Args:
-        config: The recipe's section.
-        is_causal: Whether no position sees a later one.
-    """
+    """Self-attention; with a window, restricted to a neighbourhood (section 4)."""
 
     def __init__(self, config: Model, *, is_causal: bool = False) -> None:
         super().__init__()
@@ -156,10 +137,7 @@ class SelfAttention(nn.Module):
     def forward(
         self, inputs: States, layout: Layout, layer_cache: LayerCache | None = None
     ) -> States:
-        """Returns each position's attention to the positions that it may see.
-
-        Where a cache is given, keys and values of padded texts are kept in it.
-        """
+        """Returns the attention; `layer_cache`, for padded texts, gets the keys and values."""
         projected = self.query_key_value(inputs)
         if self.rotary is not None:
             projected = self.rotary(projected, layout.positions, end=layout.max_length)
@@ -174,7 +152,7 @@ class SelfAttention(nn.Module):
     def step(
         self, inputs: NewestStates, cache: DecoderCache, layer_cache: LayerCache
     ) -> NewestStates:
-        """Returns the attention of each hypothesis's newest position, and adds it to the cache."""
+        """Returns the attention of each hypothesis's newest position, and caches it."""
         projected = self.query_key_value(inputs)
         if self.rotary is not None:
             projected = self.rotary(projected, cache.newest_positions, end=cache.num_steps)
@@ -207,10 +185,7 @@ class CrossAttention(nn.Module):
         memory_layout: Layout,
         watched: WatchedHead | None = None,
     ) -> TargetStates:
-        """Returns each target position's attention to the encoded source.
-
-        Where a head is watched, its queries and keys are kept in it.
-        """
+        """Returns the attention to the encoded source; `watched` keeps queries and keys."""
         (queries,) = layout.split_heads(self.query(inputs), self.num_heads, self.widths[:1])
         keys, values = self.project_memory(memory, memory_layout)
         if watched is not None:
@@ -227,19 +202,19 @@ class CrossAttention(nn.Module):
         memory_layout: Layout,
         watched: WatchedHead,
     ) -> None:
-        """Keeps the queries and keys of a head whose attention is all that is asked for."""
+        """Only keeps the queries and keys of a head, without computing the attention."""
         (queries,) = layout.split_heads(self.query(inputs), self.num_heads, self.widths[:1])
         watched.keep(queries, self.project_memory(memory, memory_layout)[0])
 
     def project_memory(self, memory: SourceStates, memory_layout: Layout) -> tuple[Heads, ...]:
-        """Returns the source's keys and values, which stay the same for every target step."""
+        """Returns the source's keys and values, which are the same for every target step."""
         return memory_layout.split_heads(self.key_value(memory), self.num_heads, self.widths)
 
     def step(
         self, inputs: NewestStates, cache: DecoderCache, layer_cache: LayerCache
     ) -> NewestStates:
         """Returns each hypothesis's attention to its sentence's source, which isn't copied."""
-        # Hypotheses of one sentence lie where target positions would: none sees another here.
+        # Hypotheses take the place of target positions: here none sees another.
         (queries,) = split_heads(self.query(inputs), self.num_heads, self.widths[:1])
         keys, values = layer_cache.source_keys, layer_cache.source_values
         assert keys is not None

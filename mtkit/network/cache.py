@@ -1,9 +1,9 @@
 """Keys and values that a decoder caches between steps.
 
-When hypotheses are reordered, none of their keys and values are copied. Each step adds one slot per
-hypothesis to its sentence's keys and values, and they stay in that slot; `is_ancestor` says which
-slots a hypothesis descends from, and attention looks at these alone. That costs a few products more
-than moving keys and values about, which costs memory traffic (docs/log.md).
+Reordering hypotheses copies no keys or values. Each step adds one slot per hypothesis to its
+sentence's keys and values, and slots never move. `is_ancestor` says which slots a hypothesis
+descends from, and attention sees only those. That costs a few more products; moving keys and values
+would cost memory traffic (docs/log.md).
 """
 
 from collections.abc import Callable, Sequence
@@ -21,11 +21,10 @@ _FIRST_SLOTS = 32
 
 @dataclass
 class LayerCache:
-    """One decoder layer's keys and values.
+    """One decoder layer's keys and values."""
 
-    Of the source, if there is one, they are stored once per sentence, however many hypotheses read
-    them; of the target in slots, in the order in which they were added, the last ones yet unused.
-    """
+    # The source's are stored once per sentence. The target's are in slots, in the order in which
+    # they were added; the last slots are unused.
 
     source_keys: Float[Tensor, "batch heads src_len d_key"] | None = None
     source_values: Float[Tensor, "batch heads src_len d_value"] | None = None
@@ -34,11 +33,10 @@ class LayerCache:
 
     @classmethod
     def of_source(cls, keys: Heads, values: Heads) -> "LayerCache":
-        """Returns the cache of a padded source's keys and values, and of no target position.
-
-        Each head is contiguous; a step would else copy them. A head's keys lie side by side, as the
-        right-hand side of a step's product: it takes half the time then (docs/log.md).
-        """
+        """Returns the cache of a padded source's keys and values, without target positions."""
+        # Each head is contiguous; otherwise a step would copy it. A head's keys are stored
+        # transposed, as the right-hand side of a step's product, which halves its time
+        # (docs/log.md).
         across = _to_cached_type(keys[0]).transpose(2, 3).contiguous()
         return cls(across.transpose(2, 3), _to_cached_type(values[0]).contiguous())
 
@@ -50,14 +48,7 @@ class LayerCache:
         first: int,
         oldest: int,
     ) -> tuple[Tensor, Tensor]:
-        """Adds each hypothesis's newest position; returns all keys and values.
-
-        Args:
-            keys: The newest positions' keys.
-            values: Their values.
-            first: The slot of the first hypothesis.
-            oldest: The first slot to return.
-        """
+        """Adds the hypotheses' newest positions from slot `first`; returns all from `oldest` on."""
         keys, values = _to_cached_type(keys), _to_cached_type(values)
         end = first + keys.shape[2]
         self.target_keys = _with_room(self.target_keys, keys, end)
@@ -77,17 +68,15 @@ class LayerCache:
 class DecoderCache:
     """The state of a decoder between two steps, for a batch of sentences.
 
-    Every sentence has the same number of hypotheses, 1 before the first step; `select` may change
-    it.
+    Every sentence has the same number of hypotheses: 1 before the first step, then as in `select`.
 
     Attributes:
-        layers: Each layer's keys and values.
         source_is_token: False at padding.
         keeps_attention: Whether a step keeps its attention to the source.
-        source_attention: The newest step's, in the last layer, the mean of its heads.
-        text_lengths: Tokens of each text that was read before the first step; None where none was,
-            or all are equally long.
-        slot_positions: Each slot's position in its text, where those are of different lengths.
+        source_attention: The newest step's, in the last layer, as the mean of the heads.
+        text_lengths: Tokens of each text read before the first step; None without any or if all
+            lengths are equal.
+        slot_positions: Each slot's position in its text, if lengths differ.
         is_ancestor: Which slots each hypothesis descends from.
         source_bias: 0 at the source's tokens, a very negative number at padding; None without any.
     """
@@ -116,12 +105,7 @@ class DecoderCache:
     def of_texts(
         cls, layers: list[LayerCache], is_token: Bool[Tensor, "batch length"]
     ) -> "DecoderCache":
-        """Returns the cache of texts that were read, without a source.
-
-        Args:
-            layers: Keys and values of the texts, a slot for each position.
-            is_token: False at padding.
-        """
+        """Returns the cache of texts that were read, without a source; one slot per position."""
         cache = cls(layers, is_token[:, :0])
         cache.is_ancestor = is_token[:, None]
         cache._first_slots = list(range(is_token.shape[1]))
@@ -134,11 +118,11 @@ class DecoderCache:
 
     @property
     def num_steps(self) -> int:
-        """Steps taken, and positions that were read before the first of them."""
+        """Steps taken, including positions read before the first."""
         return len(self._first_slots)
 
     def find_position(self) -> int | Int[Tensor, " batch"]:
-        """Returns the position of the next token; of each text, where they differ."""
+        """Returns the position of the next token; one per text if they differ."""
         if self.text_lengths is None:
             return self.num_steps
         return self.text_lengths + (self.num_steps - self._text_width)
@@ -150,7 +134,7 @@ class DecoderCache:
 
     @property
     def newest_positions(self) -> Int[Tensor, "#batch 1"]:
-        """int64: the position of the step under way, or each text's, where they differ."""
+        """int64: the current step's position; one per text if they differ."""
         if self.slot_positions is not None:
             return self.slot_positions[:, -1:]
         return torch.tensor([[self.num_steps - 1]], device=self.is_ancestor.device)
@@ -169,11 +153,7 @@ class DecoderCache:
         self._slot_biases.clear()
 
     def find_oldest_slot(self, window: int | None) -> int:
-        """Returns the first slot that the newest position sees.
-
-        Args:
-            window: How many positions before the newest it sees; all where it is None.
-        """
+        """Returns the first slot that the newest position sees with this window."""
         if window is None or self.slot_positions is not None or self.num_steps <= window + 1:
             return 0
         return self._first_slots[-window - 1]
@@ -181,21 +161,13 @@ class DecoderCache:
     def find_slot_bias(
         self, oldest: int, dtype: torch.dtype, *, window: int | None = None
     ) -> Float[Tensor, "batch 1 beam _"] | None:
-        """Returns the bias on the slots from the oldest on, made once for all layers of a step.
+        """Returns the bias on the slots from `oldest`, computed once for all layers of a step.
 
-        It has memory of its own: CUDA's kernels read a mask sixteen bytes at a time, and a slice of
-        a longer one may begin between two such addresses.
-
-        Args:
-            oldest: The first slot that the newest position sees.
-            dtype: The type of keys.
-            window: How many positions before the newest it sees; all where it is None.
-
-        Returns:
-            0 where a hypothesis descends from a slot and a very negative number elsewhere; None
-            where every hypothesis descends from all of them.
+        0 if a hypothesis descends from a slot, else a very negative number; None if every
+        hypothesis descends from all of them. It has its own memory: CUDA kernels read masks in
+        aligned blocks of sixteen bytes, and a slice could be misaligned.
         """
-        # With one slot a step there was never more than one hypothesis.
+        # With one slot per step there was never more than one hypothesis.
         if self.is_ancestor.shape[2] == self.num_steps and self.slot_positions is None:
             return None
         if oldest not in self._slot_biases:
@@ -208,19 +180,15 @@ class DecoderCache:
         return self._slot_biases[oldest]
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
-        """Keeps these sentences, in this order, and in each of them these hypotheses.
+        """Keeps these sentences, in this order, and these hypotheses in each.
 
-        It is cheap where a sentence that is dropped is replaced by one from the end.
-
-        Args:
-            sentences: Indices in the batch so far.
-            parents: For each hypothesis to come, the index of the one that it continues, among
-                its own sentence's so far; one may be named several times.
+        It is cheap if a dropped sentence is replaced by one from the end. `parents` has, for each
+        new hypothesis, the index of the old one in its sentence; an index may occur several times.
         """
         if list(sentences) != list(range(self.is_ancestor.shape[0])):
             device = self.is_ancestor.device
             order = send(torch.tensor(list(sentences), dtype=torch.int64), device)
-            # Another model of an ensemble may hold the same tensor: this one is left as it is.
+            # Another model of an ensemble may share this tensor: it isn't changed in place.
             self.source_is_token = self.source_is_token.index_select(0, order)
             self.is_ancestor = self.is_ancestor.index_select(0, order)
             if self.text_lengths is not None and self.slot_positions is not None:
@@ -237,10 +205,10 @@ class DecoderCache:
 
 
 def _plan_move(sentences: Sequence[int], order: Tensor) -> Callable[[Tensor], Tensor]:
-    """Returns a function that keeps these sentences of a tensor, in its own memory if it can."""
+    """Returns a function that selects these sentences of a tensor, in place if possible."""
     moves = [(old, new) for new, old in enumerate(sentences) if old != new]
     if not {old for old, _ in moves}.isdisjoint(range(len(sentences))):
-        # One would move to where another moves from.
+        # A target index is also a source index.
         return lambda tensor: tensor.index_select(0, order)
     pairs = send(torch.tensor(moves, dtype=torch.int64).view(-1, 2), order.device)
     old, new = pairs.unbind(1)
@@ -254,22 +222,20 @@ def _plan_move(sentences: Sequence[int], order: Tensor) -> Callable[[Tensor], Te
 
 
 def _to_cached_type(heads: Tensor) -> Tensor:
-    """Returns keys or values as they are cached: on a CPU in fp32, never in bfloat16.
-
-    Products as small as those of a step gain nothing from it there.
-    """
+    """Returns keys or values as they are cached: on a CPU in fp32, never in bfloat16."""
+    # A step's products are too small to gain from bfloat16 there.
     is_slow = heads.device.type == "cpu" and heads.dtype == torch.bfloat16
     return heads.float() if is_slow else heads
 
 
 def _as_bias(is_visible: Tensor, dtype: torch.dtype) -> Tensor:
-    """Returns a bias on scores: 0 where a key may be attended to, else a very negative number."""
+    """Returns a bias on scores: 0 for visible keys, a very negative number for others."""
     bias = torch.zeros(is_visible.shape, dtype=dtype, device=is_visible.device)
     return bias.masked_fill_(~is_visible, torch.finfo(dtype).min)
 
 
 def _with_room(slots: Tensor | None, newest: Tensor, end: int) -> Tensor:
-    """Returns the slots with room up to `end`, in new memory like the newest's where needed."""
+    """Returns the slots with room up to `end`, in new memory if needed."""
     if slots is not None and slots.shape[2] >= end:
         return slots
     batch, heads, _, width = newest.shape

@@ -1,4 +1,4 @@
-"""Devices that a network runs on, the threads and precision that suit them, and their memory."""
+"""Devices of networks, their memory, and suitable threads and precision."""
 
 import os
 import sys
@@ -15,11 +15,7 @@ from mtkit.recipe.precision import Precision
 
 
 def find_device(name: str) -> torch.device:
-    """Returns the device of this name; for `auto` a GPU where there is one, else the CPU.
-
-    Raises:
-        MtkitError: There is no such device.
-    """
+    """Returns the device of this name; `auto` is a GPU if there is one, else the CPU."""
     kind, index = read_device(name)
     if kind == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -31,7 +27,7 @@ def find_device(name: str) -> torch.device:
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """Returns a tensor on a device; the copy may still be under way on a GPU's stream."""
+    """Returns a tensor on a device; the copy may still be running on a GPU's stream."""
     if device.type == "cpu":
         return tensor
     return tensor.pin_memory().to(device, non_blocking=True)
@@ -42,10 +38,10 @@ _Sent = TypeVar("_Sent", bound="Sendable")
 
 @dataclass(frozen=True)
 class Sendable:
-    """A dataclass of tensors, or of further ones that can be sent to a device."""
+    """A dataclass of tensors, or of other Sendables."""
 
     def to(self: _Sent, device: torch.device) -> _Sent:
-        """Returns it on a device; the copy may still be under way on a GPU's stream."""
+        """Returns it on a device; the copy may still be running on a GPU's stream."""
 
         def move(part: Any) -> Any:
             if isinstance(part, Tensor):
@@ -57,55 +53,44 @@ class Sendable:
 
 
 def count_threads() -> int:
-    """Returns how many threads this process has use for, where nobody has set their number.
-
-    One a core: torch leaves out a core's second hyperthread. No more than there are processors.
-    """
+    """Returns the useful number of threads: one per core, at most one per available CPU."""
     return min(torch.get_num_threads(), count_processors())
 
 
 def limit_threads(num_processes: int = 1) -> None:
-    """Sets torch's threads to this process's part of the threads that the machine has use for.
-
-    `OMP_NUM_THREADS`, which `mtkit train --processes` sets too, overrules it.
-
-    Args:
-        num_processes: Processes that share the machine.
-    """
+    """Sets torch's threads to this process's share of the CPUs, unless `OMP_NUM_THREADS` is set."""
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, count_threads() // num_processes))
 
 
 def limit_kernel_cache() -> None:
-    """Limits oneDNN to 128 of the kernels that it makes, one for each shape of a product.
-
-    In training a batch's shapes hardly come again: the 1,024 that it keeps by itself take half a
-    gigabyte more and no less time (docs/log.md). `ONEDNN_PRIMITIVE_CACHE_CAPACITY`, which oneDNN
-    reads at its first product, overrules it.
-    """
+    """Limits oneDNN to a cache of 128 kernels, one per shape of a product."""
+    # In training, shapes rarely recur: oneDNN's default of 1,024 needs half a gigabyte more and is
+    # no faster (docs/log.md). `ONEDNN_PRIMITIVE_CACHE_CAPACITY`, read at the first product, takes
+    # precedence.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
 
 
 def suit_precision(device: torch.device) -> Precision:
-    """Returns the precision that a device is quickest in: bf16 where it multiplies in it."""
+    """Returns the fastest precision on a device: bf16 if it has such products."""
     if device.type == "cuda":
         is_quick = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
-        # Anywhere else it gains little or, imitated, loses all (docs/log.md).
+        # Other CPUs gain little or, if they emulate it, lose much (docs/log.md).
         is_quick = device.type == "cpu" and _multiplies_bfloat16()
     return "bf16" if is_quick else "fp32"
 
 
 def is_imitated(device: torch.device) -> bool:
-    """Checks that a device has no bfloat16 arithmetic at all."""
+    """Checks that a device only emulates bfloat16 arithmetic."""
     if device.type != "cpu" or not hasattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported"):
         return False
     return not torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def _multiplies_bfloat16() -> bool:
-    """Checks that the processor has instructions for products of bfloat16: AMX or AVX512."""
-    # Torch has these under private names.
+    """Checks that the CPU has instructions for products of bfloat16: AMX or AVX512."""
+    # torch has these under private names.
     for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
         is_supported = getattr(torch.cpu, name, None)
         if is_supported is not None and is_supported():
@@ -119,13 +104,13 @@ _OUT_OF_MEMORY = (
     "bad_alloc",
     "not enough memory",
     "alloc_failed",
-    # What oneDNN says where it finds no room for a kernel.
+    # oneDNN's message if it has no memory for a kernel.
     "could not create a primitive",
 )
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Checks that an error says that memory could not be had, of a GPU or of the machine."""
+    """Checks that an error means out of memory, of a GPU or of the machine."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     text = str(error).lower()
@@ -133,16 +118,13 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def release_memory(device: torch.device) -> None:
-    """Hands memory that no tensor holds back to a GPU."""
+    """Returns a GPU's unused cached memory to the driver."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
 
 
 def peak_memory_bytes(device: torch.device) -> int:
-    """Returns the most memory that this process has held so far: of its GPU, or of the machine.
-
-    On a system that doesn't report it, that is 0.
-    """
+    """Returns the peak memory of this process, on its GPU or the machine; 0 if unknown."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     try:

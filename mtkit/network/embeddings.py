@@ -1,4 +1,4 @@
-"""Tokens and their positions to vectors (arXiv 1706.03762, sections 3.4 and 3.5)."""
+"""Embeddings of tokens and positions (arXiv 1706.03762, sections 3.4 and 3.5)."""
 
 import math
 
@@ -22,12 +22,9 @@ def sinusoids(
 ) -> Float[Tensor, "num_positions d_model"]:
     """Returns sines and cosines of p / 10000^(2i/d_model), in fp32.
 
-    Args:
-        num_positions: Positions p, from 0.
-        d_model: Width of a vector; i counts its pairs of a sine and a cosine.
-        kind: `interleaved` has sines at even indices and cosines at odd ones, as the paper;
-            `halves` has all sines first, as Marian; `tensor2tensor` too, of
-            p / 10000^(i/(d_model/2 - 1)), as fairseq and M2M100.
+    p counts positions, from 0; i counts pairs of a sine and a cosine. `interleaved` has sines at
+    even indices and cosines at odd ones, as in the paper. `halves` has all sines first, as in
+    Marian. `tensor2tensor` does too, with p / 10000^(i/(d_model/2 - 1)), as in fairseq and M2M100.
     """
     pairs = torch.arange(d_model // 2, dtype=torch.float64)
     slowest = max(d_model // 2 - 1, 1) if kind == "tensor2tensor" else d_model / 2
@@ -40,7 +37,7 @@ def sinusoids(
 
 
 class SinusoidalPositions(nn.Module):
-    """Fixed waves; the table grows with the longest text seen, so no length is too long."""
+    """Sinusoids; the table grows with the longest text, so lengths have no limit."""
 
     table: Tensor
 
@@ -55,7 +52,7 @@ class SinusoidalPositions(nn.Module):
         )
 
     def forward(self, first: int, length: int) -> Float[Tensor, "length d_model"]:
-        """Returns the vectors of `length` positions from a sentence's position `first` on."""
+        """Returns the vectors of `length` positions from position `first` of a sentence."""
         first += self.first_position
         end = first + length
         if end > self.table.shape[0]:
@@ -72,11 +69,7 @@ class LearnedPositions(nn.Module):
         self.weight = nn.Parameter(torch.empty(num_positions, d_model))
 
     def forward(self, first: int, length: int) -> Float[Tensor, "length d_model"]:
-        """Returns the vectors of `length` positions from `first` on.
-
-        Raises:
-            ValueError: They reach past the last trained position.
-        """
+        """Returns the vectors of `length` positions from `first`; past the last, a ValueError."""
         if first + length > self.weight.shape[0]:
             raise ValueError(
                 f"position {first + length - 1} requested, but the model learned only "
@@ -86,7 +79,7 @@ class LearnedPositions(nn.Module):
 
 
 class TokenEmbedding(nn.Module):
-    """A matrix of token vectors; times sqrt(d_model) going in, plain as an output projection."""
+    """A matrix of token vectors: times sqrt(d_model) as input, unscaled as output projection."""
 
     def __init__(self, config: Model, vocab_size: int) -> None:
         super().__init__()
@@ -95,7 +88,7 @@ class TokenEmbedding(nn.Module):
         self.projection: CompiledLinear | PrepackedLinear | QuantizedLinear | None = None
 
     def forward(self, tokens: Tokens) -> States:
-        """Returns the scaled vector of each token, in fp32 at least."""
+        """Returns the scaled vector of each token, in at least fp32."""
         return _look_up(self.weight, tokens) * self.scale
 
     def project(
@@ -103,47 +96,41 @@ class TokenEmbedding(nn.Module):
         states: Float[Tensor, "*shape d_model"],
         bias: Float[Tensor, " vocab"] | None = None,
     ) -> Float[Tensor, "*shape vocab"]:
-        """Returns each state's product with every token's vector, plus a bias of each token."""
+        """Returns each state's product with every token's vector, plus a bias per token."""
         if self.projection is not None:
             logits: Tensor = self.projection(states)
             return logits
         return nn.functional.linear(states, self.weight, bias)
 
     def prepack(self, bias: Float[Tensor, " vocab"] | None) -> None:
-        """Makes `project`, always with this bias, faster on a processor, and inference only."""
+        """Makes `project` faster on a CPU, with this fixed bias and for inference only."""
         self.projection = PrepackedLinear(self.weight, bias)
 
     def compile_products(self, bias: Float[Tensor, " vocab"] | None, arithmetic: Precision) -> None:
-        """Has `project`, always with this bias, be compiled, inference only."""
+        """Compiles `project`, with this fixed bias and for inference only."""
         self.projection = CompiledLinear(self.weight, bias, arithmetic)
 
     def quantize(self, bias: Float[Tensor, " vocab"] | None) -> None:
-        """Has `project`, always with this bias, multiply in 8 bits, inference only."""
+        """Makes `project` multiply in 8 bits, with this fixed bias and for inference only."""
         self.projection = QuantizedLinear(self.weight, bias)
 
 
 class SegmentEmbedding(nn.Module):
-    """A trained vector for each part of an input, the first and the second (arXiv 1810.04805)."""
+    """A trained vector for each of an input's two segments (arXiv 1810.04805)."""
 
     def __init__(self, config: Model) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(2, config.d_model))
 
     def forward(self, segments: Tokens) -> States:
-        """Returns the vector of each token's part, 0 or 1, in fp32 at least."""
+        """Returns the vector of each token's segment, 0 or 1, in at least fp32."""
         return _look_up(self.weight, segments)
 
 
 class InputEmbedding(nn.Module):
-    """Token vectors plus positions, with dropout on the sum (section 5.4).
+    """Token vectors plus positions (and segments), with dropout on the sum (section 5.4)."""
 
-    Rotary positions aren't added here: attention turns queries and keys by them.
-
-    Args:
-        config: The recipe's section.
-        tokens: Vectors of tokens.
-        has_segments: Whether a vector of the token's part is added too.
-    """
+    # Rotary positions aren't added here: attention rotates queries and keys.
 
     def __init__(
         self, config: Model, tokens: TokenEmbedding, *, has_segments: bool = False
@@ -156,13 +143,7 @@ class InputEmbedding(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, tokens: Tokens, layout: Layout, segments: Tokens | None = None) -> States:
-        """Returns the vectors of tokens with this layout.
-
-        Args:
-            tokens: Token ids.
-            layout: Their layout.
-            segments: Which part each token belongs to, 0 or 1, where there are vectors of parts.
-        """
+        """Returns the vectors of tokens with this layout; `segments` are 0 or 1."""
         assert tokens.shape == layout.shape, "a layout of other tokens"
         added = None
         if self.positions is not None:
@@ -176,12 +157,7 @@ class InputEmbedding(nn.Module):
         return self._embed(tokens, added)
 
     def step(self, tokens: NewestTokens, position: int | Int[Tensor, " batch"]) -> NewestStates:
-        """Returns the vectors of tokens that all have the same position, or those of a text have.
-
-        Args:
-            tokens: Each hypothesis's newest token.
-            position: Their position from 0, or that of each text.
-        """
+        """Returns the newest tokens' vectors; `position` is from 0, or one per text."""
         if self.positions is None:
             return self._embed(tokens, None)
         if isinstance(position, int):
@@ -190,7 +166,7 @@ class InputEmbedding(nn.Module):
         return self._embed(tokens, _look_up(table, position[:, None]))
 
     def _embed(self, tokens: Tensor, added: Tensor | None) -> Tensor:
-        # Both are in fp32; what goes on is in the precision of the weights.
+        # Both are in fp32; the result is in the precision of the weights.
         vectors = self.tokens(tokens) if added is None else self.tokens(tokens) + added
         dropped: Tensor = self.dropout(self.norm(vectors.to(self.tokens.weight.dtype)))
         return dropped
@@ -211,15 +187,13 @@ def _build_positions(config: Model) -> SinusoidalPositions | LearnedPositions | 
 def _look_up(
     table: Float[Tensor, "rows width"], indices: Int[Tensor, "*shape"]
 ) -> Float[Tensor, "*shape width"]:
-    """Returns a table's rows at these indices, in fp32 at least.
-
-    The gradient of a row is the sum over all of its uses: thousands, for a full stop or the first
-    position. PyTorch's kernels for a bfloat16 table round that sum after every use, or after every
-    few (on CUDA), until what is added no longer changes it. Here it is summed in fp32 and rounded
-    once.
-    """
+    """Returns a table's rows at these indices, in at least fp32."""
+    # The gradient of a row is the sum over all its uses: thousands, for a full stop or the first
+    # position. PyTorch's kernels for a bfloat16 table round that sum after every use, or after
+    # every few (on CUDA), until further terms no longer change it. Here it is summed in fp32 and
+    # rounded once.
     sum_type = torch.promote_types(table.dtype, torch.float32)
     if torch.is_grad_enabled() and table.requires_grad:
         return nn.functional.embedding(indices, table.to(sum_type))
-    # Without a gradient only the rows that are used need a cast.
+    # Without a gradient only the used rows need a cast.
     return nn.functional.embedding(indices, table).to(sum_type)

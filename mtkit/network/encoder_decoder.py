@@ -21,17 +21,11 @@ from mtkit.network.stack import TransformerStack
 from mtkit.recipe.model import Model
 
 _MIN_PADDING = 0.1
-"""Share of padding from which on it is left out; with less there is little to gain."""
+"""Minimum share of padding for leaving it out; with less there is little to gain."""
 
 
 class EncoderDecoder(ProjectingNetwork):
-    """An encoder, a decoder and an output projection that may share its matrix with them.
-
-    Args:
-        config: The recipe's section.
-        source_vocab_size: Number of source pieces.
-        target_vocab_size: Number of target pieces; the same where embeddings are tied three-way.
-    """
+    """An encoder, a decoder and an output projection, optionally with shared embeddings."""
 
     def __init__(self, config: Model, source_vocab_size: int, target_vocab_size: int) -> None:
         super().__init__()
@@ -54,7 +48,7 @@ class EncoderDecoder(ProjectingNetwork):
         initialize(self, std=config.initial_std)
 
     def encode(self, source_tokens: SourceTokens, source_layout: Layout) -> SourceStates:
-        """Returns the encoded source; vectors of padding hold no meaning."""
+        """Returns the encoded source; vectors at padding are meaningless."""
         embedded = self.source_embedding(source_tokens, source_layout)
         encoded: Tensor = self.encoder(embedded, source_layout)
         return encoded
@@ -67,14 +61,10 @@ class EncoderDecoder(ProjectingNetwork):
         target_layout: Layout,
         watched: WatchedHead | None = None,
     ) -> TargetStates:
-        """Returns, for each target position, the vector that predicts the next token.
+        """Returns the vectors that predict each position's next token.
 
-        Args:
-            source_tokens: Source pieces, each sentence closed by `</s>`.
-            source_layout: The sources' layout.
-            target_tokens: Of each sentence, `<s>` and the target's pieces.
-            target_layout: The targets' layout, of the same kind.
-            watched: A head of the decoder whose attention to the source is asked for.
+        Sources are closed by `</s>`, targets begin with `<s>`. Both layouts are of the same kind.
+        `watched` keeps a decoder head's queries and keys.
         """
         memory = self.encode(source_tokens, source_layout)
         embedded = self.target_embedding(target_tokens, target_layout)
@@ -89,15 +79,7 @@ class EncoderDecoder(ProjectingNetwork):
         target_layout: PaddedLayout,
         watched: WatchedHead,
     ) -> Float[Tensor, "batch tgt_len src_len"]:
-        """Returns a head's attention to the source, as `forward` has it, by as little as it takes.
-
-        Args:
-            memory: The encoded sources, as `encode` returns them.
-            source_layout: The sources' layout.
-            target_tokens: As `forward` takes them.
-            target_layout: The targets' layout.
-            watched: The head.
-        """
+        """Returns a head's attention to the encoded source with minimal computation."""
         embedded = self.target_embedding(target_tokens, target_layout)
         self.decoder.watch(embedded, target_layout, memory, source_layout, watched)
         return watched.find_weights(target_layout, source_layout)
@@ -109,7 +91,7 @@ class EncoderDecoder(ProjectingNetwork):
     def encode_without_padding(
         self, source_tokens: SourceTokens, source_layout: PaddedLayout
     ) -> tuple[Tensor, PaddedLayout | UnpaddedLayout]:
-        """Returns encoded sources and their layout, without padding where that gains.
+        """Returns encoded sources and their layout, without padding if that is faster.
 
         The states are [batch, src_len, d_model], or [1, tokens, d_model].
         """
@@ -120,16 +102,11 @@ class EncoderDecoder(ProjectingNetwork):
         return self.encode(source_tokens, layout), layout
 
     def step(self, tokens: NewestTokens, cache: DecoderCache) -> NewestLogits:
-        """Returns the logits of the token after `tokens`, and adds `tokens` to the cache.
-
-        Args:
-            tokens: Each hypothesis's newest token, `<s>` first.
-            cache: The cache that `start` returned.
-        """
+        """Returns the logits of the token after `tokens`, `<s>` first, and caches `tokens`."""
         embedded = self.target_embedding.step(tokens, cache.num_steps)
         return self.project(self.decoder.step(embedded, cache))
 
 
 def _has_much_padding(layout: PaddedLayout) -> bool:
-    """Checks whether it pays to read sources without their padding (docs/log.md)."""
+    """Checks whether leaving out the sources' padding is faster (docs/log.md)."""
     return float(layout.is_token.sum()) < (1.0 - _MIN_PADDING) * layout.is_token.numel()

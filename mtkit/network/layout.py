@@ -1,8 +1,8 @@
-"""Layouts: how the sentences of a batch lie in its tensors, padded, in padded grids, or packed.
+"""Layouts: how a batch's sentences are arranged in tensors: padded, in grids, or packed.
 
-A network is given one layout a side, of the same kind, and never asks which kind it is: a layout
-splits a projection into heads, attends within each sentence and merges the heads again. All other
-parts of a network treat each token by itself.
+A network gets one layout per side, of the same kind, and never asks for the kind: a layout splits a
+projection into heads, attends within each sentence and merges the heads. All other parts of a
+network treat each token alone.
 """
 
 from typing import Protocol, TypeVar, runtime_checkable
@@ -25,14 +25,14 @@ NewestTokens = Int[Tensor, "batch beam"]
 NewestLogits = Float[Tensor, "batch beam vocab"]
 """Of a decoding step: each hypothesis's newest token, its vector, and the logits of the next."""
 Heads = tuple[Float[Tensor, "_ heads _ _"], ...]
-"""Queries, keys or values [batch, heads, length, width of a head]: of each grid, or one for all."""
+"""Queries, keys or values [batch, heads, length, head width], of each grid, or one for all."""
 
 _Kind = TypeVar("_Kind")
 
 
 @runtime_checkable
 class Layout(Protocol):
-    """How the sentences of a batch lie in a tensor of tokens."""
+    """The arrangement of a batch's sentences in a tensor of tokens."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -52,13 +52,7 @@ class Layout(Protocol):
     def split_heads(
         self, fused: Float[Tensor, "batch length width"], num_heads: int, widths: tuple[int, ...]
     ) -> tuple[Heads, ...]:
-        """Returns each part of a projection by heads.
-
-        Args:
-            fused: Parts side by side, each of `num_heads` heads.
-            num_heads: Heads of each part.
-            widths: Width of each part, all its heads.
-        """
+        """Returns each part of a projection by heads; `widths` are those of whole parts."""
         ...
 
     def attend(
@@ -71,32 +65,19 @@ class Layout(Protocol):
     ) -> Float[Tensor, "batch length all_heads"]:
         """Returns softmax(Q K^T / sqrt(d_key)) V of each head, within each sentence.
 
-        Args:
-            queries: Of this layout's tokens.
-            keys: Of the memory's tokens.
-            values: Of the memory's tokens.
-            memory_layout: The memory's: this one itself, or that of the same sentences' other
-                side, of the same kind.
-            options: Which keys a query sees, and dropout.
+        The memory is these sentences or their other side, in a layout of the same kind.
         """
         ...
 
     @property
     def grid_shapes(self) -> tuple[tuple[int, int], ...]:
-        """Sentences of each grid that `find_log_weights` makes, and the length of each."""
+        """Sentences and length of each grid of `find_log_weights`."""
         ...
 
     def find_log_weights(
         self: _Kind, queries: Heads, keys: Heads, memory_layout: _Kind, head: int
     ) -> list[Float[Tensor, "count queries memory"]]:
-        """Returns the logarithms of one head's attention weights, a tensor for each grid.
-
-        Args:
-            queries: Of this layout's tokens.
-            keys: Of the memory's tokens.
-            memory_layout: The memory's, as `attend` takes it.
-            head: Which head, from 0.
-        """
+        """Returns the logarithms of one head's attention weights, per grid; heads count from 0."""
         ...
 
     def select_tokens(self, states: States) -> Float[Tensor, "tokens d_model"]:
@@ -108,5 +89,5 @@ class Layout(Protocol):
         ...
 
     def to(self: _Kind, device: torch.device) -> _Kind:
-        """Returns the layout on a device; the copy may still be under way on a GPU's stream."""
+        """Returns the layout on a device; the copy may still be running on a GPU's stream."""
         ...

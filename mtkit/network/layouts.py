@@ -1,4 +1,4 @@
-"""The layouts that there are: padded, without padding but in attention, in grids, packed."""
+"""The layouts: padded, padded only in attention, in grids, packed."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -24,35 +24,31 @@ from mtkit.network.scaled_dot_product import (
 
 @dataclass(frozen=True)
 class _OneGridLayout(Sendable):
-    """Layouts whose sentences attend in one padded grid.
-
-    Attributes:
-        is_token: Where the sentences stand while they attend; False at padding, at the end.
-    """
+    """Layouts whose sentences attend in one padded grid; `is_token` is False at padding."""
 
     is_token: Bool[Tensor, "sentences length"]
 
     @property
     def max_length(self) -> int:
-        """Length that sentences are padded to."""
+        """The padded length of sentences."""
         return self.is_token.shape[1]
 
     def split_heads(
         self, fused: Float[Tensor, "rows length width"], num_heads: int, widths: tuple[int, ...]
     ) -> tuple[Heads, ...]:
-        """Returns each part of a projection by heads, with zeros where padding was left out."""
+        """Returns each part of a projection by heads, with zeros at left-out padding."""
         return tuple((part,) for part in split_heads(self.pad(fused), num_heads, widths))
 
     def pad(
         self, states: Float[Tensor, "rows length width"]
     ) -> Float[Tensor, "sentences max_length width"]:
-        """Returns each sentence's states, with zeros where padding was left out."""
+        """Returns each sentence's states, with zeros at left-out padding."""
         return states
 
     def _unpad(
         self, states: Float[Tensor, "sentences max_length width"]
     ) -> Float[Tensor, "rows length width"]:
-        """Returns states as the layout has them."""
+        """Returns states in the layout's shape."""
         return states
 
     def attend(
@@ -63,17 +59,14 @@ class _OneGridLayout(Sendable):
         memory_layout: Any,
         options: AttentionOptions,
     ) -> Float[Tensor, "rows length all_heads"]:
-        """Returns each sentence's attention, without padding's keys.
-
-        Under causality there is no mask: no token sees the padding behind it.
-        """
+        """Returns each sentence's attention; causal tokens never see the padding behind them."""
         mask = None if options.is_causal else memory_layout.is_token
         attended = attend(queries[0], keys[0], values[0], options, memory_is_token=mask)
         return self._unpad(merge_heads(attended))
 
     @property
     def grid_shapes(self) -> tuple[tuple[int, int], ...]:
-        """All sentences are one grid."""
+        """One grid of all sentences."""
         return ((len(self.is_token), self.max_length),)
 
     def find_log_weights(
@@ -86,20 +79,16 @@ class _OneGridLayout(Sendable):
 
 @dataclass(frozen=True)
 class PaddedLayout(_OneGridLayout):
-    """Each sentence in a row of its own, padded at the end.
-
-    Attributes:
-        is_token: False at padding.
-    """
+    """Each sentence in a row of its own, padded at the end; `is_token` is False at padding."""
 
     @classmethod
     def without_padding(cls, tokens: Tokens) -> "PaddedLayout":
-        """Returns the layout of sentences of one length."""
+        """Returns the layout of sentences of equal length."""
         return cls(torch.ones_like(tokens, dtype=torch.bool))
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Sentences, and the length that they are padded to."""
+        """Sentences, and their padded length."""
         return self.is_token.shape[0], self.is_token.shape[1]
 
     @property
@@ -108,7 +97,7 @@ class PaddedLayout(_OneGridLayout):
         return torch.arange(self.max_length, device=self.is_token.device)[None]
 
     def select_tokens(self, states: States) -> Float[Tensor, "tokens d_model"]:
-        """Returns the states that aren't padding's."""
+        """Returns the states except padding's."""
         return states[self.is_token]
 
     def select_first(self, states: States) -> Float[Tensor, "batch d_model"]:
@@ -118,13 +107,11 @@ class PaddedLayout(_OneGridLayout):
 
 @dataclass(frozen=True)
 class UnpaddedLayout(_OneGridLayout):
-    """Sentences side by side in one row without padding, which attention alone pads.
-
-    For sources that are read on a CPU: linear maps and norms then cost nothing for padding.
+    """Sentences concatenated in one row; only attention pads them. This saves work on a CPU.
 
     Attributes:
-        is_token: Where the sentences stand while they attend; False at padding, at the end.
-        token_indices: int64: where the row's tokens stand among these, sentence after sentence.
+        is_token: [sentences, length] in attention; False at padding, at the end.
+        token_indices: int64: the indices of the row's tokens in the flattened `is_token`.
         positions: int64: each token's index in its own sentence, from 0.
     """
 
@@ -170,18 +157,16 @@ class UnpaddedLayout(_OneGridLayout):
 
 @dataclass(frozen=True)
 class GridLayout(Sendable):
-    """Sentences of similar length in padded grids, and the grids one after the other in a row.
+    """Padded grids of sentences of similar length, concatenated in a row.
 
-    A pass costs the same however many grids there are, and rows of few different lengths want few
-    different kernels (docs/log.md). Attention alone looks at one grid after the other.
+    The cost of a pass doesn't depend on the number of grids, and rows of few different lengths need
+    few kernels (docs/log.md). Only attention processes one grid at a time.
 
     Attributes:
-        shapes: Sentences of each grid, and the length that they are padded to; the grids begin at
-            the row's first token, and what is behind the last one belongs to no sentence.
+        shapes: Sentences and padded length of each grid; what follows the last is unused.
         is_token: False at padding.
         positions: int64: each token's index in its own sentence, from 0.
-        token_indices: int64: where the row has a token.
-        max_length: Length of the longest grid.
+        token_indices: int64: the row's indices of real tokens.
     """
 
     shapes: tuple[tuple[int, int], ...]
@@ -220,7 +205,7 @@ class GridLayout(Sendable):
 
     @property
     def grid_shapes(self) -> tuple[tuple[int, int], ...]:
-        """The grids as they are."""
+        """The layout's own grids."""
         return self.shapes
 
     def find_log_weights(
@@ -242,7 +227,7 @@ class GridLayout(Sendable):
     def select_tokens(
         self, states: Float[Tensor, "1 row d_model"]
     ) -> Float[Tensor, "tokens d_model"]:
-        """Returns the states that aren't padding's."""
+        """Returns the states except padding's."""
         return states[0, self.token_indices]
 
     def select_first(
@@ -259,19 +244,17 @@ class GridLayout(Sendable):
 
 @dataclass(frozen=True)
 class PackedLayout(Sendable):
-    """Rows that several sentences share, for a GPU: few rows, nearly full, all of one width.
-
-    Each sentence attends within itself by a mask, which is made once and serves all layers.
+    """Rows that several sentences share, for a GPU: few rows, nearly full, of one width.
 
     Attributes:
-        sentences: int64: which sentence each token belongs to, from 0; -1 at padding.
+        sentences: int64: each token's sentence, from 0; -1 at padding.
         positions: int64: each token's index in its own sentence, from 0.
-        token_indices: int64: where the rows, one behind the other, have a token, sentence after
-            sentence; of a filled batch every position.
-        starts: int64: where in the rows, one behind the other, each sentence begins.
-        max_length: Tokens of the longest sentence; of a filled batch a bound of any batch's.
+        token_indices: int64: flat indices of tokens, sentence after sentence; all in a filled
+            batch.
+        starts: int64: flat index of each sentence's first token.
+        max_length: Tokens of the longest sentence; in a filled batch a bound of any batch's.
         shares: Whether a row has more than one sentence.
-        masks: Those made so far, by what they are for.
+        masks: By use; each is made once for all layers.
     """
 
     sentences: Int[Tensor, "rows width"]
@@ -327,7 +310,7 @@ class PackedLayout(Sendable):
 
     @property
     def grid_shapes(self) -> tuple[tuple[int, int], ...]:
-        """All sentences are padded to one grid, where the weights of a head are asked for."""
+        """One padded grid of all sentences, for the weights of a head."""
         return ((len(self.starts), self.max_length),)
 
     def find_log_weights(
@@ -341,7 +324,7 @@ class PackedLayout(Sendable):
     def _pad(
         self, states: Float[Tensor, "rows width d_key"]
     ) -> tuple[Float[Tensor, "sentences length d_key"], Bool[Tensor, "sentences length"]]:
-        """Returns the states with a row for each sentence, and which aren't padding."""
+        """Returns the states with a row for each sentence, and the mask of real tokens."""
         indices = self.starts[:, None] + torch.arange(self.max_length, device=self.starts.device)
         indices = indices.clamp(max=self.sentences.numel() - 1)
         own = torch.arange(len(self.starts), device=self.starts.device)[:, None]
@@ -350,7 +333,7 @@ class PackedLayout(Sendable):
     def select_tokens(
         self, states: Float[Tensor, "rows width d_model"]
     ) -> Float[Tensor, "tokens d_model"]:
-        """Returns the states that aren't padding's."""
+        """Returns the states except padding's."""
         return states.flatten(0, 1).index_select(0, self.token_indices)
 
     def select_first(
@@ -362,11 +345,11 @@ class PackedLayout(Sendable):
 
 @dataclass(frozen=True)
 class RecordingLayout(PaddedLayout):
-    """Padded sentences whose attention is computed by its formula, and its weights kept.
+    """Padded sentences with unfused attention, whose weights are kept.
 
     Attributes:
-        weights: softmax(Q K^T / sqrt(d_key)) in fp32, [batch, heads, queries, memory], once for
-            each attention, in order: of a decoder's layers first to itself, then to the source.
+        weights: softmax(Q K^T / sqrt(d_key)) in fp32, [batch, heads, queries, memory], per
+            attention in order; in a decoder layer self-attention comes before cross-attention.
     """
 
     weights: list[Float[Tensor, "batch heads queries memory"]] = field(default_factory=list)
@@ -379,14 +362,14 @@ class RecordingLayout(PaddedLayout):
         memory_layout: PaddedLayout,
         options: AttentionOptions,
     ) -> Float[Tensor, "batch length all_heads"]:
-        """Returns each sentence's attention, and keeps its weights; drops none of them."""
+        """Returns each sentence's attention, and keeps its weights; without dropout."""
         scores = (queries[0] @ keys[0].transpose(2, 3)).float() * queries[0].shape[-1] ** -0.5
         ahead = memory_layout.positions[:, None, :] - self.positions[:, :, None]
         is_visible = memory_layout.is_token[:, None, :]
         if options.is_causal:
             is_visible = is_visible & (ahead <= 0)
         if options.window is not None:
-            # Padding may have nothing but padding near it; it sees itself, lest it become NaN.
+            # Padding may have only padding near it; it sees itself, or it would become NaN.
             is_visible = is_visible & (ahead.abs() <= options.window) | (ahead == 0)
         weights = scores.masked_fill(~is_visible[:, None], -torch.inf).softmax(dim=-1)
         self.weights.append(weights)

@@ -13,15 +13,9 @@ from mtkit.network.sublayers import Dropout
 
 
 class LowRankPair(nn.Module):
-    """Two matrices whose product is added to a map's weight (section 4.1's A and B).
+    """Two matrices whose product is added to a map's weight (section 4.1's A and B)."""
 
-    At first the product is 0: `down` is drawn as in the authors' code, `up` is 0.
-
-    Args:
-        num_inputs: Width of the map's inputs.
-        num_outputs: Width of its outputs.
-        rank: Width between the two.
-    """
+    # The product starts as 0: `down` is drawn as in the authors' code, `up` is 0.
 
     def __init__(self, num_inputs: int, num_outputs: int, rank: int) -> None:
         super().__init__()
@@ -31,16 +25,11 @@ class LowRankPair(nn.Module):
 
 
 class AdaptedLinear(nn.Module):
-    """A linear map, or several one below the other, with low-rank updates of some of them.
+    """A linear map, or several stacked ones, with low-rank updates of some of them.
 
-    Weight and bias are the map's own, and keep their names.
-
-    Args:
-        linear: The map.
-        rows: The first row, and the one behind the last, of each map that is updated, by its name.
-        rank: Rank of each update.
-        scale: What updates are multiplied by: alpha / rank.
-        dropout: Rate of dropout on what goes into the updates.
+    Weight and bias are the map's own, and keep their names. `rows` has the first row and the one
+    after the last of each updated map. `scale` is alpha / rank. Dropout applies to the updates'
+    inputs.
     """
 
     def __init__(
@@ -96,10 +85,7 @@ class AdaptedLinear(nn.Module):
 
     @contextmanager
     def merged(self) -> Iterator[None]:
-        """Adds the updates to the weight while the block runs; then all is as it was, bit by bit.
-
-        For inference: with dropout the two aren't the same.
-        """
+        """Merges the updates while the block runs, without dropout; then restores the bits."""
         kept = self.weight.detach().clone()
         with torch.no_grad():
             for (first, last), pair in self._list_pairs():

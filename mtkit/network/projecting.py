@@ -1,4 +1,4 @@
-"""What networks have in common: a projection to the vocabulary, and initial weights."""
+"""The common part of networks: a projection to the vocabulary, and initial weights."""
 
 import copy
 from typing import TypeVar
@@ -17,12 +17,7 @@ from mtkit.recipe.precision import InferencePrecision, Precision
 
 
 class ProjectingNetwork(nn.Module):
-    """A network whose states are multiplied with a matrix of token vectors.
-
-    Attributes:
-        output_embedding: The matrix, which may be that of the inputs.
-        output_bias: A number for each token; None without one.
-    """
+    """A network whose states are multiplied with a matrix of token vectors, maybe the inputs'."""
 
     output_embedding: TokenEmbedding
     output_bias: nn.Parameter | None
@@ -30,14 +25,7 @@ class ProjectingNetwork(nn.Module):
     def build_projection(
         self, config: Model, vocab_size: int, tokens: TokenEmbedding, *, has_bias: bool
     ) -> None:
-        """Builds the matrix and its bias.
-
-        Args:
-            config: The recipe's section.
-            vocab_size: Number of pieces.
-            tokens: The inputs' matrix, which is the output's too unless nothing is tied.
-            has_bias: Whether there is a bias.
-        """
+        """Builds the bias and the matrix, which is the inputs' `tokens` unless nothing is tied."""
         is_own = config.tied_embeddings == "none"
         self.output_embedding = TokenEmbedding(config, vocab_size) if is_own else tokens
         self.output_bias = nn.Parameter(torch.zeros(vocab_size)) if has_bias else None
@@ -47,42 +35,32 @@ class ProjectingNetwork(nn.Module):
         return self.output_embedding.project(states, self.output_bias)
 
     def prepack(self) -> None:
-        """Makes products on a CPU faster; from now on it can neither learn nor be saved."""
+        """Makes products on a CPU faster; afterwards it can neither learn nor be saved."""
         prepack_linear_maps(self)
         self.output_embedding.prepack(self.output_bias)
 
     def compile_products(self, arithmetic: Precision) -> None:
-        """Has all products be compiled; from now on it can neither learn nor be saved.
-
-        Args:
-            arithmetic: What is multiplied is rounded to; all else is in fp32.
-        """
+        """Compiles all products; afterwards it can neither learn nor be saved."""
         compile_linear_maps(self, arithmetic)
         self.output_embedding.compile_products(self.output_bias, arithmetic)
 
     def quantize(self, fill: Fill = keep_weights) -> None:
-        """Has all products multiply in 8 bits; from now on it can neither learn nor be saved.
+        """Quantises all products to 8 bits; afterwards it can neither learn nor be saved.
 
-        Args:
-            fill: Sets the weights of a part before it is quantised, where they aren't set yet.
+        `fill` sets the weights of a part before it is quantised.
         """
         quantize_linear_maps(self, fill)
         self.output_embedding.quantize(self.output_bias)
 
 
 def initialize(module: nn.Module, *, std: float | None = None) -> None:
-    """Sets every parameter below `module`, in a fixed order, from torch's generator.
-
-    The paper (arXiv 1706.03762) is silent. As in its authors' code, matrices are Glorot-uniform and
-    embeddings normal with variance 1/d_model, so that sqrt(d_model) times one has variance 1;
-    biases are 0, norms 1. Fused maps (queries, keys and values; a gate and its input) are drawn
-    each for itself: Glorot's bound depends on a map's own width. The output's bias is 0 already.
-
-    Args:
-        module: A network.
-        std: Standard deviation of the normal distribution that all matrices and embeddings are
-            drawn from instead, as in GPT (Radford et al. 2018, section 4.1) and BERT.
-    """
+    """Sets every parameter below `module`, in a fixed order, from torch's generator."""
+    # The paper (arXiv 1706.03762) doesn't specify this. As in its authors' code, matrices are
+    # Glorot-uniform, and embeddings normal with variance 1/d_model, so that sqrt(d_model) times one
+    # has variance 1; biases are 0, norms 1. Fused maps (queries, keys and values; a gate and its
+    # input) are drawn separately: Glorot's bound depends on a map's own width. The output bias is
+    # already 0. With `std` all matrices and embeddings are normal, as in GPT (Radford et al. 2018,
+    # section 4.1) and BERT.
     with torch.no_grad():
         for part in module.modules():
             match part:
@@ -99,7 +77,7 @@ def initialize(module: nn.Module, *, std: float | None = None) -> None:
                     nn.init.normal_(part.weight, std=std or part.weight.shape[1] ** -0.5)
         if std is not None:
             return
-        # After all others: the order of draws is part of what a seed means.
+        # After all others: the order of draws is part of a seed's meaning.
         for part in module.modules():
             if isinstance(part, FusedLinear):
                 for weight in torch.split(part.weight, list(part.widths)):
@@ -110,7 +88,7 @@ _Network = TypeVar("_Network", bound=nn.Module)
 
 
 def copy_in_bfloat16(model: _Network) -> _Network:
-    """Returns a copy of a network with its weights in bfloat16; buffers stay as they are."""
+    """Returns a copy of a network with weights in bfloat16; buffers are unchanged."""
     copied = copy.deepcopy(model)
     for weight in copied.parameters():
         weight.data = weight.data.to(torch.bfloat16)
@@ -118,9 +96,9 @@ def copy_in_bfloat16(model: _Network) -> _Network:
 
 
 def in_precision(model: _Network, precision: InferencePrecision) -> _Network:
-    """Returns a network for inference in a precision; the one given is used up.
+    """Returns a network for inference in a precision; the given network may be changed.
 
-    In int8 the output projection, which isn't a linear map of its own, stays as it is.
+    In int8 the output projection, which isn't a separate linear map, is unchanged.
     """
     match precision:
         case "fp32":

@@ -14,11 +14,11 @@ from mtkit.network.cpu.attention import attend_on_cpu
 
 @dataclass(frozen=True)
 class AttentionOptions:
-    """Which keys a query sees of its own sentence's, and dropout.
+    """The keys that a query sees in its own sentence, and dropout.
 
     Attributes:
-        is_causal: None later than its own position.
-        window: None further off than this (section 4); all where it is None.
+        is_causal: Hides keys later than the query's position.
+        window: Hides keys further away than this (section 4); None hides none.
         dropout: Share of attention weights dropped.
     """
 
@@ -38,16 +38,8 @@ def attend(
     *,
     memory_is_token: Bool[Tensor, "batch memory"] | None = None,
 ) -> Float[Tensor, "batch heads queries d_value"]:
-    """Returns the attention of padded sentences.
-
-    Args:
-        queries: One for each position that attends.
-        keys: One for each position that may be attended to.
-        values: As many; their weighted means are returned.
-        options: Which keys a query sees, and dropout.
-        memory_is_token: Keys that may be attended to; all where it isn't given. Not together with
-            causality, which some of PyTorch's kernels refuse beside it.
-    """
+    """Returns the attention of padded sentences; `memory_is_token` hides padding's keys."""
+    # It can't be combined with causality, which some of PyTorch's kernels reject.
     is_causal = options.is_causal
     assert memory_is_token is None or not is_causal
     if options.window is not None and queries.shape[2] == keys.shape[2]:
@@ -59,7 +51,7 @@ def attend(
     if options.window is not None or (is_causal and trains_on_cpu):
         band = _make_band(queries, keys, options)
         if is_visible is not None:
-            # Padding may have nothing but padding near it; it sees itself, lest it become NaN.
+            # Padding may have only padding near it; it sees itself, or it would become NaN.
             itself = torch.eye(band.shape[-1], dtype=torch.bool, device=band.device)
             band = (is_visible & band) | itself
         is_visible, is_causal = band, False
@@ -76,10 +68,7 @@ def _attend_in_bands(
     is_token: Bool[Tensor, "batch length"] | None,
     block: int,
 ) -> Float[Tensor, "batch heads length d_value"]:
-    """Returns restricted attention, a block of queries at a time with the keys near it.
-
-    `heads` are queries, keys and values, [batch, heads, length, width of a head].
-    """
+    """Returns restricted attention: each block of queries attends to the keys near it."""
     assert options.window is not None
     queries = heads[0]
     blocks, near_keys, near_values, is_visible = cut_into_bands(
@@ -101,8 +90,8 @@ def _attend_in_bands(
 
 
 HIDDEN = -30_000.0
-"""What a mask adds where a query doesn't see a key: e to its power is 0 in every number type. Not
--inf: padding that sees nothing would become NaN."""
+"""A mask's value for hidden keys: its exponential is 0 in every dtype. Not -inf: padding that sees
+nothing would become NaN."""
 
 
 def attend_by_mask(
@@ -114,8 +103,7 @@ def attend_by_mask(
 ) -> Float[Tensor, "rows heads queries d_value"]:
     """Returns the attention of rows that several sentences share.
 
-    `mask` is 0 where a query sees a key, `HIDDEN` elsewhere; without one, a query sees the keys up
-    to its own position.
+    `mask` is 0 for visible keys, `HIDDEN` for others; None means causal.
     """
     return nn.functional.scaled_dot_product_attention(
         queries, keys, values, attn_mask=mask, dropout_p=dropout, is_causal=mask is None
@@ -130,7 +118,7 @@ def attend_newest(
 ) -> Float[Tensor, "batch heads beam d_value"]:
     """Returns the attention of each hypothesis's newest position, the few queries of a step.
 
-    `bias` is 0 where a hypothesis sees a key, a very negative number elsewhere.
+    `bias` is 0 for visible keys, a very negative number for others.
     """
     if queries.device.type != "cpu":
         return nn.functional.scaled_dot_product_attention(queries, keys, values, attn_mask=bias)
@@ -146,7 +134,7 @@ def find_mean_weights(
     keys: Float[Tensor, "batch heads memory d_key"],
     memory_is_token: Bool[Tensor, "batch memory"],
 ) -> Float[Tensor, "batch beam memory"]:
-    """Returns the attention weights of a decoding step, in fp32, the mean of all heads."""
+    """Returns the attention weights of a decoding step, in fp32, as the mean of all heads."""
     scores_BHWM = (queries @ keys.transpose(2, 3)).float() * queries.shape[-1] ** -0.5
     scores_BHWM.masked_fill_(~memory_is_token[:, None, None, :], -torch.inf)
     weights: Tensor = scores_BHWM.softmax(dim=-1).mean(dim=1)
@@ -158,7 +146,7 @@ def find_log_weights(
     keys: Float[Tensor, "batch memory d_key"],
     memory_is_token: Bool[Tensor, "batch memory"],
 ) -> Float[Tensor, "batch queries memory"]:
-    """Returns the logarithms of one head's attention weights, in fp32 at least."""
+    """Returns the logarithms of one head's attention weights, in at least fp32."""
     wide = torch.promote_types(queries.dtype, torch.float32)
     scores = queries.to(wide) @ keys.to(wide).transpose(1, 2) * queries.shape[-1] ** -0.5
     visible = scores.masked_fill(~memory_is_token[:, None], -torch.inf)
@@ -195,20 +183,15 @@ def _make_band(
 
 
 ORDER = (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH)
-"""The first that can do what is asked is taken: FlashAttention (arXiv 2307.08691) without a mask,
-the memory-efficient kernel (arXiv 2112.05682) with one, plain products for any other width.
-
-cuDNN's, which PyTorch may take first on an H100 and later, is left out: it makes a plan for every
-new shape, and sentences come in a new shape with every batch and at every step of a search.
-"""
+"""PyTorch takes the first that is applicable: FlashAttention (arXiv 2307.08691) without a mask, the
+memory-efficient kernel (arXiv 2112.05682) with one, plain products for any other width. cuDNN's,
+which PyTorch may prefer on an H100 and later, is left out: it makes a plan for every new shape, and
+every batch and every step of a search has a new shape."""
 
 
 @contextmanager
 def limit_attention_kernels(device: torch.device) -> Iterator[None]:
-    """Limits attention on a GPU to the kernels of `ORDER`; changes nothing on other devices.
-
-    Another model in the same process has its own kernels again when the block ends.
-    """
+    """Limits attention on a GPU to the kernels of `ORDER` while the block runs."""
     if device.type != "cuda":
         yield
         return
@@ -217,9 +200,9 @@ def limit_attention_kernels(device: torch.device) -> Iterator[None]:
 
 
 _MIN_BLOCK = 32
-"""Queries of a block at least: smaller products cost more than they save."""
+"""Minimum queries of a block: smaller products cost more than they save."""
 _MIN_GAIN = 2.0
-"""How many times fewer pairs bands must have, to be worth the copies of keys and values."""
+"""Minimum factor of saved pairs that is worth the copies of keys and values."""
 
 Heads = Float[Tensor, "batch heads length _"]
 Bands = Float[Tensor, "_ heads _ _"]
@@ -227,7 +210,7 @@ Bands = Float[Tensor, "_ heads _ _"]
 
 
 def choose_block(length: int, window: int, *, is_causal: bool) -> int:
-    """Returns how many queries make a block; 0 where one mask over the whole text is as quick."""
+    """Returns the queries per block; 0 if one mask over the whole text is as fast."""
     block = max(_MIN_BLOCK, window)
     width = block + (1 if is_causal else 2) * window
     return block if length >= _MIN_GAIN * width else 0
@@ -243,21 +226,13 @@ def cut_into_bands(
     window: int,
     is_causal: bool,
 ) -> tuple[Bands, Bands, Bands, Bool[Tensor, "_ 1 _ _"]]:
-    """Returns blocks of queries, the keys and values near each, and which of these each query sees.
+    """Returns blocks of queries, the keys and values near each, and their visibility.
 
-    Restricted attention (arXiv 1706.03762, section 4, table 1) to r neighbours costs O(r n d) so; a
-    mask over all n * n pairs gives the same weights at the cost of full attention. Blocks lie in
-    the batch, [batch * blocks, heads, block, width of a head], so that whatever computes attention
-    computes it block by block.
-
-    Args:
-        queries: Of texts, padded at the end.
-        keys: As many.
-        values: As many.
-        is_token: False at padding, which no token sees; None where there is none.
-        block: Queries of a block.
-        window: Neighbours on either side that a query sees, beside itself.
-        is_causal: Whether it sees those before it alone.
+    Restricted attention (arXiv 1706.03762, section 4, table 1) to `window` neighbours on either
+    side then costs O(r n d); a mask over all n * n pairs gives the same weights at the cost of full
+    attention. Blocks are in the batch dimension, [batch * blocks, heads, block, head width], so
+    that any kernel works block by block. `is_token` is False at padding, at the end; no token sees
+    that.
     """
     batch, _, length, _ = queries.shape
     num_blocks = -(-length // block)
@@ -267,7 +242,7 @@ def cut_into_bands(
 
     def spread(heads: Heads) -> Bands:
         padded = nn.functional.pad(heads, (0, 0, window, filling + after))
-        # [batch, heads, blocks, width of a head, keys of a block]
+        # [batch, heads, blocks, head width, keys of a block]
         near = padded.unfold(2, width, block)
         return near.permute(0, 2, 1, 4, 3).flatten(0, 1)
 
@@ -279,7 +254,7 @@ def cut_into_bands(
     places = torch.arange(width, device=queries.device) - window
     ahead = places - torch.arange(block, device=queries.device)[:, None]
     is_near = (ahead >= -window) & (ahead <= after)
-    # Padding may have nothing but padding near it; it sees itself, lest it become NaN.
+    # Padding may have only padding near it; it sees itself, or it would become NaN.
     is_visible = (near[:, :, None] & is_near) | (ahead == 0)
     is_visible = is_visible.expand(batch, -1, -1, -1).flatten(0, 1)
     return (
@@ -291,6 +266,6 @@ def cut_into_bands(
 
 
 def join_bands(attended: Bands, *, batch: int, length: int) -> Bands:
-    """Returns what the blocks of `cut_into_bands` attended, as texts again."""
+    """Returns the attention of `cut_into_bands`' blocks, joined to texts again."""
     blocks = attended.view(batch, -1, *attended.shape[1:])
     return blocks.transpose(1, 2).flatten(2, 3)[:, :, :length]

@@ -15,16 +15,10 @@ from mtkit.recipe.model import Model
 
 
 class TransformerLayer(nn.Module):
-    """Self-attention, attention to a memory if there is one, feed-forward.
+    """Self-attention, cross-attention if there is a memory, feed-forward."""
 
-    Files of weights call the attention of a layer with one `attention`, those of a layer with two
-    `self_attention` and `cross_attention`; the norm of each has the same name before `_norm`.
-
-    Args:
-        config: The recipe's section.
-        cross_attention: Whether it attends to a memory.
-        is_causal: Whether self-attention sees no later position.
-    """
+    # In files of weights a layer without cross-attention has `attention`; one with it has
+    # `self_attention` and `cross_attention`. Each norm adds `_norm` to the name.
 
     def __init__(self, config: Model, *, cross_attention: bool, is_causal: bool) -> None:
         super().__init__()
@@ -50,10 +44,7 @@ class TransformerLayer(nn.Module):
         memory_layout: Layout | None = None,
         watched: WatchedHead | None = None,
     ) -> States:
-        """Returns the layer's output for all positions at once; see `TransformerStack`.
-
-        `watched` is a head of this layer.
-        """
+        """Returns the layer's output for all positions; `watched` is a head of this layer."""
         attention, norm = self.find_self_attention()
         states = self._add(states, norm, lambda inputs: attention(inputs, layout))
         if self.has_cross_attention:
@@ -72,17 +63,14 @@ class TransformerLayer(nn.Module):
         memory_layout: Layout,
         watched: WatchedHead,
     ) -> None:
-        """Passes states as far as a head of this layer; see `TransformerStack.watch`."""
+        """Computes only as far as a head of this layer; see `TransformerStack.watch`."""
         attention, norm = self.find_self_attention()
         states = self._add(states, norm, lambda inputs: attention(inputs, layout))
         inputs = self.cross_attention_norm(states) if self.norm_first else states
         self.cross_attention.watch(inputs, layout, memory, memory_layout, watched)
 
     def read(self, states: States, layout: PaddedLayout) -> tuple[States, LayerCache]:
-        """Returns the output for texts that are continued, and a cache of their keys and values.
-
-        For a layer without cross-attention.
-        """
+        """Returns the output for texts to continue, and the cache; without cross-attention."""
         layer_cache = LayerCache()
         attention, norm = self.find_self_attention()
         states = self._add(states, norm, lambda inputs: attention(inputs, layout, layer_cache))
@@ -91,7 +79,7 @@ class TransformerLayer(nn.Module):
     def step(
         self, states: NewestStates, cache: DecoderCache, layer_cache: LayerCache
     ) -> NewestStates:
-        """Returns the layer's output for the newest position, and adds it to the cache."""
+        """Returns the layer's output for the newest position, and caches it."""
         attention, norm = self.find_self_attention()
         states = self._add(states, norm, lambda inputs: attention.step(inputs, cache, layer_cache))
         if self.has_cross_attention:
@@ -103,7 +91,7 @@ class TransformerLayer(nn.Module):
         return self._add(states, self.feed_forward_norm, self.feed_forward)
 
     def find_self_attention(self) -> tuple[SelfAttention, LayerNorm]:
-        """Returns the layer's attention to its own sequence, and the norm beside it."""
+        """Returns the layer's self-attention and its norm."""
         if self.has_cross_attention:
             return self.self_attention, self.self_attention_norm
         return self.attention, self.attention_norm
@@ -119,14 +107,7 @@ class TransformerLayer(nn.Module):
 
 
 class TransformerStack(nn.Module):
-    """All layers of one side; pre-norm adds a norm after the last.
-
-    Args:
-        config: The recipe's section.
-        num_layers: Layers of this stack.
-        cross_attention: Whether its layers attend to a memory too, as a decoder's do.
-        is_causal: Whether no position sees a later one, as in whatever predicts the next token.
-    """
+    """All layers of one side; pre-norm adds a norm after the last."""
 
     def __init__(
         self, config: Model, num_layers: int, *, cross_attention: bool, is_causal: bool
@@ -146,15 +127,7 @@ class TransformerStack(nn.Module):
         memory_layout: Layout | None = None,
         watched: WatchedHead | None = None,
     ) -> States:
-        """Returns each position's vector, of all that it may see.
-
-        Args:
-            states: The embedded tokens.
-            layout: The sentences' layout.
-            memory: The encoded source, where the stack has cross-attention.
-            memory_layout: The sources' layout.
-            watched: A head whose attention to the source is asked for.
-        """
+        """Returns each position's vector; `watched` keeps a head's queries and keys."""
         with limit_attention_kernels(states.device):
             for number, layer in enumerate(self.layers, start=1):
                 is_watched = watched is not None and watched.layer == number
@@ -171,7 +144,7 @@ class TransformerStack(nn.Module):
         memory_layout: Layout,
         watched: WatchedHead,
     ) -> None:
-        """Passes states as far as a head whose attention to the source is all that is asked for."""
+        """Computes only as far as a head's attention to the source."""
         with limit_attention_kernels(states.device):
             *before, last = list(self._list_layers())[: watched.layer]
             for layer in before:
@@ -181,7 +154,7 @@ class TransformerStack(nn.Module):
     def start(
         self, memory: SourceStates, memory_layout: PaddedLayout | UnpaddedLayout
     ) -> DecoderCache:
-        """Returns a cache that holds the source and no target position."""
+        """Returns a cache with the source and without target positions."""
         layers = [
             LayerCache.of_source(*layer.cross_attention.project_memory(memory, memory_layout))
             for layer in self._list_layers()
@@ -189,17 +162,12 @@ class TransformerStack(nn.Module):
         return DecoderCache(layers, memory_layout.is_token)
 
     def start_alone(self, num_sentences: int, device: torch.device) -> DecoderCache:
-        """Returns an empty cache for a stack without cross-attention: a source without tokens."""
+        """Returns an empty cache for a stack without cross-attention, with an empty source."""
         no_source = torch.empty(num_sentences, 0, dtype=torch.bool, device=device)
         return DecoderCache([LayerCache() for _ in self.layers], no_source)
 
     def read(self, states: States, layout: PaddedLayout) -> DecoderCache:
-        """Returns a cache that holds texts, for a stack without cross-attention to continue them.
-
-        Args:
-            states: The embedded tokens; none are fine.
-            layout: The texts' layout.
-        """
+        """Returns a cache of (possibly empty) texts, for a stack without cross-attention."""
         caches = []
         with limit_attention_kernels(states.device):
             for layer in self._list_layers():
@@ -208,7 +176,7 @@ class TransformerStack(nn.Module):
         return DecoderCache.of_texts(caches, layout.is_token)
 
     def step(self, states: NewestStates, cache: DecoderCache) -> NewestStates:
-        """Returns the newest position's vectors, and adds the position to the cache."""
+        """Returns the newest position's vectors, and caches the position."""
         cache.begin_step()
         with limit_attention_kernels(states.device):
             for layer, layer_cache in zip(self._list_layers(), cache.layers, strict=True):

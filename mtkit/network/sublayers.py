@@ -1,4 +1,4 @@
-"""What a layer has besides attention: feed-forward, linear maps, normalisation, dropout."""
+"""Sub-layers except attention: feed-forward, linear maps, normalisation, dropout."""
 
 import torch
 from jaxtyping import Float
@@ -10,10 +10,7 @@ from mtkit.recipe.model import Activation, Model
 
 
 class FeedForward(nn.Module):
-    """Two linear maps with an activation between (arXiv 1706.03762, section 3.3).
-
-    `swiglu` is a gate (arXiv 2002.05202).
-    """
+    """Two linear maps and an activation (arXiv 1706.03762, section 3.3), or SwiGLU (2002.05202)."""
 
     def __init__(self, config: Model) -> None:
         super().__init__()
@@ -55,16 +52,11 @@ def activate(inputs: Float[Tensor, "*shape"], kind: Activation) -> Float[Tensor,
 
 
 class FusedLinear(nn.Linear):
-    """Several linear maps of the same inputs in one product, their weights one below the other.
+    """Several linear maps of the same inputs in one product; `keys` is attention's key map."""
 
-    Args:
-        num_inputs: Width of the inputs.
-        widths: Width of each map's outputs.
-        keys: Index of the map that makes attention's keys. Its bias has a gradient of 0, as it
-            should: a softmax over keys cancels what is added to all of them. What a backward pass
-            finds is rounding alone, and Adam would make full steps of that: another cut into
-            micro-batches, another model.
-    """
+    # The bias of the key map gets no gradient: a softmax over keys cancels it. A backward pass
+    # would yield only rounding errors, and Adam would make full steps of them: another split into
+    # micro-batches would give another model.
 
     def __init__(
         self, num_inputs: int, widths: tuple[int, ...], *, keys: int | None = None
@@ -83,11 +75,10 @@ class FusedLinear(nn.Linear):
 
 
 class LayerNorm(nn.LayerNorm):
-    """Layer normalisation (arXiv 1607.06450), whose gradients keep their digits on a CPU too.
+    """Layer normalisation (arXiv 1607.06450) with exact gradients on a CPU."""
 
-    In bfloat16, PyTorch's kernel for a CPU sums up the gradients of weight and bias over all tokens
-    in bfloat16: after some thousand they are a tenth off, and more where most have one sign.
-    """
+    # PyTorch's CPU kernel sums the gradients of weight and bias over all tokens in bfloat16: after
+    # some thousand they are off by a tenth, and by more if most have one sign.
 
     def __init__(self, config: Model) -> None:
         super().__init__(config.d_model, eps=config.norm_epsilon)
@@ -102,17 +93,14 @@ class LayerNorm(nn.LayerNorm):
 
 
 class Dropout(nn.Module):
-    """Zeroes each number with probability `rate` in training, and scales up the others.
-
-    Srivastava et al. 2014.
-    """
+    """Zeroes numbers at a rate in training and scales up the others (Srivastava et al. 2014)."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.rate = rate
 
     def forward(self, inputs: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Returns `inputs` with numbers dropped; in evaluation, `inputs` itself."""
+        """Returns `inputs` with dropout; in evaluation, `inputs` itself."""
         if not self.training or self.rate == 0.0:
             return inputs
         if inputs.device.type == "cpu":
@@ -122,10 +110,8 @@ class Dropout(nn.Module):
     def add(
         self, states: Float[Tensor, "*shape"], inputs: Float[Tensor, "*shape"]
     ) -> Float[Tensor, "*shape"]:
-        """Returns `states` plus `inputs` with numbers dropped.
-
-        Without gradients `inputs` is written into: fresh memory would have to be fetched first.
-        """
+        """Returns `states` plus `inputs` with dropout; without gradients it overwrites `inputs`."""
+        # Overwriting saves fetching fresh memory.
         if self.training and self.rate > 0.0 and inputs.device.type == "cpu":
             return cpu_dropout.drop_and_add(states, inputs, self.rate)
         dropped: Tensor = self(inputs)

@@ -1,4 +1,4 @@
-"""The front door of `mtkit align`: given translations, aligned by a model folder's word aligner."""
+"""Entry point of `mtkit align`: aligns translations by a model folder's word aligner."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,16 +13,10 @@ from mtkit.text.words import find_words
 
 
 def align(folder: Path, requests: Sequence[Request], *, together: bool) -> list[WordAlignment]:
-    """Returns the links of each line's words and its translation's, the prefix; runs no network.
+    """Returns the links between the words of each line and of its translation, the prefix.
 
-    Args:
-        folder: A model folder with a word aligner.
-        requests: Lines and translations.
-        together: Whether the aligner also learns from these pairs. The links of one then depend on
-            the others.
-
-    Raises:
-        MtkitError: The folder has no word aligner, or is damaged.
+    No network runs. With `together` the aligner also learns from these pairs, so that the links of
+    one depend on the others.
     """
     tokenizer = open_model_folder(folder).tokenizer
     path = find_word_aligner(folder)

@@ -1,4 +1,4 @@
-"""The front door of `mtkit attend`: what a model attends to, shown and measured."""
+"""Entry point of `mtkit attend`: shows and measures a model's attention."""
 
 import re
 from collections.abc import Sequence
@@ -23,20 +23,20 @@ from mtkit.recipe.inference import Inference
 from mtkit.recipe.override_section import override_section
 
 MAX_LINES = 1_000
-"""Lines that are read; each takes megabytes of a large model's weights."""
+"""Maximum lines that are read; each takes megabytes of a large model's weights."""
 MAX_SHOWN = 20
-"""Lines of a page, which holds all their weights."""
+"""Maximum lines on a page, which holds all their weights."""
 _HEAD = re.compile(r"(?P<kind>[a-z]+)(\.(?P<layer>[0-9]{1,3}))?(\.(?P<head>[0-9]{1,5}))?")
 
 
 @dataclass(frozen=True)
 class ChosenHead:
-    """Which heads a picture shows.
+    """The heads in a picture.
 
     Attributes:
         kind: Where they attend.
-        layer: Their layer, from 1; the last where it isn't given.
-        head: The head, from 1; all of the layer where it isn't given.
+        layer: Their layer, from 1; None for the last.
+        head: The head, from 1; None for all of the layer.
     """
 
     kind: Kind
@@ -45,11 +45,7 @@ class ChosenHead:
 
     @classmethod
     def parse(cls, text: str) -> "ChosenHead":
-        """Returns what a text such as `cross`, `encoder.3` or `decoder.3.1` names.
-
-        Raises:
-            MtkitError: It names none.
-        """
+        """Returns the heads named by a text such as `cross`, `encoder.3` or `decoder.3.1`."""
         found = _HEAD.fullmatch(text)
         kind = next((kind for kind in KINDS if found and found["kind"] == kind), None)
         if found is None or kind is None:
@@ -64,14 +60,7 @@ class ChosenHead:
 
 @dataclass(frozen=True)
 class AttentionFiles:
-    """What is written beside the figures of heads.
-
-    Attributes:
-        page: An HTML page.
-        picture: A PNG of the first line.
-        head: What the picture shows.
-        numbers: All weights, as JSON or safetensors.
-    """
+    """The files written besides the figures of heads; `picture` shows `head` on the first line."""
 
     page: Path | None = None
     picture: Path | None = None
@@ -79,11 +68,7 @@ class AttentionFiles:
     numbers: Path | None = None
 
     def check(self) -> None:
-        """Checks that the files can be written.
-
-        Raises:
-            MtkitError: One has an ending of another kind of file, or no folder to lie in.
-        """
+        """Checks that the files can be written: endings and folders."""
         for option, path, endings in (
             ("--page", self.page, (".html",)),
             ("--picture", self.picture, (".png",)),
@@ -111,18 +96,15 @@ def attend(
     overrides: Sequence[str] = (),
     device: str = "auto",
 ) -> list[HeadFigures]:
-    """Returns the figures of every head over some lines, and writes the files asked for.
+    """Returns the figures of every head over some lines, and writes the requested files.
 
     Args:
         folder: A model folder.
-        requests: Lines; the translation of one that has a prefix is that, or else it is made.
+        requests: Lines; a prefix is taken as the translation, otherwise the model translates.
         files: What to write.
-        settings: Search settings; the folder's defaults if not given.
+        settings: Search settings; by default the folder's.
         overrides: Changes to them, as in `inference.beam_size=8`.
-        device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
-
-    Raises:
-        MtkitError: No model there, no lines, a blank one, or no such layer or head.
+        device: `cpu`, `cuda` or `auto` (a GPU if there is one).
     """
     files.check()
     pairs = [(request.text, request.prefix or None) for request in requests if request.text.strip()]
@@ -178,11 +160,7 @@ def _write(
 
 
 def _find(line: LineAttention, chosen: ChosenHead) -> tuple[int, int | None]:
-    """Returns a layer and a head that are there.
-
-    Raises:
-        MtkitError: They aren't.
-    """
+    """Returns a layer and a head, after a check that they exist."""
     num_layers, num_heads = line.weights[chosen.kind].shape[:2]
     layer = num_layers if chosen.layer is None else chosen.layer
     if not 1 <= layer <= num_layers:

@@ -1,4 +1,4 @@
-"""Which engine translates with a run's model: `inference.engine = "auto"` decided."""
+"""Chooses the engine for a run's model under `inference.engine = "auto"`."""
 
 import shlex
 from collections.abc import Iterator
@@ -36,12 +36,12 @@ _MANY_BYTES = 500_000
 
 @dataclass(frozen=True)
 class ChosenEngine:
-    """What translates with a run's model.
+    """The engine for a run's model.
 
     Attributes:
-        folder: The run's model, or what was exported of it.
-        settings: The recipe's decoding settings, their engine `torch` or `ctranslate2`.
-        reason: How `auto` came to it, for people; empty where there was nothing to choose.
+        folder: The run's model, or its export.
+        settings: The recipe's decoding settings, with engine `torch` or `ctranslate2`.
+        reason: Why `auto` chose it, for users; empty without a choice.
     """
 
     folder: Path
@@ -57,22 +57,19 @@ def choose_engine(
     input_bytes: int | None = None,
     answers_requests: bool = False,
 ) -> ChosenEngine:
-    """Returns what translates with a run's model: as the recipe says, or for `auto` the quickest.
+    """Returns the engine for a run's model: the recipe's, or for `auto` the fastest.
 
-    On a CPU that is CTranslate2 where it is installed, the run's model was exported for it and it
-    has every feature that is asked for, or that a request may ask for; but our engine where that
-    computes in bf16 and the export not in integers, and for so much text that its compiled passes
-    make up for PyTorch's later start. An export of another model is never taken by `auto`.
+    On a CPU that is CTranslate2 if it is installed, the run's model was exported for it, and it has
+    every feature that is or may be requested. It is torch if that computes in bf16 and the export
+    isn't in integers, or if there is so much text that compiled passes make up for PyTorch's later
+    start. `auto` never uses an export of another model.
 
     Args:
         settings: The recipe's section.
         workspace: The run.
-        device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
-        input_bytes: How much text there is to translate, where that is known.
-        answers_requests: Whether requests may bring terms of their own, as a server's do.
-
-    Raises:
-        MtkitError: Nothing was exported, and CTranslate2 is asked for by name.
+        device: `cpu`, `cuda` or `auto` (a GPU if there is one).
+        input_bytes: Size of the text, if known.
+        answers_requests: Whether requests may have their own terms, as on a server.
     """
     if settings.engine == "ctranslate2":
         if not (workspace.export / CONFIG_FILE).is_file():
@@ -97,12 +94,7 @@ def choose_engine(
 
 
 def with_length_ratio(settings: Inference, folder: Path) -> Inference:
-    """Returns settings whose flags know the length ratio that is saved with a model, if one is.
-
-    Args:
-        settings: A recipe's.
-        folder: The model folder.
-    """
+    """Returns settings whose flags have the length ratio saved with a model, if any."""
     if settings.flags is None or settings.flags.length_ratio is not None:
         return settings
     saved = read_settings(folder).flags
@@ -113,23 +105,16 @@ def with_length_ratio(settings: Inference, folder: Path) -> Inference:
 
 
 def gains(workspace: Workspace, settings: Inference, quantization: str, device: str) -> bool:
-    """Checks whether `auto` takes CTranslate2 for a run's model with these settings, here.
-
-    Args:
-        workspace: The run.
-        settings: Decoding settings.
-        quantization: The number type of the export.
-        device: `cpu`, `cuda`, or `auto`.
-    """
+    """Checks whether `auto` uses CTranslate2 for a run's model with these settings, here."""
     return not _find_first(_list_losses(workspace, settings, quantization, device=device))
 
 
 def _find_first(obstacles: Iterator[str]) -> str:
-    """Returns the first of some reasons against an export; empty where there is none."""
+    """Returns the first reason against an export; empty without any."""
     try:
         return next(obstacles, "")
     except MtkitError as error:
-        # CTranslate2 isn't there or can't run the model, or the export is damaged.
+        # CTranslate2 is missing or can't run the model, or the export is damaged.
         return _describe(error)
 
 
@@ -173,11 +158,7 @@ def _list_losses(
 
 
 def read_quantization(workspace: Workspace) -> str:
-    """Returns the number type of a run's export; empty where there is none that names its model.
-
-    Raises:
-        MtkitError: The export is damaged.
-    """
+    """Returns the number type of a run's export; empty without one that names its model."""
     if not (workspace.export / ENGINE_FOLDER).is_dir():
         return ""
     made_from, quantization = read_origin(workspace.export / ENGINE_FOLDER)
@@ -185,12 +166,9 @@ def read_quantization(workspace: Workspace) -> str:
 
 
 def find_export_fault(workspace: Workspace) -> MtkitError | None:
-    """Returns an error where a run's export was made from another model than the run has now.
+    """Returns an error if a run's export was made from another model than the present one.
 
-    None also where that can't be told: the export doesn't name its model, or the run has none.
-
-    Raises:
-        MtkitError: The export is damaged.
+    None also if that is unknown: the export doesn't name its model, or the run has none.
     """
     if not workspace.model.is_dir() or not (workspace.export / ENGINE_FOLDER).is_dir():
         return None
@@ -205,7 +183,7 @@ def find_export_fault(workspace: Workspace) -> MtkitError | None:
 
 
 def _constrains_terms(folder: Path, settings: Inference, *, answers_requests: bool) -> bool:
-    """Checks whether the search may be for outputs that contain terms, which not all engines do."""
+    """Checks whether the search may need to constrain terms, which not all engines can."""
     if settings.glossary is None and not answers_requests:
         return False
     way = choose_way(settings.glossary or Glossary(), SubwordTokenizer.load(folder))
@@ -213,7 +191,7 @@ def _constrains_terms(folder: Path, settings: Inference, *, answers_requests: bo
 
 
 def _list_stale(workspace: Workspace, settings: Inference) -> Iterator[str]:
-    """Yields why a run's export isn't of its model, or takes shorter lines than the settings."""
+    """Yields reasons why a run's export is outdated, or takes shorter lines than the settings."""
     fault = find_export_fault(workspace)
     if fault is not None:
         yield _describe(fault)
@@ -228,7 +206,7 @@ def _list_stale(workspace: Workspace, settings: Inference) -> Iterator[str]:
 
 
 def _list_slow(workspace: Workspace, input_bytes: int | None) -> Iterator[str]:
-    """Yields where our engine's compiled passes gain more than PyTorch's later start costs."""
+    """Yields a reason if torch's compiled passes gain more than its later start costs."""
     if input_bytes is None or input_bytes < _MANY_BYTES:
         return
     from mtkit.network.cpu.compiled_translator import can_compile  # noqa: PLC0415
@@ -239,7 +217,7 @@ def _list_slow(workspace: Workspace, input_bytes: int | None) -> Iterator[str]:
 
 
 def _computes_in_bfloat16(config: ModelConfig, settings: Inference) -> bool:
-    """Checks whether our engine would run a model in bf16 on this CPU."""
+    """Checks whether torch would run a model in bf16 on this CPU."""
     if config.model.d_model < MIN_WIDTH_IN_BFLOAT16:
         return False  # Without loading torch.
     from mtkit.inference.engines.open_torch_engine import choose_precision  # noqa: PLC0415

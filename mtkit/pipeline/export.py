@@ -1,4 +1,4 @@
-"""The front door of `mtkit export`: a run's model, or a model folder, for other programs."""
+"""Entry point of `mtkit export`: exports a run's model or a model folder for other programs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,17 +34,15 @@ _NUM_PHRASES = 200
 
 @dataclass(frozen=True)
 class Exported:
-    """A model to export, with the text that both programs are compared on.
+    """A model to export, with the text for comparing both programs.
 
     Attributes:
-        folder: The model folder.
-        config: Its config.
-        settings: Decoding settings that travel with it.
-        lines: The text.
-        references: Its translations, or nothing.
-        evaluation: How BLEU sees text.
-        workspace: The run that it is the model of; None for a folder by itself.
-        datasets: Names of the data sets that it was trained on, where they are known.
+        settings: Decoding settings of the export.
+        lines: The text for the comparison.
+        references: Its translations, or empty.
+        evaluation: How BLEU tokenises.
+        workspace: The model's run; None for a separate folder.
+        datasets: Names of its training data sets, if known.
     """
 
     folder: Path
@@ -57,7 +55,7 @@ class Exported:
     datasets: tuple[str, ...] = ()
 
     def choose_output(self, form: ExportForm) -> Path:
-        """Returns where an export goes if nobody says: into the run's workspace."""
+        """Returns the default path of an export, in the run's workspace."""
         assert self.workspace is not None, "callers name where a folder by itself goes"
         match form:
             case "ctranslate2":
@@ -70,16 +68,7 @@ class Exported:
 
 
 def take_run(recipe: Recipe, workspace: Workspace, *, lines_file: Path | None = None) -> Exported:
-    """Returns a run's model.
-
-    Args:
-        recipe: Whose decoding settings travel with it.
-        workspace: The run.
-        lines_file: Sentences to compare on; the development set where not given.
-
-    Raises:
-        MtkitError: There is no model, or there are no sentences.
-    """
+    """Returns a run's model; `lines_file` replaces the development set for the comparison."""
     config = open_model_folder(workspace.model).config
     lines, references = _read_text(config, lines_file, workspace)
     names = [
@@ -102,15 +91,8 @@ def take_folder(
 ) -> Exported:
     """Returns the model of a portable folder.
 
-    Args:
-        folder: The model folder.
-        overrides: Changes to its decoding defaults, as in `inference.beam_size=8`.
-        lines_file: Sentences to compare on; the embedded corpus, where the languages are its own,
-            if not given.
-
-    Raises:
-        MtkitError: No model there, no sentences, or an override of a key that isn't a decoding
-            default.
+    `overrides` change its decoding defaults. Without `lines_file` the comparison uses the embedded
+    corpus if its languages match.
     """
     opened = open_model_folder(folder)
     has_several = opened.tokenizer.has_language_pieces
@@ -127,17 +109,13 @@ def export(
     form: ExportForm = "ctranslate2",
     quantization: str = "",
 ) -> None:
-    """Writes a model for another program, which then translates as it does.
+    """Writes a model for another program, which then translates the same.
 
     Args:
         exported: The model.
-        output: Where to: a folder, or the file of a package; a run has a place of its own.
-        form: Whose form.
+        output: A folder, or the file of a package; a run has a default.
+        form: The other program's format.
         quantization: CTranslate2's number type for matrices; by default float32, in a package int8.
-
-    Raises:
-        MtkitError: What `mtkit.inference.export.export`, `export_transformers` or `export_argos`
-            raises.
     """
     output = output if output is not None else exported.choose_output(form)
     match form:
@@ -187,13 +165,10 @@ def _export_for_ctranslate2(exported: Exported, output: Path, quantization: str)
 
 
 def update_export(recipe: Recipe, workspace: Workspace, *, device: str) -> None:
-    """Exports a run's model if `mtkit translate` is to take an export, and none is up to date.
+    """Exports a run's model if `mtkit translate` will use an export and none is up to date.
 
-    Under `inference.engine = "auto"` that is where CTranslate2 is installed and would be quicker:
-    in int8 if the recipe allows that, else in float32. An export by hand in another type stays.
-
-    Raises:
-        MtkitError: `inference.engine = "ctranslate2"`, and the model can't be exported.
+    Under `inference.engine = "auto"` that is so if CTranslate2 is installed and faster: in int8 if
+    the recipe allows that, else in float32. A manual export in another type is kept.
     """
     settings = recipe.inference
     if settings.engine == "torch":
@@ -225,13 +200,7 @@ def _read_text(
     *,
     has_several: bool = False,
 ) -> tuple[list[str], list[str]]:
-    """Returns lines to translate, and their references where there are any.
-
-    A model of several languages translates the embedded corpus whatever it is made for.
-
-    Raises:
-        MtkitError: There are no lines.
-    """
+    """Returns lines to translate, and their references if there are any."""
     if lines_file is not None:
         return list(read_lines(lines_file)), []
     if workspace is not None and read_facts(workspace):
@@ -248,6 +217,6 @@ def _read_text(
 
 
 def _choose_evaluation(language: str) -> Evaluation:
-    """Returns how BLEU finds the words of a language, without packages that may not be there."""
+    """Returns BLEU settings for a language that need no optional packages."""
     settings = resolve_tokenizer(Evaluation(), language)
     return Evaluation(tokenize="char") if settings.tokenize.endswith("-mecab") else settings

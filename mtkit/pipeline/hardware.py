@@ -1,7 +1,4 @@
-"""The hardware of a training, and kinds of GPU as their makers describe them.
-
-Torch isn't loaded: a command resolves its hardware before it loads that.
-"""
+"""The hardware of a training, and kinds of GPU with their makers' figures, without torch."""
 
 from dataclasses import dataclass
 
@@ -15,12 +12,11 @@ class Hardware:
     """The hardware of a training.
 
     Attributes:
-        num_processes: Processes on this machine that share the work, one a GPU where `device` is
-            `cuda`.
-        device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
+        num_processes: Processes on this machine, one per GPU if `device` is `cuda`.
+        device: `cpu`, `cuda` or `auto` (a GPU if there is one).
         num_nodes: How many machines train together.
         rendezvous: `HOST:PORT` where they meet; empty for one machine.
-        max_restarts: How often processes that failed are started again.
+        max_restarts: How often failed processes are restarted.
     """
 
     num_processes: int = 1
@@ -31,17 +27,17 @@ class Hardware:
 
     @property
     def num_gpus(self) -> int:
-        """How many GPUs of this machine were asked for by number; 0 where none were."""
+        """The number of GPUs explicitly requested on this machine."""
         return self.num_processes if self.device == "cuda" else 0
 
     @property
     def needs_launcher(self) -> bool:
-        """Whether training takes more than this process."""
+        """Whether training needs more than this process."""
         return self.num_processes > 1 or self.num_nodes > 1 or self.max_restarts > 0
 
     @property
     def options(self) -> list[str]:
-        """The command line's options that come to the same."""
+        """The equivalent options of the command line."""
         options: list[str] = []
         if self.device != "auto":
             options += ["--gpus" if self.num_gpus else "--processes", str(self.num_processes)]
@@ -57,13 +53,10 @@ class Accelerator:
     """A kind of GPU.
 
     Attributes:
-        name: As it is sold.
-        fp32_operations_per_second: Greatest rate of matrix products in fp32.
-        bf16_operations_per_second: In bf16, summed in fp32, without sparsity; None where it has no
-            such products.
-        memory_bytes: Its memory.
-        bytes_per_second: How fast it reads and writes that.
-        link_bytes_per_second: How fast it sends to its neighbours within a machine, one way.
+        fp32_operations_per_second: Peak rate of matrix products in fp32.
+        bf16_operations_per_second: In bf16, summed in fp32, without sparsity; None if unsupported.
+        bytes_per_second: Memory bandwidth.
+        link_bytes_per_second: Bandwidth to its neighbours in a machine, one way.
     """
 
     name: str
@@ -74,11 +67,7 @@ class Accelerator:
     link_bytes_per_second: float
 
     def resolve_precision(self, precision: PrecisionChoice) -> Precision:
-        """Returns the precision that `training.precision` gives on this GPU.
-
-        Raises:
-            MtkitError: bf16 is set, which the GPU doesn't support.
-        """
+        """Returns the precision that `training.precision` gives on this GPU."""
         has_bf16 = self.bf16_operations_per_second is not None
         if precision == "bf16" and not has_bf16:
             raise MtkitError(
@@ -88,7 +77,7 @@ class Accelerator:
         return "bf16" if has_bf16 and precision != "fp32" else "fp32"
 
     def operations_per_second(self, precision: Precision) -> float:
-        """Returns the greatest rate of matrix products in a precision that it has."""
+        """Returns the peak rate of matrix products in a supported precision."""
         rate = self.fp32_operations_per_second
         if precision == "bf16":
             assert self.bf16_operations_per_second is not None
@@ -104,7 +93,7 @@ def _describe(
     memory_rate: float,
     link_rate: float,
 ) -> Accelerator:
-    """Returns a kind of GPU, its rates in fp32 and bf16 in TFLOP/s, the others in GB/s."""
+    """Returns a kind of GPU from fp32 and bf16 rates in TFLOP/s, and others in GB/s."""
     fp32, bf16 = teraflops
     return Accelerator(
         name,
@@ -116,8 +105,8 @@ def _describe(
     )
 
 
-# NVIDIA's data sheets and white papers. Of those for servers the SXM forms with NVLink, whose rates
-# they give for both ways together; the others talk over 16 lanes of PCIe.
+# NVIDIA's data sheets and white papers. For server GPUs, the SXM forms with NVLink, whose rates
+# they give for both ways together; the others use 16 lanes of PCIe.
 ACCELERATORS = {
     "p100": _describe("P100", (10.6, None), gigabytes=16, memory_rate=732, link_rate=80),
     "v100": _describe("V100", (15.7, None), gigabytes=32, memory_rate=900, link_rate=150),
@@ -129,15 +118,11 @@ ACCELERATORS = {
     "h100": _describe("H100", (66.9, 989), gigabytes=80, memory_rate=3350, link_rate=450),
     "h200": _describe("H200", (66.9, 989), gigabytes=141, memory_rate=4800, link_rate=450),
 }
-"""By the name that `mtkit plan --hardware` takes."""
+"""By their names in `mtkit plan --hardware`."""
 
 
 def find_accelerator(name: str) -> Accelerator:
-    """Returns a kind of GPU by its name, in whatever case.
-
-    Raises:
-        MtkitError: None is known by it.
-    """
+    """Returns a kind of GPU by its name, ignoring case."""
     found = ACCELERATORS.get(name.lower())
     if found is None:
         raise MtkitError(

@@ -1,4 +1,4 @@
-"""The front door of `mtkit import`: a public translator, or a part of one, as a model folder."""
+"""Entry point of `mtkit import`: writes a public translator, or a part of it, as a model folder."""
 
 import shutil
 import tempfile
@@ -29,16 +29,10 @@ _KINDS = ("marian", "m2m_100", "pegasus")
 
 
 def import_model(source: str, output: Path) -> None:
-    """Makes a model folder of a public translator.
+    """Writes a public translator as a model folder.
 
-    Args:
-        source: A folder in transformers' form, or `OWNER/NAME` on the Hugging Face hub.
-        output: Where to: a new folder, or an empty one.
-
-    Raises:
-        MtkitError: No such model; one that mtkit doesn't have; files that are damaged; something in
-            the output folder.
-        OSError: The disk is full, or the like.
+    `source` is a folder in transformers' form, or `OWNER/NAME` on the Hugging Face hub. `output`
+    must be new or empty.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise MtkitError(f"{output}: there already", "name a new folder with --output")
@@ -72,7 +66,7 @@ def _choose_options(languages: ModelLanguages | None) -> str:
 
 
 def tell_licence(licence: Licence) -> None:
-    """Prints a licence; one that forbids commercial use, or none, as a warning."""
+    """Prints a licence; a missing or non-commercial one as a warning."""
     if not licence.name:
         warn(f"{licence.origin}: its card tells no licence: look there before you use it")
     elif licence.is_commercial:
@@ -82,7 +76,7 @@ def tell_licence(licence: Licence) -> None:
 
 
 def _read(folder: SourceFolder) -> ForeignTranslator:
-    """Returns a translator but for its weights, by the kind that its config.json names."""
+    """Returns a translator without its weights, by the kind in its config.json."""
     folder.need(CONFIG_FILE, "name the folder that holds config.json and the weights")
     content = folder.read_json(CONFIG_FILE, max_bytes=_MAX_CONFIG_BYTES)
     match content.get("model_type"):
@@ -100,16 +94,10 @@ def _read(folder: SourceFolder) -> ForeignTranslator:
 
 
 def import_trimmed(source: str, output: Path, texts: Sequence[Path]) -> None:
-    """Makes a model folder with the pieces alone that some text uses: `--keep-pieces-of`.
+    """Writes a model folder with only the pieces that some text uses (`--keep-pieces-of`).
 
-    Args:
-        source: As `import_model` takes it, of a public model; or a model folder of mtkit's.
-        output: Where to: a new folder, or an empty one.
-        texts: Files of text, all languages that are to stay.
-
-    Raises:
-        MtkitError: As `import_model`; a text that is missing, empty or no text.
-        OSError: The disk is full, or the like.
+    `source` is as in `import_model`, or a model folder of mtkit's. `texts` cover all languages that
+    are to stay.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise MtkitError(f"{output}: there already", "name a new folder with --output")

@@ -1,4 +1,4 @@
-"""The front door of `mtkit init`."""
+"""Entry point of `mtkit init`."""
 
 from pathlib import Path
 
@@ -17,15 +17,7 @@ _PREFACE = """\
 
 
 def init(recipe: str, folder: Path | None = None) -> Path:
-    """Writes a copy of a shipped recipe to a folder as its `mtkit.toml`, and returns its path.
-
-    Args:
-        recipe: Name of a shipped recipe.
-        folder: Where to write; the working directory where not given.
-
-    Raises:
-        MtkitError: No such recipe, or the folder has one already.
-    """
+    """Writes a shipped recipe to a folder as `mtkit.toml`, and returns its path."""
     path = (folder or Path()) / PROJECT_RECIPE
     shipped = shipped_recipes()
     if recipe not in shipped:

@@ -1,8 +1,8 @@
 """Chooses how many processes train on a CPU when the command line doesn't say.
 
-Threads of one process wait for each other thousands of times an update. Where another program takes
-a core for a while, all of them stand still. Processes of one thread each wait once an update, and
-lose no more than the core's share (docs/performance.md).
+Threads of one process wait for each other thousands of times per update. If another program uses a
+core for a while, all of them stall. Processes with one thread each wait once per update, and lose
+only that core's share (docs/performance.md).
 """
 
 import os
@@ -29,30 +29,22 @@ from mtkit.units import format_memory, plural
 from mtkit.workspace import Workspace
 
 _MIN_TOKENS = 1_024
-"""Of each side of an update that a process has at least: with fewer, operations cost more than
-their arithmetic."""
+"""Minimum tokens per side of an update and process: with fewer, operations cost more than their
+arithmetic."""
 _PROCESS_BYTES = 400 << 20
-"""Of PyTorch, its kernels and the data, beside what the network takes."""
+"""Of PyTorch, its kernels and the data, besides the network's."""
 _FREE_SHARE = 0.5
-"""Of the memory that is free: an estimate may be off, and other programs want some."""
+"""Of the free memory: an estimate may be wrong, and other programs need some."""
 _BUSY = 0.5
-"""Processors kept busy by other programs above which threads deserve a warning."""
+"""CPUs kept busy by other programs above which threads deserve a warning."""
 
 
 def choose_processes(recipe: Recipe, workspace: Workspace, hardware: Hardware) -> Hardware:
-    """Returns the hardware with the number of processes that a training on this CPU takes.
+    """Returns the hardware with the number of processes for a training on this CPU.
 
-    What the command line says stays, and so does a GPU. Otherwise `training.processes` decides; at
-    `auto` a training resumes in as many processes as it last ran in, and a new one takes one a
-    core. Says what it took, and why. One that has finished needs none.
-
-    Args:
-        recipe: The run's recipe.
-        workspace: Where its data and checkpoints are.
-        hardware: What the command line asks for.
-
-    Raises:
-        MtkitError: No data yet.
+    The command line takes precedence, and so does a GPU. Otherwise `training.processes` decides. At
+    `auto` a training resumes with as many processes as in its last run; a new one takes one per
+    core. It prints its choice and the reason. A finished training needs none.
     """
     if hardware.device != "auto" or hardware.num_nodes > 1 or torch.cuda.is_available():
         return hardware
@@ -84,7 +76,7 @@ def choose_processes(recipe: Recipe, workspace: Workspace, hardware: Hardware) -
 
 
 def _read_last(workspace: Workspace) -> int | None:
-    """Returns the processes on this CPU that a training last ran in; None for a new one."""
+    """Returns the number of processes of a training's last run on this CPU; None for a new one."""
     record = workspace.read_manifest().get("train", {})
     if record.get("device") != "cpu" or not CheckpointFolder(workspace.checkpoints).list():
         return None
@@ -94,14 +86,8 @@ def _read_last(workspace: Workspace) -> int | None:
 def _suit(
     training: Training, num_cores: int, estimate_memory: Callable[[], int]
 ) -> tuple[int, str]:
-    """Returns the number of processes of a new training, and why; no reason where none is due.
-
-    Args:
-        training: The recipe's section.
-        num_cores: Of this machine.
-        estimate_memory: Returns the bytes that one process takes.
-    """
-    # Who sets the number of threads has decided on the cores. Elsewhere it was not tried.
+    """Returns the number of processes of a new training, and the reason, if any."""
+    # A set number of threads is a decision on the cores. Other systems weren't measured.
     if num_cores == 1 or "OMP_NUM_THREADS" in os.environ or sys.platform != "linux":
         return 1, ""
     if not _has_loopback():
@@ -140,7 +126,7 @@ def _fill(num_cores: int, max_processes: int) -> int:
 
 
 def _estimate_memory(model: Model, training: Training, data: PreparedData) -> int:
-    """Returns the bytes that one process of a training takes, a little more rather than less."""
+    """Returns a slightly high estimate of the bytes of one training process."""
     precision = training.precision
     is_half = (suit_precision(torch.device("cpu")) if precision == "auto" else precision) == "bf16"
     sizes = data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
@@ -158,7 +144,7 @@ def _estimate_memory(model: Model, training: Training, data: PreparedData) -> in
 
 
 def _warn_of_load(num_cores: int) -> None:
-    """Warns of other programs beside a training that resumes in the threads of one process."""
+    """Warns of other programs if a training resumes in the threads of one process."""
     if num_cores == 1 or "OMP_NUM_THREADS" in os.environ:
         return
     load = measure_load()

@@ -1,7 +1,7 @@
-"""The front door of `mtkit plan`: estimates what a training will take; nothing is started.
+"""Entry point of `mtkit plan`: estimates what a training will take; nothing is started.
 
-It needs neither data nor a GPU. Where `prepare` has run for this recipe, its counts of tokens take
-the place of the recipe's bounds. `mtkit train --dry-run` measures the same on this machine.
+It needs neither data nor a GPU. If `prepare` has run for this recipe, its counts of tokens replace
+the recipe's bounds. `mtkit train --dry-run` measures the same on this machine.
 """
 
 import math
@@ -32,13 +32,13 @@ from mtkit.recipe.precision import Precision
 from mtkit.workspace import Workspace
 
 DEFAULT_SHARES: dict[Precision, float] = {"bf16": 0.3, "fp32": 0.6}
-"""Of a GPU's peak that its products reach: an assumption. NVIDIA's own Transformer-big reaches 0.34
-of an A100's in 16 bits and 0.71 of a V100's in fp32 (DeepLearningExamples, 2022)."""
+"""Share of a GPU's peak that its products reach, an assumption. NVIDIA's own Transformer-big
+reaches 0.34 of an A100's in 16 bits and 0.71 of a V100's in fp32 (DeepLearningExamples, 2022)."""
 _MIN_SHARE = 0.001
 _MIN_NUM_GPUS = (1, 8)
-"""Always reported, beside the requested number."""
+"""Always reported, besides the requested number."""
 _MIN_WIDTH = 512
-"""On a processor the base model's products reach 45 % of the peak, the tiny one's 16 %."""
+"""On a CPU the base model's products reach 45 % of the peak, the tiny one's 16 %."""
 _LOSS_BYTES = 2 * (256 << 20)
 """Logits of a chunk, and their softmax: `mtkit/training/loss.py`."""
 _FP32_BYTES = 4
@@ -53,14 +53,14 @@ class Setup:
 
     Attributes:
         num_gpus: How many share an update.
-        pass_tokens: Tokens a side of one forward pass on one GPU, at most.
-        num_passes: Passes of one GPU in an update, one after another.
-        memory_bytes: Of one GPU, at its peak.
-        fits: Whether it has as much.
-        seconds_per_update: Products, Adam and the sum of gradients.
-        communication_seconds: Of these, the sum of gradients, which nothing overlaps.
+        pass_tokens: Maximum tokens per side of one forward pass on one GPU.
+        num_passes: Passes of one GPU in an update.
+        memory_bytes: One GPU's peak.
+        fits: Whether it has that memory.
+        seconds_per_update: Products, Adam and the all-reduce.
+        communication_seconds: The all-reduce, which nothing overlaps.
         target_tokens_per_second: Of all GPUs together.
-        seconds: Of all updates; validation apart.
+        seconds: All updates, without validation.
         possible_operations: Time x GPUs x their peak, as the paper counts (section 6.1).
     """
 
@@ -81,25 +81,19 @@ class TrainingPlan:
     """Time, memory and operations of a training.
 
     Attributes:
-        name: The recipe's.
-        source_vocab_size: Number of source pieces.
-        target_vocab_size: Number of target pieces.
-        weights: The network's.
-        num_learning: Those that aren't frozen.
-        num_added: Of these, LoRA's matrices, which aren't the network's.
+        num_learning: Weights that aren't frozen.
+        num_added: LoRA's matrices among these, which aren't the network's.
         is_prepared: Whether tokens were counted in prepared data.
-        source_tokens: Of an update: the mean in prepared data, else the recipe's bound; 0 of a
+        source_tokens: Of an update: the mean in prepared data, else the recipe's bound; 0 for a
             language model.
         target_tokens: Likewise.
         updates_per_epoch: None before the data are prepared.
         num_updates: Of the whole training.
         operations: Per token.
-        operations_per_update: Of products with weights and, where the data are prepared, of
-            attention's own; frozen weights count as if they learned.
-        rule_of_thumb: Six for each weight and token of one side, of the whole training.
-        hardware: Kind of GPU.
-        precision: What it computes in.
-        share: Of its peak in that precision, assumed.
+        operations_per_update: Products with weights and, with prepared data, attention's own;
+            frozen weights count as if they learned.
+        rule_of_thumb: Six per weight and token of one side, for the whole training.
+        share: Assumed share of the hardware's peak in that precision.
         is_narrow: Whether the network is too narrow for products that fill a GPU.
         setups: By number of GPUs.
     """
@@ -132,16 +126,16 @@ class TrainingPlan:
 
 @dataclass(frozen=True)
 class _Update:
-    """One update on the average.
+    """One average update.
 
     Attributes:
         vocab_sizes: Source and target pieces.
         source_tokens: Real tokens.
         target_tokens: Likewise.
-        longest: Tokens of the longest side that may come.
-        attended_pairs: Pairs of query and key in one encoder layer and one decoder layer; 0 where
+        longest: Maximum tokens of a side.
+        attended_pairs: Pairs of query and key in one encoder layer and one decoder layer; 0 if
             lengths aren't known.
-        per_epoch: Updates of an epoch, where the data are known.
+        per_epoch: Updates per epoch, if the data are known.
     """
 
     vocab_sizes: tuple[int, int]
@@ -153,19 +147,13 @@ class _Update:
 
     @property
     def longer_side(self) -> float:
-        """Tokens of the side that has more."""
+        """Tokens of the longer side."""
         return max(self.source_tokens, self.target_tokens)
 
 
 @dataclass(frozen=True)
 class _Work:
-    """The part of a plan that is the same for any number of GPUs.
-
-    Attributes:
-        recipe: What is trained.
-        update: One update.
-        plan: The plan without its setups.
-    """
+    """The part of a plan that is the same for any number of GPUs."""
 
     recipe: Recipe
     update: _Update
@@ -187,11 +175,7 @@ def plan(
         workspace: Where its data are, if they are prepared.
         num_gpus: GPUs that share an update, besides 1 and 8.
         hardware: Kind of GPU, a key of `ACCELERATORS`.
-        share: Share of the GPU's peak that products reach; that of `DEFAULT_SHARES` if None.
-
-    Raises:
-        MtkitError: Unknown GPU, a precision that it doesn't support, a share out of range, or no
-            vocabulary where the recipe reuses one.
+        share: Share of the GPU's peak that products reach; by default that of `DEFAULT_SHARES`.
     """
     accelerator = find_accelerator(hardware)
     precision = accelerator.resolve_precision(recipe.training.precision)
@@ -209,7 +193,7 @@ def plan(
         recipe.model, recipe.training, update.vocab_sizes, objective=recipe.objective
     )
     is_classifier = recipe.objective == "classification"
-    # A classifier predicts no token: of what a language model of its kind has, the layers are left.
+    # A classifier predicts no token: only the layers of its language model remain.
     operations = count_operations(
         recipe.model,
         0 if is_classifier else update.vocab_sizes[1],
@@ -251,7 +235,7 @@ def plan(
 
 
 def _take_bounds(choice: TokenizerChoice, tokens: int, *, has_source: bool) -> _Update:
-    """Returns an update as large as the recipe lets it be, with vocabularies as it asks for."""
+    """Returns an update of the recipe's maximum size, with its vocabulary sizes."""
     longest = min(tokens, choice.data.max_tokens)
     vocab_sizes = choice.settings.vocab_size, choice.settings.vocab_size
     if (tokenizer := choice.find()) is not None:
@@ -261,7 +245,7 @@ def _take_bounds(choice: TokenizerChoice, tokens: int, *, has_source: bool) -> _
 
 
 def _look_at_data(recipe: Recipe, workspace: Workspace) -> _Update:
-    """Returns the mean update of the first epoch; of short blocks and others, as many as come."""
+    """Returns the mean update of the first epoch, weighted between short blocks and others."""
     data = open_prepared(recipe, workspace)
     plan = partial(
         plan_epoch,
@@ -292,14 +276,7 @@ def _look_at_epoch(
     window: int | None,
     plan: Callable[..., EpochPlan],
 ) -> _Update:
-    """Returns the mean update of the first epoch of some data.
-
-    Args:
-        vocab_sizes: Source and target pieces.
-        objective: What is learned.
-        window: Neighbours on either side that a position attends to; None for all.
-        plan: Returns an epoch, given its number as `epoch`.
-    """
+    """Returns the mean update of the first epoch of some data, with an attention window."""
     epoch = plan(epoch=find_epoch(lambda number: plan(epoch=number)))
     counts, sources, targets = (each.astype(float) for each in epoch.length_classes)
     num_updates = len(epoch)
@@ -310,14 +287,14 @@ def _look_at_epoch(
     has_both = objective in ENCODER_DECODERS
     if has_both:
         in_decoder += targets * sources
-    # A language model has one of the two alone.
+    # A language model has only one of the two.
     in_encoder, in_decoder = (
         in_encoder * (objective != "causal-lm"),
         in_decoder * (objective != "masked-lm"),
     )
     return _Update(
         vocab_sizes,
-        # Those of a denoising model, whose sources are shorter than its targets, are a bound.
+        # A bound for a denoising model, whose sources are shorter than its targets.
         epoch.num_source_tokens / num_updates if has_both else 0,
         epoch.num_target_tokens / num_updates,
         int(max(sources.max(), targets.max())),
@@ -327,13 +304,13 @@ def _look_at_epoch(
 
 
 def _plan_setup(work: _Work, num_gpus: int) -> Setup:
-    """Returns what a number of GPUs make of it."""
+    """Returns the training's cost on a number of GPUs."""
     plan, accelerator = work.plan, work.plan.hardware
     peak = accelerator.operations_per_second(plan.precision)
     limit = _bound_pass(work, num_gpus)
     products = plan.operations_per_update / (num_gpus * peak * plan.share)
     adam = plan.num_learning * _UPDATE_TRAFFIC / accelerator.bytes_per_second
-    # A ring: each sends every number on twice but for its own part (decision 0001: in fp32).
+    # A ring: each sends every number twice except its own part (decision 0001: in fp32).
     sent = 2 * (num_gpus - 1) / num_gpus * _FP32_BYTES * plan.num_learning
     communication = sent / accelerator.link_bytes_per_second
     seconds_per_update = products + adam + communication
@@ -354,10 +331,8 @@ def _plan_setup(work: _Work, num_gpus: int) -> Setup:
 
 
 def _bound_pass(work: _Work, num_gpus: int) -> int:
-    """Returns the tokens a side of the largest pass: as training does, halved until it fits.
-
-    One pass holds a whole sentence at least.
-    """
+    """Returns the tokens per side of the largest pass, halved until it fits, as in training."""
+    # One pass holds at least a whole sentence.
     training = work.recipe.training
     longest = work.update.longest
     limit = max(longest, math.ceil(training.batch_tokens * SHARE_SLACK / num_gpus))
@@ -371,7 +346,7 @@ def _bound_pass(work: _Work, num_gpus: int) -> int:
 
 
 def _count_memory(work: _Work, num_gpus: int, pass_tokens: int) -> float:
-    """Returns the bytes that a GPU holds at the end of a forward pass, at its peak."""
+    """Returns a GPU's peak bytes, at the end of a forward pass."""
     model, update, is_half = work.recipe.model, work.update, work.plan.precision == "bf16"
     per_source, per_target = bytes_per_token(
         model, is_half=is_half, objective=work.recipe.objective

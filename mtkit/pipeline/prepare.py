@@ -1,6 +1,6 @@
-"""The front door of `mtkit prepare`; refuses to replace the data of a run's checkpoints.
+"""Entry point of `mtkit prepare`; refuses to replace the data of a run's checkpoints.
 
-The models by which it selects text are run by PyTorch, which is loaded for these alone.
+The models that select text run in PyTorch, which is loaded only for them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,23 +32,15 @@ from mtkit.workspace import Workspace
 def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = None) -> None:
     """Writes tokenizer, tokenised training data and the development set to `workspace.data`.
 
-    The data of an earlier `prepare` are replaced only once everything is done.
-
-    Args:
-        recipe: Whose data to prepare.
-        workspace: Where they go.
-        num_workers: Processes that clean and tokenise; one per available processor if None.
-
-    Raises:
-        MtkitError: A corpus that can't be read, has no usable pairs, or is too small for the
-            tokenizer; checkpoints of another run, on other data or with another model.
+    The data of an earlier `prepare` are replaced only once everything is done. `num_workers` clean
+    and tokenise, by default one per available CPU.
     """
     models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
     executor = LocalExecutor(num_workers or count_processors())
     if not any(workspace.checkpoints.glob("step-*")):
         prepare_data(recipe, workspace, executor=executor, models=models)
         return
-    # Imported here: they load torch, which takes two seconds that a first prepare needn't wait.
+    # Imported here: they load torch, which takes two seconds and isn't needed in a first prepare.
     from mtkit.training.checkpoint import check_same_run  # noqa: PLC0415
     from mtkit.training.checkpoint_folder import CheckpointFolder  # noqa: PLC0415
 
@@ -65,10 +57,10 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
 
 
 def check_data(recipe: Recipe, *, num_workers: int | None = None) -> bool:
-    """Prints what preparing a recipe's data would find and make; writes nothing.
+    """Prints what preparing a recipe's data would do, and writes nothing.
 
     Returns:
-        Whether `prepare` would find no fault that ends it.
+        Whether `prepare` would run without errors.
     """
     models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
     executor = LocalExecutor(num_workers or count_processors())
@@ -89,34 +81,22 @@ def check_data(recipe: Recipe, *, num_workers: int | None = None) -> bool:
 
 _SETTINGS = Inference(precision="fp32", processes=1)
 _BATCH_TOKENS = 2_048
-"""Tokens with padding that are measured together on a processor: more don't stay in its cache."""
+"""Tokens with padding per pass on a CPU: more don't stay in its cache."""
 _BATCH_TOKENS_ON_GPU = 65_536
 _MAX_CONTEXT_TOKENS = 1_024
-"""A longer line is measured in pieces of so many tokens."""
+"""A longer line is measured in parts of this many tokens."""
 _PROCESS_BYTES = 600 << 20
-"""What Python, torch and a block of text take in a process, besides weights."""
+"""Memory of Python, torch and a block of text in a process, besides weights."""
 
 
 @dataclass(frozen=True)
 class TorchLanguageModels:
-    """Opens causal language models and classifiers, in fp32; see `LanguageModels`.
-
-    Attributes:
-        device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
-    """
+    """Opens causal language models and classifiers, in fp32; see `LanguageModels`."""
 
     device: str = "auto"
 
     def check(self, folder: Path, language: str) -> None:
-        """Checks that a folder holds a causal language model; warns if of another language.
-
-        Args:
-            folder: The model folder.
-            language: Code of the language that it is to measure.
-
-        Raises:
-            MtkitError: It doesn't, or a file of it is missing or damaged.
-        """
+        """Checks that a folder holds a causal language model; warns if its language is another."""
         _check_folder(folder)
         with reading(folder):
             config = open_model_folder(folder).config
@@ -138,15 +118,11 @@ class TorchLanguageModels:
             )
 
     def open(self, folder: Path) -> "TorchLineScorer":
-        """Returns what measures lines with the model in a folder."""
+        """Returns a scorer of lines with the model in a folder."""
         return TorchLineScorer(folder, self.device)
 
     def check_classifier(self, folder: Path, label: str) -> None:
-        """Checks that a folder holds a classifier of pairs that knows a label.
-
-        Raises:
-            MtkitError: It doesn't, or a file of it is missing or damaged.
-        """
+        """Checks that a folder holds a classifier of pairs that knows a label."""
         _check_folder(folder)
         # Imported here: without a selection, preparing needs no torch.
         from mtkit.inference.classify import require_classifier  # noqa: PLC0415
@@ -169,11 +145,11 @@ class TorchLanguageModels:
             raise damaged_weights(folder)
 
     def open_classifier(self, folder: Path, label: str) -> "TorchPairJudge":
-        """Returns what measures pairs with the classifier in a folder."""
+        """Returns a scorer of pairs with the classifier in a folder."""
         return TorchPairJudge(folder, label, self.device)
 
     def max_processes(self, folders: Sequence[Path]) -> int | None:
-        """Returns how many processes have memory for all these models; one where a GPU measures."""
+        """Returns how many processes have memory for all these models; one with a GPU."""
         # Imported here: without a selection, preparing needs no torch.
         from mtkit.model.adapter import list_weight_files  # noqa: PLC0415
         from mtkit.network.device import find_device  # noqa: PLC0415
@@ -185,21 +161,14 @@ class TorchLanguageModels:
             return None
         files = (path for folder in set(folders) for path in list_weight_files(folder))
         num_bytes = sum(path.stat().st_size for path in files)
-        # Weights are there twice while they are loaded or put in another order.
+        # Weights exist twice while they are loaded or reordered.
         return max(1, free // (2 * num_bytes + _PROCESS_BYTES))
 
 
 class TorchLineScorer:
-    """Measures lines with a causal language model, each line by itself.
+    """Scores lines with a causal language model, each line independently.
 
-    On a processor by one thread, so that a line's probability is the same in any process.
-
-    Args:
-        folder: The model folder.
-        device: `cpu`, `cuda`, or `auto`.
-
-    Raises:
-        MtkitError: There is no model, or it is damaged; there is no such device.
+    On a CPU it uses one thread, so that a line's probability is the same in any process.
     """
 
     def __init__(self, folder: Path, device: str) -> None:
@@ -214,13 +183,10 @@ class TorchLineScorer:
         self._batch_tokens = _BATCH_TOKENS if is_processor else _BATCH_TOKENS_ON_GPU
 
     def __call__(self, lines: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Returns the natural log-probability of each line, and its number of tokens.
+        """Returns the natural log-probability of each non-blank line, and its number of tokens.
 
-        Both count `</s>`. A line longer than the model's positions, or than 1,024 tokens, is
-        measured in pieces.
-
-        Args:
-            lines: Lines of text, none blank.
+        Both include `</s>`. A line longer than the model's positions, or than 1,024 tokens, is
+        measured in parts.
         """
         with _one_thread():
             found = predict_text(
@@ -237,16 +203,7 @@ class TorchLineScorer:
 
 
 class TorchPairJudge:
-    """Measures pairs with a classifier; on a processor by one thread.
-
-    Args:
-        folder: The model folder.
-        label: The label to keep.
-        device: `cpu`, `cuda`, or `auto`.
-
-    Raises:
-        MtkitError: There is no classifier, or it is damaged; there is no such device.
-    """
+    """Scores pairs with a classifier by the label to keep; on a CPU with one thread."""
 
     def __init__(self, folder: Path, label: str, device: str) -> None:
         # Imported here: without a selection, preparing needs no torch.
@@ -283,7 +240,7 @@ def damaged_weights(folder: Path) -> MtkitError:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Has torch compute by one thread while the block runs."""
+    """Limits torch to one thread while the block runs."""
     import torch  # noqa: PLC0415
 
     before = torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""The front door of `mtkit run`: all steps, from corpora to scores."""
+"""Entry point of `mtkit run`: all steps, from corpora to scores."""
 
 import shlex
 from collections.abc import Sequence
@@ -28,17 +28,8 @@ _NUM_SAMPLES = 5
 def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Sequence[str]) -> int:
     """Takes the recipe from corpora to a scored model, skipping what is up to date.
 
-    Args:
-        recipe: What to make.
-        workspace: Where it is made.
-        hardware: What to train on.
-        options: Command-line options that select the same recipe and workspace.
-
     Returns:
-        An exit code; other than 0, training was cut short and nothing after it was done.
-
-    Raises:
-        MtkitError: Any stage's fault, or torchrun started this process.
+        An exit code; not 0 if training stopped early, and then no later step was run.
     """
     if is_worker():
         raise MtkitError(
@@ -73,7 +64,7 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
 def _make_model(
     recipe: Recipe, workspace: Workspace, hardware: Hardware, options: Sequence[str]
 ) -> int:
-    """Trains and averages what isn't up to date; returns an exit code."""
+    """Trains and averages unless up to date; returns an exit code."""
     if is_trained(recipe, workspace):
         say("train: already finished")
     else:
@@ -89,7 +80,7 @@ def _make_model(
 
 
 def _show_use(objective: Objective, workspace: Workspace, options: Sequence[str]) -> None:
-    """Prints where the model is, and what to do with it."""
+    """Prints where the model is, and how to use it."""
     record = ModelRecord.read(workspace)
     if record.steps:
         say(f"released: {record.describe_release()}")

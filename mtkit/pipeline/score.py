@@ -1,4 +1,4 @@
-"""The front door of `mtkit score`: a recipe's test sets translated and scored."""
+"""Entry point of `mtkit score`: translates and scores a recipe's test sets."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -63,17 +63,7 @@ from mtkit.workspace import Workspace
 class RunModel:
     """The model that translates a run's test sets; fails if another command replaces it.
 
-    Args:
-        settings: The recipe's section.
-        workspace: The run.
-        device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
-
-    Attributes:
-        folder: Where its files are.
-        identity: Identifies the model that was loaded, or will be.
-
-    Raises:
-        MtkitError: There is no model or no such device; it was exported from another model.
+    `identity` identifies the loaded model, or the one to be loaded.
     """
 
     def __init__(self, settings: Inference, workspace: Workspace, *, device: str) -> None:
@@ -89,22 +79,14 @@ class RunModel:
         self._translator: Translator | None = None
 
     def translate(self, lines: Sequence[str]) -> list[str]:
-        """Returns the translation of each line.
-
-        Raises:
-            MtkitError: The model can't be loaded, or isn't the one that it was.
-        """
+        """Returns the translation of each line."""
         if self._translator is None:
             self._translator = self._load()
             self.check()
         return list(self._translator.translate(lines))
 
     def check(self) -> None:
-        """Checks that the folder still holds this model.
-
-        Raises:
-            MtkitError: It doesn't.
-        """
+        """Checks that the folder still holds this model."""
         if digest_model(self.folder, self.identity.engine) != self.identity.model:
             raise replaced([self.folder])
 
@@ -114,24 +96,10 @@ def score(
 ) -> list[ScoredText]:
     """Writes translations and scores of the recipe's test sets into the workspace.
 
-    A causal language model translates nothing: its score is the perplexity of the text. A
-    classifier's are accuracy and macro-F1.
-
-    The scores are in `scores.json`, in the manifest and in the card of the model or the export that
-    translated. An earlier translation is reused if model, text and settings are the same.
-
-    Args:
-        recipe: Whose test sets are scored.
-        workspace: Where its model is.
-        device: `cpu`, `cuda`, or `auto`.
-        keeps_others: Whether to keep the same model's scores on other test sets.
-
-    Returns:
-        The result of each test set.
-
-    Raises:
-        MtkitError: No test sets, no model, or corpora that can't be read; an export of another
-            model; a model that another command has replaced meanwhile.
+    A causal language model translates nothing: its score is perplexity. A classifier's are accuracy
+    and macro-F1. Scores go to `scores.json`, the manifest, and the card of the model or export that
+    translated. An earlier translation is reused if model, text and settings are the same. With
+    `keeps_others` the same model's scores on other test sets stay.
     """
     if not recipe.evaluation.test_sets:
         raise MtkitError(
@@ -142,7 +110,7 @@ def score(
     if recipe.evaluation.comet is not None:
         check_comet(recipe.evaluation.comet, sources=())
     model = RunModel(recipe.inference, workspace, device=device)
-    # What a translation depends on beside its source, as JSON can express it.
+    # A translation's dependencies besides its source, as JSON values.
     settings = select(recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
     origin: dict[str, object] = {**asdict(model.identity), **settings}
     if recipe.objective == "classification":
@@ -155,7 +123,7 @@ def score(
         scored = _score_translations(
             recipe.name, recipe.evaluation, recipe.data.languages, workspace, model, origin=origin
         )
-    # The run's own model needs no name among its scores.
+    # The run's own model needs no name in its scores.
     rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]
     _file_scores(workspace, model, rows, origin, keeps_others=keeps_others)
     return scored
@@ -164,16 +132,10 @@ def score(
 def score_published(
     recipe: Recipe, workspace: Workspace, test_set: str, *, device: str = "auto"
 ) -> list[ScoredText]:
-    """Scores a run's model on a test set that sacreBLEU knows; keeps its scores on other test sets.
+    """Scores a run's model on a test set of sacreBLEU's; keeps its scores on other test sets.
 
-    Args:
-        recipe: Whose languages and settings hold; its own test sets are ignored.
-        workspace: Where its model is.
-        test_set: sacreBLEU's name, such as `wmt14/full`; a pair behind it must be the recipe's.
-        device: `cpu`, `cuda`, or `auto`.
-
-    Raises:
-        MtkitError: It is of other languages; what `score` raises.
+    The recipe's own test sets are ignored. `test_set` is a name such as `wmt14/full`; a language
+    pair after it must be the recipe's.
     """
     languages = recipe.data.languages
     name, pair = split_pair(test_set, languages)
@@ -197,7 +159,7 @@ def _score_translations(
     *,
     origin: dict[str, object],
 ) -> list[ScoredText]:
-    """Returns the scores of each test set's translation, made where it isn't up to date."""
+    """Returns the scores of each test set's translation, made unless it is up to date."""
     if settings.origins is not None and len(settings.test_sets) != 1:
         raise MtkitError(
             "evaluation.origins names the origins of one test set's sentences, but there are "
@@ -205,7 +167,7 @@ def _score_translations(
             "remove it, and score that test set's translation with --hypothesis",
         )
     origins = read_origins(settings)
-    # Each is read before the first is translated: a missing file is reported at once.
+    # All are read before the first is translated: a missing file is reported at once.
     texts = [_read_test_set(test_set, languages) for test_set in settings.test_sets]
     scored = []
     for test_set, (sources, references) in zip(settings.test_sets, texts, strict=True):
@@ -255,15 +217,7 @@ def _score_text(recipe: Recipe, model: RunModel, *, device: str) -> list[ScoredT
 def _open_predictor(
     settings: Inference, masking: Masking | None, block_tokens: int, model: RunModel, *, device: str
 ) -> Callable[[Sequence[str], NDArray[np.int64]], PredictedText | HiddenText]:
-    """Returns what a language model makes of lines, given them and their documents' numbers.
-
-    Args:
-        settings: The recipe's section.
-        masking: How a masked language model's text is hidden; None for a causal one.
-        block_tokens: Tokens that the model reads at once, at most.
-        model: The model.
-        device: `cpu`, `cuda`, or `auto`.
-    """
+    """Returns a function that predicts lines, given these and their documents' numbers."""
     # Imported here: CTranslate2 translates without torch.
     from mtkit.inference.engines.open_torch_engine import open_torch_engine  # noqa: PLC0415
     from mtkit.inference.predict_hidden import HiddenTokenPredictor  # noqa: PLC0415
@@ -297,7 +251,7 @@ def _score_labels(
         for corpus in settings.test_sets
         if isinstance(corpus, LabelledTestSet | PlantedTestSet)
     ]
-    # Each is read before the first is labelled: a missing file is reported at once.
+    # All are read before the first is labelled: a missing file is reported at once.
     rows_by_name = {corpus.name: read_labelled(corpus) for corpus in corpora}
     classifier = LineClassifier(model.folder, device=device, settings=inference)
     model.check()
@@ -326,12 +280,8 @@ def _file_scores(
     *,
     keeps_others: bool,
 ) -> None:
-    """Writes scores to `scores.json`, to the manifest and to the translating model's card.
-
-    Raises:
-        MtkitError: The model has been replaced by another since.
-    """
-    # Nobody can put another model there meanwhile.
+    """Writes scores to `scores.json`, the manifest and the translating model's card."""
+    # The locks keep the model from being replaced meanwhile.
     with locked(workspace.scores_file), locked(model.folder):
         model.check()
         if keeps_others:
@@ -343,11 +293,7 @@ def _file_scores(
 
 
 def _check_export(workspace: Workspace) -> None:
-    """Checks that the export was made from the run's model.
-
-    Raises:
-        MtkitError: It was made from another, or by an mtkit that didn't record from which.
-    """
+    """Checks that the export was made from the run's model, and records that."""
     fault = find_export_fault(workspace)
     if fault is not None:
         raise fault
@@ -361,11 +307,7 @@ def _check_export(workspace: Workspace) -> None:
 def _read_others(
     workspace: Workspace, origin: dict[str, object], names: set[str]
 ) -> list[ScoreRow]:
-    """Returns the scores on other test sets than these that are of the same origin.
-
-    Raises:
-        MtkitError: The file is damaged, or an unreleased mtkit made it.
-    """
+    """Returns the scores of the same origin on other test sets than these."""
     if not workspace.scores_file.is_file():
         return []
     saved = read_json(workspace.scores_file)

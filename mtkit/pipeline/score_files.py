@@ -1,4 +1,4 @@
-"""Files of translations scored against references: no recipe, no workspace, no torch."""
+"""Scores files of translations against references: no recipe, no workspace, no torch."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -19,14 +19,7 @@ from mtkit.text.trees.brackets import read_trees, write_tree
 
 @dataclass(frozen=True)
 class ScoredText:
-    """Systems on one test set, and the text that they were scored by.
-
-    Attributes:
-        evaluated: The results.
-        systems: Translations of each system, one a sentence.
-        text: Its references and sources.
-        target_language: Code of the language; empty where it isn't known.
-    """
+    """Systems on one test set, and its text; `target_language` is empty if unknown."""
 
     evaluated: Evaluated
     systems: Mapping[str, Sequence[str]]
@@ -36,13 +29,7 @@ class ScoredText:
 
 @dataclass(frozen=True)
 class Scoring:
-    """Settings for scoring files of translations.
-
-    Attributes:
-        settings: Metrics, how they see text, and how differences are tested.
-        source_language: Code of what was translated; empty where it isn't known.
-        target_language: Code of the language that is scored; empty where it isn't known.
-    """
+    """Settings for scoring files of translations; languages are empty if unknown."""
 
     settings: Evaluation
     source_language: str = ""
@@ -50,14 +37,10 @@ class Scoring:
 
 
 def load_scoring(recipe: str, overrides: Sequence[str]) -> Scoring:
-    """Returns a recipe's settings of scoring, or, where there is none, the defaults.
+    """Returns a recipe's scoring settings, or the defaults without a recipe.
 
-    Args:
-        recipe: Path or name of a recipe; `./mtkit.toml`, if it is there, where empty.
-        overrides: As `load_recipe` takes them; without a recipe, of `evaluation` alone.
-
-    Raises:
-        MtkitError: No such recipe, or faults in it or in an override.
+    An empty `recipe` means `./mtkit.toml`, if that exists. Without a recipe `overrides` are only of
+    `evaluation`.
     """
     if recipe or PROJECT_RECIPE.is_file():
         loaded = load_recipe(recipe, overrides)
@@ -75,17 +58,14 @@ def score_files(
     source: Path | None = None,
     test_set: str = "",
 ) -> ScoredText:
-    """Returns the scores of files of translations; differences are to the first of them.
+    """Returns the scores of files of translations, and differences from the first one.
 
     Args:
-        hypotheses: A system each; one translation a line.
-        scoring: How they are scored.
-        references: Files that each hold one reference a line.
-        source: The source sentences, if they are at hand.
-        test_set: A test set that sacreBLEU knows, such as `wmt14/full:en-de`, in place of both.
-
-    Raises:
-        MtkitError: A file that can't be read, or files of unequal length; no such test set.
+        hypotheses: One file per system; one translation per line.
+        scoring: Scoring settings.
+        references: Files with one reference per line.
+        source: The source sentences, if available.
+        test_set: A test set of sacreBLEU's, such as `wmt14/full:en-de`, instead of both.
     """
     language = scoring.target_language
     if test_set:
@@ -115,13 +95,9 @@ def score_systems(
     settings: Evaluation,
     target_language: str,
 ) -> ScoredText:
-    """Returns systems' scores with the text that they come from.
-
-    Raises:
-        MtkitError: What `evaluate` raises.
-    """
+    """Returns systems' scores with the text that they come from."""
     evaluated = evaluate(systems, text, settings, target_language=target_language)
-    # The evaluation has remarked on what Windows leaves at the end of lines; nothing else needs it.
+    # The evaluation has remarked on Windows line ends; nothing else needs them.
     plain = {name: _without_returns(lines) for name, lines in systems.items()}
     references = [_without_returns(lines) for lines in text.references]
     text = dataclasses.replace(text, references=references)
@@ -129,14 +105,9 @@ def score_systems(
 
 
 def split_pair(test_set: str, languages: tuple[str, str]) -> tuple[str, tuple[str, str]]:
-    """Returns the name of a test set and its languages.
+    """Returns the name and languages of a test set such as `wmt14/full:en-de`.
 
-    Args:
-        test_set: Such as `wmt14/full:en-de`, or without a pair.
-        languages: Those that hold where it has no pair; empty codes where nothing is known.
-
-    Raises:
-        MtkitError: No languages, or not a language pair.
+    `languages` are the default, empty if unknown.
     """
     name, colon, pair = test_set.partition(":")
     source, dash, target = pair.partition("-")
@@ -157,12 +128,8 @@ def split_pair(test_set: str, languages: tuple[str, str]) -> tuple[str, tuple[st
 def read_systems(files: Sequence[Path], *, num_trees: int | None = None) -> dict[str, list[str]]:
     """Returns each file's lines by its system's name.
 
-    Args:
-        files: A translation a line; or trees, which may have a treebank's layout.
-        num_trees: How many trees there are; None for text.
-
-    Raises:
-        MtkitError: A file that can't be read, or one that is given twice.
+    `num_trees` is the expected number of trees, in a treebank's layout or one per line; None for
+    text.
     """
     for index, file in enumerate(files):
         if file.resolve() in map(Path.resolve, files[:index]):
@@ -171,14 +138,14 @@ def read_systems(files: Sequence[Path], *, num_trees: int | None = None) -> dict
     systems = {name: _read_verbatim(file) for name, file in zip(names, files, strict=True)}
     if num_trees is not None:
         for name, file in zip(names, files, strict=True):
-            # A line without a tree is a sentence without one, so that lines count where they may.
+            # An empty line is a sentence without a tree, so lines are counted if possible.
             if len(systems[name]) != num_trees:
                 systems[name] = _read_trees_if_valid(file) or systems[name]
     return systems
 
 
 def _read_trees_if_valid(file: Path) -> list[str]:
-    """Returns the trees of a treebank; none where it isn't one."""
+    """Returns the trees of a treebank; empty for other files."""
     try:
         return _read_trees(file)
     except MtkitError:
@@ -186,12 +153,12 @@ def _read_trees_if_valid(file: Path) -> list[str]:
 
 
 def _read_verbatim(file: Path) -> list[str]:
-    """Returns a file's lines with all that sacreBLEU's command would score."""
+    """Returns a file's lines with everything that sacreBLEU's command would score."""
     return list(read_lines(file, is_verbatim=True))
 
 
 def _read_trees(file: Path) -> list[str]:
-    """Returns the trees of a treebank of any layout, each on a line."""
+    """Returns the trees of a treebank in any layout, one per line."""
     return [write_tree(tree, root=None) for tree in read_trees(read_lines(file), as_text(file))]
 
 
@@ -200,23 +167,19 @@ def _without_returns(lines: Sequence[str]) -> list[str]:
 
 
 def read_origins(settings: Evaluation) -> list[str] | None:
-    """Returns the origin of each sentence, if the settings name a file of that.
-
-    Raises:
-        MtkitError: It can't be read.
-    """
+    """Returns the origin of each sentence, if the settings name a file of origins."""
     return None if settings.origins is None else list(read_lines(settings.origins))
 
 
 def name_systems(files: Sequence[Path]) -> list[str]:
-    """Returns a name for each file: the part that others lack; no two are the same.
+    """Returns a unique name for each file: the part that others lack.
 
-    Of `newstest.A.de` and `newstest.B.de` these are `A` and `B`. Of one file alone it is the file's
-    name; the path where names are alike. Bytes and characters that a table can't hold are escaped.
+    Of `newstest.A.de` and `newstest.B.de` these are `A` and `B`. For a single file it is the file's
+    name; the path if names are equal. Bytes and characters that a table can't hold are escaped.
     """
     names: list[str] = []
     for name in map(as_text, _tell_apart(files)):
-        # Once escaped, a name may be what another file is really called.
+        # An escaped name may equal another file's real name.
         numbered = (f"{name} ({number})" for number in count(2))
         names.append(next(each for each in chain([name], numbered) if each not in names))
     return names
@@ -234,7 +197,7 @@ def _cut(names: Sequence[str], separator: str) -> list[str]:
     if len(set(names)) < 2:
         return list(names)
     parts = [name.split(separator) for name in names]
-    # One part of each is left in any case.
+    # At least one part of each is kept.
     spare = min(map(len, parts)) - 1
     first = min(spare, _count_shared(parts))
     last = min(spare - first, _count_shared([each[::-1] for each in parts]))

@@ -1,4 +1,4 @@
-"""Files of translations flagged without references: no score, but which lines to look at."""
+"""Flags lines of translations without references: no score, but which lines to look at."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,18 +23,16 @@ NOTE = (
     "wrong too"
 )
 _OF_MODELS: tuple[FlagName, ...] = ("unlikely", "poorly covered")
-"""Flags that a model alone can tell."""
+"""Flags that need a model."""
 
 
 @dataclass(frozen=True)
 class Flagging:
-    """How files of translations are flagged.
+    """Settings for flagging files; languages are empty if unknown.
 
     Attributes:
-        settings: Thresholds, and the flags that can be told from files.
-        source_language: Code of the sources' language; empty where it isn't known.
-        target_language: That of the translations.
-        not_told: Flags that are left out, with the reason.
+        settings: Thresholds, and the flags that need only files.
+        not_told: Omitted flags, with the reason.
     """
 
     settings: Flags
@@ -45,15 +43,7 @@ class Flagging:
 
 @dataclass(frozen=True)
 class FlaggedSystem:
-    """A system's lines with their flags.
-
-    Attributes:
-        name: The system's name.
-        sources: The source lines.
-        hypotheses: Their translations.
-        flags: The flags of each line.
-        names: Flags that were looked for.
-    """
+    """A system's lines with their flags; `names` are the flags that were checked."""
 
     name: str
     sources: Sequence[str]
@@ -68,15 +58,10 @@ class FlaggedSystem:
 
 
 def load_flagging(recipe: str, overrides: Sequence[str]) -> Flagging:
-    """Returns how files are flagged, by a recipe, or, where there is none, by the defaults.
+    """Returns the flagging settings of a recipe, or the defaults without a recipe.
 
-    Args:
-        recipe: Path or name of a recipe; `./mtkit.toml`, if it is there, where empty.
-        overrides: As `load_recipe` takes them; without a recipe, of `inference.flags` and of
-            `evaluation.language` alone.
-
-    Raises:
-        MtkitError: No such recipe, or faults in it or in an override.
+    An empty `recipe` means `./mtkit.toml`, if that exists. Without a recipe `overrides` are only of
+    `inference.flags` and `evaluation.language`.
     """
     source = ""
     if recipe or PROJECT_RECIPE.is_file():
@@ -100,16 +85,7 @@ def load_flagging(recipe: str, overrides: Sequence[str]) -> Flagging:
 
 
 def flag_files(hypotheses: Sequence[Path], source: Path, flagging: Flagging) -> list[FlaggedSystem]:
-    """Returns the flags of each line of some files of translations.
-
-    Args:
-        hypotheses: A system each; one translation a line.
-        source: The source lines, as many.
-        flagging: Thresholds and languages.
-
-    Raises:
-        MtkitError: A file that can't be read, or files of unequal length.
-    """
+    """Returns the flags of each line of some files of translations, one file per system."""
     sources = list(read_lines(source))
     systems = read_systems(hypotheses)
     check_counts(as_text(source), sources, systems.items())
@@ -124,9 +100,9 @@ def flag_files(hypotheses: Sequence[Path], source: Path, flagging: Flagging) -> 
 
 
 def as_tab_separated(systems: Sequence[FlaggedSystem]) -> str:
-    """Returns a line per system and flag: system, flag, flagged lines, and their share in percent.
+    """Returns a line per system and flag: system, flag, flagged lines, and their percentage.
 
-    The last of a system is `any`. Flags that weren't looked for are in no line.
+    A system's last line is `any`. Unchecked flags are left out.
     """
     return "".join(
         f"{system.name}\t{name}\t{count}\t{100 * count / len(system.flags):.2f}\n"
@@ -138,13 +114,7 @@ def as_tab_separated(systems: Sequence[FlaggedSystem]) -> str:
 def as_content(
     systems: Sequence[FlaggedSystem], flagging: Flagging, *, has_lines: bool = False
 ) -> dict[str, Any]:
-    """Returns counts as JSON can express them.
-
-    Args:
-        systems: What was flagged.
-        flagging: How.
-        has_lines: Whether each flagged line is in it, with its flags.
-    """
+    """Returns counts as JSON values, with each flagged line if `has_lines`."""
     return {
         "note": NOTE,
         "settings": flagging.settings.model_dump(mode="json"),

@@ -1,4 +1,4 @@
-"""Results of scoring as a file that one attaches to a report."""
+"""Results of scoring as a report file."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -22,15 +22,7 @@ _KINDS = (".html", ".md", ".json")
 
 
 def check_report_name(path: Path, *, has_references: bool = True) -> None:
-    """Checks that a report can be written to a file of this name.
-
-    Args:
-        path: The file.
-        has_references: Whether there are scores; without, a report is on flags.
-
-    Raises:
-        MtkitError: Unknown ending, or its folder doesn't exist.
-    """
+    """Checks that a report can be written to this path; without references it is on flags."""
     if not has_references and (path.suffix != ".json" or path.is_dir()):
         raise MtkitError(
             f"--report {path}: without references, a report is a list of flagged lines",
@@ -50,11 +42,7 @@ def check_report_name(path: Path, *, has_references: bool = True) -> None:
 
 
 def write_reports(path: Path, scored: Sequence[ScoredText]) -> None:
-    """Writes a report on each test set; of several, each file's name has its test set's in it.
-
-    Raises:
-        MtkitError: The training text that words are counted in can't be read.
-    """
+    """Writes a report per test set; several get the test set's name in the file name."""
     for each in scored:
         name = each.evaluated.test_set
         target = path if len(scored) == 1 else path.with_name(f"{path.stem}.{name}{path.suffix}")
@@ -77,10 +65,10 @@ def _render(scored: ScoredText, suffix: str) -> str:
                 "facts": facts,
             }
         )
-    # Imported here: it loads matplotlib, which takes half a second that only a page should pay.
+    # Imported here: it loads matplotlib, which takes half a second and only a page needs.
     from mtkit.evaluation.report.page import render_page  # noqa: PLC0415
 
-    # Of a file, its name without its folder.
+    # For a file, its name without the folder.
     path = Path(evaluated.test_set)
     name = path.name if path.exists() else evaluated.test_set
     language = scored.target_language or None
@@ -110,7 +98,7 @@ def _analyze(scored: ScoredText) -> Analysis:
 
 
 def _compare_by(scored: ScoredText) -> SentenceScores:
-    """Returns the scores that sentences are compared by: chrF, which discriminates best."""
+    """Returns the scores for comparing sentences: chrF, which discriminates best."""
     statistics = scored.evaluated.statistics
     first = next(iter(statistics.values()))
     index = next((i for i, each in enumerate(first) if each.metric.startswith("chrf")), 0)

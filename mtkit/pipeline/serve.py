@@ -1,4 +1,4 @@
-"""The front door of `mtkit serve`: models, limits and keys made into a server."""
+"""Entry point of `mtkit serve`: builds a server from models, limits and keys."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,16 +17,7 @@ _INSTALL = 'pip install "mtkit[serve]"'
 
 
 def list_run(recipe: "Recipe", workspace: "Workspace", device: str) -> tuple[list[Path], Inference]:
-    """Returns the folder of a run's model, or of its export, with its decoding settings.
-
-    Args:
-        recipe: Whose settings apply.
-        workspace: The run.
-        device: As `mtkit translate` takes it.
-
-    Raises:
-        MtkitError: There is no model.
-    """
+    """Returns the folder of a run's model, or of its export, with its decoding settings."""
     choice = choose_engine(recipe.inference, workspace, device, answers_requests=True)
     if choice.reason:
         say(choice.reason)
@@ -47,18 +38,14 @@ def serve(
     """Serves model folders until SIGTERM or Ctrl-C.
 
     Args:
-        folders: What is served.
+        folders: Model folders.
         overrides: `serve.KEY=VALUE`, and `inference.KEY=VALUE` for all models.
-        settings: Decoding settings of all of them; each folder's own if not given.
+        settings: Decoding settings of all models; by default each folder's own.
         host: Address to listen on.
-        port: Its port; 0 for any that is free.
-        keys: File of keys, of which a caller must show one.
-        without_keys: Whether anybody may ask who reaches an address that isn't this machine's own.
-        device: As `mtkit translate` takes it.
-
-    Raises:
-        MtkitError: No model, or no such address; no keys for an address that others reach; the
-            packages of `mtkit[serve]` aren't installed.
+        port: Its port; 0 for any free one.
+        keys: File of keys, of which a caller must send one.
+        without_keys: Whether a non-local address is open to everyone.
+        device: As for `mtkit translate`.
     """
     try:
         from mtkit.serving.app import make_office
@@ -85,7 +72,7 @@ def serve(
             "give --keys FILE, made with --new-key NAME; or --without-keys to let anybody in",
         )
     if is_loopback(host) and not limits.hosts:
-        # A page of another site that points its name at this machine is refused.
+        # A page of another site that points its name at this machine is rejected.
         limits = limits.model_copy(update={"hosts": LOCAL_HOSTS})
     ring = KeyRing(keys) if keys is not None else None
 
@@ -103,7 +90,7 @@ def serve(
 
 
 def _name_all(folders: Sequence[Path]) -> list[str]:
-    """Returns a name of its own for each folder: `multi30k` for runs/multi30k/model."""
+    """Returns a unique name for each folder: `multi30k` for runs/multi30k/model."""
     names: list[str] = []
     for folder in folders:
         path = folder.resolve()

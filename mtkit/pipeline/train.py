@@ -1,4 +1,4 @@
-"""The front door of `mtkit train`: training in this process, or in several."""
+"""Entry point of `mtkit train`: trains in this process, or in several."""
 
 import shlex
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from mtkit.training.training_run import TrainingRun
 from mtkit.workspace import Workspace
 
 STOPPED = 75
-"""Exit code of a training that was asked to stop and has saved; sysexits.h's "try again later"."""
+"""Exit code of a training that stopped on request and has saved; sysexits.h's "try again later"."""
 
 
 def train(
@@ -29,25 +29,17 @@ def train(
 ) -> int:
     """Trains to the end, or until interrupted.
 
-    Args:
-        recipe: What to train.
-        workspace: Where its data are and its checkpoints go.
-        hardware: What to train on.
-        options: Command-line options that select the same recipe and workspace, for workers.
-        command: The command that resumes from where this one stops.
+    `options` select the same recipe and workspace, for workers. `command` resumes the training.
 
     Returns:
         An exit code: 0 at the end, `STOPPED` before it.
-
-    Raises:
-        MtkitError: No data yet, too few GPUs, or a fault in training, a worker's too.
     """
     if is_worker():
         run_worker(lambda: train_here(recipe, workspace, device=hardware.device, options=options))
     check_gpus(hardware.num_gpus)
     chosen = choose_processes(recipe, workspace, hardware)
     if chosen.needs_launcher:
-        # Opened here so that a fault is reported once, not by every worker.
+        # Opened here so that an error is reported once, not by every worker.
         open_prepared(recipe, workspace)
         launch(
             ["train", *options, *chosen.options],
@@ -67,11 +59,7 @@ def train(
 
 
 def dry_run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware) -> None:
-    """Prints what a training would be: parameters, batches, memory and time; starts nothing.
-
-    Raises:
-        MtkitError: No data yet, no such device, or too little memory.
-    """
+    """Prints parameters, batches, memory and time of a training; starts nothing."""
     chosen = choose_processes(recipe, workspace, hardware)
     rehearse(
         TrainingRun.open(recipe, workspace),

@@ -1,6 +1,6 @@
-"""The front door of `mtkit translate`: a model, a classifier or a server opened for it.
+"""Entry point of `mtkit translate`: opens a model, a classifier or a server.
 
-What trains is loaded for a checkpoint alone: translating with a model folder starts without it.
+Training code is loaded only for a checkpoint: a model folder starts without it.
 """
 
 import os
@@ -33,20 +33,17 @@ def load_run(
     target_language: str = "",
     input_bytes: int | None = None,
 ) -> Translator:
-    """Returns a translator with a run's model, run by the engine that `choose_engine` gives.
+    """Returns a translator with a run's model and the engine from `choose_engine`.
 
-    Says which that is, if there was a choice, and warns of an export of another model.
+    Prints a chosen engine, and warns of an export of another model.
 
     Args:
         settings: The recipe's section.
         workspace: The run.
-        device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
-        source_language: The language of lines that name none, for a model of several.
-        target_language: The language that they are translated into.
-        input_bytes: How much text there is to translate, where that is known.
-
-    Raises:
-        MtkitError: There is no model, its files are damaged, or it hasn't these languages.
+        device: `cpu`, `cuda` or `auto` (a GPU if there is one).
+        source_language: The default source language of a multilingual model.
+        target_language: The default target language.
+        input_bytes: Size of the text, if known.
     """
     choice = choose_engine(settings, workspace, device, input_bytes=input_bytes)
     if choice.reason:
@@ -75,16 +72,8 @@ def load_models(
 ) -> Translator:
     """Returns a translator with a model folder, a checkpoint, or an ensemble of model folders.
 
-    Args:
-        models: Model folders, and checkpoints or weights in a run's `checkpoints` folder.
-        overrides: Changes to the first one's decoding defaults, as in `inference.beam_size=8`.
-        device: `cpu`, `cuda`, or `auto`, which takes a GPU where there is one.
-        source_language: The language of lines that name none, for a model of several.
-        target_language: The language that they are translated into.
-
-    Raises:
-        MtkitError: No model there, an override of a key that isn't a decoding default, or a
-            language that the model hasn't.
+    `overrides` change the first one's decoding defaults. The languages are a multilingual model's
+    defaults.
     """
     if any(_is_checkpoint(model) for model in models):
         if len(models) > 1:
@@ -118,10 +107,8 @@ def translate(
 
 
 def _is_checkpoint(path: Path) -> bool:
-    """Checks whether a path leads to a run's checkpoint, or weights in one.
-
-    Folders of models can lie in a folder named `checkpoints`, too.
-    """
+    """Checks whether a path is a run's checkpoint, or weights in one."""
+    # A folder named `checkpoints` may also contain model folders.
     folder = path.parent if path.is_file() else path
     return (
         folder.parent.name == "checkpoints"
@@ -199,7 +186,7 @@ def _load_network(
 
 
 def _check_its_data(folder: Path, workspace: Workspace) -> None:
-    """Checks that a checkpoint wasn't trained on other data than the workspace's."""
+    """Checks that a checkpoint was trained on the workspace's data."""
     from mtkit.data.prepared import read_digest
     from mtkit.training.checkpoint import STATE_FILE, read_checkpoint
 
@@ -215,7 +202,7 @@ def _check_its_data(folder: Path, workspace: Workspace) -> None:
 
 
 def is_address(model: str) -> bool:
-    """Checks whether a model is named by the address of a server."""
+    """Checks whether a model is the address of a server."""
     return model.startswith(("http://", "https://"))
 
 
@@ -226,17 +213,10 @@ def open_remote(
     source_language: str = "",
     target_language: str = "",
 ) -> Translator:
-    """Returns a translator that asks a server; its key is in the environment: MTKIT_API_KEY.
+    """Returns a translator that calls a server; its key is in MTKIT_API_KEY.
 
-    Args:
-        models: The server's address alone.
-        overrides: `inference.beam_size`, `inference.n_best` and `inference.paragraphs`; the server
-            has the rest.
-        source_language: Code of the lines' language; found out by the server where it is empty.
-        target_language: Code of the language translated into; the model's own where it is empty.
-
-    Raises:
-        MtkitError: Several models, or another override.
+    Only `inference.beam_size`, `inference.n_best` and `inference.paragraphs` may be overridden. If
+    a language is empty, the server detects the source's, and the target is the model's own.
     """
     from mtkit.recipe.inference import Inference
     from mtkit.recipe.override_section import override_section
@@ -273,16 +253,7 @@ def open_remote(
 def open_classifier(
     models: Sequence[Path], *, device: str, score_only: bool = False
 ) -> "LineClassifier | None":
-    """Returns the classifier of a model folder; None where the model is none.
-
-    Args:
-        models: What `mtkit translate` was given, or a run's model folder.
-        device: `cpu`, `cuda`, or `auto`.
-        score_only: Whether outputs are to be scored, which classifiers have none of.
-
-    Raises:
-        MtkitError: A classifier that is damaged, in an ensemble, or to score outputs.
-    """
+    """Returns the classifier of a model folder; None for another model."""
     is_classifier = [
         (folder / CONFIG_FILE).is_file() and read_config(folder).objective == "classification"
         for folder in models
@@ -296,7 +267,7 @@ def open_classifier(
             f"{models[0]} is a classifier, and --score-only scores translations",
             "--json has the probabilities of labels",
         )
-    # Imported here: whether a model is a classifier is asked before torch is needed.
+    # Imported here: checking for a classifier needs no torch.
     from mtkit.inference.classify import LineClassifier
 
     return LineClassifier(models[0], device=device)

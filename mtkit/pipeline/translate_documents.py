@@ -1,4 +1,4 @@
-"""What `mtkit translate` does with a document: a file, or all of stdin."""
+"""Translates a document for `mtkit translate`: a file, or all of stdin."""
 
 import json
 import sys
@@ -24,19 +24,10 @@ def translate_given(
     *,
     as_json: bool = False,
 ) -> None:
-    """Writes the translation of a file into another, or of the document on stdin to stdout.
+    """Translates a file into another, or the document on stdin to stdout.
 
-    What became of its texts is said on stderr, or on stdout as JSON.
-
-    Args:
-        translator: What translates.
-        source: The file; None for stdin.
-        output: Where its translation goes.
-        form: The document's format; by default what the file's ending says.
-        as_json: Whether a JSON object on stdout lists what is skipped; of a file alone.
-
-    Raises:
-        MtkitError: As `translate_file`; stdout takes no more.
+    A summary goes to stderr, or for a file as JSON to stdout. `form` is by default the file's
+    ending.
     """
     if source is not None and output is not None:
         languages = Languages(*translator.resolve_languages())

@@ -1,4 +1,4 @@
-"""Test sets with their translations, as a workspace keeps them."""
+"""Test sets with their translations in a workspace."""
 
 import itertools
 import json
@@ -15,14 +15,7 @@ from mtkit.workspace import Workspace
 
 @dataclass(frozen=True)
 class TranslatedTestSet:
-    """A test set with the model's translation of it, sentence by sentence.
-
-    Attributes:
-        name: The test set's name.
-        sources: What was translated.
-        references: Sets of translations that people made.
-        hypotheses: The translations that the model made.
-    """
+    """A test set with the model's translation of it, sentence by sentence."""
 
     name: str
     sources: list[str]
@@ -33,11 +26,7 @@ class TranslatedTestSet:
 class TranslationFiles:
     """The files of a test set's translation, and the record of what it was made from.
 
-    Commands that use them at once write them in turn, so that they always belong together.
-
-    Args:
-        workspace: Whose translations they are.
-        name: The test set's.
+    Concurrent commands write them in turn, so that they always belong together.
     """
 
     def __init__(self, workspace: Workspace, name: str) -> None:
@@ -48,7 +37,7 @@ class TranslationFiles:
         self._record = workspace.translations / f"{name}.json"
 
     def read(self) -> TranslatedTestSet:
-        """Returns what the files hold."""
+        """Returns the content of the files."""
         with locked(self._record):
             return TranslatedTestSet(
                 self._name,
@@ -63,12 +52,9 @@ class TranslationFiles:
         references: Sequence[Sequence[str]],
         made_from: Mapping[str, object],
     ) -> TranslatedTestSet | None:
-        """Returns a translation that is there already; None where it is another or incomplete.
+        """Returns an existing translation; None if it differs from `made_from` or is incomplete.
 
-        Args:
-            sources: What is translated.
-            references: Replace the references that are there.
-            made_from: What the hypotheses must depend on.
+        `references` replace the existing ones.
         """
         if not self._record.is_file():
             return None
@@ -87,14 +73,7 @@ class TranslationFiles:
         hypotheses: Sequence[str],
         made_from: Mapping[str, object],
     ) -> TranslatedTestSet:
-        """Writes a translation into the files; returns it as reading them gives it.
-
-        Args:
-            sources: What was translated.
-            references: Sets of translations that people made.
-            hypotheses: Those that the model made.
-            made_from: What they depend on.
-        """
+        """Writes a translation into the files; returns it as `read` would."""
         self._record.parent.mkdir(parents=True, exist_ok=True)
         with locked(self._record):
             content = _write_lines(self._hypothesis, hypotheses)
@@ -120,7 +99,7 @@ class TranslationFiles:
         )
 
     def _list_references(self) -> list[Path]:
-        """Returns the files of references that are there, the first in any case."""
+        """Returns the existing reference files, and always the first."""
         further = map(self._find_reference, itertools.count(1))
         return [self._reference, *itertools.takewhile(Path.is_file, further)]
 
@@ -137,7 +116,7 @@ def _write_lines(path: Path, lines: Sequence[str]) -> bytes:
 
 
 def _split_lines(content: bytes, path: Path) -> list[str]:
-    """Returns lines as `read_lines` gives them."""
+    """Returns lines as `read_lines` would."""
     if not content:
         return []
     return decode_text(content.removesuffix(b"\n"), str(path), 1, drop_invalid=False)[0]

@@ -1,1 +1,1 @@
-"""Text by itself: what is written in a line, and its pieces, whatever they are used for."""
+"""Text processing: lines, words, and subword pieces."""

@@ -1,8 +1,8 @@
 """A SentencePiece model whose pieces have another vocabulary's ids.
 
-Public translators keep a SentencePiece model, which cuts text, beside a list of pieces, which has
-their ids. Here both become one model: it cuts as theirs does, and its pieces are in the list's
-order behind mtkit's special ones.
+Public translators have a SentencePiece model that segments text, and a list of pieces with their
+ids. Here both become one model: it segments as theirs does, and its pieces are in the list's order
+after mtkit's special ones.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-# protobuf makes the class when the module is loaded, where mypy can't see it.
+# protobuf creates the class when the module is loaded, where mypy can't see it.
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from mtkit.errors import MtkitError, shorten
@@ -24,31 +24,25 @@ _NAME_OF_ROW = re.compile(r"<row [0-9]+(?:: (.*))?>", flags=re.DOTALL)
 
 
 def is_bpe(model: bytes) -> bool:
-    """Returns whether a SentencePiece model merges pieces."""
+    """Returns whether a SentencePiece model is BPE."""
     spec = _read_proto(model).trainer_spec
     return bool(spec.model_type == spec.BPE)
 
 
 def list_symbols(model: bytes) -> list[str]:
-    """Returns the strings that a SentencePiece model takes for a piece wherever they stand."""
+    """Returns a SentencePiece model's user-defined symbols."""
     return [str(one.piece) for one in _read_proto(model).pieces if one.type == _Piece.USER_DEFINED]
 
 
 def read_charsmap(model: bytes) -> str:
-    """Returns a SentencePiece model's table of normalisation in base64; empty for none."""
+    """Returns a SentencePiece model's normalisation table in base64; empty without one."""
     return b64encode(_read_proto(model).normalizer_spec.precompiled_charsmap).decode("ascii")
 
 
 def list_merges(model: bytes, leaves_out: Collection[str] = ()) -> list[tuple[str, str]]:
-    """Returns the pairs of pieces that a SentencePiece model merges, best first.
-
-    SentencePiece merges whichever two neighbours spell the best piece, and so each piece has a
-    merge for each way to halve it.
-
-    Args:
-        model: The model, one of merges.
-        leaves_out: Pieces that take no part.
-    """
+    """Returns the merges of a BPE SentencePiece model, best first, without `leaves_out`."""
+    # SentencePiece merges any two neighbours that spell the best piece. So each piece has a merge
+    # for each split into two pieces.
     scores = {
         str(one.piece): float(one.score)
         for one in _read_proto(model).pieces
@@ -66,13 +60,10 @@ def _halve(piece: str, known: Mapping[str, float]) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class SpecialRows:
-    """Rows of an embedding that special tokens have in another program's model.
+    """Embedding rows of special tokens in another program's model.
 
     Attributes:
-        pad: Padding.
-        unk: Unknown pieces.
-        start: The decoder's first input; it may be the row of another token as well.
-        eos: The end of a sentence.
+        start: The decoder's first input; it may share another token's row.
     """
 
     pad: int
@@ -82,18 +73,18 @@ class SpecialRows:
 
     @property
     def by_token(self) -> dict[int, int]:
-        """Their row of each of mtkit's special tokens."""
+        """The row of each of mtkit's special tokens."""
         return {PAD: self.pad, UNK: self.unk, BOS: self.start, EOS: self.eos}
 
 
 @dataclass(frozen=True)
 class ArrangedPieces:
-    """A vocabulary in mtkit's order, and where its vectors come from.
+    """A vocabulary in mtkit's order, and the rows of its vectors.
 
     Attributes:
-        pieces: Every piece by mtkit's id; the special ones come first.
-        rows: The row of the other program's embedding for each of them.
-        hidden: Tokens that aren't the first of their row, which the other program can't write.
+        pieces: Every piece by mtkit's id, special ones first.
+        rows: The other program's embedding row of each.
+        hidden: Tokens that share a row with another: the other program can't write them.
     """
 
     pieces: tuple[str, ...]
@@ -104,7 +95,7 @@ class ArrangedPieces:
 def arrange_pieces(
     ids: Mapping[str, int], num_rows: int, special: SpecialRows, *, models: Sequence[bytes]
 ) -> ArrangedPieces:
-    """Returns the pieces of a vocabulary behind mtkit's special ones.
+    """Returns the pieces of a vocabulary after mtkit's special ones.
 
     A piece that only a SentencePiece model has comes last, with the row of unknown pieces, as the
     other program reads it. A row without a piece gets one that no text has.
@@ -113,11 +104,11 @@ def arrange_pieces(
         ids: The row of each piece.
         num_rows: Rows of the embedding.
         special: The special ones.
-        models: The SentencePiece models that cut text into such pieces.
+        models: The SentencePiece models that segment text into such pieces.
     """
     pieces, rows = list(SPECIAL_PIECES), list(special.by_token.values())
     by_row = {row: piece for piece, row in ids.items()}
-    # A row that is the decoder's first input alone is no token that text has.
+    # A row that is only the decoder's first input is no token of text.
     told = {special.pad, special.unk, special.eos}
     if by_row.get(special.start, SPECIAL_PIECES[BOS]) == SPECIAL_PIECES[BOS]:
         told.add(special.start)
@@ -125,7 +116,7 @@ def arrange_pieces(
     for row in range(num_rows):
         if row not in told:
             piece = by_row.get(row, f"<row {row}>")
-            # A second `<s>` is none of mtkit's.
+            # A second `<s>` isn't mtkit's.
             pieces.append(piece if piece not in taken else f"<row {row}: {piece}>")
             rows.append(row)
             taken.add(pieces[-1])
@@ -137,7 +128,7 @@ def arrange_pieces(
                 pieces.append(one.piece)
                 rows.append(special.unk)
                 taken.add(one.piece)
-    # A row that several tokens share is one token's alone when it is written: never `<s>`'s.
+    # A shared row belongs to one token when it is written: never to `<s>`.
     order = (PAD, UNK, EOS, *range(len(SPECIAL_PIECES), len(pieces)), BOS)
     first: dict[int, int] = {}
     for token in order:
@@ -147,7 +138,7 @@ def arrange_pieces(
 
 
 def read_piece_of_row(piece: str) -> str:
-    """Returns the piece of another program's that `arrange_pieces` gave a name; empty for none."""
+    """Returns the original piece of a name from `arrange_pieces`; empty without one."""
     found = _NAME_OF_ROW.fullmatch(piece)
     return piece if found is None else found[1] or ""
 
@@ -155,14 +146,14 @@ def read_piece_of_row(piece: str) -> str:
 def reorder_model(
     model: bytes, pieces: Sequence[str], *, symbols: Collection[str] = (), writes: bool
 ) -> bytes:
-    """Returns a SentencePiece model that cuts text as another does, with other ids.
+    """Returns a SentencePiece model that segments text as another does, with other ids.
 
     Args:
         model: The other model, serialised.
-        pieces: All pieces by their ids, mtkit's special ones first; the model's are among them.
-        symbols: Those that no text is cut into, and that are left out of text.
-        writes: Whether tokens are turned into text: then pieces that the model doesn't know stand
-            for themselves.
+        pieces: All pieces by id, mtkit's special ones first; they include the model's.
+        symbols: Pieces that never occur in segmented or decoded text.
+        writes: Whether tokens are decoded: then pieces that the model doesn't know are written as
+            they are spelled.
     """
     proto = _read_proto(model)
     known = {
@@ -192,7 +183,7 @@ def reorder_model(
 
 
 def list_ordinary_pieces(model: bytes) -> list[str]:
-    """Returns the pieces of a SentencePiece model but for its control symbols and unknown piece."""
+    """Returns the pieces of a SentencePiece model without control symbols and the unknown piece."""
     return [
         str(one.piece)
         for one in _read_proto(model).pieces
@@ -203,15 +194,10 @@ def list_ordinary_pieces(model: bytes) -> list[str]:
 def make_bpe_model(
     vocabulary: Collection[str], merges: Sequence[Sequence[str]], charsmap: str
 ) -> bytes:
-    """Returns a SentencePiece model that merges pieces as a list of merges says.
+    """Returns a SentencePiece model with a list of merges, best first.
 
-    Args:
-        vocabulary: All pieces; those that no merge makes are single characters, or never made.
-        merges: Pairs of pieces, those first that are merged first.
-        charsmap: SentencePiece's table of normalisation in base64; empty for none.
-
-    Raises:
-        ValueError: The table isn't base64.
+    Pieces in `vocabulary` that no merge makes are single characters, or never used. `charsmap` is
+    SentencePiece's normalisation table in base64; empty for none. A ValueError for other text.
     """
     ranks: dict[str, int] = {}
     for rank, pair in enumerate(merges):
@@ -235,9 +221,9 @@ def make_bpe_model(
 
 
 def leave_out_unknown(model: bytes) -> bytes:
-    """Returns a model of `reorder_model` without the pieces that the other program's hadn't.
+    """Returns a model from `reorder_model` without the pieces that the other program's lacked.
 
-    Without them it is cut and joined by their strings alone, as that program does.
+    It then segments and joins by strings alone, as that program does.
     """
     proto = _read_proto(model)
     kept = [
@@ -253,7 +239,7 @@ def leave_out_unknown(model: bytes) -> bytes:
 
 
 def restore_model(model: bytes) -> bytes:
-    """Returns a model of `reorder_model` with the special pieces that SentencePiece trains.
+    """Returns a model from `reorder_model` with SentencePiece's own special pieces.
 
     These are `<unk>`, `<s>` and `</s>`, in that order, without padding.
     """
@@ -271,11 +257,7 @@ def restore_model(model: bytes) -> bytes:
 
 
 def check_ids(ids: Mapping[str, int], num_rows: int, origin: str) -> None:
-    """Checks that a list of pieces fits an embedding.
-
-    Raises:
-        MtkitError: An id is out of range, or twice there.
-    """
+    """Checks that a list of pieces fits an embedding, without duplicate ids."""
     fault = next(_list_faults(ids, num_rows), None)
     if fault is not None:
         raise MtkitError(f"{origin}: {fault}", "copy the complete folder again")

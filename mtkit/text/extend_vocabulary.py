@@ -1,13 +1,10 @@
-"""Adds symbols to the vocabularies of a tokenizer.
-
-Pieces keep their ids, and so their vectors; what is added comes behind them.
-"""
+"""Adds symbols to the vocabularies of a tokenizer, after its pieces, which keep their ids."""
 
 from collections.abc import Iterable, Sequence
 
 import sentencepiece
 
-# protobuf makes the class when the module is loaded, where mypy can't see it.
+# protobuf creates the class when the module is loaded, where mypy can't see it.
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from mtkit.errors import MtkitError
@@ -23,18 +20,15 @@ def extend_vocabulary(
     languages: Sequence[str] = (),
     punctuation: tuple[str, str] | None = None,
 ) -> SubwordTokenizer:
-    """Returns a tokenizer that knows more symbols; the pieces that it had keep their ids.
+    """Returns a tokenizer with more symbols; its old pieces keep their ids.
 
     Args:
-        tokenizer: The one to extend; it stays as it is.
-        tags: Strings that may stand before a source, beside those that it knows; added to the
-            target's vocabulary only where that is the source's too.
-        symbols: Strings that shall always be one piece, on both sides.
-        languages: Codes of languages that shall have pieces, where all others have.
-        punctuation: As `SubwordTokenizer` takes it.
-
-    Raises:
-        MtkitError: A symbol is a special piece of the vocabulary, or a language's a piece of it.
+        tokenizer: The one to extend; not changed.
+        tags: More strings that may precede a source; in the target's vocabulary only if it is
+            joint.
+        symbols: Strings that are always one piece, on both sides.
+        languages: Codes of languages that get pieces, if the others have them.
+        punctuation: As in `SubwordTokenizer`.
     """
     source, target = tokenizer.models
     of_source = list(dict.fromkeys((*tags, *symbols)))
@@ -58,7 +52,7 @@ def extend_vocabulary(
 
 
 def _name_pieces(codes: Sequence[str], known: ModelLanguages) -> dict[str, str]:
-    """Returns the piece of each language that has none, named as the others are."""
+    """Returns a piece for each language without one, in the others' form."""
     is_underlined = all(piece == f"__{code}__" for code, piece in known.target.items())
     return {
         code: f"__{code}__" if is_underlined else code
@@ -68,7 +62,7 @@ def _name_pieces(codes: Sequence[str], known: ModelLanguages) -> dict[str, str]:
 
 
 def _add_controls(model: bytes, pieces: Iterable[str]) -> bytes:
-    """Returns a SentencePiece model with more pieces that no text is cut into."""
+    """Returns a SentencePiece model with more control symbols, which text never contains."""
     proto = ModelProto()
     proto.ParseFromString(model)
     indices = {piece.piece: index for index, piece in enumerate(proto.pieces)}
@@ -85,11 +79,9 @@ def _add_controls(model: bytes, pieces: Iterable[str]) -> bytes:
 
 
 def _add_symbols(model: bytes, symbols: Sequence[str]) -> bytes:
-    """Returns a SentencePiece model that makes each symbol one piece.
-
-    In a unigram model a piece that holds a symbol could win against it, as `singer` against `ing`:
-    such pieces keep their ids, and are never used again.
-    """
+    """Returns a SentencePiece model that makes each symbol one piece."""
+    # In a unigram model a piece that contains a symbol could win against it, as `singer` against
+    # `ing`: such pieces keep their ids and become unused.
     proto = ModelProto()
     proto.ParseFromString(model)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -106,7 +98,7 @@ def _add_symbols(model: bytes, symbols: Sequence[str]) -> bytes:
                 "choose another name for that tag or symbol",
             )
         elif proto.pieces[index].type != ModelProto.SentencePiece.USER_DEFINED:
-            # As an ordinary piece it would only be found where no longer one is.
+            # As an ordinary piece it would only win if no longer one matched.
             proto.pieces[index].type = ModelProto.SentencePiece.USER_DEFINED
         else:
             continue

@@ -1,9 +1,8 @@
-"""Glossaries: how terms are to be translated, and where a text has them.
+"""Glossaries: translations of terms, and how terms are found in a text.
 
-A glossary is a table of tab-separated columns, a term a line: its source, its target, and whatever
-else is said of it. A first line `source`, tab, `target` may name the other columns,
-`case_sensitive` and `forbidden`, which hold `yes` or `no`; without one these words themselves stand
-behind the target.
+A glossary has a term per line, in tab-separated columns: source, target and flags. A first line
+`source`, tab, `target` may name the other columns, `case_sensitive` and `forbidden`, which hold
+`yes` or `no`. Without it these words themselves follow the target.
 """
 
 import unicodedata
@@ -25,12 +24,12 @@ _MAX_BYTES = 64 << 20
 MAX_TERM_CHARACTERS = 200
 """Of a source or target."""
 MAX_FOUND = 10_000
-"""Of a text: its terms with all that is said of each."""
+"""Maximum number of entries found in a text."""
 _FLAGS = ("case_sensitive", "forbidden")
 _YES, _NO = ("yes", "true", "1"), ("no", "false", "0", "")
 _COLUMNS = "a line has source, tab, target, and then case_sensitive or forbidden if it is that"
 
-# In scripts without spaces each character is a word by itself, and so is each sign.
+# In scripts without spaces each character is a word, and so is each sign.
 _WORD = regex.compile(
     r"[\u3000-\u303f\uff00-\uffef\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}"
     r"\p{Myanmar}\p{Tibetan}]\p{M}*"
@@ -43,12 +42,10 @@ _JOINED_BEHIND = regex.compile(r"[-‐‑][\p{L}\p{N}]")
 
 @dataclass(frozen=True)
 class Term:
-    """How a term is to be translated.
+    """A term and its translation.
 
     Attributes:
-        source: The term.
-        target: Its translation; one that must not be used where it is forbidden.
-        is_case_sensitive: Whether capitals must be the same, in the source and in the target.
+        is_case_sensitive: Whether case must match, in the source and in the target.
         is_forbidden: Whether the target must not be used for this source.
     """
 
@@ -60,29 +57,18 @@ class Term:
 
 @dataclass(frozen=True)
 class FoundTerm:
-    """A term in a text.
-
-    Attributes:
-        span: Where its source begins and ends, in characters.
-        terms: What is said of it: its translation, and translations that are forbidden.
-    """
+    """A term in a text: the span of its source, its translation and forbidden translations."""
 
     span: Span
     terms: tuple[Term, ...]
 
 
 _SpelledTerm = tuple[tuple[str, ...] | None, Term]
-"""A term, with its words where capitals must be the same."""
+"""A term, with its words if it is case-sensitive."""
 
 
 class Glossary:
-    """Terms, found in text by whole words, the longest first.
-
-    It may be shared by threads.
-
-    Args:
-        terms: What they are; of several translations of a source the first counts.
-    """
+    """Terms, found by whole words, longest first; of several translations the first counts."""
 
     def __init__(self, terms: Sequence[Term]) -> None:
         sources: dict[tuple[str, ...], list[_SpelledTerm]] = {}
@@ -94,10 +80,7 @@ class Glossary:
         self._lengths = list(map(len, sources))
 
     def find(self, text: str) -> list[FoundTerm]:
-        """Returns the terms of a text, in order; none overlaps another.
-
-        What is said of them is no more than `MAX_FOUND` in all; terms beyond are left out.
-        """
+        """Returns the terms of a text, in order and without overlaps, up to `MAX_FOUND` entries."""
         words = list(split_words(text))
         begun: defaultdict[int, list[int]] = defaultdict(list)
         for first, index in self._finder.find([fold(word.text) for word in words]):
@@ -133,48 +116,45 @@ def _is_joined_before(text: str, start: int) -> bool:
 
 
 def _choose(terms: Sequence[_SpelledTerm], spelling: tuple[str, ...]) -> tuple[Term, ...]:
-    """Returns the terms that are spelled so: one translation, and all that are forbidden."""
+    """Returns the terms with this spelling: one translation, and all forbidden ones."""
     fitting = [term for wanted, term in terms if wanted is None or wanted == spelling]
     wanted = [term for term in fitting if not term.is_forbidden]
-    # What is said of this spelling goes before what is said of any.
+    # Entries for this spelling precede entries for any spelling.
     wanted.sort(key=lambda term: not term.is_case_sensitive)
     return (*wanted[:1], *(term for term in fitting if term.is_forbidden))
 
 
 @dataclass(frozen=True)
 class Word:
-    """A word of a text, and where it begins and ends."""
+    """A word of a text."""
 
     text: str
     span: Span
 
 
 def split_words(text: str) -> Iterator[Word]:
-    """Yields the words of a text.
-
-    A sign is one by itself, and so is a character of a script without spaces.
-    """
+    """Yields the words of a text; a sign, or a character of a script without spaces, is one too."""
     for found in _WORD.finditer(text):
         yield Word(found[0], found.span())
 
 
 def normalize(word: str) -> str:
-    """Returns a word as equal ones are spelled, whatever form of Unicode they are in."""
+    """Returns a word in Unicode's composed form."""
     return word if word.isascii() else unicodedata.normalize("NFC", word)
 
 
 def fold(word: str) -> str:
-    """Returns a word without capitals."""
+    """Returns a word without case."""
     return normalize(normalize(word).casefold())
 
 
 @dataclass(frozen=True)
 class ReadGlossary:
-    """A glossary as a file has it.
+    """A glossary from a file.
 
     Attributes:
-        terms: The terms, in order, each said once.
-        notes: What a reader should look at: a source with several translations.
+        terms: The terms, in order, without repetitions.
+        notes: Warnings: sources with several translations.
     """
 
     terms: tuple[Term, ...]
@@ -182,11 +162,7 @@ class ReadGlossary:
 
 
 def read_glossary(path: Path) -> ReadGlossary:
-    r"""Returns the terms in a file: UTF-8, tab-separated; blank lines are skipped, `\r` dropped.
-
-    Raises:
-        MtkitError: There is no such file, or a line of it is at fault.
-    """
+    r"""Returns the terms in a file: UTF-8, tab-separated; blank lines are skipped, `\r` dropped."""
     try:
         content = read_file(path, max_bytes=_MAX_BYTES)
     except FileNotFoundError as error:

@@ -1,7 +1,7 @@
-"""The languages of a translator of several: their codes, and the pieces that stand for them.
+"""The languages of a multilingual translator: their codes and pieces.
 
-A model of M2M100's kind has a piece for each language, which stands at the source and begins the
-output. One of OPUS-MT's has tags, `>>deu<<`, which stand before a source.
+A model like M2M100 has a piece for each language, in the source and at the start of the output. An
+OPUS-MT model has tags, `>>deu<<`, before a source.
 """
 
 import re
@@ -13,28 +13,28 @@ from typing import Literal
 from mtkit.errors import MtkitError, shorten, suggest
 
 SourcePlace = Literal["before", "behind"]
-"""Where a source's language stands: before the text, or behind the `</s>` that closes it."""
+"""The position of a source's language: before the text, or after its `</s>`."""
 SEVERAL = "mul"
 """ISO 639's code for several languages."""
 UNDETERMINED = "und"
-"""ISO 639's code where nothing says which language it is."""
+"""ISO 639's code for an unknown language."""
 
 _TAG = re.compile(r">>([^<>\s]+)<<")
 # A language, its script and its region.
 _CODE = re.compile(r"[A-Za-z]{2,3}(?:[_-][A-Za-z]{4})?(?:[_-](?:[A-Za-z]{2}|[0-9]{3}))?")
 _LISTED = 12
-# `no` is what most call Bokmål; `ns` is M2M100's for Northern Sotho.
+# Most users mean Bokmål by `no`; `ns` is M2M100's code for Northern Sotho.
 _ALSO = {"no": "nb", "ns": "nso"}
 
 
 @dataclass(frozen=True)
 class LanguageTokens:
-    """The tokens that tell a model its languages.
+    """The tokens that mark languages for a model.
 
     Attributes:
         before: Source tokens before the text.
-        behind: Source tokens behind the `</s>` that closes the text.
-        begin: Target tokens that every output begins with, and that are no part of its text.
+        behind: Source tokens after the text's `</s>`.
+        begin: Target tokens at the start of every output, which aren't part of its text.
     """
 
     before: tuple[int, ...] = ()
@@ -43,7 +43,7 @@ class LanguageTokens:
 
 
 NO_MARKS = LanguageTokens()
-"""Of a model that isn't told its languages."""
+"""For a model without language marks."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class ModelLanguages:
     """The languages that a tokenizer has pieces for.
 
     Attributes:
-        source: The piece of each language that is read, by its code.
-        target: The piece of each language that is written, by its code.
-        source_place: Where the source's piece stands.
-        begins_output: Whether the target's piece begins the output; otherwise it stands before the
-            source, and may be absent.
+        source: The piece of each source language, by code.
+        target: The piece of each target language, by code.
+        source_place: The position of the source's piece.
+        begins_output: Whether the target's piece begins the output; otherwise it may precede the
+            source.
     """
 
     source: Mapping[str, str] = field(default_factory=dict)
@@ -65,25 +65,23 @@ class ModelLanguages:
 
     @classmethod
     def of_pieces(cls, pieces: Mapping[str, str], source_place: SourcePlace) -> "ModelLanguages":
-        """Returns the languages of a model of M2M100's kind, whose pieces serve both sides."""
+        """Returns the languages of a model like M2M100, whose pieces are for both sides."""
         return cls(pieces, pieces, source_place, begins_output=True)
 
     @classmethod
     def of_tags(cls, tags: Sequence[str]) -> "ModelLanguages | None":
-        """Returns the target languages that tags such as `>>deu<<` name; None where none does."""
+        """Returns the target languages of tags such as `>>deu<<`; None without any."""
         found = {match[1]: tag for tag in tags if (match := _TAG.fullmatch(tag))}
         return cls(target=found) if found else None
 
 
 @dataclass(frozen=True)
 class TranslatorLanguages:
-    """What a translator reads and writes.
+    """The languages that a translator reads and writes, as codes.
 
     Attributes:
-        source: Codes of the languages that it reads.
-        target: Codes of the languages that it writes.
-        default: Source and target where a request names none; empty where there is no default.
-        are_needed: Whether a request must have both.
+        default: Default source and target; an empty string means no default.
+        are_needed: Whether a request needs both.
     """
 
     source: tuple[str, ...]
@@ -95,13 +93,7 @@ class TranslatorLanguages:
     def of(
         cls, languages: ModelLanguages | None, source: str, target: str
     ) -> "TranslatorLanguages":
-        """Returns the languages of a model.
-
-        Args:
-            languages: Those that its tokenizer has pieces for, if any.
-            source: The language that its config says it reads.
-            target: The language that its config says it writes.
-        """
+        """Returns a model's languages; `source` and `target` are from its config."""
         if languages is None:
             return cls((source,), (target,), (source, target))
         if not languages.begins_output:
@@ -111,23 +103,11 @@ class TranslatorLanguages:
         return cls(of_source, of_target, default, are_needed=True)
 
     def with_default(self, source: str, target: str) -> "TranslatorLanguages":
-        """Returns the same with other defaults, where these aren't empty.
-
-        Raises:
-            MtkitError: The translator hasn't one of them.
-        """
+        """Returns the same with other defaults, unless these are empty."""
         return replace(self, default=self._choose(source, target))
 
     def resolve(self, source: str = "", target: str = "") -> tuple[str, str]:
-        """Returns the translator's codes of two languages.
-
-        Args:
-            source: A code of any common form; the default where it is empty.
-            target: The same; empty where the translator needs none.
-
-        Raises:
-            MtkitError: The translator hasn't one of them, or needs one and has no default.
-        """
+        """Returns the translator's codes of two languages; empty ones get the default."""
         chosen = self._choose(source, target)
         for index, option in enumerate(("--from", "--to")):
             if self.are_needed and not chosen[index]:
@@ -148,7 +128,7 @@ class TranslatorLanguages:
     def _find(self, side: Literal["source", "target"], code: str) -> str:
         codes = self.source if side == "source" else self.target
         if codes in ((UNDETERMINED,), (SEVERAL,)):
-            # Nothing says which one it is.
+            # It is unknown which one it is.
             return codes[0]
         found = find_language(code, codes)
         if found:
@@ -164,11 +144,11 @@ class TranslatorLanguages:
 
 
 def find_language(code: str, codes: Sequence[str]) -> str:
-    """Returns the one of a model's codes that a code stands for; empty if none does.
+    """Returns the code of a model that matches another code; empty without any.
 
-    A code is one of the model's own, or of ISO 639-1 or 639-3, with a script or without: `de`,
-    `deu`, `deu_Latn` and `de-Latn` are the same. Without a script it is the one that most text of
-    the language has, in a region where one is given: `zh` is `zho_Hans`, `zh-TW` is `zho_Hant`.
+    A code is one of the model's own, or of ISO 639-1 or 639-3, with or without a script: `de`,
+    `deu`, `deu_Latn` and `de-Latn` are the same. Without a script, the language's most common one
+    counts, in the region if there is one: `zh` is `zho_Hans`, `zh-TW` is `zho_Hant`.
     """
     if code in codes:
         return code
@@ -189,11 +169,10 @@ def find_language(code: str, codes: Sequence[str]) -> str:
 
 
 def name_languages(codes: Sequence[str]) -> dict[str, str]:
-    """Returns a model's codes by the usual tag of each: `de` for `deu_Latn`.
+    """Returns a model's codes by their usual BCP 47 tags: `de` for `deu_Latn`.
 
-    A tag is of BCP 47: ISO 639-1 where it has the language, and a script where it is another than
-    most text of the language has. `find_language` finds the code of a tag again. A code of no
-    known form is its own tag.
+    A tag is ISO 639-1 if possible, with a script unless it is the language's most common one.
+    `find_language` maps a tag back to its code. A code of unknown form is its own tag.
     """
     tags: dict[str, str] = {}
     for code in codes:
@@ -203,17 +182,14 @@ def name_languages(codes: Sequence[str]) -> dict[str, str]:
 
 
 def find_main_language(code: str) -> str:
-    """Returns a code's language, without script and region, by ISO 639-1 where it has one.
-
-    Empty where it is of no known form.
-    """
+    """Returns a code's language, in ISO 639-1 if possible; empty for an unknown form."""
     if len(code) == 2 and code.isalpha():
         return code.lower()
     return _parse(code)[0].split("_")[0] if _CODE.fullmatch(code) else ""
 
 
 def _list_tags(code: str) -> list[str]:
-    """Returns the tags that may stand for a code, the most usual first."""
+    """Returns the possible tags of a code, the most usual first."""
     if not _CODE.fullmatch(code):
         return []
     main, region = _find_main(code), _find_region(code)
@@ -236,13 +212,13 @@ def _find_main(code: str) -> str:
 
 
 def _find_region(code: str) -> str:
-    """Returns a code's region in capitals; empty where it has none."""
+    """Returns a code's region in capitals; empty without one."""
     return next((part.upper() for part in _spell(code).split("_")[1:] if len(part) < 4), "")
 
 
 @lru_cache(maxsize=2_048)
 def _parse(code: str) -> tuple[str, str]:
-    """Returns a code's language in CLDR's spelling, and its script; empty where it has none."""
+    """Returns a code's language in CLDR's spelling, and its script, which may be empty."""
     from babel.core import get_global  # noqa: PLC0415 (slow to load)
 
     language, *rest = re.split("[_-]", code)
@@ -263,7 +239,7 @@ def _find_script(language: str, region: str = "") -> str:
 
 
 def _spellings(code: str, codes: Sequence[str]) -> list[str]:
-    """Returns what a mistyped code may have been meant to be: first codes of the same language."""
+    """Returns suggestions for a mistyped code: codes of the same language, else all."""
     if not _CODE.fullmatch(code):
         return list(codes)
     language, _ = _parse(code)
@@ -273,6 +249,6 @@ def _spellings(code: str, codes: Sequence[str]) -> list[str]:
 
 
 def _examples(codes: Sequence[str]) -> str:
-    """Returns a few codes that most people know, else the first."""
+    """Returns a few well-known codes, else the first."""
     known = [found for each in ("en", "de", "fr") if (found := find_language(each, codes))]
     return " or ".join(known[:2] or codes[:2])

@@ -1,7 +1,4 @@
-"""Pieces of new text for a vocabulary that is there: another language, another domain.
-
-The pieces that it has keep their ids, and so their vectors; new ones come behind them.
-"""
+"""Adds pieces learned from new text to a vocabulary, after its own, which keep their ids."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -9,7 +6,7 @@ from typing import Any
 
 import sentencepiece
 
-# protobuf makes the class when the module is loaded, where mypy can't see it.
+# protobuf creates the class when the module is loaded, where mypy can't see it.
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from mtkit.errors import MtkitError
@@ -30,31 +27,18 @@ def learn_pieces(
     *,
     seed: int,
 ) -> SubwordTokenizer:
-    """Returns a tokenizer with more pieces, which SentencePiece learns from text.
-
-    A vocabulary of `settings.vocab_size` pieces is trained, of the tokenizer's own kind and on text
-    as it normalises it. Pieces that the tokenizer lacks are added, but for those that it would cut
-    into others all the same. With BPE they rank behind all that were there, so that merges begin as
-    before; with a unigram model they have the log-probabilities that were learned.
-
-    Args:
-        tokenizer: The one to extend; it stays as it is.
-        settings: The recipe's section.
-        source: Source sentences, their punctuation normalised.
-        target: Target sentences, likewise.
-        seed: Seed of SentencePiece's own generator.
-
-    Raises:
-        MtkitError: The text can't yield a vocabulary of that size, or the tokenizer's pieces are
-            words or characters.
-    """
+    """Returns a tokenizer with more pieces, which SentencePiece learns from normalised text."""
+    # A vocabulary of settings.vocab_size pieces is trained, of the tokenizer's kind and on text as
+    # it normalises it. Missing pieces are added, unless the tokenizer would still split them. With
+    # BPE they rank after all existing ones, so that merges begin as before; with a unigram model
+    # they have their learned log-probabilities.
     sentencepiece.set_random_generator_seed(seed)
     models = tokenizer.models
     of_sides = [_normalize(models[0], source), _normalize(models[1], target)]
     if tokenizer.is_joint:
         learned = _train(settings, models[0], chain(*of_sides), "tokenizer")
         pieces = [_find_lacking(model, learned) for model in models]
-        # Both models have the same pieces, or their ids would differ.
+        # Both models must have the same pieces, or their ids would differ.
         kept = [piece for piece in pieces[0] if piece in pieces[1]]
         extended = [_add_pieces(model, learned, kept) for model in models]
     else:
@@ -67,14 +51,9 @@ def learn_pieces(
 
 
 def spell_pieces(model: bytes, pieces: Sequence[str]) -> list[list[int]]:
-    """Returns the tokens that spell each of some pieces, by a model that lacks them.
+    """Returns the tokens that spell pieces which a model lacks, by mtkit's ids.
 
-    Args:
-        model: A serialised SentencePiece model.
-        pieces: As a vocabulary has them: `▁` is a space.
-
-    Returns:
-        Tokens by mtkit's ids, unknown ones left out; none where it knows no letter of a piece.
+    In `pieces`, `▁` is a space. Unknown tokens are left out, so that a list may be empty.
     """
     segmenter = SentencePieceSegmenter(_without_changes(model))
     tokens = segmenter.encode(pieces)
@@ -96,7 +75,7 @@ def _without_prefix(model: bytes) -> bytes:
 
 
 def _without_changes(model: bytes) -> bytes:
-    """Returns a model that cuts pieces as they are: no space before them, nothing normalised."""
+    """Returns a model that segments pieces unchanged: no space before them, no normalisation."""
     proto = _read(model)
     spec = proto.normalizer_spec
     spec.name, spec.precompiled_charsmap = "identity", b""
@@ -112,7 +91,7 @@ def _read(model: bytes) -> Any:
 
 
 def _train(settings: Tokenizer, model: bytes, lines: Iterable[str], what: str) -> Any:
-    """Returns a model of the same kind, trained on lines that are normalised."""
+    """Returns a model of the same kind, trained on normalised lines."""
     spec = _read(model).trainer_spec
     kinds = {spec.BPE: "bpe", spec.UNIGRAM: "unigram"}
     if spec.model_type not in kinds:
@@ -130,7 +109,7 @@ def _train(settings: Tokenizer, model: bytes, lines: Iterable[str], what: str) -
 
 
 def _find_lacking(model: bytes, learned: Any) -> list[str]:
-    """Returns the learned pieces that a model, were they added, would cut text into."""
+    """Returns the learned pieces that a model would use if they were added."""
     known = {piece.piece for piece in _read(model).pieces}
     normal = [piece.piece for piece in learned.pieces if piece.type == _Piece.NORMAL]
     lacking = [piece for piece in normal if piece not in known]
@@ -141,7 +120,7 @@ def _find_lacking(model: bytes, learned: Any) -> list[str]:
 
 
 def _add_pieces(model: bytes, learned: Any, pieces: Sequence[str]) -> bytes:
-    """Returns a model with learned pieces behind its own."""
+    """Returns a model with learned pieces after its own."""
     proto = _read(model)
     scores = {piece.piece: piece.score for piece in learned.pieces}
     if proto.trainer_spec.model_type == proto.trainer_spec.BPE:

@@ -5,28 +5,23 @@ from collections.abc import Callable, Iterable, Sequence
 
 import sentencepiece
 
-# protobuf makes the class when the module is loaded, where mypy can't see it.
+# protobuf creates the class when the module is loaded, where mypy can't see it.
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from mtkit.programs import import_extra
 
 _TOUCHED = re.compile(r"[\r()`´„“”–—‘’‚…«»\u00a0\"]| [ :;%]|''|^\s|\s$")
-"""What some rule looks for. A line without any of it stays as it is, and needn't go through thirty
-substitutions, which take 50 microseconds."""
+"""Characters that some rule needs. Other lines skip thirty substitutions, which take 50
+microseconds."""
 RULES = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
-"""Rules that come with SentencePiece: NFKC with small additions, or none."""
+"""SentencePiece's built-in rules: NFKC with small additions, or none."""
 Normalization = str | bytes
-"""The name of one of `RULES`, or a serialised model that has a rule of its own."""
+"""The name of one of `RULES`, or a serialised model with its own rule."""
 
 
 def punctuation_normalizer(language: str) -> Callable[[Sequence[str]], list[str]]:
-    """Returns a function that normalises lines of one language: quotes, dashes, spaces.
-
-    The rules are those of Moses' normalize-punctuation.perl, some of which depend on the language.
-
-    Raises:
-        MtkitError: sacremoses isn't installed.
-    """
+    """Returns a function that normalises quotes, dashes and spaces in lines of one language."""
+    # The rules are those of Moses' normalize-punctuation.perl; some depend on the language.
     fault = 'tokenizer.punctuation = "moses" needs the package sacremoses'
     sacremoses = import_extra("sacremoses", fault, "punctuation")
     normalize = sacremoses.MosesPunctNormalizer(
@@ -40,11 +35,7 @@ def punctuation_normalizer(language: str) -> Callable[[Sequence[str]], list[str]
 
 
 class UnicodeNormalizer:
-    """Normalises lines as a tokenizer does before it cuts them.
-
-    Args:
-        normalization: A rule or a model.
-    """
+    """Normalises lines as a tokenizer does before it segments them."""
 
     def __init__(self, normalization: Normalization) -> None:
         if isinstance(normalization, bytes):
@@ -53,7 +44,7 @@ class UnicodeNormalizer:
             self._normalizer = sentencepiece.SentencePieceNormalizer(rule_name=normalization)
 
     def normalize(self, lines: Iterable[str]) -> list[str]:
-        """Returns lines normalised; spaces are `▁`, and U+FFFD stands for lone surrogates."""
+        """Returns normalised lines; spaces are `▁`, and lone surrogates become U+FFFD."""
         valid = [line.encode("utf-8", "replace").decode() for line in lines]
         normalized: list[str] = self._normalizer.normalize(valid)
         return normalized

@@ -1,8 +1,8 @@
-"""Whether two lines hold the same numbers, each in the reading that fits best.
+"""Checks whether two lines have the same numbers, each in the best reading.
 
-"101 102 103" may be one number or three, 120,000 may be written 12万, and 三十五 is a number where
-the other line has 35. A line's numbers in their usual reading are cheap to find (`find_numbers`);
-others are looked for only where those don't match (`have_matching_numbers`).
+"101 102 103" may be one number or three, 120,000 may be written 12万, and 三十五 is a number if the
+other line has 35. A line's numbers in their usual reading are cheap to find (`find_numbers`); other
+readings are tried only if those don't match (`have_matching_numbers`).
 """
 
 import re
@@ -56,7 +56,7 @@ HANGUL_UNITS = "백천만억조"
 NUMERALS = "".join(_DIGITS)
 """Chinese and Japanese digits."""
 _MAX_CHARACTERS = 100
-"""A longer stretch is no number that anyone would read."""
+"""Longer sequences aren't read as numbers."""
 
 _TOKEN = re.compile(r"[\d.]+|[^\d.]")
 
@@ -74,7 +74,7 @@ _SCALE_WORDS = [(power, re.compile(words)) for power, words in _SCALES.items()]
 Reading = tuple[str, ...]
 """Numbers by their digits, without leading zeros."""
 _USUAL = re.compile(r"\d{1,3}(?:[.,'’´٬ \u00a0\u2007\u2009\u202f]\d{3})+(?!\d)|\d+")
-"""Digits in a row; groups of three after a separator go on with the number before."""
+"""Digits in a row; groups of three after a separator continue the number."""
 _WHOLE = re.compile(rf"(?:{_USUAL.pattern})(?:[.,٫](?:{_USUAL.pattern}))*")
 """A number with its decimals, a date, a version."""
 _NO_DIGIT = re.compile(r"\D")
@@ -89,27 +89,22 @@ _BEFORE_SMALLER = "|".join(
 _UNIT = rf"[{UNITS}{NUMERALS}](?:{_BEFORE_SMALLER})?"
 """A unit or numeral; Korean puts a space before the next, smaller part of a number: 5만 3천."""
 _MENTION = re.compile(rf"(?:{_RUN}(?: ?[多余餘]?(?=[{UNITS}]))?|{_UNIT})+")
-"""Digits and what may join them, with units and numerals among them or without."""
+"""Digits and what may join them, with or without units and numerals."""
 _COUNTED = re.compile(
     rf"\d{{1,3}}(?:[{_SPACES},，.'’]\d{{3}})+(?!\d)(?:[.．]\d+)?|\d+(?:[.．]\d+)?"
 )
-"""A number that may stand before a unit: thousands, decimals behind a point."""
+"""A number that may precede a unit: thousands, decimals after a point."""
 _WITH_UNITS = re.compile(rf"(?:(?:{_COUNTED.pattern})(?: ?[多余餘]?(?=[{UNITS}]))?|{_UNIT})+")
 _GUESS = re.compile(rf" ?[多余餘]?(?=[{UNITS}])")
-"""What may stand between a number and its unit: "more than"."""
+"""Words such as "more than" between a number and its unit."""
 _HAS_UNIT = re.compile(rf"[{UNITS}{NUMERALS}]")
 _MAX_COMBINATIONS = 1_000
 _MAX_GROUPS = 10
-"""Groups of digits in one number."""
+"""Maximum groups of digits in one number."""
 
 
 def find_scales(line: str, end: int) -> Iterator[int]:
-    """Yields the powers of ten that a word behind a number may stand for.
-
-    Args:
-        line: The line.
-        end: Where the number ends.
-    """
+    """Yields the powers of ten that a word after a number, which ends at `end`, may mean."""
     word = _SCALE.match(line, end)
     if word is not None:
         folded = word.group(1).casefold()
@@ -117,10 +112,9 @@ def find_scales(line: str, end: int) -> Iterator[int]:
 
 
 def read_numerals(written: str) -> int | None:
-    """Returns the value of digits with units, or of numerals; None where it is no whole number.
+    """Returns the value of digits with units, or of numerals; None if it isn't an integer.
 
-    Args:
-        written: Of `UNITS`, `NUMERALS` and numbers in digits, with a point before decimals.
+    `written` has `UNITS`, `NUMERALS` and numbers in digits, with a point before decimals.
     """
     if len(written) > _MAX_CHARACTERS:
         return None
@@ -141,7 +135,7 @@ def read_numerals(written: str) -> int | None:
                 total += section * unit
             section, unit_before = Fraction(0), unit
         elif token in _DIGITS:
-            # Without units digits stand in a row, as those of a year do.
+            # Without units, digits are positional, as in a year.
             tens = current if current is not None and token_before in _DIGITS else Fraction(0)
             current = 10 * tens + _DIGITS[token]
         elif current is not None or token.count(".") > 1:
@@ -155,12 +149,11 @@ def read_numerals(written: str) -> int | None:
 
 @dataclass(frozen=True)
 class _Mention:
-    """A stretch of a line that may be a number, or several.
+    """A part of a line that may be a number, or several.
 
     Attributes:
-        usual: Its usual reading.
         others: Other readings of it as one number.
-        groups: Its groups of digits, which may be numbers by themselves.
+        groups: Its groups of digits, which may be separate numbers.
     """
 
     usual: Reading
@@ -169,27 +162,20 @@ class _Mention:
 
 
 def find_numbers(line: str, min_value: int = 0) -> Counter[str]:
-    """Returns the numbers of a line that are written in digits and aren't less than `min_value`."""
+    """Returns the numbers of a line in digits that are at least `min_value`."""
     return Counter(_leave_out_small(_read_usual(line), min_value))
 
 
 def locate_numbers(line: str) -> list[Span]:
-    """Returns where the numbers of a line that are written in digits stand, decimals included."""
+    """Returns the spans of a line's numbers in digits, including decimals."""
     return [found.span() for found in _WHOLE.finditer(line)]
 
 
 def have_matching_numbers(one: str, other: str, *, share: float, min_value: int = 0) -> bool:
-    """Returns whether there is a reading of two lines in which enough of their numbers match.
-
-    A stretch of digits is read as several numbers only where the other line has some of these by
-    themselves: 10,999 and 10,998 are never a ten and something.
-
-    Args:
-        one: A line.
-        other: Another line.
-        share: Share of the numbers of the side with more of them that the other side has too.
-        min_value: Numbers less than it don't count.
-    """
+    """Returns whether two lines have a reading in which enough of their numbers match."""
+    # Digits are read as several numbers only if the other line has some of these as separate
+    # numbers: 10,999 and 10,998 are never a ten and something. `share` is of the numbers of the
+    # side with more. Numbers below `min_value` don't count.
     mentions = [list(_find_mentions(line, min_value)) for line in (one, other)]
     known = [frozenset(_count(chain.from_iterable(map(_list_all, side)))) for side in mentions]
     whole = [frozenset(_count(chain.from_iterable(map(_list_whole, side)))) for side in mentions]
@@ -205,17 +191,17 @@ def have_matching_numbers(one: str, other: str, *, share: float, min_value: int 
 
 
 def _list_all(mention: _Mention) -> tuple[Reading, ...]:
-    """Returns all readings but those as several numbers that aren't usual."""
+    """Returns all readings except unusual ones as several numbers."""
     return mention.usual, *mention.others
 
 
 def _list_whole(mention: _Mention) -> tuple[Reading, ...]:
-    """Returns the same without the digits among units: 12 isn't a number by itself in 12万."""
+    """Returns the same without the digits among units: 12 isn't a separate number in 12万."""
     return _list_all(mention) if mention.groups else mention.others
 
 
 def match_numbers(one: Counter[str], other: Counter[str], share: float) -> bool:
-    """Returns whether that share of the numbers of the side with more of them is on both sides."""
+    """Returns whether both sides share enough of the numbers of the side with more."""
     return (one & other).total() >= share * max(one.total(), other.total())
 
 
@@ -224,7 +210,7 @@ def _count(readings: Iterable[Reading]) -> Counter[str]:
 
 
 def _find_mentions(line: str, min_value: int) -> Iterator[_Mention]:
-    """Yields what may be a number in a line, or several."""
+    """Yields the parts of a line that may be numbers."""
     for match in _MENTION.finditer(line):
         parts = [match]
         if _HAS_UNIT.search(match.group()):
@@ -250,10 +236,7 @@ def _find_mentions(line: str, min_value: int) -> Iterator[_Mention]:
 def _list_readings(
     mention: _Mention, known: Set[str], whole: Set[str], min_value: int
 ) -> list[Reading]:
-    """Returns the usual reading, and the others that have a number of the other side.
-
-    `known` are that side's numbers in all readings, `whole` those that stand there by themselves.
-    """
+    """Returns the usual reading, and others that share a number with the other side."""
     others = [reading for reading in mention.others if not known.isdisjoint(reading)]
     split = _leave_out_small(_split(mention.groups, whole), min_value)
     if not whole.isdisjoint(split):
@@ -272,7 +255,7 @@ def _choose(readings: Sequence[Reading], known: Set[str]) -> Reading:
 
 
 def _join(groups: Reading, separators: Sequence[str]) -> Iterator[str]:
-    """Yields groups of digits as one whole number, if that is a way to write one."""
+    """Yields groups of digits as one integer, if that is a valid form."""
     if separators and (_are_one_number(groups) or set(separators) <= set(_SPACES)):
         yield "".join(groups)
 
@@ -288,7 +271,7 @@ def _scale(groups: Reading, separators: Sequence[str], power: int) -> Iterator[s
 
 
 def _read_units(written: str) -> Iterator[str]:
-    """Yields the value of digits with units, by each way to read a point."""
+    """Yields the values of digits with units, with a point as decimals and as thousands."""
     plain = _GUESS.sub("", write_ascii_digits(written))
     for write in (_write_decimals, _drop_separators):
         value = read_numerals(_COUNTED.sub(write, plain).replace(" ", ""))
@@ -297,7 +280,7 @@ def _read_units(written: str) -> Iterator[str]:
 
 
 def _write_decimals(number: re.Match[str]) -> str:
-    """Returns a number with nothing but the point before its decimals, if it has one."""
+    """Returns a number without separators except the point before its decimals."""
     *groups, last = _NO_DIGIT.split(number.group())
     separators = _NO_DIGIT.findall(number.group())
     has_point = bool(separators) and separators[-1] in ".．"
@@ -305,20 +288,20 @@ def _write_decimals(number: re.Match[str]) -> str:
 
 
 def _drop_separators(number: re.Match[str]) -> str:
-    """Returns a number whose point, if it has one, is before thousands."""
+    """Returns a number with its separators read as thousands, if possible."""
     is_whole = _are_one_number(tuple(_NO_DIGIT.split(number.group())))
     return _NO_DIGIT.sub("", number.group()) if is_whole else _write_decimals(number)
 
 
 def _split(groups: Reading, known: Set[str]) -> Reading:
-    """Returns the numbers, of one group or more, that have most digits in known numbers."""
+    """Returns the split into numbers of one or more groups with most digits in known numbers."""
     # For each count of groups: matched digits, fewer numbers first, and the numbers.
     best: list[tuple[int, int, Reading]] = [(0, 0, ())]
     for end in range(1, len(groups) + 1):
         found = []
         for start in range(max(0, end - _MAX_GROUPS), end):
             part = groups[start:end]
-            # What begins with a zero goes on with a number, unless all of it is none.
+            # A group with a leading zero continues a number, unless none has begun.
             if _are_one_number(part) and (part[0][0] != "0" or groups[0][0] == "0" or not start):
                 matched, fewer, numbers = best[start]
                 number = _value("".join(part))
@@ -332,10 +315,8 @@ def _split(groups: Reading, known: Set[str]) -> Reading:
 
 
 def _are_one_number(groups: Reading) -> bool:
-    """Returns whether groups are of the sizes that one number has.
-
-    Of three digits, of two and three as in India, or of four as in China.
-    """
+    """Returns whether the sizes of groups are those of one number."""
+    # Three digits each, two and finally three as in India, or four as in China.
     first, *others = map(len, groups)
     *middle, last = others or [0]
     return (
@@ -369,7 +350,7 @@ def _value(digits: str) -> str:
 
 def _leave_out_small(numbers: Iterable[str], min_value: int) -> Reading:
     width = len(str(min_value))
-    # Python refuses to read a number of thousands of digits.
+    # Python rejects integers of thousands of digits.
     return tuple(
         number
         for number in numbers

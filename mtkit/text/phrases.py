@@ -1,23 +1,17 @@
-"""Phrases in the words of a text, found by an automaton (Aho and Corasick 1975)."""
+"""Finds phrases in the words of a text by an automaton (Aho and Corasick 1975)."""
 
 from collections.abc import Iterator, Sequence
 
 import ahocorasick
 
 MAX_MATCHES = 100_000
-"""Of a text: phrases that repeat themselves match at every word, each in every other."""
+"""Maximum matches in a text: phrases of repeated words can match at every word."""
 _EDGE = "\n"
-"""Between words, in which there is no space."""
+"""A separator of words, which contain no space."""
 
 
 class PhraseFinder:
-    """Finds phrases, of one word or more, wherever they are in a text, inside others too.
-
-    The time grows with the text's length and the number of matches.
-
-    Args:
-        phrases: The words of each; those without words are found nowhere.
-    """
+    """Finds phrases anywhere in a text, also inside others, in linear time."""
 
     def __init__(self, phrases: Sequence[Sequence[str]]) -> None:
         self._lengths = [len(words) for words in phrases]
@@ -30,13 +24,8 @@ class PhraseFinder:
             self._automaton.make_automaton()
 
     def find(self, words: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """Yields the first word and the index of each phrase that a text has, by their ends.
-
-        Of equal phrases the last is found; no more than `MAX_MATCHES` are.
-
-        Args:
-            words: The text's.
-        """
+        """Yields each match's first word and phrase index, in the order of their ends."""
+        # Of equal phrases the last is found.
         if self._is_empty or not words:
             return
         numbers, position = {}, 0

@@ -12,9 +12,9 @@ _PRINTF = re.compile(
       (?:hh|h|ll|l|L|q|j|z|t)? [A-Za-z@]""",
     re.VERBOSE | re.ASCII,
 )
-"""Of C, Python, Objective-C, strftime and Qt. Without the flag of a space: "100 % sure"."""
+"""Of C, Python, Objective-C, strftime and Qt. Without the space flag: "100 % sure"."""
 _PERCENTAGE = re.compile(r"\d[ \u00a0\u202f]?$")
-"""What stands before a per cent sign that is none of a placeholder's."""
+"""Text before a per cent sign that isn't a placeholder's."""
 _VARIABLE = re.compile(
     r"""\$\{[^{}\s]{1,128}\}
     | (?<![\w$])\$[A-Za-z_][\w@]{0,63}(?:\.\w{1,63}){0,8}\$(?![\w${])  # $NAME$
@@ -26,7 +26,7 @@ _ARGUMENT = re.compile(r"(?<![\w$])\$(\d++(?:[.,]\d++)*+)(?![\w%$])", re.ASCII)
 _SUM = re.compile(
     r"[ \u00a0\u202f-]?(?:[bmtk]n?\b|hundred|thousand|million|billion|trillion)", re.I
 )
-"""What stands behind a sum."""
+"""Text after a sum."""
 _TAG = re.compile(r"</?\d{1,3} ?/?>", re.ASCII)
 _NAME = r"[\w.\[\]'\"-]{0,64}"
 _FIELD = re.compile(
@@ -55,7 +55,7 @@ _SIGNS = "{%$<"
 
 
 def find_placeholders(text: str) -> list[Span]:
-    """Returns where a text's placeholders are, in order; none holds another."""
+    """Returns the spans of a text's placeholders, in order; none contains another."""
     if not any(sign in text for sign in _SIGNS):
         return []
     spans = list(_find_in_braces(text))
@@ -69,7 +69,7 @@ def find_placeholders(text: str) -> list[Span]:
 
 
 def _find_arguments(text: str) -> list[Span]:
-    """Returns where `$1`, `$2` and so on are: all numbers from 1, so that they are no sums."""
+    """Returns the spans of `$1`, `$2` and so on, if they are consecutive from 1 and no sums."""
     found = list(_ARGUMENT.finditer(text)) if "$1" in text else []
     numbers = {each.group(1) for each in found}
     if numbers != {str(number) for number in range(1, len(numbers) + 1)} or len(numbers) > 9:
@@ -89,11 +89,11 @@ def _is_percentage(text: str, found: re.Match[str]) -> bool:
 
 
 def _find_in_braces(text: str) -> Iterator[Span]:
-    """Yields placeholders in braces, with the sign before them, the outermost alone."""
+    """Yields outermost placeholders in braces, with the sign before them."""
     last = 0
     ends = [found.start() for found in re.finditer("\n", text)]
     for start, end in _match_braces(text):
-        # What spans lines, or a piece that was found before, is none.
+        # A match across lines or inside an earlier one isn't a placeholder.
         if start < last or bisect.bisect(ends, start) < bisect.bisect(ends, end):
             continue
         if any(pattern.fullmatch(text, start, end) for pattern in (_FIELD, _TEMPLATE)) or any(
@@ -105,7 +105,7 @@ def _find_in_braces(text: str) -> Iterator[Span]:
 
 
 def _match_braces(text: str) -> list[Span]:
-    """Returns each balanced pair of braces, by its beginning."""
+    """Returns each balanced pair of braces, by its start."""
     open_braces: list[int] = []
     pairs = []
     for found in re.finditer(r"[{}]", text):

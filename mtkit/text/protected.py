@@ -1,4 +1,4 @@
-"""Pieces of a text that its translation must keep, and which of them it lost."""
+"""Pieces of a text that its translation must keep, and the check for lost ones."""
 
 import re
 import time
@@ -17,38 +17,38 @@ from mtkit.text.words import Span, blank_out
 _URL = r"""(?:[a-z][a-z0-9+.-]{1,15}://|www\.)[^\s<>"'`“”„«»，。、）（(){}|\[\]\\^]+"""
 _EMAIL = r"[a-z0-9._+-]{1,64}@[a-z0-9-]+(?:\.[a-z0-9-]+)+"
 _ADDRESS = re.compile(f"{_URL}|{_EMAIL}")
-"""Of a case-folded text. Bounded, or a long run of letters would be read from each of its letters;
-64 is the greatest length of a mailbox name (RFC 5321, section 4.5.3.1.1)."""
+"""For case-folded text. It is bounded, or a long run of letters would be read from each of its
+letters; 64 is the maximum length of a mailbox name (RFC 5321, section 4.5.3.1.1)."""
 _ANY_CASE = re.compile(f"({_URL})|{_EMAIL}", re.IGNORECASE)
 _SCHEME = re.compile(r"^(?:[a-z0-9+.-]*://)?(?:www\.)?")
 PieceKind = Literal["pattern", "url", "email", "placeholder", "number"]
 _SECONDS = 0.25
-"""All patterns together may take so long for a line: a stranger's text, or a pattern of a
-stranger's model folder, would else take any time."""
+"""Time limit for all patterns on a line: text or patterns from elsewhere could otherwise take for
+ever."""
 _MAX_PIECES = 1_000
-"""Pieces of a line that are protected, the first ones: the time to look for them grows with their
-number times the line's length."""
+"""Maximum protected pieces of a line: the search time grows with their number times the line's
+length."""
 _GAP = "\n"
-"""Stands for pieces that were found before; a line has none of its own, and no piece spans it."""
+"""Replaces pieces that are already found. A line contains no newline, and no piece spans one."""
 
 
 def find_addresses(folded: str) -> list[str]:
     """Returns the addresses of a case-folded text, without scheme and `www.`."""
-    # Far quicker than the pattern, and most texts hold none.
+    # Much faster than the pattern, and most texts have none.
     if not ("://" in folded or "@" in folded or "www." in folded):
         return []
     return [_SCHEME.sub("", address).rstrip(".,;:!?/*") for address in _ADDRESS.findall(folded)]
 
 
 def remove_addresses(folded: str) -> str:
-    """Returns a case-folded text with a space in place of each address."""
+    """Returns a case-folded text with each address replaced by a space."""
     return _ADDRESS.sub(" ", folded)
 
 
 def locate_addresses(text: str) -> Iterator[tuple[Span, bool]]:
-    """Yields where each address of a text stands, and whether it is one of the web.
+    """Yields the span of each address in a text, and whether it is a URL.
 
-    Punctuation behind it, which ends a sentence, isn't part of it.
+    Punctuation after it, which ends a sentence, isn't included.
     """
     if not ("://" in text or "@" in text or "www." in text.lower()):
         return
@@ -59,13 +59,7 @@ def locate_addresses(text: str) -> Iterator[tuple[Span, bool]]:
 
 @dataclass(frozen=True)
 class ProtectedPiece:
-    """A piece of a text that must stay.
-
-    Attributes:
-        kind: What it is.
-        text: The piece.
-        span: Where it stands.
-    """
+    """A piece of a text that must be kept."""
 
     kind: PieceKind
     text: str
@@ -74,12 +68,10 @@ class ProtectedPiece:
 
 @dataclass(frozen=True)
 class ProtectedText:
-    """A text with its pieces, in order.
+    """A text with its pieces, in order and without overlaps.
 
     Attributes:
-        text: The text.
-        pieces: They don't overlap.
-        slow_patterns: Patterns that were given up, as they took too long.
+        slow_patterns: Patterns that were abandoned because they took too long.
     """
 
     text: str
@@ -89,7 +81,7 @@ class ProtectedText:
 
 @dataclass
 class _Unclaimed:
-    """A text, less the pieces that were found."""
+    """A text without the pieces found so far."""
 
     text: str
     pieces: list[ProtectedPiece] = field(default_factory=list)
@@ -102,18 +94,14 @@ class _Unclaimed:
 
 
 class PieceFinder:
-    """Finds pieces to protect; where two overlap, patterns go first, then addresses.
-
-    Args:
-        settings: Which.
-    """
+    """Finds pieces to protect; if two overlap, patterns take precedence, then addresses."""
 
     def __init__(self, settings: Protect) -> None:
         self._settings = settings
         self._patterns = [regex.compile(pattern) for pattern in settings.patterns]
 
     def find(self, text: str) -> ProtectedText:
-        """Returns a text's pieces; a newline in it is taken for the end of a line."""
+        """Returns a text's pieces; none spans a newline."""
         settings = self._settings
         unclaimed = _Unclaimed(text)
         slow = self._claim_patterns(unclaimed) if self._patterns else []
@@ -135,14 +123,7 @@ class PieceFinder:
         return ProtectedText(text, tuple(pieces[:_MAX_PIECES]), tuple(slow))
 
     def find_lost(self, source: ProtectedText, output: str) -> list[str]:
-        """Returns the pieces that an output hasn't as often as its source, each once.
-
-        Placeholders that the source hasn't at all are among them. Numbers may come more often.
-
-        Args:
-            source: The source with its pieces.
-            output: Its translation.
-        """
+        """Returns pieces, each once, that an output lacks, and placeholders that only it has."""
         if not source.pieces:
             return []
         texts = {
@@ -181,9 +162,9 @@ class PieceFinder:
             yield from (text for text in pieces if find_numbers(text, least) & missing)
 
     def _claim_patterns(self, unclaimed: _Unclaimed) -> list[str]:
-        """Takes out what patterns match; returns those that took too long."""
+        """Takes out the patterns' matches; returns patterns that took too long."""
         slow = []
-        # The package counts the process's processor time, too.
+        # The package counts the process's CPU time, too.
         ends_at = time.process_time() + _SECONDS
         for pattern in self._patterns:
             try:
@@ -208,10 +189,8 @@ class PieceFinder:
 
 
 def _count_whole(piece: str, text: str) -> int:
-    """Returns how often a piece occurs in a text without letters or digits that continue it.
-
-    Letters are those of ASCII: a script without spaces may stand beside it.
-    """
+    """Returns how often a piece occurs in a text without adjacent ASCII letters or digits."""
+    # Only ASCII's, because scripts without spaces may directly adjoin a piece.
     count = start = 0
     while (start := text.find(piece, start)) >= 0:
         end = start + len(piece)

@@ -1,14 +1,14 @@
-"""Other segmentations of a sentence than the best one, drawn at random.
+"""Random segmentations of a sentence besides the best one.
 
 BPE-dropout (arXiv 1910.13267, algorithm 1) and subword regularisation with a unigram model (arXiv
-1804.10959, section 3, sampling from all segmentations). SentencePiece has both, but adds entropy of
-the process to its generator's seed, so that no two runs draw alike; here the caller's generator
-alone decides.
+1804.10959, section 3, sampling from all segmentations). SentencePiece has both, but adds process
+entropy to its generator's seed, so that no two runs are equal; here only the caller's generator is
+used.
 
 Segmentations are drawn word by word, from the tokens of the best one: neither algorithm looks
-across the border of two words, since no piece does. What was worked out for a word is remembered,
-since few words make up most of a text, as long as it fits into a bound of memory: without spaces a
-sentence is one word, and takes a hundred times as much.
+across the border of two words, since no piece does. Results per word are cached, since few words
+make up most of a text, up to a memory limit: without spaces a sentence is one word, and takes a
+hundred times as much.
 """
 
 import math
@@ -18,15 +18,15 @@ from collections.abc import Sequence
 from random import Random
 from typing import Generic, Protocol, TypeVar
 
-# protobuf makes the class when the module is loaded, where mypy can't see it.
+# protobuf creates the class when the module is loaded, where mypy can't see it.
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from mtkit.errors import MtkitError
 
 _SPACE = "▁"
-"""Stands for a space in a piece."""
+"""A space in a piece."""
 _MAX_BYTES = 64 << 20
-"""Memory that one segmenter may take, by the measured sizes below (CPython 3.11)."""
+"""Maximum memory of one segmenter, by the sizes below, measured on CPython 3.11."""
 _BYTES_PER_WORD = 320
 """A word's string and its entry."""
 _BYTES_PER_LETTER = 12
@@ -36,17 +36,16 @@ _LATTICE_BYTES = 340
 _BYTES_PER_BORDER = 9
 """One of its borders."""
 _BYTES_PER_START = 18
-"""A piece that ends at a position: where it begins and its weight, with room for more."""
+"""A piece that ends at a position: its start and weight, with spare room."""
 
 Known = TypeVar("Known")
 
 
 class _Memory(Generic[Known]):
-    """Facts about words, up to a bound of bytes; words not asked for lately go first.
+    """A cache of facts about words, limited in bytes; the least recently used go first."""
 
-    Two generations: a word that is asked for is in the younger one. Once that is half of all, the
-    older one goes and the younger one takes its place.
-    """
+    # It has two generations: a lookup moves a word to the younger one. Once that fills half of the
+    # limit, it replaces the older one.
 
     def __init__(self) -> None:
         self._young: dict[str, tuple[Known, int]] = {}
@@ -54,7 +53,7 @@ class _Memory(Generic[Known]):
         self._num_bytes = 0
 
     def find(self, surface: str) -> Known | None:
-        """Returns what is known of a word; None where it is forgotten, or was never known."""
+        """Returns what is cached of a word, or None."""
         entry = self._young.get(surface)
         if entry is not None:
             return entry[0]
@@ -65,7 +64,7 @@ class _Memory(Generic[Known]):
         return entry[0]
 
     def add(self, surface: str, known: Known, num_bytes: int) -> None:
-        """Remembers a word that `find` didn't know."""
+        """Caches a word that `find` didn't know."""
         self._young[surface] = (known, num_bytes)
         self._num_bytes += num_bytes
         if self._num_bytes > _MAX_BYTES // 2:
@@ -81,23 +80,18 @@ class Segmenter(Protocol):
 
 
 class BpeDropout:
-    """Merges the pieces of a word, leaving each possible merge out with some probability.
-
-    Args:
-        scores: The score of each piece that merges can make; the highest is merged first.
-        dropout: Probability that a merge is left out, at each step.
-    """
+    """Merges the pieces of a word by score; skips each merge with probability `dropout`."""
 
     def __init__(self, scores: dict[str, float], dropout: float) -> None:
         self._costs = {piece: -score for piece, score in scores.items()}
-        # Words that are remembered share the strings of their pieces.
+        # Cached words share the strings of their pieces.
         self._strings = {piece: piece for piece in scores}
         self._log_left_out = math.log(dropout)
         self._log_kept = math.log1p(-dropout)
         self._words: _Memory[tuple[str, ...]] = _Memory()
 
     def draw(self, surface: str, random: Random) -> Sequence[str]:
-        """Returns the pieces that are left when no merge is possible, or all are left out."""
+        """Returns the pieces when no merge is possible, or all are skipped."""
         best = self._words.find(surface)
         if best is None:
             merging = _Merging(surface, self._costs)
@@ -106,14 +100,14 @@ class BpeDropout:
             best = tuple(self._strings.setdefault(piece, piece) for piece in merging.pieces)
             num_bytes = _BYTES_PER_WORD + _BYTES_PER_LETTER * len(surface)
             self._words.add(surface, best, num_bytes)
-        # Merges until one is left out: geometric, so that one draw tells.
+        # The number of merges before a skipped one is geometric: one draw suffices.
         num_kept = int(math.log(1.0 - random.random()) / self._log_kept)
         if num_kept >= len(surface) - len(best):
             return best
         merging = _Merging(surface, self._costs)
         for _ in range(num_kept):
             merging.merge(0)
-        # The first merge is left out for certain here, later on by chance.
+        # Here the first merge is skipped for certain, later ones by chance.
         rank = 1
         while True:
             rank += int(math.log(1.0 - random.random()) / self._log_left_out)
@@ -124,26 +118,19 @@ class BpeDropout:
 
 
 class _Merging:
-    """A word while its pieces are merged.
-
-    Attributes:
-        pieces: What it consists of.
-        num_merges: How many merges are possible.
-    """
-
     __slots__ = ("_costs", "_piece_costs", "num_merges", "pieces")
 
     def __init__(self, surface: str, piece_costs: dict[str, float]) -> None:
         self.pieces = list(surface)
         self._piece_costs = piece_costs
-        # What it costs to merge each piece with the next: infinite where that makes no piece.
+        # The cost of merging each piece with the next; infinity if that isn't a piece.
         self._costs = [
             piece_costs.get(pair, math.inf) for pair in map(str.__add__, surface, surface[1:])
         ]
         self.num_merges = len(self._costs) - self._costs.count(math.inf)
 
     def merge(self, rank: int) -> None:
-        """Makes the best merge but `rank` others; of equally good ones the first is best."""
+        """Makes the best merge after skipping `rank` better ones; ties go to the first."""
         pieces, costs = self.pieces, self._costs
         if rank == 0:
             position = costs.index(min(costs))
@@ -152,7 +139,7 @@ class _Merging:
         pieces[position : position + 2] = [pieces[position] + pieces[position + 1]]
         del costs[position]
         self.num_merges -= 1
-        # Only the merges with its neighbours are other ones than before.
+        # Only the merges with its neighbours have changed.
         for left in (position - 1, position):
             if 0 <= left < len(costs):
                 cost = self._piece_costs.get(pieces[left] + pieces[left + 1], math.inf)
@@ -161,14 +148,10 @@ class _Merging:
 
 
 class UnigramSampling:
-    """Draws among all segmentations of a word, each by its probability to the power of alpha.
+    """Draws among all segmentations of a word, by their probabilities to the power of alpha."""
 
-    Forward filtering, backward sampling over the lattice of pieces.
-
-    Args:
-        scores: Log probability of each piece.
-        alpha: The exponent.
-    """
+    # Forward filtering, backward sampling over the lattice of pieces. `scores` are
+    # log-probabilities.
 
     def __init__(self, scores: dict[str, float], alpha: float) -> None:
         self._scores = scores
@@ -198,7 +181,7 @@ class UnigramSampling:
 
     def _build_lattice(self, surface: str) -> "_Lattice":
         """Returns for each position of a word the pieces that end there, with their weights."""
-        # Log weight of all ways to each position.
+        # Log weight of all segmentations up to each position.
         totals = [0.0] + [-math.inf] * len(surface)
         lattice = _Lattice()
         for end in range(1, len(surface) + 1):
@@ -220,12 +203,10 @@ class UnigramSampling:
 
 
 class _Lattice:
-    """The pieces of a word that end at each of its positions.
+    """The pieces of a word that end at each position, with their starts and cumulated weights.
 
     Attributes:
-        borders: Those that end behind n letters are the ones from `borders[n - 1]` to `borders[n]`.
-        starts: Where each piece begins.
-        cumulated: The sums of the weights of the pieces that end at the same position.
+        borders: Pieces that end after n letters are those from `borders[n - 1]` to `borders[n]`.
     """
 
     __slots__ = ("borders", "cumulated", "starts")
@@ -237,21 +218,16 @@ class _Lattice:
 
 
 def is_of_words(model: bytes) -> bool:
-    """Returns whether a serialised SentencePiece model makes a piece of each word."""
+    """Returns whether a serialised SentencePiece model has a piece per word."""
     proto = ModelProto()
     proto.ParseFromString(model)
     return bool(proto.trainer_spec.model_type == proto.trainer_spec.WORD)
 
 
 class Resegmenter:
-    """Draws other segmentations of sentences that one SentencePiece model has cut.
+    """Draws other segmentations of sentences segmented by one SentencePiece model.
 
-    Args:
-        model: The serialised model.
-        alpha: Of BPE, the probability that a merge is left out; of a unigram model, the exponent.
-
-    Raises:
-        MtkitError: The model is neither BPE nor unigram.
+    For BPE, `alpha` is the probability of skipping a merge; for a unigram model, the exponent.
     """
 
     def __init__(self, model: bytes, alpha: float) -> None:
@@ -261,7 +237,7 @@ class Resegmenter:
         scores = {piece.piece: piece.score for piece in proto.pieces if piece.type == normal}
         self._pieces = [piece.piece if piece.type == normal else "" for piece in proto.pieces]
         self._ids = {piece: number for number, piece in enumerate(self._pieces) if piece}
-        # A piece that spans words, or ends them, makes the whole sentence one word.
+        # If a piece spans words or ends them, the whole sentence is one word.
         self._has_words = not any(_SPACE in piece[1:] for piece in scores)
         match proto.trainer_spec.model_type:
             case proto.trainer_spec.BPE:
@@ -275,10 +251,7 @@ class Resegmenter:
                 )
 
     def draw(self, best: list[int], random: Random) -> list[int]:
-        """Returns another segmentation of a sentence, by the model's own ids of the best one.
-
-        Pieces that aren't text, such as unknown ones, bytes and symbols of the user, stay.
-        """
+        """Returns another segmentation, by the model's own ids; pieces that aren't text stay."""
         pieces, ids, draw = self._pieces, self._ids, self._segmenter.draw
         drawn: list[int] = []
         word = ""

@@ -1,4 +1,4 @@
-"""Text to SentencePiece's pieces and back (arXiv 1808.06226), by mtkit's ids."""
+"""Segments text into SentencePiece's pieces and back (arXiv 1808.06226), by mtkit's ids."""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -19,32 +19,24 @@ from mtkit.text.vocabulary import MAX_PIECES, Vocabulary
 from mtkit.text.words import Span
 
 Resegment = Callable[[list[int], Random], list[int]]
-"""Draws another segmentation of a sentence, given its tokens with `</s>`; returns its tokens."""
+"""Draws another segmentation of a sentence from its tokens; both include `</s>`."""
 
 MAKE_AGAIN = "run `mtkit prepare` again, or copy the folder from its source again"
-"""Hint where a tokenizer is damaged."""
+"""Hint for a damaged tokenizer."""
 _MAX_MODEL_BYTES = 32 << 20
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPACE = "\u2581"
-"""How pieces write a space; SentencePiece puts one more before a line."""
+"""A space in pieces; SentencePiece puts one more before a line."""
 
 
 class SentencePieceSegmenter:
-    """One SentencePiece model, whose special pieces have mtkit's ids whatever the model's are.
+    """One SentencePiece model whose special pieces have mtkit's ids.
 
     Args:
         model: The model, serialised.
-        looks_up_unknown: Whether a stretch that the model doesn't know has the id of the piece
-            that is spelled like it, where the vocabulary has one; as in Marian, whose two models
-            share one vocabulary.
-        unknown: Ids of pieces that text is cut into and that are read as `<unk>`.
-
-    Attributes:
-        model: The model, serialised.
-        num_pieces: Number of pieces, special ones included.
-
-    Raises:
-        MtkitError: It has more pieces than a vocabulary may have.
+        looks_up_unknown: Whether text that the model doesn't know gets the id of a vocabulary piece
+            with the same spelling, as in Marian, whose two models share one vocabulary.
+        unknown: Ids of pieces that are read as `<unk>`.
     """
 
     def __init__(
@@ -61,7 +53,7 @@ class SentencePieceSegmenter:
         if size > MAX_PIECES:
             raise MtkitError(f"the tokenizer has {size:,} pieces, expected {MAX_PIECES:,} at most")
         self._is_native = specials == [PAD, UNK, BOS, EOS]
-        # A model from elsewhere may lack padding or sentence ends (-1), or number them otherwise.
+        # A model from elsewhere may lack padding or sentence ends (-1), or number them differently.
         ordinary = [piece for piece in range(size) if piece not in specials]
         self._to_model = [*specials, *ordinary]
         self._from_model = [UNK] * size
@@ -89,11 +81,11 @@ class SentencePieceSegmenter:
         return [[*(self._from_model[piece] for piece in line), EOS] for line in tokens]
 
     def _call(self, text: str | list[str], **options: Any) -> Any:
-        """Returns what SentencePiece makes of text, half of a pair of surrogates as U+FFFD."""
+        """Returns SentencePiece's result for text in which lone surrogates become U+FFFD."""
         try:
             return self._processor.encode(text, **options)
         except (TypeError, UnicodeEncodeError):
-            # The library takes only what UTF-8 can write.
+            # The library accepts only valid UTF-8.
             if isinstance(text, str):
                 readable: str | list[str] = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
             else:
@@ -101,7 +93,7 @@ class SentencePieceSegmenter:
             return self._processor.encode(readable, **options)
 
     def _look_up(self, line: str, tokens: list[int]) -> list[int]:
-        """Returns a line's tokens with the ids of unknown stretches that are pieces."""
+        """Returns a line's tokens with the ids of unknown text that is a piece."""
         spelled = self._call(line, out_type=str)
         ids = self.vocabulary.ids
         found = [
@@ -111,13 +103,7 @@ class SentencePieceSegmenter:
         return [*(UNK if token < len(SPECIAL_PIECES) else token for token in found), EOS]
 
     def resegmenter(self, alpha: float) -> Resegment:
-        """Returns a function that draws another segmentation; `alpha` as `Sampling` has it.
-
-        Where each word is a piece there is no other.
-
-        Raises:
-            MtkitError: The model is one of characters.
-        """
+        """Returns a function that draws another segmentation; word models have none."""
         if is_of_words(self.model):
             return lambda tokens, random: tokens
         draw = Resegmenter(self.model, alpha).draw
@@ -132,11 +118,7 @@ class SentencePieceSegmenter:
         return draw_ours if self._is_native else draw_theirs
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Returns the text of tokens; special ones but unknown (` ⁇ `) are left out.
-
-        Raises:
-            MtkitError: It is invalid UTF-8.
-        """
+        """Returns the text of tokens, without special ones except unknown (` ⁇ `)."""
         pieces = [token for token in tokens if token not in (PAD, BOS, EOS)]
         if not self._is_native:
             pieces = [self._to_model[token] for token in pieces]
@@ -149,12 +131,7 @@ class SentencePieceSegmenter:
         return text
 
     def locate(self, line: str, tokens: Sequence[int] = ()) -> list[Span]:
-        """Returns where each of a line's tokens stands in it, `</s>` left out.
-
-        Args:
-            line: The line.
-            tokens: Its tokens without `</s>`, with those of tags in front, if they are known.
-        """
+        """Returns the spans of a line's tokens in it, without `</s>`; known `tokens` save time."""
         spans = self._match_spelling(tokens, line) if tokens else None
         if spans is not None:
             return spans
@@ -162,12 +139,7 @@ class SentencePieceSegmenter:
         return _find_in_order([piece.surface for piece in found.pieces], line)
 
     def locate_decoded(self, tokens: Sequence[int], text: str) -> list[Span]:
-        """Returns where each token stands in a text; special ones take no room.
-
-        Args:
-            tokens: The tokens.
-            text: What `decode` returned for them.
-        """
+        """Returns the spans of tokens in `decode`'s text; special ones are empty."""
         num_ended = int(len(tokens) > 0 and tokens[-1] == EOS)
         spans = self._match_spelling(tokens[: len(tokens) - num_ended], text)
         if spans is not None and len(spans) + num_ended == len(tokens):
@@ -184,11 +156,9 @@ class SentencePieceSegmenter:
         return located
 
     def _match_spelling(self, tokens: Sequence[int], text: str) -> list[Span] | None:
-        """Returns where the last tokens stand in a text that is spelled as they are.
-
-        None where it isn't: it was normalised, a token is unknown or special, or the model puts no
-        space before a line.
-        """
+        """Returns the spans of the last tokens in a text that is spelled exactly like them."""
+        # None otherwise: the text was normalised, a token is unknown or special, or the model puts
+        # no space before a line.
         names = self.vocabulary.pieces
         pieces = [names[token] for token in tokens]
         spelled = _SPACE + text.replace(" ", _SPACE)
@@ -212,17 +182,13 @@ class SentencePieceSegmenter:
         return Vocabulary.of(map(self._processor.id_to_piece, ordinary))
 
     def unknown_pieces(self, line: str) -> list[str]:
-        """Returns the stretches of a line that the vocabulary lacks."""
+        """Returns the parts of a line that the vocabulary lacks."""
         unknown = self._processor.unk_id()
         pieces = zip(self._call(line), self._call(line, out_type=str), strict=True)
         return [text for piece, text in pieces if piece == unknown]
 
     def id_of_symbol(self, symbol: str) -> int:
-        """Returns the id of a symbol that is one piece.
-
-        Raises:
-            MtkitError: It isn't.
-        """
+        """Returns the id of a symbol, which must be one piece."""
         piece = self._processor.piece_to_id(symbol)
         if piece == self._processor.unk_id():
             raise MtkitError(
@@ -234,10 +200,9 @@ class SentencePieceSegmenter:
 
 
 def _find_in_order(surfaces: Sequence[str], text: str) -> list[Span]:
-    """Returns where stretches stand in a text, each behind the one before.
-
-    Between them is space that SentencePiece drops. One that isn't there stands behind the others.
-    """
+    """Returns the spans of strings in a text, each after the one before."""
+    # Between them is space that SentencePiece drops. A missing string gets the position after the
+    # others.
     spans: list[Span] = []
     position = 0
     for surface in surfaces:
@@ -248,16 +213,12 @@ def _find_in_order(surfaces: Sequence[str], text: str) -> list[Span]:
 
 
 def read_model(path: Path, *, inside: Path | None = None) -> bytes:
-    """Returns a serialised SentencePiece model, read as `read_file` reads a stranger's file."""
+    """Returns a serialised SentencePiece model, read with the checks of `read_file`."""
     return read_file(path, max_bytes=_MAX_MODEL_BYTES, inside=inside)
 
 
 def read_pretrained(settings: Tokenizer) -> tuple[bytes, bytes]:
-    """Returns the source's and the target's SentencePiece model that a recipe names.
-
-    Raises:
-        MtkitError: A file is missing, or holds no such model.
-    """
+    """Returns the source's and the target's SentencePiece models named by a recipe."""
     assert settings.pretrained is not None
     source = settings.pretrained.source
     paths = (source, settings.pretrained.target or source)

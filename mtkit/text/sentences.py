@@ -1,4 +1,4 @@
-"""Where the sentences of a text begin and end: by sentencex, with a few rules of mtkit's own."""
+"""Splits text into sentences by sentencex, with a few rules of mtkit's own."""
 
 import bisect
 import itertools
@@ -10,19 +10,19 @@ from mtkit.text.languages import find_main_language
 from mtkit.text.words import Span, strip_span
 
 _WINDOW = 2_048
-"""Characters that the library sees at once: its time grows with the square of some texts."""
+"""Characters per call of the library: its time is quadratic for some texts."""
 _CONTEXT = 64
 """Characters before a boundary that rules look at."""
 _CLOSERS = r"[\p{Pe}\p{Pf}\"'’”»]*+"
-# A run of marks is tried once, from its first, and nothing of what was matched is given back: the
-# time grows with the text, not with its square.
+# A run of marks is tried once, from its first, without backtracking: the time is linear in the
+# text.
 _WIDE_END = regex.compile(
     rf"(?<![。！？｡]) [。！？｡]++ [\p{{Sentence_Terminal}}…]*+ {_CLOSERS}", regex.VERBOSE
 )
 _NARROW_END = regex.compile(rf"[.!?…]{_CLOSERS}$")
 _QUOTED_END = regex.compile(r"[」』）]$")
 _ABBREVIATIONS = {"fr": regex.compile(r"(?<![\w.])MM?\.$")}
-"""What the library doesn't know, by language: Monsieur was most of its faults in French news."""
+"""Abbreviations that the library lacks: Monsieur was most of its errors in French news."""
 _QUOTE_PARTICLE = regex.compile(r"と|って")
 _SPACELESS = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}\u3000-\u303f]"
@@ -33,15 +33,10 @@ _SURROGATE = regex.compile(r"[\ud800-\udfff]")
 
 
 def find_sentences(text: str, language: str = "", keep: Sequence[Span] = ()) -> list[Span]:
-    """Returns where a text's sentences are, in order; between them is nothing but space.
+    """Returns the spans of a text's sentences, in order; only space is between them.
 
-    The time grows with the text's length.
-
-    Args:
-        text: The text.
-        language: Its code, in any common form. Where it is empty or unknown, the rules are those
-            of English, which most languages share.
-        keep: Stretches inside which no sentence ends.
+    The time is linear in the text's length. An empty or unknown `language` gets the rules of
+    English, which most languages share. No sentence ends inside a span of `keep`.
     """
     ends = sorted({0, *_find_ends(text, find_main_language(language)), len(text)})
     found = [strip_span(text, span) for span in itertools.pairwise(ends)]
@@ -49,10 +44,10 @@ def find_sentences(text: str, language: str = "", keep: Sequence[Span] = ()) -> 
 
 
 def _find_ends(text: str, language: str) -> Iterator[int]:
-    # Imported here: most never split a text.
+    # Imported here: most commands never split a text.
     from sentencex import get_sentence_boundaries  # noqa: PLC0415
 
-    # The library takes no half of a pair of surrogates.
+    # The library rejects lone surrogates.
     readable, position = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text), 0
     while position < len(text):
         window = readable[position : position + _WINDOW]
@@ -70,17 +65,15 @@ def _find_ends(text: str, language: str) -> Iterator[int]:
 
 
 def _find_restart(window: str, ends: Sequence[int]) -> int:
-    """Returns where the next window begins: with the last sentence, if it isn't a long one.
-
-    A long one is passed over up to its last word, so that each step is half a window at least.
-    """
+    """Returns where the next window begins: at the last sentence, unless that is long."""
+    # A long one is skipped up to its last word, so that each step is at least half a window.
     word = _LAST_WORD.search(window)
     starts = (ends[-1] if ends else 0, word.start() if word is not None else 0)
     return next((start for start in starts if start >= _WINDOW // 2), len(window))
 
 
 def _continues(text: str, end: int, language: str) -> bool:
-    """Returns whether a sentence goes on behind what looks like its end."""
+    """Returns whether a sentence continues after an apparent end."""
     around = text[max(0, end - _CONTEXT) : end]
     before = around.rstrip()
     if len(before) < len(around) or text[end].isspace():
@@ -92,11 +85,9 @@ def _continues(text: str, end: int, language: str) -> bool:
 
 
 def _join(text: str, spans: Sequence[Span], keep: Sequence[Span]) -> list[Span]:
-    """Returns sentences, those joined that have no letter, or that a stretch of `keep` spans.
-
-    What has no letter, such as the number of a list's item, belongs to the sentence behind it; at
-    the end, to the one before.
-    """
+    """Returns sentences, joined if one has no letter or a span of `keep` crosses their border."""
+    # A sentence without a letter, such as a list item's number, joins the next one; at the end, the
+    # previous one.
     keep = _unite(keep)
     starts = [start for start, _ in keep]
     joined: list[Span] = []
@@ -118,7 +109,7 @@ def _join(text: str, spans: Sequence[Span], keep: Sequence[Span]) -> list[Span]:
 
 
 def _unite(spans: Sequence[Span]) -> list[Span]:
-    """Returns stretches in order, those that overlap as one."""
+    """Returns spans in order, with overlapping ones united."""
     united: list[Span] = []
     for start, end in sorted(spans):
         if united and start < united[-1][1]:

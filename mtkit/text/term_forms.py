@@ -1,14 +1,14 @@
-"""Whether a text has a term: as it is given, in another form, or not at all.
+"""Checks whether a text has a term: as given, inflected, or not at all.
 
-Two words count as forms of one if they are equal but for capitals and marks, or if they begin
-alike: with three letters or more, and three at most behind these in either. They are half of the
-longer word at least where the shorter has nothing else, and two thirds where both have endings. So
-`Häusern` and `alten` are forms of `Haus` and `alter`; `ging` isn't found to be one of `gehen`, and
-`Handel` is taken for one of `Hand`.
+Two words count as forms of one if they are equal without case and diacritics, or if they share a
+beginning of at least three letters, and each has at most three more. The beginning must be at least
+half of the longer word if the shorter has nothing else, and two thirds if both have endings. So
+`Häusern` and `alten` are forms of `Haus` and `alter`; `ging` isn't recognised as a form of `gehen`,
+and `Handel` is taken for one of `Hand`.
 
-A model may have learned to read how words of a source are to be translated.
-Behind a term stands its translation: `a<term0> cat<term1> Katze<term2> sleeps` (arXiv 1906.01105,
-the form that appends). Each symbol is one piece of the vocabulary.
+A model may be trained to read translations of source terms, which are appended to them: `a<term0>
+cat<term1> Katze<term2> sleeps` (arXiv 1906.01105, the form that appends). Each symbol is one piece
+of the vocabulary.
 """
 
 import unicodedata
@@ -24,14 +24,14 @@ from mtkit.text.vocabulary import Vocabulary
 from mtkit.text.words import Span
 
 TERM_SYMBOLS = ("<term0>", "<term1>", "<term2>")
-"""Before a term, between it and its translation, and behind that."""
+"""Before a term, between it and its translation, and after that."""
 Form = Literal["used", "inflected", "missed"]
 MIN_STEM = 3
-"""Letters that forms of a word have in common, at least."""
+"""Minimum number of common letters."""
 MAX_ENDING = 3
-"""Letters behind these, at most."""
+"""Maximum number of letters after these."""
 _COMPARISONS_PER_WORD, _MAX_COMPARED = 64, 1_000
-"""Bounds on the places at which a text's inflected terms are looked for."""
+"""Limits on the positions that are compared for a text's inflected terms."""
 
 
 def knows_terms(source_vocabulary: Vocabulary) -> bool:
@@ -40,22 +40,16 @@ def knows_terms(source_vocabulary: Vocabulary) -> bool:
 
 
 def has_symbols(text: str) -> bool:
-    """Checks whether a text holds one of the symbols itself."""
+    """Checks whether a text contains one of the symbols itself."""
     return any(symbol in text for symbol in TERM_SYMBOLS)
 
 
 def annotate(text: str, terms: Sequence[tuple[Span, str]], masked: Collection[Span] = ()) -> str:
-    """Returns a text with translations behind its terms.
-
-    Args:
-        text: The text.
-        terms: Where terms stand in it, and their translations; none overlaps another.
-        masked: Those of the terms that are left out, so that their translations stand alone.
-    """
+    """Returns a text with translations after its terms, or instead of those in `masked`."""
     first, middle, last = TERM_SYMBOLS
     parts, end = [], 0
     for (start, stop), target in sorted(terms):
-        # A symbol stands before the space: behind it the space would be a piece of its own.
+        # A symbol precedes the space: after it the space would be a separate piece.
         before = text[end:start]
         stripped = before.rstrip(" ")
         parts += [stripped, first]
@@ -68,27 +62,20 @@ def annotate(text: str, terms: Sequence[tuple[Span, str]], masked: Collection[Sp
 
 @dataclass(frozen=True)
 class Use:
-    """What a text has of a term.
-
-    Attributes:
-        form: `used` as it is given, `inflected`, or `missed`.
-        span: Where it begins and ends; None where it is missed.
-    """
+    """How a text uses a term; the span is None if it is missed."""
 
     form: Form
     span: Span | None = None
 
 
 def find_uses(text: str, targets: Sequence[tuple[str, bool]]) -> list[Use]:
-    """Returns what a text has of each term; no word is counted for two.
+    """Returns how a text uses each term; no word counts for two terms.
 
-    Args:
-        text: A translation.
-        targets: Terms, and whether capitals must be the same.
+    `targets` are terms, and whether they are case-sensitive.
     """
     words = _Words(text, targets)
     found: list[Use] = [Use("missed")] * len(targets)
-    # What is there as given first, so that no other form takes its words; long terms before short.
+    # Exact matches first, so that no other form takes their words; long terms before short.
     order = sorted(range(len(targets)), key=lambda index: -len(targets[index][0]))
     forms: tuple[Literal["used", "inflected"], ...] = ("used", "inflected")
     for form in forms:
@@ -100,12 +87,7 @@ def find_uses(text: str, targets: Sequence[tuple[str, bool]]) -> list[Use]:
 
 
 def find_each_use(text: str, targets: Sequence[tuple[str, bool]]) -> list[Use]:
-    """Returns what a text has of each term, as if there were no other.
-
-    Args:
-        text: A translation.
-        targets: Terms, and whether capitals must be the same.
-    """
+    """Returns how a text uses each term, independently of the others; see `find_uses`."""
     words = _Words(text, targets)
     found: list[Use] = []
     for index in range(len(targets)):
@@ -119,12 +101,7 @@ def find_each_use(text: str, targets: Sequence[tuple[str, bool]]) -> list[Use]:
 
 
 class _Words:
-    """The words of a text, in which terms are found; each is taken once.
-
-    Args:
-        text: The text.
-        targets: The terms, and whether capitals must be the same.
-    """
+    """The words of a text, in which terms are found; each is taken once."""
 
     def __init__(self, text: str, targets: Sequence[tuple[str, bool]]) -> None:
         self._words = list(split_words(text))
@@ -134,7 +111,7 @@ class _Words:
         self._exact = self._find_exact(targets)
 
     def _find_exact(self, targets: Sequence[tuple[str, bool]]) -> list[deque[int]]:
-        """Returns where each term is as it is given."""
+        """Returns the positions of each term's exact matches."""
         places: list[deque[int]] = [deque() for _ in targets]
         for is_case_sensitive, spell in ((False, fold), (True, normalize)):
             spelled: dict[tuple[str, ...], deque[int]] = {}
@@ -155,7 +132,7 @@ class _Words:
 
     @cached_property
     def _starts(self) -> defaultdict[str, list[int]]:
-        """Words by what they begin with."""
+        """Words by their first letters."""
         starts: defaultdict[str, list[int]] = defaultdict(list)
         for index, word in enumerate(self._stripped):
             starts[word[:MIN_STEM]].append(index)
@@ -164,13 +141,7 @@ class _Words:
     def take(
         self, index: int, form: Literal["used", "inflected"], *, keeps: bool = False
     ) -> Span | None:
-        """Returns where a term is, if it is there, and takes its words.
-
-        Args:
-            index: Of the term.
-            form: As it is given, or inflected.
-            keeps: Whether its words stay free.
-        """
+        """Returns the span of a term, if found, and takes its words unless `keeps`."""
         length = len(self._terms[index])
         if not length:
             return None
@@ -186,7 +157,7 @@ class _Words:
         while places:
             if all(self._is_free[places[0] : places[0] + length]):
                 return places[0]
-            # A word that was taken is never free again.
+            # A taken word is never free again.
             places.popleft()
         return None
 
@@ -207,7 +178,7 @@ class _Words:
 
 
 def strip_marks(word: str) -> str:
-    """Returns a word without capitals and marks."""
+    """Returns a word without case and diacritics."""
     folded = fold(word)
     if folded.isascii():
         return folded
@@ -228,6 +199,6 @@ def _are_word_forms(first: str, second: str) -> bool:
     stem = next(
         (index for index, each in enumerate(shorter) if each != longer[index]), len(shorter)
     )
-    # An ending that is added leaves less doubt than one that is replaced.
+    # An added ending is more reliable than a replaced one.
     is_long = 2 * stem >= len(longer) if stem == len(shorter) else 3 * stem >= 2 * len(longer)
     return stem >= MIN_STEM and is_long and len(longer) - stem <= MAX_ENDING

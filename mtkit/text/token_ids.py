@@ -1,4 +1,4 @@
-"""Ids of the special tokens, in every vocabulary that mtkit uses; defined here and nowhere else."""
+"""Ids of the special tokens in all of mtkit's vocabularies; defined only here."""
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
@@ -6,8 +6,7 @@ SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 """Their pieces, by id."""
 
 MASK_PIECE = "<mask>"
-"""What stands for a hidden token in a masked language model's input: a symbol of its vocabulary."""
+"""A hidden token in a masked language model's input: a symbol of its vocabulary."""
 
 CLOSING_PIECES = ("<delimiter>", "<extract>")
-"""What closes the first text of a pair and the whole input of a causal classifier: symbols of its
-vocabulary."""
+"""The pieces that close the first text of a pair, and a causal classifier's whole input."""

@@ -1,4 +1,4 @@
-"""Text of two languages to subword tokens and back."""
+"""Turns text of two languages into subword tokens and back."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -22,41 +22,27 @@ from mtkit.text.words import Span, map_back
 
 
 class SourceTags:
-    """Strings that may stand before a source, each one token.
-
-    Args:
-        tags: The strings.
-        id_of: Returns the id of a source piece.
-
-    Attributes:
-        ids: Each tag's id.
-    """
+    """Strings that may precede a source, each one token; `ids` has each tag's id."""
 
     def __init__(self, tags: Sequence[str], id_of: Callable[[str], int]) -> None:
         self.ids = {tag: id_of(tag) for tag in tags}
         self._leading = re.compile("|".join(rf"\s*{re.escape(tag)}\s*" for tag in tags) or "(?!)")
 
     def split(self, line: str) -> tuple[str, str]:
-        """Returns the tags that stand before a source, as they stand there, and what follows."""
+        """Returns the tags before a source, as written, and the rest."""
         rest = line
         while found := self._leading.match(rest):
             rest = rest[found.end() :]
         return line[: len(line) - len(rest)], rest
 
     def read(self, line: str) -> tuple[list[int], str]:
-        """Returns the ids of the tags before a source, and what follows them."""
+        """Returns the ids of the tags before a source, and the rest."""
         tags, rest = self.split(line)
         return [self.ids[found[0].strip()] for found in self._leading.finditer(tags)], rest
 
 
 class LanguageMarks:
-    """The tokens that tell a model its languages.
-
-    Args:
-        languages: Those that the model has pieces for; None without any.
-        id_of_source: Returns the id of a source piece.
-        id_of_target: Returns that of a target piece.
-    """
+    """The tokens that mark languages for a model."""
 
     def __init__(
         self,
@@ -66,18 +52,13 @@ class LanguageMarks:
     ) -> None:
         self._languages = languages
         found = languages or ModelLanguages()
-        # A tag stands before a source, whatever language it names.
+        # A tag precedes a source, whatever language it names.
         id_of_written = id_of_target if found.begins_output else id_of_source
         self._source = {code: id_of_source(piece) for code, piece in found.source.items()}
         self._target = {code: id_of_written(piece) for code, piece in found.target.items()}
 
     def mark(self, source: str, target: str) -> LanguageTokens:
-        """Returns the tokens that tell the model two languages.
-
-        Args:
-            source: The source's code, if the model has pieces for those that it reads.
-            target: The target's; empty for no tag.
-        """
+        """Returns the tokens of two languages; an empty `target` means no tag."""
         if self._languages is None:
             return NO_MARKS
         if not self._languages.begins_output:
@@ -93,26 +74,21 @@ class SubwordTokenizer:
 
     Args:
         source_model: A serialised SentencePiece model.
-        target_model: The target's; the same bytes where the vocabulary is joint.
-        tags: Strings that may stand before a source, each one token; the models know them.
-        punctuation: Languages of source and target whose punctuation Moses' rules normalise before
-            all else; None where it stays as it is.
-        looks_up_unknown: As `SentencePieceSegmenter` takes it, for both sides.
-        languages: Languages whose pieces stand at the source and begin the output; the models know
-            them.
-        foreign_rows: Where the pieces of an imported model come from, for its way back.
-        masks: Symbols that training examples had in place of words; the models know them.
-        unknown: Ids of source and target pieces that text is cut into and that are read as `<unk>`,
-            since the list of pieces that an imported model was trained with hasn't them.
+        target_model: The target's; the same bytes for a joint vocabulary.
+        tags: Strings that may precede a source, each one token of the models.
+        punctuation: Languages of source and target whose punctuation Moses' rules normalise first;
+            None for no normalisation.
+        looks_up_unknown: As in `SentencePieceSegmenter`, for both sides.
+        languages: Languages with pieces in the models.
+        foreign_rows: The rows of an imported model's pieces, for export.
+        masks: Symbols that replaced words in training examples.
+        unknown: Ids of source and target pieces that are read as `<unk>`: the list of pieces that
+            an imported model was trained with lacks them.
 
     Attributes:
-        languages: The languages that it has pieces for, its tags' such as `>>deu<<` among them.
-        unknown: Those given, or those that `foreign_rows` tell.
-        tags, punctuation, looks_up_unknown, foreign_rows, masks: Those given.
-
-    Raises:
-        MtkitError: A model lacks a tag, a mask or a language's piece; sacremoses is wanted and
-            isn't installed.
+        languages: The languages that it has pieces for, including tags such as `>>deu<<`.
+        unknown: The given ones, or those of `foreign_rows`.
+        tags, punctuation, looks_up_unknown, foreign_rows, masks: As given.
     """
 
     def __init__(
@@ -151,11 +127,7 @@ class SubwordTokenizer:
 
     @classmethod
     def load(cls, folder: Path) -> "SubwordTokenizer":
-        """Returns the tokenizer saved in a folder.
-
-        Raises:
-            MtkitError: It isn't there, or is damaged.
-        """
+        """Returns the tokenizer saved in a folder."""
         stored = read_tokenizer(folder)
         settings = stored.settings
         try:
@@ -170,7 +142,7 @@ class SubwordTokenizer:
                 masks=settings.masks,
                 unknown=settings.unknown,
             )
-            # SentencePiece takes pieces of any bytes, and Python no text but UTF-8.
+            # SentencePiece accepts pieces of any bytes, but Python only UTF-8.
             _ = tokenizer.source_vocabulary, tokenizer.target_vocabulary
         except (RuntimeError, TypeError, UnicodeDecodeError) as error:
             raise MtkitError(f"{folder}: damaged tokenizer: {error}", MAKE_AGAIN) from error
@@ -184,14 +156,7 @@ class SubwordTokenizer:
         *,
         unknown: tuple[Sequence[int], Sequence[int]] = ((), ()),
     ) -> "SubwordTokenizer":
-        """Returns the same with other models.
-
-        Args:
-            source_model: Has its tags and the pieces of its languages.
-            target_model: The target's.
-            foreign_rows: As for `SubwordTokenizer`.
-            unknown: Likewise; `foreign_rows` tell them too.
-        """
+        """Returns the same with other models, which must have its tags and language pieces."""
         return self._copy(
             (source_model, target_model),
             foreign_rows=foreign_rows,
@@ -200,7 +165,7 @@ class SubwordTokenizer:
         )
 
     def with_masks(self, masks: Sequence[str]) -> "SubwordTokenizer":
-        """Returns the same with more masks, which are pieces of both models already."""
+        """Returns the same with more masks, which both models already have as pieces."""
         return self._copy(
             self.models,
             foreign_rows=self.foreign_rows,
@@ -209,7 +174,7 @@ class SubwordTokenizer:
         )
 
     def with_foreign_rows(self, foreign_rows: ForeignRows) -> "SubwordTokenizer":
-        """Returns the same tokenizer with a record of where its pieces come from."""
+        """Returns the same tokenizer with the original rows of its pieces."""
         return self.with_models(*self.models, foreign_rows)
 
     def _copy(
@@ -233,7 +198,7 @@ class SubwordTokenizer:
         )
 
     def save(self, folder: Path) -> None:
-        """Writes the tokenizer into a folder: one model where it serves both sides, else two."""
+        """Writes the tokenizer into a folder: one model if it is joint, else two."""
         source_unknown, target_unknown = ((), ()) if self.foreign_rows is not None else self.unknown
         settings = TokenizerSettings(
             tags=self.tags,
@@ -248,12 +213,12 @@ class SubwordTokenizer:
 
     @property
     def models(self) -> tuple[bytes, bytes]:
-        """The source's and the target's serialised SentencePiece model."""
+        """The source's and the target's serialised SentencePiece models."""
         return self._source.model, self._target.model
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Strings that may stand before a source, each one token."""
+        """Strings that may precede a source, each one token."""
         return tuple(self._tags.ids)
 
     @property
@@ -262,12 +227,7 @@ class SubwordTokenizer:
         return self.languages is not None and self.languages.begins_output
 
     def mark_languages(self, source: str, target: str) -> LanguageTokens:
-        """Returns the tokens that tell a model its languages.
-
-        Args:
-            source: The source's code, one of `languages.source`, if the model has any.
-            target: The target's code, one of `languages.target`; empty for no tag.
-        """
+        """Returns the tokens that mark two languages; an empty `target` means no tag."""
         return self._marks.mark(source, target)
 
     @property
@@ -277,12 +237,12 @@ class SubwordTokenizer:
 
     @property
     def target_vocabulary(self) -> Vocabulary:
-        """The target's."""
+        """The target's pieces and their ids."""
         return self._target.vocabulary
 
     @property
     def is_joint(self) -> bool:
-        """Whether both languages share one vocabulary, even if text is cut otherwise in each."""
+        """Whether both languages share one vocabulary, even if each has its own segmentation."""
         return (
             self._source.model == self._target.model
             or self.source_vocabulary == self.target_vocabulary
@@ -290,26 +250,22 @@ class SubwordTokenizer:
 
     @property
     def source_vocab_size(self) -> int:
-        """Number of source pieces, special ones included."""
+        """Number of source pieces, including special ones."""
         return self._source.num_pieces
 
     @property
     def target_vocab_size(self) -> int:
-        """Number of target pieces, special ones included."""
+        """Number of target pieces, including special ones."""
         return self._target.num_pieces
 
     @property
     def vocab_sizes(self) -> dict[str, int]:
-        """Number of pieces of `source` and `target`, special ones included."""
+        """Number of `source` and `target` pieces, including special ones."""
         return {"source": self._source.num_pieces, "target": self._target.num_pieces}
 
     @property
     def mask_token(self) -> int:
-        """Id of `<mask>`, which stands for a hidden token of a masked language model's text.
-
-        Raises:
-            MtkitError: The vocabulary has none.
-        """
+        """Id of `<mask>`, a hidden token in a masked language model's text."""
         token = self.source_vocabulary.id_of(MASK_PIECE)
         if token == UNK:
             raise MtkitError(
@@ -322,15 +278,15 @@ class SubwordTokenizer:
         return {"source": self._source, "target": self._target}[side]
 
     def normalize_source(self, lines: Sequence[str]) -> Sequence[str]:
-        """Returns source lines as `tokenize` expects them: punctuation normalised."""
+        """Returns source lines for `tokenize`, with normalised punctuation."""
         return self._normalizers[0](lines) if self._normalizers else lines
 
     def normalize_target(self, lines: Sequence[str]) -> Sequence[str]:
-        """Returns target lines as `tokenize` expects them: punctuation normalised."""
+        """Returns target lines for `tokenize`, with normalised punctuation."""
         return self._normalizers[1](lines) if self._normalizers else lines
 
     def encode_source(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns each line's source tokens, closed by `</s>`; tags before it are a token each."""
+        """Returns each line's source tokens, closed by `</s>`; each tag before it is one token."""
         if not self._tags.ids:
             return self.tokenize("source", self.normalize_source(lines))
         tags, rests = zip(*map(self._tags.read, lines), strict=True) if lines else ((), ())
@@ -342,32 +298,20 @@ class SubwordTokenizer:
         return self.tokenize("target", self.normalize_target(lines))
 
     def tokenize(self, side: str, lines: Sequence[str], *, tag: str = "") -> list[list[int]]:
-        """Returns the tokens of normalised lines of a side, a tag before each, closed by `</s>`."""
+        """Returns the tokens of a side's normalised lines, after any tag, closed by `</s>`."""
         tokens = self._of(side).encode(lines)
         return [[self._tags.ids[tag], *sentence] for sentence in tokens] if tag else tokens
 
     def resegmenter(self, side: str, alpha: float) -> Resegment:
-        """Returns a function that draws another segmentation of a sentence of a side.
-
-        Raises:
-            MtkitError: The model is neither BPE nor unigram.
-        """
+        """Returns a function that draws another segmentation of a sentence of a side."""
         return self._of(side).resegmenter(alpha)
 
     def decode_target(self, tokens: Sequence[int]) -> str:
-        """Returns the text of target tokens; special ones but unknown (` ⁇ `) are left out."""
+        """Returns the text of target tokens, without special ones except unknown (` ⁇ `)."""
         return self._target.decode(tokens)
 
     def locate(self, side: str, line: str, tokens: Sequence[int] = ()) -> list[Span]:
-        """Returns where each token of a line without tags stands in it, `</s>` left out.
-
-        Where punctuation is normalised first, stretches that differ are matched as a whole.
-
-        Args:
-            side: `source` or `target`.
-            line: The line.
-            tokens: Its tokens without `</s>`, with those of tags in front, if they are known.
-        """
+        """Returns the spans of a line's tokens in it, without tags and `</s>`."""
         if not self._normalizers:
             return self._of(side).locate(line, tokens)
         normalized = (self.normalize_source if side == "source" else self.normalize_target)([line])
@@ -375,17 +319,17 @@ class SubwordTokenizer:
         return spans if normalized[0] == line else map_back(spans, normalized[0], line)
 
     def locate_normalized(self, side: str, line: str) -> list[Span]:
-        """Returns where each token of a line that is normalised already stands in it."""
+        """Returns the spans of an already normalised line's tokens in it."""
         return self._of(side).locate(line)
 
     def locate_decoded(self, tokens: Sequence[int], text: str) -> list[Span]:
-        """Returns where each target token stands in the text that `decode_target` returned."""
+        """Returns the spans of target tokens in the text that `decode_target` returned."""
         return self._target.locate_decoded(tokens, text)
 
     def unknown_pieces(self, side: str, line: str) -> list[str]:
-        """Returns the stretches of a normalised line of a side that its vocabulary lacks."""
+        """Returns the parts of a side's normalised line that its vocabulary lacks."""
         return self._of(side).unknown_pieces(line)
 
     def split_tags(self, line: str) -> tuple[str, str]:
-        """Returns the tags that stand before a source, as they stand there, and what follows."""
+        """Returns the tags before a source, as written, and the rest."""
         return self._tags.split(line)

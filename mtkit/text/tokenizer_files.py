@@ -1,4 +1,4 @@
-"""The files of a tokenizer: its SentencePiece models, and what else it was made with."""
+"""The files of a tokenizer: its SentencePiece models and its settings."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -25,10 +25,7 @@ TOKENIZER_FILES = (_JOINT_FILE, _SOURCE_FILE, _TARGET_FILE, SETTINGS_FILE)
 
 
 class ForeignRows(BaseModel):
-    """Which rows of another program's embeddings the pieces of an imported model come from.
-
-    Pieces that were added later, which come behind all others, have none.
-    """
+    """The original embedding rows of an imported model's pieces; later pieces have none."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -56,7 +53,7 @@ class ForeignRows(BaseModel):
         return [row for first, count in runs for row in range(first, first + count)]
 
     def list_unknown(self, side: str) -> list[int]:
-        """Returns the pieces of a side that share the row of unknown pieces: text has no others."""
+        """Returns the pieces of a side that share the row of unknown pieces."""
         rows = self.list_rows(side)
         return [
             token
@@ -74,7 +71,7 @@ def _find_runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 class _Languages(BaseModel):
-    """The languages of a model of M2M100's kind."""
+    """The languages of a model like M2M100."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -97,7 +94,7 @@ class TokenizerSettings(BaseModel):
 
     @property
     def model_languages(self) -> ModelLanguages | None:
-        """The languages of a model of M2M100's kind; those of tags aren't written down."""
+        """The languages of a model like M2M100; those of tags aren't stored."""
         if self.languages is None:
             return None
         return ModelLanguages.of_pieces(self.languages.pieces, self.languages.source_place)
@@ -105,13 +102,7 @@ class TokenizerSettings(BaseModel):
 
 @dataclass(frozen=True)
 class StoredTokenizer:
-    """What a folder holds of a tokenizer.
-
-    Attributes:
-        source_model: A serialised SentencePiece model.
-        target_model: The target's; the same bytes where the vocabulary is joint.
-        settings: What else it was made with.
-    """
+    """A tokenizer in a folder; both models are the same bytes for a joint vocabulary."""
 
     source_model: bytes
     target_model: bytes
@@ -119,11 +110,7 @@ class StoredTokenizer:
 
 
 def read_tokenizer(folder: Path) -> StoredTokenizer:
-    """Returns what a folder holds of a tokenizer.
-
-    Raises:
-        MtkitError: It isn't there, or is damaged.
-    """
+    """Returns the tokenizer in a folder."""
     if (folder / _JOINT_FILE).exists():
         names = [_JOINT_FILE, _JOINT_FILE]
     else:
@@ -136,7 +123,7 @@ def read_tokenizer(folder: Path) -> StoredTokenizer:
 
 
 def write_tokenizer(folder: Path, tokenizer: StoredTokenizer) -> None:
-    """Writes a tokenizer into a folder: one model where it serves both sides, else two."""
+    """Writes a tokenizer into a folder: one model if it is joint, else two."""
     folder.mkdir(parents=True, exist_ok=True)
     if tokenizer.source_model == tokenizer.target_model:
         (folder / _JOINT_FILE).write_bytes(tokenizer.source_model)
@@ -148,18 +135,13 @@ def write_tokenizer(folder: Path, tokenizer: StoredTokenizer) -> None:
 
 
 def store_languages(languages: ModelLanguages | None) -> _Languages | None:
-    """Returns the languages as settings have them: only where pieces begin the output."""
+    """Returns the languages for the settings: only if their pieces begin the output."""
     if languages is None or not languages.begins_output:
         return None
     return _Languages(pieces=dict(languages.target), source_place=languages.source_place)
 
 
 def _read_settings(path: Path) -> TokenizerSettings:
-    """Returns a tokenizer's settings.
-
-    Raises:
-        MtkitError: The file is missing or damaged.
-    """
     if not path.is_file():
         raise MtkitError(f"{path}: missing from the tokenizer", MAKE_AGAIN)
     content = read_json(path, max_bytes=_MAX_SETTINGS_BYTES)

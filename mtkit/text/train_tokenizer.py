@@ -28,17 +28,14 @@ def train_tokenizer(
 
     Args:
         settings: The recipe's section.
-        source: Source sentences, normalised; those of text in one language, which has no targets.
+        source: Source sentences, normalised; for text in one language all sentences.
         target: Target sentences, normalised.
         seed: Seed of SentencePiece's own generator.
-        tags: Strings that may stand before a source, each to be one token.
-        symbols: Strings that are to be one piece, beside those of the settings.
-        punctuation: As `SubwordTokenizer` takes it.
+        tags: Strings that may precede a source, each one token.
+        symbols: More strings that are one piece, besides those of the settings.
+        punctuation: As in `SubwordTokenizer`.
         is_trees: Whether targets are symbols of trees, each of which is a piece.
-        source_model: The source's SentencePiece model, where it is there already.
-
-    Raises:
-        MtkitError: The sample can't yield a vocabulary of the wanted size.
+        source_model: The source's SentencePiece model, if it exists already.
     """
     sentencepiece.set_random_generator_seed(seed)
     symbols = list(dict.fromkeys((*tags, *settings.user_symbols, *symbols)))
@@ -84,17 +81,7 @@ def _collect(sentences: Iterable[str]) -> bytes:
 def train_model(
     settings: Tokenizer, sentences: Iterable[str], symbols: list[str], what: str
 ) -> bytes:
-    """Returns a serialised SentencePiece model, trained on all sentences.
-
-    Args:
-        settings: The recipe's section.
-        sentences: Normalised sentences.
-        symbols: Strings that are to be one piece.
-        what: What it is, for messages.
-
-    Raises:
-        MtkitError: They can't yield a vocabulary of the wanted size.
-    """
+    """Returns a serialised SentencePiece model trained on normalised sentences."""
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -112,7 +99,7 @@ def train_model(
             unk_id=UNK,
             bos_id=BOS,
             eos_id=EOS,
-            # The sample is drawn before; SentencePiece takes all of it.
+            # The sample is already drawn; SentencePiece uses all of it.
             input_sentence_size=0,
             max_sentence_length=1 << 16,
             num_threads=1,

@@ -1,8 +1,8 @@
-"""Cuts a vocabulary to the pieces that some text uses.
+"""Trims a vocabulary to the pieces that some text uses.
 
-Whatever the remaining pieces spell is cut into them as before. So a unigram model needs nothing
-more: the best of all segmentations is the best of fewer, too. BPE needs the pieces by which a piece
-is merged.
+Text that the remaining pieces spell is segmented as before. A unigram model needs nothing more: the
+best of all segmentations is also the best of fewer. BPE needs the intermediate pieces of each
+piece's merges.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 
 import sentencepiece
 
-# protobuf makes the class when the module is loaded, where mypy can't see it.
+# protobuf creates the class when the module is loaded, where mypy can't see it.
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from mtkit.text.arrange_pieces import reorder_model
@@ -27,13 +27,7 @@ _SPACE = "▁"
 
 @dataclass(frozen=True)
 class TrimmedTokenizer:
-    """A tokenizer with fewer pieces.
-
-    Attributes:
-        tokenizer: The tokenizer.
-        source: For each of its source pieces, the id that it had.
-        target: For each of its target pieces, likewise.
-    """
+    """A tokenizer with fewer pieces, and the old id of each source and target piece."""
 
     tokenizer: SubwordTokenizer
     source: tuple[int, ...]
@@ -41,12 +35,10 @@ class TrimmedTokenizer:
 
 
 def trim_vocabulary(tokenizer: SubwordTokenizer, lines: Sequence[str]) -> TrimmedTokenizer:
-    """Returns a tokenizer with the pieces that it cuts lines into, and those that it can't lack.
-
-    These are special pieces, tags and other symbols, bytes and single characters. Each line is read
-    as a source and as a target.
-    """
-    # What is read as `<unk>` stays, or it would be cut into others.
+    """Returns a tokenizer with the pieces that it segments lines into, and those that it needs."""
+    # The latter are special pieces, tags and other symbols, bytes and single characters. Each line
+    # is read as a source and as a target. Pieces that are read as `<unk>` stay, or their text would
+    # be segmented into others.
     used = set(tokenizer.unknown[0]), set(tokenizer.unknown[1])
     for first in range(0, len(lines), _LINES_AT_ONCE):
         block = lines[first : first + _LINES_AT_ONCE]
@@ -73,7 +65,7 @@ def trim_vocabulary(tokenizer: SubwordTokenizer, lines: Sequence[str]) -> Trimme
 
 
 def _read_by_our_ids(model: bytes, vocabulary: Vocabulary) -> Any:
-    """Returns a model whose pieces are in the order of mtkit's ids, whatever it was."""
+    """Returns a model whose pieces are in the order of mtkit's ids."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     specials = [getattr(processor, f"{name}_id")() for name in ("pad", "unk", "bos", "eos")]
     if specials != [PAD, UNK, BOS, EOS]:
@@ -84,7 +76,7 @@ def _read_by_our_ids(model: bytes, vocabulary: Vocabulary) -> Any:
 
 
 def _complete(proto: Any, used: set[int]) -> list[int]:
-    """Returns the ids of pieces that are used, and of those that no text can do without."""
+    """Returns the ids of used pieces, and of those that any text needs."""
     kept = {token for token in used if token < len(proto.pieces)} | set(range(len(SPECIAL_PIECES)))
     for token, piece in enumerate(proto.pieces):
         is_symbol = piece.type in (_Piece.USER_DEFINED, _Piece.BYTE)
@@ -106,7 +98,7 @@ def _complete(proto: Any, used: set[int]) -> list[int]:
 
 
 def _list_merges(piece: str, scores: dict[str, float]) -> Iterator[str]:
-    """Yields the pieces that merges make on the way to a piece, best first as BPE merges."""
+    """Yields the pieces that BPE's merges make on the way to a piece."""
     parts = list(piece)
     while True:
         found = [

@@ -1,4 +1,4 @@
-"""Pieces of text and their ids, whatever cuts text into them."""
+"""Pieces of text and their ids."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,22 +7,18 @@ from functools import cached_property
 from mtkit.text.token_ids import SPECIAL_PIECES, UNK
 
 MAX_PIECES = 2_000_000
-"""Twice what a recipe may ask for: tags and symbols are added to a vocabulary that is there."""
+"""Twice a recipe's limit: tags and symbols are added to an existing vocabulary."""
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The pieces of one side.
-
-    Attributes:
-        pieces: Every piece by its id; the special ones come first, by mtkit's ids and names.
-    """
+    """The pieces of one side by id; mtkit's special ones come first."""
 
     pieces: tuple[str, ...]
 
     @classmethod
     def of(cls, ordinary: Iterable[str]) -> "Vocabulary":
-        """Returns the special pieces with ordinary ones behind them."""
+        """Returns the special pieces, followed by ordinary ones."""
         return cls((*SPECIAL_PIECES, *ordinary))
 
     def __len__(self) -> int:
@@ -30,7 +26,7 @@ class Vocabulary:
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """Every piece's id; the lowest where several are spelled alike."""
+        """Every piece's id; the lowest for pieces with equal spelling."""
         return {piece: token for token, piece in reversed(list(enumerate(self.pieces)))}
 
     def id_of(self, piece: str) -> int:

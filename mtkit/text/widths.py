@@ -1,4 +1,4 @@
-"""How much text there is, whatever script it is written in."""
+"""The amount of text, comparable between scripts."""
 
 import regex
 
@@ -8,15 +8,13 @@ _LETTERS = regex.compile(r"[\p{L}\p{M}]")
 
 
 def measure_width(text: str) -> int:
-    """Returns the number of characters; a letter of Han counts as three, a kana or Hangul as two.
-
-    So a text and its translation are about as long as each other.
-    """
+    """Returns the number of characters; one of Han counts as three, a kana or Hangul as two."""
+    # So a text and its translation have similar widths.
     if text.isascii():
         return len(text)
     return len(text) + 2 * len(_HAN.findall(text)) + len(_SYLLABLES.findall(text))
 
 
 def measure_letters(text: str) -> int:
-    """Returns the number of letters, counted in the same way."""
+    """Returns the width of the letters alone."""
     return measure_width("".join(_LETTERS.findall(text)))

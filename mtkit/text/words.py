@@ -1,4 +1,4 @@
-"""Words of a text by their characters, and stretches of a changed text in the one before."""
+"""Finds words in text, and maps spans of a changed text to the original."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -12,22 +12,21 @@ UNSPACED_SCRIPTS = (
 )  # fmt: skip
 """Scripts without spaces between words, by Unicode's names."""
 Span = tuple[int, int]
-"""Where a stretch of a text begins and ends, in characters."""
+"""The start and end of a part of a text, in characters."""
 _BETWEEN_SPACES = regex.compile(r"[^ \t]+")
 _RUN = regex.compile(r"\S+")
 _WITHOUT_SPACES = regex.compile(
-    r"[\u3000-\u303f\uff00-\uffef"  # Punctuation, and letters as wide.
+    r"[\u3000-\u303f\uff00-\uffef"  # Punctuation, and full-width letters.
     r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
 )
 _MAX_MATCHED = 2_000
-"""Characters of a text whose changes are looked for one by one: time grows with the square."""
+"""Maximum characters of a text for exact matching of changes: its time is quadratic."""
 
 
 def find_script(language: str) -> str:
-    """Returns the ISO 15924 code of the script that a language is written in; empty if unknown.
+    """Returns the ISO 15924 code of a language's script; empty if unknown.
 
-    Args:
-        language: Code such as `de`, `zh-TW` or `jpn`, or `sr-Latn`, whose script counts.
+    `language` is a code such as `de`, `zh-TW` or `jpn`, or has its own script, such as `sr-Latn`.
     """
     from babel.core import get_global, parse_locale  # noqa: PLC0415 (slow to load)
 
@@ -44,20 +43,13 @@ def find_script(language: str) -> str:
 
 
 def puts_spaces(text: str) -> bool:
-    """Returns whether all of a text is in scripts that put space between words."""
+    """Returns whether a text has only scripts that put space between words."""
     return text.isascii() or not _WITHOUT_SPACES.search(text)
 
 
 def find_words(text: str, pieces: Sequence[Span]) -> list[Span]:
-    """Returns the words of a text: maximal runs without space.
-
-    In scripts that put no space between words a run is cut where a piece ends next to one of their
-    characters.
-
-    Args:
-        text: The text.
-        pieces: Where the pieces of a tokenizer stand in it, in order.
-    """
+    """Returns the words of a text: maximal runs without space."""
+    # In scripts without spaces, runs are also split where one of a tokenizer's `pieces` ends.
     if puts_spaces(text):
         return [found.span() for found in _RUN.finditer(text)]
     words: list[Span] = []
@@ -74,7 +66,7 @@ def find_words(text: str, pieces: Sequence[Span]) -> list[Span]:
 
 
 def strip_span(text: str, span: Span) -> Span:
-    """Returns a span without the space at its ends; an empty one where it holds nothing else."""
+    """Returns a span without the space at its ends; an empty one if it is all space."""
     start, end = span
     stripped = text[start:end].lstrip()
     start = end - len(stripped)
@@ -82,7 +74,7 @@ def strip_span(text: str, span: Span) -> Span:
 
 
 def replace_spans(text: str, others: Iterable[tuple[Span, str]]) -> str:
-    """Returns a text with others in the place of stretches, which are in order."""
+    """Returns a text with spans, which are in order, replaced by other text."""
     parts, position = [], 0
     for (start, end), other in others:
         parts += [text[position:start], other]
@@ -91,27 +83,22 @@ def replace_spans(text: str, others: Iterable[tuple[Span, str]]) -> str:
 
 
 def blank_out(text: str, spans: Iterable[Span], gap: str) -> str:
-    """Returns a text with stretches, in order, replaced by as many of a character."""
+    """Returns a text with spans, in order, filled with a character."""
     return replace_spans(text, (((start, end), gap * (end - start)) for start, end in spans))
 
 
 def count_between_spaces(text: str) -> int:
-    """Returns how many words there are, where only spaces and tabs separate them."""
+    """Returns the number of words, if only spaces and tabs separate them."""
     return len(_BETWEEN_SPACES.findall(text))
 
 
 def find_between_spaces(text: str) -> list[Span]:
-    """Returns the words of a text, where only spaces and tabs separate them."""
+    """Returns the spans of words, if only spaces and tabs separate them."""
     return [found.span() for found in _BETWEEN_SPACES.finditer(text)]
 
 
 def find_owners(pieces: Sequence[Span], words: Sequence[Span]) -> list[int]:
-    """Returns for each piece the index of the first word that it shares a character with, or -1.
-
-    Args:
-        pieces: Where pieces stand, in order.
-        words: Where words do.
-    """
+    """Returns for each piece the index of the first word that it overlaps, or -1; both in order."""
     owners = []
     index, num_words = 0, len(words)
     for start, end in pieces:
@@ -123,13 +110,7 @@ def find_owners(pieces: Sequence[Span], words: Sequence[Span]) -> list[int]:
 
 
 def map_back(spans: Sequence[Span], changed: str, original: str) -> list[Span]:
-    """Returns where stretches of a changed text stood in the original.
-
-    Args:
-        spans: Stretches of the changed text.
-        changed: The changed text.
-        original: The text before.
-    """
+    """Returns the spans in the original text that match spans of a changed text."""
     if max(len(changed), len(original)) > _MAX_MATCHED:
         scale = len(original) / max(len(changed), 1)
         return [(round(start * scale), round(end * scale)) for start, end in spans]

@@ -56,14 +56,10 @@ _UNREAD = "unread"
 def build_learner(
     run: TrainingRun, processes: Processes, *, takes_start: bool = False
 ) -> Learner[Network]:
-    """Returns a learner that hasn't learned yet, on its device; every process must call it.
+    """Returns an untrained learner on its device; every process must call it.
 
-    Its weights are random; with `takes_start`, they are those that `training.start_from`
-    names. With LoRA they are so whenever training begins or resumes.
-
-    Raises:
-        MtkitError: The network is larger than this machine's memory, or its shape
-            isn't the start's.
+    Its weights are random, or those of `training.start_from` with `takes_start`. With LoRA that is
+    so whenever training begins or resumes.
     """
     training, tokenizer = run.recipe.training, run.data.tokenizer
     lora, base_digest = training.lora, ""
@@ -83,7 +79,7 @@ def build_learner(
         training,
         precision=resolve_precision(training.precision, processes),
         base_digest=base_digest,
-        # M2M100 has no bias of the output: the one here only hides what the model never writes.
+        # M2M100 has no output bias: the one here only hides what the model never writes.
         keeps_bias=tokenizer.has_language_pieces,
     )
 
@@ -91,11 +87,7 @@ def build_learner(
 def build_objective(
     run: TrainingRun, learner: Learner[Any], processes: Processes
 ) -> Objective[Any, Any]:
-    """Returns the recipe's objective; every process must call it.
-
-    Raises:
-        MtkitError: The development set can't be scored, or not be translated.
-    """
+    """Returns the recipe's objective; every process must call it."""
     dtype = next(learner.working.model.parameters()).dtype
     packs = processes.device.type == "cuda"
     batches, validator, measure = _choose(run)
@@ -110,12 +102,9 @@ def build_objective(
 def build_validator(
     run: TrainingRun, processes: Processes, *, forks: bool = False
 ) -> ModelValidator[Any]:
-    """Returns what measures networks of the recipe's objective on the development set.
+    """Returns the validator of the recipe's objective.
 
-    With `forks`, forks of this process translate: for one that has no other thread at work.
-
-    Raises:
-        MtkitError: The development set can't be scored, or not be translated.
+    With `forks`, forks of this process translate; it must have no other active thread.
     """
     _, validator, _ = _choose(run)
     return validator(run, processes, forks=forks)
@@ -124,7 +113,7 @@ def build_validator(
 def _choose(
     run: TrainingRun,
 ) -> tuple[type[StoredBatches[Any, Any]], type[ModelValidator[Any]], Callable[..., LossSums]]:
-    """Returns the kind of a recipe's batches, what validates, and the loss of a batch."""
+    """Returns the batch class of a recipe, its validator, and the loss of a batch."""
     recipe = run.recipe
     match recipe.objective:
         case "translation" if recipe.model.architecture == "decoder-only":
@@ -152,11 +141,7 @@ def _choose(
 def open_metrics(
     run: TrainingRun, state: TrainingState, processes: Processes
 ) -> Iterator[MetricsLog | None]:
-    """Yields the run's log in the first process, which alone has one.
-
-    Raises:
-        MtkitError: A tracker doesn't start.
-    """
+    """Yields the run's log in the first process, None in the others."""
     if not processes.is_first:
         yield None
         return

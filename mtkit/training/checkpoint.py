@@ -1,14 +1,14 @@
-"""A checkpoint: the state of training, metadata, digests; whether it is of a recipe's run.
+"""A checkpoint: the state of training, metadata and digests; checks that a recipe can continue it.
 
 checkpoints/step-00001500/
     model.safetensors      what is validated and released: the weights, or their moving average;
-                           with LoRA those that learn alone
-    weights.safetensors    the weights themselves, where the run keeps a moving average
+                           with LoRA only the weights that learn
+    weights.safetensors    the weights themselves, if the run keeps a moving average
     optimizer.safetensors  both moments of Adam, by weight, and its count of updates
     state.json             the state of training, the development score, the recipe, digests
 
-No pickle anywhere. Chance needs no state: each update's generator is seeded by the recipe's seed,
-step and rank.
+No file is a pickle. Random state isn't saved: each update's generator is seeded by the recipe's
+seed, step and rank.
 """
 
 import json
@@ -33,13 +33,13 @@ from mtkit.recipe.tables import list_differences, relative_to_root, select
 from mtkit.recipe.training import Training
 
 FORMAT_VERSION = 3
-"""Raised when other versions can't read the checkpoints that this version saves, or the reverse."""
+"""Raised if other versions can't read the checkpoints that this version saves, or the reverse."""
 STATE_FILE = "state.json"
 TRAINED_FILE = "weights.safetensors"
 OPTIMIZER_FILE = "optimizer.safetensors"
 _FP32_BYTES = 4
 _MAX_COPIES = 3
-"""Numbers of a file for each weight, and more: Adam has two."""
+"""Maximum size of a file, in copies of the weights: Adam has two, plus a margin."""
 _MAX_COUNT = 10**15
 
 
@@ -48,18 +48,16 @@ class TrainingState:
     """The state of training after an update.
 
     Attributes:
-        step: Updates done, skipped ones included.
-        epoch: Passes over the data finished.
-        position: Updates done of the current epoch.
-        target_tokens: Real target tokens seen, `</s>` counted.
-        elapsed_seconds: Time spent in training, validation included, earlier sessions too.
-        best_score: Best development score so far; greater is better.
+        step: Updates done, including skipped ones.
+        epoch: Epochs finished.
+        position: Updates done in the current epoch.
+        target_tokens: Real target tokens seen, including `</s>`.
+        elapsed_seconds: Training time including validation and earlier sessions.
+        best_score: Best development score so far; higher is better.
         num_without_best: Checkpoints since that one.
-        micro_batch_tokens: What was found to fit in memory; 0 before it was tried.
-        num_skipped: Updates skipped, since a loss or gradient was NaN or infinite.
-        num_skipped_in_a_row: Updates skipped since the last one that wasn't.
-        num_rollbacks: Times that training rolled back to a checkpoint.
-        rate_factor: What the schedule's learning rate is multiplied by since.
+        micro_batch_tokens: What fits in memory; 0 before it was tried.
+        num_skipped: Updates skipped because of a NaN or infinite loss or gradient.
+        rate_factor: Factor on the schedule's learning rate, from rollbacks.
         checkpoint_seconds: `elapsed_seconds` at the last regular checkpoint.
     """
 
@@ -78,7 +76,7 @@ class TrainingState:
     checkpoint_seconds: float = 0.0
 
     def after_validation(self, score: float) -> "TrainingState":
-        """Returns the state with a new checkpoint's score taken in; an equal one is no better."""
+        """Returns the state after a new checkpoint's score; an equal score is no improvement."""
         if self.best_score is None or score > self.best_score:
             return replace(self, best_score=score, num_without_best=0)
         return replace(self, num_without_best=self.num_without_best + 1)
@@ -97,16 +95,13 @@ class Checkpoint:
     """One saved checkpoint.
 
     Attributes:
-        folder: Where it lies.
-        state: The state of training.
-        score: Its development score, greater is better; none where it was saved at a stop, or
-            training was ended before its validation was.
-        is_regular: Whether it is to be validated and counts among the last and the best; one that
-            was saved at a stop doesn't.
-        digests: Digest of each file of numbers, by name.
-        data_digest: Digest of the data it was trained on.
+        score: Development score, higher is better; None if it was saved at a stop or training ended
+            before its validation.
+        is_regular: Whether it is to be validated and counts among the last and the best; False if
+            it was saved at a stop.
+        digests: Digest of each tensor file, by name.
         recipe: The recipe it was trained with, as plain tables.
-        base_digest: Digest of the model that LoRA updates, whose weights it lacks; empty without.
+        base_digest: Digest of LoRA's base model, whose weights aren't in it; empty without LoRA.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -126,14 +121,10 @@ class Checkpoint:
         return self.folder / WEIGHTS_FILE
 
     def check(self, shapes: Iterable[Shape] | None = None) -> None:
-        """Checks that every file of it holds what was saved.
+        """Checks that all its files hold what was saved.
 
-        Args:
-            shapes: Those of the network's weights, where they are known: no file is many times as
-                large, and a file with holes can be as large as it likes.
-
-        Raises:
-            MtkitError: A file is missing, cut short, too large, or has other bits.
+        If the shapes of the network's weights are given, a file many times as large is rejected
+        before it is read: a sparse file can have any size.
         """
         limit = math.inf
         if shapes is not None:
@@ -157,11 +148,11 @@ _CHECKPOINT = TypeAdapter(Checkpoint)
 
 
 class DamagedCheckpointError(MtkitError):
-    """A file of a checkpoint is missing, or isn't what was saved."""
+    """A file of a checkpoint is missing or isn't what was saved."""
 
 
 def choose_best(checkpoints: list[Checkpoint], count: int) -> list[Checkpoint]:
-    """Returns the checkpoints with the best scores, best first; the later where two are equal."""
+    """Returns the checkpoints with the best scores, best first; on a tie, the later first."""
     scored = [checkpoint for checkpoint in checkpoints if checkpoint.score is not None]
     return sorted(scored, key=lambda one: (one.score or 0.0, one.state.step), reverse=True)[:count]
 
@@ -172,7 +163,7 @@ def list_steps(checkpoints: Iterable[Checkpoint]) -> list[int]:
 
 
 def is_finished(training: Training, state: TrainingState) -> bool:
-    """Checks that training has come to its end, by steps or by patience."""
+    """Checks that training has ended, by steps or by patience."""
     patience = training.early_stopping
     is_out_of_patience = patience is not None and state.num_without_best >= patience.patience
     return state.step >= training.max_steps or is_out_of_patience
@@ -212,7 +203,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
 
 def write_facts(folder: Path, checkpoint: Checkpoint) -> None:
-    """Writes a checkpoint's metadata beside its files of numbers."""
+    """Writes a checkpoint's metadata beside its tensor files."""
     facts = {"format_version": FORMAT_VERSION, **asdict(checkpoint)}
     del facts["folder"]
     write_atomically(
@@ -228,18 +219,15 @@ def _damaged(folder: Path, reason: str) -> DamagedCheckpointError:
 
 
 Tables = Mapping[str, Any]
-"""A recipe as plain tables, as checkpoints hold it."""
+"""A recipe as plain tables, as in checkpoints."""
 _SCHEDULES_TO_AN_END = ("cosine", "linear")
 _KEEP_BOTH = "use another folder with --workspace FOLDER, or remove the checkpoints to start over"
 
 
 def check_same_run(tables: Tables, data_digest: str | None, saved: list[Checkpoint]) -> None:
-    """Checks that a recipe can continue the run that some checkpoints are of.
+    """Checks that a recipe can continue the run of some checkpoints.
 
-    Its data have no digest before they are prepared.
-
-    Raises:
-        MtkitError: They are of another run; it says which keys differ.
+    `data_digest` is None before the data are prepared. The error names the keys that differ.
     """
     if not saved:
         return
@@ -258,11 +246,7 @@ def check_same_run(tables: Tables, data_digest: str | None, saved: list[Checkpoi
 
 
 def check_unchanged(tables: Tables, saved: list[Checkpoint]) -> None:
-    """Checks that a finished run ended with this recipe's settings, and no later than it says.
-
-    Raises:
-        MtkitError: It ended with other settings; it says which keys differ.
-    """
+    """Checks that a finished run ended with this recipe's settings and at most its `max_steps`."""
     changes = list_changes(tables, saved)
     step, max_steps = saved[-1].state.step, tables["training"]["max_steps"]
     if step > max_steps and not changes:
@@ -276,9 +260,9 @@ def check_unchanged(tables: Tables, saved: list[Checkpoint]) -> None:
 
 
 def list_changes(tables: Tables, saved: list[Checkpoint]) -> list[str]:
-    """Returns a phrase for each setting of training that differs from the last checkpoint's.
+    """Returns a phrase for each training setting that differs from the last checkpoint's.
 
-    Settings of how often to log, check and save aren't among them.
+    Settings of how often to log, validate and save are left out.
     """
     if not saved:
         return []
@@ -293,7 +277,7 @@ def list_changes(tables: Tables, saved: list[Checkpoint]) -> list[str]:
 
 
 def _check_form(checkpoint: Checkpoint, wanted: Tables) -> None:
-    """Checks that a checkpoint's recipe is a valid one, with the sections that are expected."""
+    """Checks that a checkpoint's recipe is valid and has the expected sections."""
     try:
         is_whole = wanted.keys() <= _select_fixed(checkpoint.recipe).keys()
     except (AttributeError, KeyError, TypeError):
@@ -306,7 +290,7 @@ def _check_form(checkpoint: Checkpoint, wanted: Tables) -> None:
 
 
 def _select_fixed(tables: Tables) -> dict[str, Any]:
-    """Returns the values that a run can't change under way, wherever a project's folder lies."""
+    """Returns the values that can't change during a run, independent of the project's folder."""
     chosen = select(tables, Invalidates.RUN)
     fixed: dict[str, Any] = relative_to_root(chosen, tables["data"]["data_root"])
     return fixed

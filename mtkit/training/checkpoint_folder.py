@@ -1,4 +1,4 @@
-"""The checkpoints of a run: saved whole or not at all, listed, kept, restored."""
+"""The checkpoints of a run: saved atomically, listed, pruned, restored."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -33,18 +33,16 @@ _DAMAGED = "damaged-"
 
 
 class CheckpointFolder:
-    """The checkpoints of a run, in the workspace's folder for them."""
+    """The checkpoints of a run, in the workspace's folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def list(self) -> list[Checkpoint]:
-        """Returns all complete checkpoints, oldest first; damaged ones are skipped with a warning.
+        """Returns all complete checkpoints, oldest first; skips damaged ones with a warning.
 
-        Only their metadata is read; `Checkpoint.check` reads the numbers.
-
-        Raises:
-            MtkitError: Another version of mtkit saved them.
+        Only their metadata is read; `Checkpoint.check` reads the tensors. A checkpoint of another
+        version of mtkit is an error.
         """
         found = []
         for retired in list(self._folder.glob(".step-*.retired")):
@@ -65,7 +63,7 @@ class CheckpointFolder:
         recipe: dict[str, Any],
         data_digest: str,
     ) -> Checkpoint:
-        """Saves a checkpoint, not validated yet, that a crash can't leave half written."""
+        """Saves a checkpoint without a score; a crash can't leave it half written."""
         folder = self._folder / f"step-{state.step:08d}"
         with building(folder) as draft:
             with learner.as_released():
@@ -84,17 +82,17 @@ class CheckpointFolder:
     def record_score(
         self, checkpoint: Checkpoint, state: TrainingState, score: float
     ) -> Checkpoint:
-        """Returns a checkpoint with its development score, which is now on disk too."""
+        """Returns a checkpoint with its development score, after saving the score."""
         scored = replace(checkpoint, state=state, score=score, is_regular=True)
         write_facts(scored.folder, scored)
         return scored
 
     def prune(self, training: Training) -> None:
-        """Removes all but the checkpoints that a recipe keeps.
+        """Removes all checkpoints except those that a recipe keeps.
 
-        Those are the most recent, those with the best scores, and the first of each so many steps
-        or minutes. One that was saved at a stop is kept only until the next: it must not push out
-        any of those that the mean is taken of.
+        Kept are the most recent, those with the best scores, and the first of each `keep_every`
+        steps or `keep_minutes`. A checkpoint saved at a stop is kept only until the next: it must
+        not push out any that the mean uses.
         """
         checkpoints = self.list()
         regular = [checkpoint for checkpoint in checkpoints if checkpoint.is_regular]
@@ -111,27 +109,24 @@ class CheckpointFolder:
                 discard_folder(checkpoint.folder)
 
     def sweep(self) -> None:
-        """Removes the remains of checkpoints that were being saved or removed."""
+        """Removes what interrupted saves and removals left."""
         for pattern in (".step-*.draft", ".step-*.discarded"):
             for folder in self._folder.glob(pattern):
                 remove_folder(folder)
         for file in self._folder.glob(".step-*.draft.lock"):
             file.unlink(missing_ok=True)
-        # A kill between a draft's renaming and the end of its lock leaves the file of that.
+        # A kill between a draft's renaming and the release of its lock leaves the lock file.
         for file in self._folder.glob(".step-*.lock"):
             path = file.with_name(file.name.removeprefix(".").removesuffix(".lock"))
-            # Who gives a lock back removes its file; what someone else holds stays.
+            # Releasing a lock removes its file. A lock that another process holds stays.
             with suppress(BlockingIOError, PermissionError), locked(path, waits=False):
                 pass
 
     def restore_newest(self, learner: Learner[nn.Module]) -> Checkpoint | None:
-        """Restores the learner from the newest intact checkpoint, and returns that.
+        """Restores the learner from the newest intact checkpoint; returns that, or None.
 
-        A damaged one is renamed to `damaged-step-...`, with a warning. Returns None where there
-        isn't any checkpoint, nor was one.
-
-        Raises:
-            MtkitError: There are only damaged ones, or they are of another model.
+        A damaged one is renamed to `damaged-step-...` with a warning. If all are damaged, now or
+        earlier, an error is raised: training doesn't start over unless asked to.
         """
         folders = sorted(self._folder.glob("step-*"))
         while folders:
@@ -146,7 +141,7 @@ class CheckpointFolder:
                 continue
             restore(checkpoint, learner)
             return checkpoint
-        # Also where an earlier command put them aside: nothing starts over unless asked to.
+        # Also if an earlier command renamed them: training doesn't start over unless asked to.
         if any(self._folder.glob(f"{_DAMAGED}step-*")):
             raise MtkitError(
                 f"{self._folder}: no usable checkpoint; the damaged ones are kept as "
@@ -157,13 +152,11 @@ class CheckpointFolder:
 
 
 def restore(checkpoint: Checkpoint, learner: Learner[nn.Module]) -> None:
-    """Sets a learner to what it was when a checkpoint was saved.
+    """Sets a learner to its state when a checkpoint was saved.
 
-    Where the run keeps a moving average only from now on, that starts from the weights. A weight
-    that was frozen then and learns now has moments of 0, as if it had had no gradient so far.
-
-    Raises:
-        MtkitError: A file of it is missing, damaged, or of another model.
+    If the run keeps a moving average only from now on, the average starts from the weights. A
+    weight that was frozen then and learns now has moments of 0, as if it had had no gradient so
+    far.
     """
     trained = checkpoint.folder / TRAINED_FILE
     released, path = checkpoint.weights_file, checkpoint.folder / OPTIMIZER_FILE
@@ -184,11 +177,7 @@ def restore(checkpoint: Checkpoint, learner: Learner[nn.Module]) -> None:
 
 
 def check_base(checkpoint: Checkpoint, base_digest: str) -> None:
-    """Checks that the model that LoRA updates is the one that a checkpoint's run began with.
-
-    Raises:
-        MtkitError: It is another.
-    """
+    """Checks that LoRA's base model is the one that a checkpoint's run began with."""
     if checkpoint.base_digest != base_digest:
         start_from = checkpoint.recipe.get("training", {}).get("start_from") or {}
         raise MtkitError(
@@ -199,7 +188,7 @@ def check_base(checkpoint: Checkpoint, base_digest: str) -> None:
 
 
 def _first_of_each(checkpoints: list[Checkpoint], groups: list[int]) -> list[Checkpoint]:
-    """Returns the first checkpoint of each group; group 0, the start, has none of its own."""
+    """Returns the first checkpoint of each group except group 0, the start."""
     firsts: dict[int, Checkpoint] = {}
     for checkpoint, group in zip(checkpoints, groups, strict=True):
         if group:
@@ -208,7 +197,7 @@ def _first_of_each(checkpoints: list[Checkpoint], groups: list[int]) -> list[Che
 
 
 def _put_aside(folder: Path) -> Path:
-    """Renames a damaged checkpoint; returns what it is called now."""
+    """Renames a damaged checkpoint; returns the new path."""
     aside = folder.with_name(_DAMAGED + folder.name)
     remove_folder(aside)
     return folder.rename(aside)
@@ -216,7 +205,7 @@ def _put_aside(folder: Path) -> Path:
 
 @contextmanager
 def _naming(folder: Path) -> Iterator[None]:
-    """Lets a fault in a checkpoint's files name the checkpoint, and the way out."""
+    """Adds the checkpoint and a hint to errors in its files."""
     hint = f"remove {folder} to resume from the checkpoint before it"
     try:
         yield

@@ -1,4 +1,4 @@
-"""The picture of a training: loss, development scores, learning rate and speed by step."""
+"""Training curves: loss, development scores, learning rate and speed by step."""
 
 import math
 import re
@@ -17,26 +17,26 @@ from numpy.typing import NDArray
 
 from mtkit.training.metrics import LABELS, MetricsLine, describe_length, list_scores, number
 
-# Okabe and Ito's colours, which the colour-blind tell apart.
+# Okabe and Ito's colours, which colour-blind readers can tell apart.
 _TRAINING, _DEVELOPMENT, _SCORE = "#0072B2", "#D55E00", "#009E73"
 _OTHER_SCORES = ("#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _RATE, _SPEED, _EVENT, _WARM_UP = "#0072B2", "#999999", "#555555", "#F0E442"
 
 _WIDTH, _SIDE, _HEADING, _GAP, _FOOT, _ROW = 9.0, 1.05, 0.95, 0.45, 0.6, 0.2
-"""Inches: the picture's width, and of it each side, the title with the first legend, the gap above
-a panel, the step axis, a row of events. A layout that matplotlib computes takes twice the time."""
+"""Inches: the picture's width; each side; the title with the first legend; the gap above a panel;
+the step axis; a row of events. A layout computed by matplotlib takes twice the time."""
 
 _EVENT_MARKERS = ("^", "D", "s", "o", "v", "P")
 _MAX_NLL = 50.0
-"""Beyond it no perplexity is named."""
+"""Maximum loss that is shown as a perplexity."""
 _MANY_POINTS = 60
-"""Points from which a line is smoothed and its points aren't marked."""
+"""Minimum number of points for a smoothed line without markers."""
 _MAX_LINES = 12
-"""Events up to which each has a line through all panels."""
+"""Maximum number of events that each get a line through all panels."""
 _STYLE: dict[Any, Any] = {
-    # A `matplotlibrc` in the current folder could have LaTeX run.
+    # A `matplotlibrc` in the current folder could enable LaTeX.
     "text.usetex": False,
-    # A `$` in a name is a dollar.
+    # A `$` in a name is a dollar sign.
     "text.parse_math": False,
     "font.size": 9.0,
     "axes.spines.top": False,
@@ -49,18 +49,13 @@ _STYLE: dict[Any, Any] = {
 
 Numbers = NDArray[np.float64]
 _EARLY = 0.05
-"""Share of the steps that count as early, where losses fall and scores rise steeply."""
+"""Share of the steps that count as early: losses fall and scores rise steeply there."""
 _OTHER_EVENTS = "other events"
 
 
 @dataclass(frozen=True)
 class Series:
-    """One number of each line, by step.
-
-    Attributes:
-        steps: Where it was measured.
-        values: The number; NaN where it is missing, NaN or infinity.
-    """
+    """One metric by step; NaN if missing, NaN or infinite."""
 
     steps: Numbers
     values: Numbers
@@ -77,11 +72,11 @@ class Series:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was measured."""
+        """Whether all values are NaN."""
         return not bool(np.isfinite(self.values).any())
 
     def smoothed(self) -> "Series":
-        """Returns the mean over 1/25 of the points around each; NaN doesn't count."""
+        """Returns the mean over 1/25 of the points around each, without NaN."""
         width = max(1, len(self.values) // 50)
         window = np.ones(2 * width + 1)
         is_number = np.isfinite(self.values)
@@ -91,7 +86,7 @@ class Series:
         return Series(self.steps, means)
 
     def later(self) -> Numbers:
-        """Returns the numbers after the early steps; all, where there are few."""
+        """Returns the values after the early steps; all values if there are few."""
         is_number = np.isfinite(self.values)
         if len(self.steps) >= 10:
             first, last = self.steps.min(), self.steps.max()
@@ -103,7 +98,7 @@ class Series:
 def group_events(events: Sequence[MetricsLine], max_kinds: int) -> list[tuple[str, list[int]]]:
     """Returns events by kind, in words, and their steps.
 
-    Texts that differ in numbers alone are of one kind; kinds beyond `max_kinds` are put together.
+    Texts that differ only in numbers are one kind; kinds beyond `max_kinds` are merged.
     """
     kinds: dict[str, list[MetricsLine]] = {}
     for event in events:
@@ -135,12 +130,12 @@ def draw_curves(
     warm_up_steps: int = 0,
     score: str = "bleu",
 ) -> None:
-    """Draws a training.
+    """Draws the curves of a training to a `.png` or `.svg` file, atomically.
 
     Args:
         metrics: Lines of the metrics file.
-        path: A `.png` or `.svg` file; a crash can't leave it half written.
-        title: Name of the run.
+        path: The picture.
+        title: The run's name.
         warm_up_steps: Steps in which the learning rate rises; shaded.
         score: The score that ranks checkpoints, by its name in a `dev` line; its best is marked.
     """
@@ -191,7 +186,7 @@ def _build_figure(
 
 
 def _lay_out(heights: Sequence[float], num_event_rows: int) -> tuple[Figure, list[Axes]]:
-    """Returns an empty picture and its panels, of these heights in inches."""
+    """Returns an empty figure and its panels; heights in inches."""
     foot = _FOOT + _ROW * num_event_rows
     gaps = _GAP * (len(heights) - 1)
     height = _HEADING + sum(heights) + gaps + foot
@@ -207,7 +202,7 @@ def _lay_out(heights: Sequence[float], num_event_rows: int) -> tuple[Figure, lis
             "right": 1.0 - _SIDE / _WIDTH,
             "top": 1.0 - _HEADING / height,
             "bottom": foot / height,
-            # Matplotlib counts it in heights of a mean panel.
+            # Matplotlib's unit is the mean height of a panel.
             "hspace": _GAP * len(heights) / sum(heights),
         },
     )
@@ -226,7 +221,7 @@ def _draw_losses(panel: Axes, train: Sequence[MetricsLine], dev: Sequence[Metric
 
 
 def _add_right_axis(panel: Axes, label: str) -> Axes:
-    """Returns a second axis on the right, whose lines lie below those of the left one."""
+    """Returns a second axis on the right, drawn below the left one."""
     right = panel.twinx()
     right.grid(visible=False)
     right.set_ylabel(label)
@@ -236,7 +231,7 @@ def _add_right_axis(panel: Axes, label: str) -> Axes:
 
 
 def _add_perplexities(panel: Axes) -> None:
-    """Adds perplexities, which are the exponentials of the left axis, on the right one."""
+    """Adds perplexities, the exponentials of the left axis, on the right."""
     limits = panel.get_ylim()
     right = _add_right_axis(panel, "perplexity")
     low, high = (min(max(limit, 0.0), _MAX_NLL) for limit in limits)
@@ -265,7 +260,7 @@ def _draw_scores(panel: Axes, dev: Sequence[MetricsLine], scores: Sequence[str])
             right, Series.of(dev, name), f"{LABELS.get(name, name)} (right)", colour, style="--"
         )
     _limit(right, *(Series.of(dev, name) for name in others))
-    # Scores rise and fall together; with room above, these don't lie under the first.
+    # Scores rise and fall together; room above keeps these apart from the first.
     low, high = right.get_ylim()
     right.set_ylim(low, high + 0.25 * (high - low))
 
@@ -293,7 +288,7 @@ def _draw_line(
     style: str = "-",
     is_noisy: bool = False,
 ) -> None:
-    """Draws a line; a noisy one of many points faintly, and its running mean over it."""
+    """Draws a line; for a noisy one with many points, faintly and with its running mean."""
     if series.is_empty:
         return
     has_many = len(series.steps) >= _MANY_POINTS
@@ -312,14 +307,14 @@ def _draw_line(
 
 
 def _limit(axes: Axes, *series: Series) -> None:
-    """Sets the axis to what came after the early steps; a spike may leave it."""
+    """Sets the axis limits from the values after the early steps; a spike may leave them."""
     later = [numbers.later() for numbers in series if not numbers.is_empty]
     if later:
         low = min(float(numbers.min()) for numbers in later)
         high = max(float(np.quantile(numbers, 0.99)) for numbers in later)
         low, high = min(low, high), max(low, high)
         margin = 0.07 * (high - low) or 0.5
-        # Nothing drawn here can be negative, but for other objectives' scores.
+        # Only other objectives' scores can be negative.
         axes.set_ylim(max(low - margin, min(low, 0.0)), high + margin)
 
 
@@ -328,7 +323,7 @@ def _mark_warm_up(panels: Sequence[Axes], warm_up_steps: int, last_step: int) ->
         return
     for panel in panels:
         panel.axvspan(0, min(warm_up_steps, 2 * last_step), color=_WARM_UP, alpha=0.14, zorder=0)
-    # Its name in the legend of the panel that shows why.
+    # The legend entry goes to the panel of the learning rate.
     panels[-1].fill_between(
         [], [], color=_WARM_UP, alpha=0.4, label=f"warm-up, to step {warm_up_steps:,}"
     )
@@ -340,7 +335,7 @@ def _mark_best(panels: Sequence[Axes], panel: Axes, dev: Sequence[MetricsLine], 
         return
     sign = -1.0 if score == "loss" else 1.0
     value, best = max(measured, key=lambda pair: sign * pair[0])
-    # The panel of losses shows the likelihood alone.
+    # The panel of losses shows only the likelihood.
     height = number(best, "nll") if score == "loss" else value
     digits, colour = (3, _DEVELOPMENT) if score == "loss" else (2, _SCORE)
     for other in panels:
@@ -362,7 +357,7 @@ def _mark_best(panels: Sequence[Axes], panel: Axes, dev: Sequence[MetricsLine], 
 def _mark_events(
     figure: Figure, panels: Sequence[Axes], kinds: Sequence[tuple[str, Sequence[int]]]
 ) -> None:
-    """Marks events at the foot of the first panel, and names each kind once."""
+    """Marks events at the bottom of the first panel and names each kind once."""
     has_few = sum(len(steps) for _, steps in kinds) <= _MAX_LINES
     markers = []
     for marker, (_, steps) in zip(_EVENT_MARKERS, kinds, strict=False):
@@ -391,13 +386,13 @@ def _mark_events(
 
 
 def _place_legend(panel: Axes) -> None:
-    """Names a panel's lines, and those of its right axis, above it, where no line can be."""
+    """Places the legend, including the right axis, above the panel, outside all lines."""
     named: dict[str, Any] = {}
     for axes in panel.figure.axes:
         if axes.get_subplotspec() == panel.get_subplotspec():
             handles, labels = axes.get_legend_handles_labels()
             named |= dict(zip(labels, handles, strict=True))
-    # The best after the lines that it is the best of.
+    # The best goes after the line that it belongs to.
     labels = sorted(named, key=lambda label: label.startswith("best"))
     if labels:
         panel.legend(

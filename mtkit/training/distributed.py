@@ -1,4 +1,4 @@
-"""Several processes that train one model: launched by torchrun, joined by sums."""
+"""Processes that train one model together: launched by torchrun, joined by all-reduce."""
 
 import os
 import re
@@ -29,7 +29,7 @@ _LOST_PEER = re.compile(
     re.IGNORECASE,
 )
 _LONGER_THAN_ANY_WAIT = timedelta(days=7)
-"""The watch ends what waits in vain, and can say for whom; torch's own time-outs can't."""
+"""The watchdog ends hanging processes and names the lost one; torch's own timeouts can't."""
 _GATHERING_SECONDS = 300
 _POLLING_SECONDS = 0.02
 
@@ -39,11 +39,9 @@ class Processes:
     """This process among those that train together.
 
     Attributes:
-        rank: This process, from 0.
-        count: How many there are.
-        device: Where this one computes.
-        progress: How far it has come, for the others to see.
-        watch: The thread that looks after the others; None where torchrun isn't at work.
+        device: This rank's device.
+        progress: This rank's progress, published for the others.
+        watch: The watchdog thread; None without torchrun.
     """
 
     rank: int
@@ -58,7 +56,7 @@ class Processes:
         return self.rank == 0
 
     def flatten_gradients(self, weights: Sequence[Tensor]) -> Tensor | None:
-        """Returns this process's gradients as one tensor; None where there is no other process."""
+        """Returns this rank's gradients as one tensor; None with a single process."""
         if self.count == 1:
             return None
         return torch.cat(
@@ -69,16 +67,12 @@ class Processes:
         )
 
     def sum_update(self, weights: Sequence[Tensor], flat: Tensor | None, values: Tensor) -> None:
-        """Sets every process's gradients, and its values, to the sum of all processes'.
+        """Sets every rank's gradients, and `values` in place, to the sum over all ranks.
 
         One flat all-reduce after the last micro-batch: accumulation costs no communication, and
-        nothing inside the backward pass waits for another process. On a GPU both sums are queued;
-        `read` waits for them.
-
-        Args:
-            weights: Whose gradients.
-            flat: What `flatten_gradients` returned; it becomes the gradients' memory.
-            values: Any numbers of the update; written into.
+        nothing in the backward pass waits for another rank. On a GPU both all-reduces are queued;
+        `read` waits for them. `flat` comes from `flatten_gradients` and becomes the gradients'
+        memory.
         """
         if flat is None:
             return
@@ -90,36 +84,37 @@ class Processes:
             weight.grad = gradient.view_as(weight)
 
     def read(self, values: Tensor) -> list[float]:
-        """Returns what a tensor holds; a GPU's is waited for."""
+        """Returns a tensor's values; waits for the GPU."""
         with self._waiting(synchronizes=False):
             read: list[float] = values.tolist()
         return read
 
     def sum(self, values: Tensor) -> Tensor:
-        """Returns the sum of all processes' values; every process must call it."""
+        """Returns the sum over all ranks; every rank must call it."""
         if self.count > 1:
             with self._waiting():
                 dist.all_reduce(values)
         return values
 
     def any(self, is_so: bool) -> bool:
-        """Checks that it is so in at least one process; every process must call it."""
+        """Checks that it is so on at least one rank; every rank must call it."""
         if self.count == 1:
             return is_so
         return bool(self.sum(torch.tensor(float(is_so), device=self.device)).item() > 0)
 
     def shard(self, items: Sequence[Item]) -> list[Item]:
-        """Returns this process's part of a list that all of them hold."""
+        """Returns this rank's part of a list that all ranks hold."""
         return list(items[self.rank :: self.count])
 
     def gather(self, part: list[Item]) -> list[Item]:
-        """Returns the whole list, in order, from the parts that `shard` dealt out."""
+        """Returns the whole list, in order, from the parts that `shard` returned."""
         if self.count == 1:
             return part
         parts: list[list[Item]] = [[] for _ in range(self.count)]
         with self._waiting():
             dist.all_gather_object(parts, part)
-        # Round-robin, as dealt: the first of every part, then the second of every part, and so on.
+        # Round-robin, as in `shard`: the first of every part, then the second of every part, and so
+        # on.
         return [
             items[index]
             for index in range(max(map(len, parts)))
@@ -128,16 +123,16 @@ class Processes:
         ]
 
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
-        """Copies the first process's tensors into every process's."""
+        """Copies the first rank's tensors to every rank."""
         if self.count == 1:
             return
         with self._waiting():
             for tensor in tensors:
-                # The weights of a frozen part and of a moment alike: any tensor that lies flat.
+                # Any contiguous tensor: weights of frozen parts and moments too.
                 dist.broadcast(tensor, src=0)
 
     def broadcast_object(self, item: Item) -> Item:
-        """Returns the first process's item in every process."""
+        """Returns the first rank's item on every rank."""
         if self.count == 1:
             return item
         items: list[Any] = [item]
@@ -147,22 +142,20 @@ class Processes:
         return received
 
     def barrier(self) -> None:
-        """Returns once every process has come here."""
+        """Returns once every rank has called it."""
         if self.count > 1:
             with self._waiting():
                 dist.barrier()
 
     @contextmanager
     def _waiting(self, *, synchronizes: bool = True) -> Iterator[None]:
-        """Lets the watch know that this process waits; names a process that was lost.
-
-        With `synchronizes` it waits for a GPU as well.
-        """
+        """Marks this rank as waiting for the watchdog; names a lost rank."""
+        # May synchronize the GPU.
         with self.progress.waiting():
             try:
                 yield
                 if synchronizes and self.device.type == "cuda":
-                    # Torch only puts a sum in line: who waits must be seen to wait.
+                    # torch only queues the all-reduce: the watchdog must see who waits.
                     torch.cuda.current_stream(self.device).synchronize()
             except RuntimeError as error:
                 if _LOST_PEER.search(str(error)) is None:
@@ -175,12 +168,8 @@ class Processes:
 def join_processes(device: str = "auto", *, stuck_after_seconds: float = float("inf")) -> Processes:
     """Returns this process among torchrun's workers, or alone.
 
-    Args:
-        device: `auto` takes a GPU where there is one; else a torch device.
-        stuck_after_seconds: A process that makes no progress for longer counts as stuck.
-
-    Raises:
-        MtkitError: The device isn't there.
+    `auto` is a GPU if there is one. A rank without progress for `stuck_after_seconds` counts as
+    stuck.
     """
     count = int(os.environ.get("WORLD_SIZE", "1"))
     rank = int(os.environ.get("RANK", "0"))
@@ -192,7 +181,7 @@ def join_processes(device: str = "auto", *, stuck_after_seconds: float = float("
     name = _meet(store, rank, count)
     progress = Progress()
     progress.beat("joining the other processes")
-    # A connection of its own: the training's may be waiting.
+    # A separate connection: the training's may be blocked.
     beside = PrefixStore(f"{name}/watch", _connect(hosts=False))
     watch = Watch(beside, rank, count, progress, end_worker)
     watch.start(stuck_after_seconds)
@@ -211,7 +200,7 @@ def join_processes(device: str = "auto", *, stuck_after_seconds: float = float("
 
 
 def _connect(*, hosts: bool) -> TCPStore:
-    """Returns a connection to the store that torchrun's agent keeps, or the first process hosts."""
+    """Returns a connection to the store of torchrun's agent or of the first rank."""
     return TCPStore(
         os.environ["MASTER_ADDR"],
         int(os.environ["MASTER_PORT"]),
@@ -221,11 +210,9 @@ def _connect(*, hosts: bool) -> TCPStore:
 
 
 def _meet(store: TCPStore, rank: int, count: int) -> str:
-    """Returns a name that the processes of this start share, and those of no earlier start had.
-
-    torchrun's store outlives processes that are started again, and with it the addresses of those
-    that died. Its own count of restarts is no such name: each machine's agent has another.
-    """
+    """Returns a name that the ranks of this start share and no earlier start had."""
+    # torchrun's store outlives restarted workers, and keeps the addresses of dead ones. Its own
+    # count of restarts doesn't work as a name: it differs between the machines' agents.
     mine = uuid.uuid4().hex
     if rank:
         store.set(f"hello/{rank}", mine)
@@ -242,7 +229,7 @@ def _meet(store: TCPStore, rank: int, count: int) -> str:
             ranks = ", ".join(map(str, sorted(missing)))
             raise MtkitError(f"of {count} processes, {ranks} did not join", FIX_AND_RERUN)
         for other in sorted(missing):
-            # What says hello may be one that has died; only one that lives answers.
+            # A hello may come from a dead worker; only live ones answer.
             if store.check([f"hello/{other}"]):
                 store.set(f"welcome/{store.get(f'hello/{other}').decode()}", mine)
             if store.check([f"ready/{mine}/{other}"]):
@@ -252,25 +239,16 @@ def _meet(store: TCPStore, rank: int, count: int) -> str:
 
 
 def leave_processes(processes: Processes, *, has_ended: bool) -> None:
-    """Closes what `join_processes` opened.
-
-    Args:
-        processes: What it returned.
-        has_ended: Whether this process came to its end; the others miss one that didn't.
-    """
+    """Closes what `join_processes` opened; `has_ended` is False after an error in this process."""
     if processes.watch is not None and has_ended:
         processes.watch.stop()
-    # After a fault the others may be inside a sum, and closing would wait for them.
+    # After an error the others may be inside an all-reduce, and closing would wait for them.
     if has_ended and dist.is_initialized():
         dist.destroy_process_group()
 
 
 def choose_device(device: str, *, local_rank: int = 0) -> torch.device:
-    """Returns the device that a name stands for; `auto` is a GPU where there is one.
-
-    Raises:
-        MtkitError: No such device here.
-    """
+    """Returns the named device; `auto` is a GPU if there is one."""
     if read_device(device)[0] == "cuda" and not torch.cuda.is_available():
         raise MtkitError("this machine has no GPU that torch can use", "omit --gpus")
     found = find_device(device)

@@ -1,8 +1,8 @@
-"""CUDA graphs: a pass's kernels, forward and back, recorded once for each shape, then replayed.
+"""CUDA graphs: a pass's kernels, forward and backward, recorded once per shape, then replayed.
 
-A small model's kernels take less time than Python takes to start them. A graph starts all of a pass
-at once. It reads and writes the same memory each time, so a batch is copied into the one that was
-recorded, and batches come in few shapes (`TranslationBatch.fill`).
+A small model's kernels take less time than Python takes to launch them. A graph launches all of a
+pass at once. It reads and writes the same memory each time, so each batch is copied into the
+recorded one, and batches come in few shapes (`TranslationBatch.fill`).
 """
 
 from collections.abc import Callable, Hashable
@@ -16,32 +16,31 @@ from mtkit.data.batches.collate import TranslationBatch
 from mtkit.network import PackedLayout
 
 RunPass = Callable[[TranslationBatch, Tensor], Tensor]
-"""Adds the gradients of a batch, times a number, and returns its sums."""
+"""Adds the gradients of a batch, times a factor, and returns its sums."""
 _MAX_RECORDED = 24
-"""Each shape keeps gradients of its own; those that come later are run as they are."""
+"""Each shape keeps gradients of its own; later shapes run without a graph."""
 _NUM_WARM_UPS = 2
-"""Libraries set up what they need in the first passes, which can't be recorded."""
+"""Libraries initialise in the first passes, which can't be recorded."""
 
 
 class RecordedPasses:
-    """The recorded passes of a model, by the shape of what they read.
+    """The recorded passes of a model, by shape.
 
-    Args:
-        model: What gets the gradients; its weights and buffers stay where they are.
-        run: A pass, which must not wait for the GPU.
+    The weights and buffers of `model` must stay at their addresses. `run` must not wait for the
+    GPU.
     """
 
     def __init__(self, model: nn.Module, run: RunPass) -> None:
         self._model, self._run = model, run
         self._passes: dict[Hashable, _RecordedPass] = {}
         self._pool = torch.cuda.graph_pool_handle()
-        # A table of positions may be replaced by a longer one; what was recorded reads this one.
+        # A table of positions may be replaced by a longer one; recorded graphs still read this one.
         self._buffers = list(model.buffers())
 
     def run(self, batch: TranslationBatch, scale: float) -> Tensor:
-        """Sets the model's gradients to those of a batch, times a number; returns its sums.
+        """Sets the model's gradients to those of a batch, times a factor; returns its sums.
 
-        The sums, and the gradients, are overwritten by the next pass.
+        The next pass overwrites the sums and the gradients.
         """
         shape = _shape_of(batch)
         if shape not in self._passes:
@@ -52,13 +51,13 @@ class RecordedPasses:
 
 
 class _RecordedPass:
-    """A pass of one shape; the batch that it was recorded with is what it reads."""
+    """A pass of one shape, with the batch that it reads."""
 
     def __init__(self, model: nn.Module, run: RunPass, batch: TranslationBatch, pool: Any) -> None:
-        # What isn't copied into is read as well: it must not be freed.
+        # The graph also reads tensors that are never copied into: they must not be freed.
         self._batch, self._tensors = batch, _tensors_of(batch)
         self._scale = torch.ones((), device=batch.source_tokens.device)
-        # Recording draws numbers, and an update's must be the same whether it records or not.
+        # Recording draws random numbers, and an update must not depend on whether it records.
         state = torch.cuda.get_rng_state()
         current, beside = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
         beside.wait_stream(current)

@@ -1,4 +1,4 @@
-"""torchrun underneath: workers started, looked after, started again, and what they died of."""
+"""Launches workers through torchrun, watches and restarts them, and reports why they died."""
 
 import json
 import logging
@@ -32,20 +32,20 @@ from mtkit.units import plural
 FIX_AND_RERUN = "fix this, then run the same command again to resume from the last checkpoint"
 _SAVING_SECONDS = 600
 _HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-# Where torchrun's agent looks for what a worker died of.
+# Where torchrun's agent looks for a worker's error.
 _ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 _LAUNCHED_HERE = "MTKIT_LAUNCHED"
 _FAULT = "mtkit"
 _INTERRUPTED = 130
 _AGENT = "torch.distributed.elastic"
-# `-m mtkit` would look for modules in the current folder first, which may be a stranger's.
+# `-m mtkit` would look for modules in the current folder first, which may not be trusted.
 _WORK = "import sys; sys.path[:] = {path!r}; from mtkit.cli.app import main; main()"
 _DATED_LATER = 3_600
-"""Seconds by which a worker that lost another one dates its end: the first end is reported."""
+"""Seconds added to the error time of a worker that lost another; the earliest is reported."""
 
 
 class LostProcessError(MtkitError):
-    """Another process has gone, so that a sum over all of them isn't possible."""
+    """Another process is gone, so an all-reduce isn't possible."""
 
 
 def launch(
@@ -57,27 +57,24 @@ def launch(
     rendezvous: str = "",
     max_restarts: int = 0,
 ) -> None:
-    """Runs `mtkit` with these arguments in several processes, until all of them have ended.
+    """Runs `mtkit` with these arguments in several processes until all have ended.
 
-    Ctrl-C and SIGTERM are handed on to the workers, which save and end by themselves; a second
-    Ctrl-C ends this process at once, with exit code 130.
+    Ctrl-C and SIGTERM are forwarded to the workers, which save and exit. A second Ctrl-C ends this
+    process at once, with exit code 130.
 
     Args:
-        arguments: Of each worker's command line.
+        arguments: Each worker's command line.
         num_processes: Workers on this machine.
-        needs_gpus: Whether each takes a GPU.
+        needs_gpus: Whether each worker takes a GPU.
         num_nodes: How many machines train together; the same command runs on each.
-        rendezvous: `HOST:PORT` where they meet, on one of them.
-        max_restarts: How often all workers are started again after one has failed.
-
-    Raises:
-        MtkitError: More GPUs are requested than this machine has, not all machines join, or a
-            worker failed and isn't started again.
+        rendezvous: `HOST:PORT` on one of the machines.
+        max_restarts: How often all workers are restarted after a failure.
     """
     check_gpus(num_processes if needs_gpus else 0)
     if num_nodes > 1:
         say(f"waiting at {rendezvous} for {num_nodes} machines to join")
-    # Its own lines name signals and exit codes that are reported below; each module has a level.
+    # torchrun's own lines repeat signals and exit codes that are reported below; each module has a
+    # level.
     for name in [n for n in logging.root.manager.loggerDict if n.startswith(_AGENT)]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with (
@@ -89,7 +86,7 @@ def launch(
             min_nodes=num_nodes,
             max_nodes=num_nodes,
             nproc_per_node=num_processes,
-            # Machines that meet must name one run.
+            # All machines must use the same run id.
             run_id="mtkit",
             rdzv_backend="c10d",
             rdzv_endpoint=rendezvous or "localhost:0",
@@ -100,7 +97,7 @@ def launch(
         try:
             elastic_launch(config, sys.executable)("-c", _WORK.format(path=sys.path), *arguments)
         except SignalException as stop:
-            # torchrun doesn't look at what its workers end with once it was asked to stop.
+            # After a stop, torchrun doesn't look at its workers' errors.
             fault = _find_fault(Path(folder))
             if fault is not None:
                 raise fault from stop
@@ -122,15 +119,15 @@ def launch(
 
 @contextmanager
 def _surroundings(num_processes: int) -> Iterator[None]:
-    """Restores signal handlers and environment when the block ends."""
+    """Sets the environment for workers; restores it and the signal handlers afterwards."""
     for_workers = {
         "OMP_NUM_THREADS": str(max(1, count_threads() // num_processes)),
-        # A save may take longer than torchrun's half minute of patience after a signal. Torch reads
-        # this from 2.12 on.
+        # A save may take longer than torchrun's 30 seconds after a signal. torch reads this from
+        # 2.12 on.
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(_SAVING_SECONDS),
-        # A store that outlives the workers gives a machine that comes back no address of it.
+        # A store that outlives the workers doesn't give its address to a returning machine.
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
-        # Its warnings are stacks of C++; what they mean is reported by whoever notices.
+        # Its warnings are C++ stacks; the process that notices reports the cause.
         "TORCH_CPP_LOG_LEVEL": "ERROR",
         _LAUNCHED_HERE: "1",
     }
@@ -148,11 +145,9 @@ def _surroundings(num_processes: int) -> Iterator[None]:
 
 @contextmanager
 def _ending_at_second_interrupt(folder: str) -> Iterator[None]:
-    """Ends this process at a second Ctrl-C while the block runs, whatever it waits for.
-
-    torchrun's agent waits for the workers again at each signal. They notice by themselves that
-    their launcher has gone. The folder, a temporary one, is removed before.
-    """
+    """Ends this process at a second Ctrl-C while the block runs, even if it waits."""
+    # torchrun's agent waits for the workers again at each signal. The workers notice that their
+    # launcher is gone. The temporary folder is removed first.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -181,7 +176,7 @@ def _ending_at_second_interrupt(folder: str) -> Iterator[None]:
 
 
 def _own_address(rendezvous: str) -> str:
-    """Returns this machine's address that the others reach: from where the meeting is reached."""
+    """Returns this machine's address on the route to the rendezvous."""
     host, _, port = rendezvous.rpartition(":")
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -195,14 +190,11 @@ def _own_address(rendezvous: str) -> str:
 
 
 def run_worker(work: Callable[[], object]) -> NoReturn:
-    """Runs a worker and ends its process; the one that launched it prints its fault.
+    """Runs a worker and ends its process; the launcher prints its error.
 
-    An OSError, a full disk for one, is handed over as what the system said and where. A worker that
-    lost another one hands over that, dated later than what the other one died of. Under a bare
-    torchrun, and before workers are started again, the fault is printed here.
-
-    Args:
-        work: What it does.
+    An OSError, such as a full disk, is passed on with the system's message and the path. A worker
+    that lost another one dates its error later than the other's. Under a bare torchrun, and before
+    a restart, the error is printed here.
     """
     if _count_restarts() and os.environ.get("RANK") == "0":
         warn(f"restart {_count_restarts()} of {os.environ.get('TORCHELASTIC_MAX_RESTARTS', '?')}")
@@ -212,7 +204,8 @@ def run_worker(work: Callable[[], object]) -> NoReturn:
         fault = error if isinstance(error, MtkitError) else explain_system_fault(error)
         is_lost = isinstance(error, LostProcessError)
         if is_lost:
-            # The launcher ends the others as soon as one has ended: let the first come first.
+            # The launcher ends all workers as soon as one has ended: the first cause must come
+            # first.
             time.sleep(1)
         _hand_over(fault, is_late=is_lost)
         if dist.is_initialized():
@@ -222,28 +215,26 @@ def run_worker(work: Callable[[], object]) -> NoReturn:
 
 
 def _end_at_once(code: int) -> NoReturn:
-    """Ends this process without the interpreter's own end.
-
-    That would be an abort where a thread is inside a call of torch: the watch in one of the store,
-    or those of a group that was left open.
-    """
+    """Ends this process without the interpreter's shutdown."""
+    # Shutdown would abort if a thread is inside a call of torch: the watchdog in a call of the
+    # store, or a thread of an open process group.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
 def end_worker(message: str) -> NoReturn:
-    """Ends this process at once, whatever its main thread is at; its launcher reports why."""
+    """Ends this process at once, whatever its main thread does; the launcher reports why."""
     try:
         _hand_over(MtkitError(message, FIX_AND_RERUN), is_late=False)
     finally:
-        # The main thread may wait for ever, and nothing that it would clean up is left on disk:
-        # drafts of checkpoints are swept by the next training.
+        # The main thread may wait for ever. It would clean up nothing on disk: the next training
+        # removes drafts of checkpoints.
         os._exit(1)
 
 
 def _count_restarts() -> int:
-    """Returns how often this worker's group has been started again."""
+    """Returns how often this worker's group was restarted."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
@@ -264,7 +255,7 @@ def _hand_over(fault: MtkitError, *, is_late: bool) -> None:
 
 
 def _find_fault(folder: Path) -> MtkitError | None:
-    """Returns what the worker of the last start said that failed first, if one said anything."""
+    """Returns the first error that a worker of the last start reported, if any."""
     starts = sorted(folder.glob("*/attempt_*"), key=lambda path: int(path.name.split("_")[-1]))
     if not starts:
         return None
@@ -281,7 +272,7 @@ def _find_fault(folder: Path) -> MtkitError | None:
 
 
 def _explain(error: ChildFailedError) -> MtkitError:
-    """Returns what the worker that failed first said, or how it died."""
+    """Returns the error of the first failed worker, or how it died."""
     rank, failure = error.get_first_failure()
     content = failure.error_file_data.get("message")
     if isinstance(content, dict) and _FAULT in content.get("extraInfo", {}):
@@ -294,13 +285,13 @@ def _explain(error: ChildFailedError) -> MtkitError:
 
 
 def _reason(error: BaseException) -> str:
-    """Returns what an error, or the one that led to it, says in its first line."""
+    """Returns the first line of an error, or of its cause."""
     cause = error.__cause__ or error
     return str(cause).strip().split("\n", 1)[0] or type(cause).__name__
 
 
 def is_worker() -> bool:
-    """Checks that torchrun started this process; it takes any exit code but 0 for a crash."""
+    """Checks that torchrun started this process; it treats any exit code except 0 as a crash."""
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
@@ -310,11 +301,7 @@ def count_machines() -> int:
 
 
 def check_gpus(num_wanted: int) -> None:
-    """Checks that this machine has so many GPUs.
-
-    Raises:
-        MtkitError: It has fewer.
-    """
+    """Checks that this machine has enough GPUs."""
     num_gpus = torch.cuda.device_count()
     if num_gpus >= num_wanted:
         return

@@ -1,7 +1,7 @@
-"""A model, its optimizer and, by option, frozen parts and the moving average of its weights.
+"""A model, its optimizer and, if configured, frozen parts and a moving average of its weights.
 
-An update may be computed in bf16, by a working copy. Adam's moments go into checkpoints by the
-names of their weights.
+An update may be computed in bf16, on a working copy. Checkpoints hold Adam's moments by the names
+of their weights.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ Network_co = TypeVar("Network_co", bound=nn.Module, covariant=True)
 
 
 def resolve_precision(choice: PrecisionChoice, processes: Processes) -> Precision:
-    """Returns the recipe's precision; for `auto`, what suits every process's device."""
+    """Returns the recipe's precision; for `auto`, one that suits every rank's device."""
     if choice != "auto":
         return choice
     return "fp32" if processes.any(suit_precision(processes.device) == "fp32") else "bf16"
@@ -44,15 +44,11 @@ _NUM_UPDATES = "step"
 
 
 class WorkingCopy(Generic[Network_co]):
-    """A model's weights in the precision that updates are computed in.
+    """A model's weights in the precision of the updates.
 
     In bf16 the model keeps its weights in fp32, where an update's small steps add up (arXiv
-    1710.03740, section 3.1), and the passes go through a copy in bf16, made once per update. In
-    fp32 the copy is the model itself.
-
-    Attributes:
-        model: What the passes go through.
-        precision: What its passes are computed in.
+    1710.03740, section 3.1), and the passes use a bf16 copy, made once per update. In fp32 `model`
+    is the model itself.
     """
 
     def __init__(self, master: Network_co, precision: Precision) -> None:
@@ -66,13 +62,13 @@ class WorkingCopy(Generic[Network_co]):
 
     @torch.no_grad()
     def refresh(self) -> None:
-        """Copies the model's weights of now."""
+        """Copies the model's current weights."""
         if self.model is not self._master:
             torch._foreach_copy_(self._weights, self._masters)
 
     @torch.no_grad()
     def accumulate_gradients(self) -> None:
-        """Adds the copy's gradients to the model's, in the model's precision, and forgets them."""
+        """Adds the copy's gradients to the model's, in the model's precision, and drops them."""
         if self.model is self._master:
             return
         first: tuple[list[Tensor], list[Tensor]] = [], []
@@ -92,7 +88,7 @@ class WorkingCopy(Generic[Network_co]):
         self.forget_gradients()
 
     def forget_gradients(self) -> None:
-        """Removes the copy's gradients."""
+        """Drops the copy's gradients."""
         for weight in self._weights:
             weight.grad = None
 
@@ -102,7 +98,7 @@ _IS_KEPT = "is_kept"
 
 
 class _AdamW(torch.optim.AdamW):
-    """Torch's, but for what imports its compiler, which takes three seconds and isn't used."""
+    """torch's AdamW without the compiler, whose import takes three seconds and isn't needed."""
 
     add_param_group = inspect.unwrap(torch.optim.AdamW.add_param_group)
     zero_grad = inspect.unwrap(torch.optim.AdamW.zero_grad)
@@ -110,16 +106,11 @@ class _AdamW(torch.optim.AdamW):
 
 
 def build_optimizer(model: nn.Module, adam: Adam, *, keeps_bias: bool = False) -> torch.optim.AdamW:
-    """Returns Adam (arXiv 1412.6980) over all weights that learn, its moments at zero.
+    """Returns Adam (arXiv 1412.6980) over all weights that learn, with moments of zero.
 
-    The loop sets its rate at every step. Decoupled decay (arXiv 1711.05101) acts on matrices; with
-    decay 0 this is plain Adam.
-
-    Args:
-        model: The model.
-        adam: The recipe's section.
-        keeps_bias: Whether the bias of the output stays as it is. It has moments all the same, so
-            that checkpoints have the same tensors.
+    The loop sets the learning rate at every step. Decoupled weight decay (arXiv 1711.05101) applies
+    to matrices; without decay this is plain Adam. With `keeps_bias` the output bias stays as it is,
+    but has moments, so that checkpoints have the same tensors.
     """
     learning = [(name, one) for name, one in model.named_parameters() if one.requires_grad]
     parameters = [weight for _, weight in learning]
@@ -132,7 +123,7 @@ def build_optimizer(model: nn.Module, adam: Adam, *, keeps_bias: bool = False) -
     if kept:
         groups.append({"params": kept, "weight_decay": 0.0, _IS_KEPT: True})
     optimizer = _AdamW(groups, lr=0.0, betas=(adam.beta1, adam.beta2), eps=adam.epsilon, fused=True)
-    # Torch would make them in the first update; here, memory is tried and shared out before.
+    # torch would create them in the first update. Here memory is tried and budgeted before that.
     for weight in parameters:
         optimizer.state[weight] = {
             "step": torch.zeros((), device=weight.device),
@@ -143,15 +134,16 @@ def build_optimizer(model: nn.Module, adam: Adam, *, keeps_bias: bool = False) -
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Sets the rate of every group of the optimizer whose weights are to change."""
+    """Sets the learning rate of every group except those that keep their weights."""
     for group in optimizer.param_groups:
         group["lr"] = 0.0 if group.get(_IS_KEPT) else rate
 
 
 def freeze(model: nn.Module, parts: Sequence[FrozenPart], lora: Lora | None = None) -> None:
-    """Sets the weights of some parts, and of no other, to take no gradient.
+    """Freezes the weights of these parts and no others.
 
-    With LoRA all of the network's own do, but for those that learn whole beside its matrices.
+    With LoRA all of the network's own weights are frozen, except those that learn beside its
+    matrices.
     """
     frozen = list_frozen(model, parts) if lora is None else _list_base(model, lora)
     for name, weight in model.named_parameters():
@@ -162,13 +154,13 @@ def freeze(model: nn.Module, parts: Sequence[FrozenPart], lora: Lora | None = No
 def list_frozen(model: nn.Module, parts: Sequence[FrozenPart]) -> set[str]:
     """Returns the names of the weights of some parts, each under its first name.
 
-    A matrix that embeddings share with the output projection has the embeddings' name.
+    A matrix that the embeddings share with the output projection has the embeddings' name.
     """
     return {name for name, _ in model.named_parameters() if parts and find_part(name) in parts}
 
 
 def _list_base(model: nn.Module, lora: Lora) -> set[str]:
-    """Returns the names of the weights that stay those of LoRA's base."""
+    """Returns the names of the weights that stay equal to LoRA's base."""
     return {
         name
         for name, _ in model.named_parameters()
@@ -180,7 +172,7 @@ class AveragedWeights:
     """Exponential moving average of a model's weights.
 
     After update t it is d * average + (1 - d) * weights with d = min(decay, (1 + t) / (10 + t)). It
-    starts from the model's weights of now.
+    starts from the model's current weights.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -194,7 +186,7 @@ class AveragedWeights:
 
     @torch.no_grad()
     def update(self, num_updates: int) -> None:
-        """Takes in the weights after an update, the last of so many."""
+        """Updates the average with the weights after update `num_updates`."""
         decay = min(self._decay, (1 + num_updates) / (10 + num_updates))
         torch._foreach_lerp_(self.tensors, list(self._weights), 1.0 - decay)
 
@@ -209,15 +201,14 @@ class AveragedWeights:
 
 @dataclass(frozen=True)
 class Learner(Generic[Network_co]):
-    """All that an update changes.
+    """Everything that an update changes.
 
     Attributes:
-        model: The model.
-        optimizer: What changes its weights; it has its moments from the start.
+        optimizer: Has its moments from the start.
         working: What updates are computed with: the model, or its copy in another precision.
-        average: Moving average of the weights, which is then what is validated and released.
-        base_digest: Digest of the model that LoRA updates: its weights aren't in checkpoints.
-            Empty without LoRA.
+        average: Moving average of the weights; validated and released if it exists.
+        base_digest: Digest of LoRA's base model, whose weights aren't in checkpoints. Empty without
+            LoRA.
     """
 
     model: Network_co
@@ -236,15 +227,7 @@ class Learner(Generic[Network_co]):
         base_digest: str = "",
         keeps_bias: bool = False,
     ) -> "Learner[Network]":
-        """Returns the learner of a model, on its device, that hasn't learned yet.
-
-        Args:
-            model: The model.
-            training: The recipe's section.
-            precision: Arithmetic of an update.
-            base_digest: As `Learner` has it.
-            keeps_bias: As `build_optimizer` takes it.
-        """
+        """Returns the untrained learner of a model that is already on its device."""
         optimizer = build_optimizer(model, training.optimizer, keeps_bias=keeps_bias)
         settings = training.moving_average
         average = None if settings is None else AveragedWeights(model, settings.decay)
@@ -257,7 +240,7 @@ class Learner(Generic[Network_co]):
 
     @property
     def saved_names(self) -> list[str] | None:
-        """The weights that are in checkpoints; None for all."""
+        """The weights in checkpoints; None for all."""
         if not self.base_digest:
             return None
         named = self.model.named_parameters()
@@ -265,7 +248,7 @@ class Learner(Generic[Network_co]):
 
     @property
     def num_updates(self) -> int:
-        """Updates made so far; skipped ones aren't counted."""
+        """Updates made so far, without skipped ones."""
         for state in self.optimizer.state.values():
             return int(state["step"].item())
         return 0
@@ -278,13 +261,13 @@ class Learner(Generic[Network_co]):
             self.average.update(self.num_updates)
 
     def forget_gradients(self) -> None:
-        """Removes the gradients, and frees their memory."""
+        """Drops the gradients and frees their memory."""
         self.optimizer.zero_grad(set_to_none=True)
         self.working.forget_gradients()
 
     @contextmanager
     def as_released(self) -> Iterator[None]:
-        """Lets the model have the weights that are validated and released while the block runs."""
+        """Gives the model the weights that are validated and released, while the block runs."""
         if self.average is None:
             yield
             return
@@ -296,9 +279,9 @@ class Learner(Generic[Network_co]):
 
     @contextmanager
     def as_translated(self) -> Iterator[None]:
-        """Lets the model compute as the one that is released does: LoRA's updates in its weights.
+        """Merges LoRA's updates into the weights while the block runs, as in the released model.
 
-        That isn't the same to the last bit as updates beside the weights.
+        That isn't bit-identical to updates beside the weights.
         """
         with self.as_released(), ExitStack() as merging:
             for part in self.model.modules():
@@ -307,7 +290,7 @@ class Learner(Generic[Network_co]):
             yield
 
     def tensors(self) -> list[Tensor]:
-        """Returns every tensor that makes it what it is, in an order that all processes share."""
+        """Returns every tensor of its state, in an order that all ranks share."""
         moments = [
             self.optimizer.state[weight][name]
             for weight in self.model.parameters()
@@ -340,12 +323,9 @@ def pack_moments(learner: Learner[nn.Module]) -> dict[str, Tensor]:
 def load_moments(
     learner: Learner[nn.Module], tensors: Mapping[str, Tensor], was_frozen: set[str], path: Path
 ) -> None:
-    """Sets the state of the learner's optimizer to what `pack_moments` returned.
+    """Sets the optimizer's state to what `pack_moments` returned.
 
     A weight that was frozen then and learns now has moments of 0; `path` is for messages.
-
-    Raises:
-        MtkitError: They are of another model.
     """
     _refuse_misfits(learner.model, tensors, was_frozen, path)
     for name, weight in learner.model.named_parameters():

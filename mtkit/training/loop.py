@@ -1,4 +1,4 @@
-"""The loop over updates: log lines, checkpoints, faults, a stop."""
+"""The training loop: log lines, checkpoints, skipped updates, stops."""
 
 import math
 import signal
@@ -34,7 +34,7 @@ class Meter:
         self.restart()
 
     def restart(self) -> None:
-        """Begins again at nothing."""
+        """Resets all sums and the clock."""
         self._sums = [0.0, 0.0]
         self._num_target_tokens = 0
         self._num_seen_tokens = 0
@@ -44,11 +44,11 @@ class Meter:
         self._started_at = time.monotonic()
 
     def leave_out(self, seconds: float) -> None:
-        """Takes time that no update was made in out of the speed."""
+        """Excludes time without updates from the speed."""
         self._started_at += seconds
 
     def add(self, outcome: Outcome) -> None:
-        """Takes an update in; of a skipped one, its tokens alone."""
+        """Adds an update; of a skipped one, only its tokens."""
         self._num_seen_tokens += outcome.num_target_tokens
         self._num_tokens += outcome.num_tokens
         self._num_slots += outcome.num_slots
@@ -59,7 +59,7 @@ class Meter:
             self._gradient_norm = outcome.gradient_norm
 
     def means(self) -> dict[str, float]:
-        """Returns means since the last log line, for the log; NaN without an update."""
+        """Returns means since the last log line; NaN without an update."""
         count = self._num_target_tokens
         loss, nll = (total / count if count else math.nan for total in self._sums)
         elapsed_seconds = time.monotonic() - self._started_at
@@ -80,7 +80,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def stop_request() -> Iterator[Callable[[], bool]]:
     """Yields a check that Ctrl-C or SIGTERM has come; a second Ctrl-C ends at once.
 
-    Training grants the request at the end of an update.
+    Training stops at the end of an update.
     """
     received: list[int] = []
 
@@ -103,14 +103,8 @@ class Trainer:
     """Everything that a run of updates needs; `run` does them.
 
     Attributes:
-        recipe: The run's recipe.
-        objective: What is minimised.
-        learner: What learns.
-        processes: Who takes part.
-        checkpoints: Where they are saved.
-        view: What a person sees.
-        data_digest: Digest of the training data, kept with each checkpoint.
-        metrics: Where updates are logged; the first process alone has one.
+        data_digest: Digest of the training data, saved in each checkpoint.
+        metrics: Where updates are logged; None except on the first rank.
     """
 
     recipe: Recipe
@@ -124,7 +118,7 @@ class Trainer:
 
     @cached_property
     def updater(self) -> Updater:
-        """Makes the updates."""
+        """The updater."""
         return Updater(
             self.recipe.training,
             self.objective,
@@ -135,18 +129,15 @@ class Trainer:
         )
 
     def run(self, state: TrainingState, *, unscored: Checkpoint | None = None) -> TrainingState:
-        """Trains from `state` to the end, or until asked to stop; returns where it got.
+        """Trains from `state` to the end or a requested stop; returns the last state.
 
-        The learner was restored to that state. `unscored` is the checkpoint of it, where that still
-        needs a score: training was ended before its validation was.
-
-        Raises:
-            MtkitError: Training has diverged, memory is too small, or validation failed.
+        The learner was restored to that state. `unscored` is its checkpoint if that still needs a
+        score: training ended before its validation.
         """
         with stop_request() as stop_is_requested:
             if unscored is not None:
                 if self.metrics is not None:
-                    # Training was ended between that line and the score in the checkpoint.
+                    # Training ended after that line, before the score was in the checkpoint.
                     self.metrics.drop("dev", state.step)
                 state = self._validate(state, unscored, began_at=time.monotonic())
                 if self.processes.any(stop_is_requested()):
@@ -156,7 +147,7 @@ class Trainer:
     def _make_updates(
         self, state: TrainingState, stop_is_requested: Callable[[], bool]
     ) -> TrainingState:
-        """Trains from a state whose checkpoint, if it needs a score, has one."""
+        """Trains from a state whose checkpoint, if any, needs no score."""
         if is_finished(self.recipe.training, state):
             return state
         self.learner.working.model.train()
@@ -176,7 +167,7 @@ class Trainer:
                 self._log(state, rate, meter)
             is_due = self._is_checkpoint_due(state, outcome.votes)
             if outcome.votes.stop and state.step < self.recipe.training.max_steps:
-                # A validation that is due is made when training resumes: time may be short.
+                # A validation that is due happens on resumption: time may be short.
                 self._stop(state, is_regular=is_due)
                 break
             if is_due:
@@ -189,7 +180,7 @@ class Trainer:
         return state
 
     def _stop(self, state: TrainingState, *, is_regular: bool) -> None:
-        """Saves the state of training when it was asked to stop."""
+        """Saves the state after a requested stop."""
         self._save(state, is_regular=is_regular)
         if self.processes.is_first and not is_regular:
             self.checkpoints.prune(self.recipe.training)
@@ -210,10 +201,10 @@ class Trainer:
     def _update(
         self, state: TrainingState, rate: float, stop_is_requested: bool
     ) -> tuple[Outcome, TrainingState]:
-        """Makes one update; returns its outcome, and the state of training after it."""
+        """Makes one update; returns its outcome and the state after it."""
         minutes = self.recipe.training.checkpoint_minutes
         since = state.elapsed_seconds - state.checkpoint_seconds
-        # The first process's clock counts: it is the one that saves.
+        # Only the first rank's clock counts: it saves.
         is_due = self.processes.is_first and minutes is not None and since >= 60.0 * minutes
         update = self.objective.batches.update(
             state.epoch, state.position, state.micro_batch_tokens
@@ -234,7 +225,7 @@ class Trainer:
         )
 
     def _report_update(self, outcome: Outcome, state: TrainingState) -> None:
-        """Shows that an update was made, or skipped; logs its digest where one is wanted."""
+        """Shows an update or a skipped one; logs its digest if configured."""
         self.view.show_step(state.step)
         if not outcome.is_applied:
             what = "loss" if not math.isfinite(outcome.loss) else "gradient"
@@ -274,7 +265,7 @@ class Trainer:
         )
 
     def _report(self, step: int, text: str) -> None:
-        """Warns of an event, and logs it."""
+        """Warns of an event and logs it."""
         if self.processes.is_first:
             warn(text if text.startswith("step") else f"step {step:,}: {text}")
         if self.metrics is not None:
@@ -303,10 +294,7 @@ class Trainer:
         return is_due or state.step >= training.max_steps
 
     def _save(self, state: TrainingState, *, is_regular: bool) -> Checkpoint | None:
-        """Saves the state of training; returns the checkpoint in the first process.
-
-        Before it is validated: hours of work must not hang on a validation.
-        """
+        """Saves the state before it is validated: hours of work must not depend on a validation."""
         if not all(bool(weight.isfinite().all()) for weight in self.learner.model.parameters()):
             raise _diverged(state, "the weights contain NaN or infinity")
         saved = None
@@ -325,7 +313,7 @@ class Trainer:
     def _validate(
         self, state: TrainingState, saved: Checkpoint | None, *, began_at: float
     ) -> TrainingState:
-        """Validates a saved checkpoint; returns the state with its score, and the time since."""
+        """Validates a saved checkpoint; returns the state with its score and the elapsed time."""
         self.processes.progress.beat(f"validating step {state.step:,}")
         with self.learner.as_translated():
             validation = self.objective.validate()
@@ -337,7 +325,7 @@ class Trainer:
                 "its checkpoint was saved without a score; remove it, lower the learning rate and "
                 "resume from the one before it",
             )
-        # Minutes until the next checkpoint count from here: saving and validating may take some.
+        # Minutes until the next checkpoint count from here: saving and validating may take minutes.
         elapsed_seconds = state.elapsed_seconds + time.monotonic() - began_at
         state = replace(
             state.after_validation(validation.score),
@@ -360,12 +348,9 @@ class Trainer:
 def restore_everywhere(
     checkpoints: CheckpointFolder, learner: Learner[nn.Module], processes: Processes
 ) -> Checkpoint | None:
-    """Restores every process's learner to the newest intact checkpoint; returns that, if any.
+    """Restores every rank's learner from the newest intact checkpoint; returns that, if any.
 
-    The first process reads it and broadcasts it to the others, who needn't see its folder.
-
-    Raises:
-        MtkitError: All are damaged, or they are of another model.
+    The first rank reads it and broadcasts it to the others, which may not see its folder.
     """
     found = checkpoints.restore_newest(learner) if processes.is_first else None
     found = processes.broadcast_object(found)

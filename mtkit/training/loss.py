@@ -1,9 +1,9 @@
 """The loss of a batch of each kind: a forward pass, then label-smoothed cross entropy.
 
-The output projection and the cross entropy are fused, so that logits never exist whole. A batch
-of 8,192 tokens with 32,000 pieces makes a gigabyte of logits, and each pass over them costs more
-than the product that made them. Here a chunk of tokens at a time is projected, turned into its loss
-and at once into its gradient, while it lies in the cache.
+The output projection and the cross entropy are fused, so that logits never exist as a whole. A
+batch of 8,192 tokens with 32,000 pieces has a gigabyte of logits, and each pass over them costs
+more than the product that computes them. Here each chunk of tokens is projected and turned into its
+loss and its gradient at once, while it is in the cache.
 """
 
 from collections.abc import Iterator
@@ -37,19 +37,19 @@ GeneratingModel = TranslatingModel | MaskedLanguageModel | CausalClassifier
 
 _CHUNK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
 _CHUNK_BYTES_OF_HALVES = _CHUNK_BYTES | {"cpu": 16 << 20}
-"""In bfloat16 a CPU adds to the weights' gradient in a pass of its own, so the fewer the better."""
+"""In bfloat16 a CPU adds to the weights' gradient in a separate pass: fewer chunks are faster."""
 _WIDTH_STEP = 8
 _MIN_PROBABILITY = 1e-30
-"""Below it 32-bit numbers, and bfloat16, begin to lose digits."""
+"""fp32 and bfloat16 begin to lose digits below it."""
 
 
 class LossSums(NamedTuple):
-    """Sums over a batch, in nats: over its real target tokens, unless it says more.
+    """Sums over a batch, in nats, over its real target tokens.
 
     Attributes:
-        loss: Label-smoothed cross entropy; what is minimised.
-        negative_log_likelihood: Cross entropy against the reference alone; what perplexity is of.
-        example_loss: Another loss, summed over the batch's examples, whose mean over an update's
+        loss: Label-smoothed cross entropy, which is minimised.
+        negative_log_likelihood: Cross entropy against the reference alone, for perplexity.
+        example_loss: Another loss, summed over the batch's examples. Its mean over an update's
             examples is minimised together with the mean of `loss`.
     """
 
@@ -60,9 +60,7 @@ class LossSums(NamedTuple):
     def join(self, num_target_tokens: int, num_examples: int) -> Tensor:
         """Returns one sum whose mean over an update's target tokens is the sum of both means.
 
-        Args:
-            num_target_tokens: Of the update, in all processes.
-            num_examples: Likewise.
+        Both counts are of the update on all ranks.
         """
         if self.example_loss is None:
             return self.loss
@@ -77,9 +75,9 @@ def output_cross_entropy(
     label_smoothing: float,
     has_padding: bool = False,
 ) -> LossSums:
-    """Returns `projected_cross_entropy` of a model's logits, each piece's bias added, if any.
+    """Returns `projected_cross_entropy` of a model's logits, with each piece's bias, if any.
 
-    With `has_padding`, a target that is padding has no part in the sums.
+    With `has_padding`, targets that are padding don't count in the sums.
     """
     weight: Tensor = model.output_embedding.weight
     bias = model.output_bias
@@ -87,7 +85,7 @@ def output_cross_entropy(
         states, weight = _append_bias(states, weight, bias)
     if not has_padding:
         return projected_cross_entropy(states, weight, targets, label_smoothing=label_smoothing)
-    # Of zeros all logits are 0: each such target has log(pieces), and nothing has a gradient.
+    # All logits of a zero state are 0: each such target costs log(pieces) and has no gradient.
     is_padding = targets == PAD
     kept = states.masked_fill(is_padding[:, None], 0.0)
     sums = projected_cross_entropy(kept, weight, targets, label_smoothing=label_smoothing)
@@ -98,11 +96,9 @@ def output_cross_entropy(
 
 
 def _append_bias(states_ND: Tensor, weight_VD: Tensor, bias_V: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns states and weights whose products are those given plus the bias.
-
-    Every state has a 1 more, against which the bias stands; zeros fill up to a width that a GPU
-    multiplies fast.
-    """
+    """Returns states and weights whose products include the bias."""
+    # Every state gets a 1, which multiplies the bias; zeros pad to a width that a GPU multiplies
+    # fast.
     ones = nn.functional.pad(torch.ones_like(states_ND[:, :1]), (0, _WIDTH_STEP - 1))
     biases = nn.functional.pad(bias_V[:, None], (0, _WIDTH_STEP - 1))
     return torch.cat((states_ND, ones), dim=1), torch.cat((weight_VD, biases), dim=1)
@@ -118,15 +114,9 @@ def projected_cross_entropy(
     """Returns the loss of predicting each target from its state.
 
     The reference distribution is 1 - label_smoothing on the target plus label_smoothing spread
-    evenly over the whole vocabulary, the target included (arXiv 1512.00567, section 7; arXiv
-    1706.03762, section 5.4). Products are in the states' precision, sums in fp32
-    at least.
-
-    Args:
-        states: Vectors of real tokens only.
-        output_weight: The output projection.
-        targets: The token each state should predict.
-        label_smoothing: Mass that is spread.
+    evenly over the whole vocabulary, target included (arXiv 1512.00567, section 7; arXiv
+    1706.03762, section 5.4). Products are in the states' precision, sums in at least fp32. `states`
+    are of real tokens only.
     """
     loss, negative_log_likelihood = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         states, output_weight, targets, label_smoothing, torch.is_grad_enabled()
@@ -135,12 +125,11 @@ def projected_cross_entropy(
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
-    """The loss and its gradients, in as few passes over [tokens, vocab] as there can be.
+    """The loss and its gradients, in the minimum number of passes over [tokens, vocab]."""
 
-    d loss / d logits = softmax - (1 - e) on the target - e / vocab, e being the smoothing. The last
-    term is the same for every logit, so that its share in both gradients is a product of two
-    vectors, and no pass.
-    """
+    # d loss / d logits = softmax - (1 - e) on the target - e / vocab, where e is the smoothing. The
+    # last term is the same for every logit, so its share in both gradients is a product of two
+    # vectors without a pass.
 
     @staticmethod
     def forward(  # noqa: PLR0917 (autograd passes them so)
@@ -167,12 +156,13 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         parts = list(_chunks(states_ND, vocab_size))
         buffer_NV = None
         if parts and on_cpu:
-            # For all chunks, and logits and gradient both: there, fresh memory comes dear.
+            # One buffer for all chunks, and for logits and gradient: fresh memory is expensive on a
+            # CPU.
             buffer_NV = states_ND.new_empty(len(states_ND[parts[0]]), vocab_size)
         for part in parts:
             num_rows = len(targets[part])
             out_NV = None if buffer_NV is None else buffer_NV[:num_rows]
-            # Not by scatter_add, which in bfloat16 copies all of the chunk to fp32 and back.
+            # Not scatter_add: in bfloat16 it copies the whole chunk to fp32 and back.
             of_targets = rows[:num_rows], targets[part]
             logits_NV = torch.mm(states_ND[part], weight_VD.T, out=out_NV)
             target_logits_N[part] = logits_NV[of_targets].to(sum_type)
@@ -202,7 +192,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                 target_probabilities_N, states_ND, weight_VD, targets
             )
         else:
-            # A look at which are too small would wait for the GPU.
+            # Checking which are too small would wait for the GPU.
             is_small_N = target_probabilities_N < _MIN_PROBABILITY
             negative_log_likelihood = torch.where(
                 is_small_N, log_sums_N - target_logits_N, -target_probabilities_N.log()
@@ -224,7 +214,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
 
 def _add_product(weight_gradient_VD: Tensor, gradient_NV: Tensor, states_ND: Tensor) -> None:
-    """Adds what a chunk of tokens adds to the projection's gradient."""
+    """Adds a chunk's share of the projection's gradient."""
     if weight_gradient_VD.dtype == gradient_NV.dtype:
         weight_gradient_VD.addmm_(gradient_NV.T, states_ND)
     else:
@@ -232,7 +222,7 @@ def _add_product(weight_gradient_VD: Tensor, gradient_NV: Tensor, states_ND: Ten
 
 
 def _chunks(states_ND: Tensor, vocab_size: int) -> Iterator[slice]:
-    """Yields stretches of tokens whose logits fit together into a cache."""
+    """Yields slices of tokens whose logits fit into a cache."""
     sizes = _CHUNK_BYTES if states_ND.element_size() > 2 else _CHUNK_BYTES_OF_HALVES
     bytes_at_once = sizes.get(states_ND.device.type, 64 << 20)
     size = max(1, bytes_at_once // (vocab_size * states_ND.element_size()))
@@ -243,7 +233,7 @@ def _chunks(states_ND: Tensor, vocab_size: int) -> Iterator[slice]:
 def _sum_surprise(
     target_probabilities_N: Tensor, states_ND: Tensor, weight_VD: Tensor, targets: Tensor
 ) -> Tensor:
-    """Returns the sum of -log p over the targets, also where p is too small for its number type."""
+    """Returns the sum of -log p over the targets, even if p is too small for its dtype."""
     surprise_N = -target_probabilities_N.log()
     rows = torch.nonzero(target_probabilities_N < _MIN_PROBABILITY)[:, 0]
     for part in _chunks(rows[:, None].to(surprise_N.dtype), weight_VD.shape[0]):
@@ -258,9 +248,9 @@ class Guide:
     """A head that learns alignments.
 
     Attributes:
-        layer: The decoder's layer, from 1.
-        head: The head of it, from 1.
-        weight: What its loss is multiplied by.
+        layer: The decoder layer, from 1.
+        head: The head in it, from 1.
+        weight: Factor of its loss.
     """
 
     layer: int
@@ -277,7 +267,7 @@ def measure_translation(
 ) -> LossSums:
     """Returns the loss of a batch, summed over its real target tokens.
 
-    Where a head is guided, the cross entropy of its weights against the batch's links is added.
+    With `guide`, the cross entropy of the head's weights against the batch's links is added.
     """
     watched = None if guide is None else WatchedHead(guide.layer, guide.head)
     states = model(
@@ -317,7 +307,7 @@ def measure_causal(
 def measure_masked(
     model: MaskedLanguageModel, batch: MaskedBatch, *, label_smoothing: float
 ) -> LossSums:
-    """Returns the loss of a batch, summed over its hidden tokens and, beside it, over its pairs."""
+    """Returns the loss of a batch: one sum over its hidden tokens, one over its pairs."""
     states = model(batch.inputs, batch.segments, batch.layout)
     return measure_encoded(model, states, batch, label_smoothing=label_smoothing)
 
@@ -325,7 +315,7 @@ def measure_masked(
 def measure_encoded(
     model: MaskedLanguageModel, states: Tensor, batch: MaskedBatch, *, label_smoothing: float
 ) -> LossSums:
-    """Returns `measure_masked` of a batch that the model has encoded."""
+    """Returns `measure_masked` of a batch that the model has already encoded."""
     hidden = model.masked_head(select_predicting(states, batch))
     sums = output_cross_entropy(model, hidden, batch.outputs, label_smoothing=label_smoothing)
     if batch.is_random is None:
@@ -353,7 +343,7 @@ def encode_and_classify(model: Classifier, batch: ExampleBatch) -> tuple[Tensor,
 
 
 def measure_labels(logits: Tensor, labels: Tensor, *, label_smoothing: float) -> LossSums:
-    """Returns the cross entropy of labels, summed over the texts, in fp32 at least."""
+    """Returns the cross entropy of labels, summed over the texts, in at least fp32."""
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     find = partial(nn.functional.cross_entropy, logits, labels, reduction="sum")
     nll = find()
@@ -365,14 +355,14 @@ def measure_classification(
 ) -> LossSums:
     """Returns the loss of a batch.
 
-    Without an auxiliary loss it is summed over the texts. With one the first sums are the language
-    model's, over the tokens that are predicted, all but `<s>`, and that of labels goes beside them:
-    the mean of either counts (Radford et al. 2018, section 3.2).
+    Without an auxiliary loss it is summed over the texts. With one, the first sums are the language
+    model's over the predicted tokens, all except `<s>`, and the label loss is a separate sum: the
+    mean of either counts (Radford et al. 2018, section 3.2).
 
     Args:
         model: The classifier.
         batch: Texts.
-        label_smoothing: Of labels and tokens alike.
+        label_smoothing: For labels and tokens.
         auxiliary: Weight of the language model's loss, lambda.
     """
     states, logits = encode_and_classify(model, batch)

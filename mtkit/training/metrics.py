@@ -1,4 +1,4 @@
-"""metrics.jsonl, one JSON object a line: what the lines say, and how they are read."""
+"""The lines of metrics.jsonl, one JSON object each, and how they are read."""
 
 import json
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from mtkit.foreign_files import check_file
 from mtkit.units import format_duration, plural
 
 LOSSES = ("loss", "nll", "perplexity", "bits_per_character")
-"""All found by every validation, but the last, which is a causal language model's; all else that a
-validation finds is a score."""
+"""Metrics of every validation, except that only causal language models have the last. All other
+metrics are scores."""
 LABELS = {
     "bleu": "BLEU",
     "chrf": "chrF",
@@ -21,9 +21,9 @@ LABELS = {
     "f1": "F1",
     "exact_match": "exact match",
 }
-"""How scores are written; another's key is its label."""
+"""Display names of scores; other scores are shown by their key."""
 Value = float | str | None
-"""Of a key; None stands for a number that is NaN or infinity."""
+"""The value of a key; None for NaN or infinity."""
 
 
 class MetricsLine(TypedDict, total=False):
@@ -32,10 +32,10 @@ class MetricsLine(TypedDict, total=False):
     Attributes:
         kind: `train`, `dev`, `digest` or `event`.
         step: Updates made.
-        epoch: Epochs behind it.
+        epoch: Epochs finished.
         target_tokens: Seen so far.
         elapsed_seconds: Of training so far.
-        text: Of an event.
+        text: Only in an event.
     """
 
     kind: Required[str]
@@ -47,18 +47,18 @@ class MetricsLine(TypedDict, total=False):
 
 
 def number(line: MetricsLine, key: str) -> float | None:
-    """Returns the number under a key; None where there is none."""
+    """Returns the number under a key; None if there is none."""
     value = line.get(key)
     return value if isinstance(value, int | float) else None
 
 
 def restore_sign(metric: str, score: float) -> float:
-    """Returns the metric that a score is of: a loss ranks checkpoints by its negative."""
+    """Returns the metric from a score: a loss ranks checkpoints by its negative."""
     return -score if metric == "loss" else score
 
 
 def read_metrics(path: Path) -> list[MetricsLine]:
-    """Returns the lines of a metrics file; truncated and invalid lines are skipped."""
+    """Returns the lines of a metrics file; skips truncated and invalid lines."""
     if not path.exists():
         return []
     check_file(path)
@@ -75,7 +75,7 @@ def read_metrics(path: Path) -> list[MetricsLine]:
 
 
 def list_scores(dev: Sequence[MetricsLine], score: str) -> list[str]:
-    """Returns the names of the development scores, the one that ranks checkpoints first."""
+    """Returns the names of the development scores; the one that ranks checkpoints comes first."""
     no_scores = {"kind", "step", "elapsed_seconds", *LOSSES}
     names = dict.fromkeys(
         key
@@ -87,7 +87,7 @@ def list_scores(dev: Sequence[MetricsLine], score: str) -> list[str]:
 
 
 def describe_length(metrics: Sequence[MetricsLine]) -> str:
-    """Returns how long the training was."""
+    """Returns the length of the training in steps, epochs, tokens and time."""
     train = [line for line in metrics if line["kind"] == "train"]
     if not train:
         return ""

@@ -1,7 +1,4 @@
-"""The log of a training: metrics.jsonl, and what is fed from it: the picture, the trackers.
-
-Trackers are TensorBoard and Weights & Biases.
-"""
+"""The log of a training: metrics.jsonl, the curves, and TensorBoard or Weights & Biases."""
 
 import json
 import math
@@ -22,22 +19,18 @@ from mtkit.training.metrics import MetricsLine, Value, read_metrics
 from mtkit.training.training_run import TrainingRun
 
 _DRAWING_SHARE = 0.05
-"""Of the time, which drawing may take while checkpoints come fast."""
+"""Maximum share of the time for drawing, if checkpoints come fast."""
 
 
 _FAULTS = (OSError, RuntimeError, ValueError)
-"""Of a full disk or a lost connection."""
+"""From a full disk or a lost connection."""
 
 
 class Tracker(ABC):
-    """Something that draws curves for itself; its first fault switches it off, with a warning.
+    """Something that draws its own curves; its first error switches it off with a warning.
 
-    A subclass, which opens it for a run, takes the kind and the numbers of a line, and the line;
-    forgets what it was given after a step, as far as it can; and writes what is in a buffer.
-
-    Attributes:
-        name: Its name.
-        faults: What may fail.
+    A subclass opens the tracker for a run and implements `_log`, which gets the kind, the finite
+    numbers and the whole line, `_rewind` and `_close`. `faults` are the exceptions that may occur.
     """
 
     name: str
@@ -45,7 +38,7 @@ class Tracker(ABC):
     _is_on = True
 
     def log(self, kind: str, metrics: Mapping[str, Value]) -> None:
-        """Takes a line of the metrics file; None stands for NaN and infinity."""
+        """Records a line of the metrics file; None is NaN or infinity."""
         numbers = {
             f"{kind}/{key}": float(value)
             for key, value in metrics.items()
@@ -54,11 +47,11 @@ class Tracker(ABC):
         self._attempt(self._log, kind, numbers, metrics)
 
     def rewind(self, step: int) -> None:
-        """Forgets what it was given after a step, as far as it can."""
+        """Drops everything recorded after a step, as far as possible."""
         self._attempt(self._rewind, step)
 
     def close(self) -> None:
-        """Writes what is in a buffer."""
+        """Flushes all buffers."""
         self._attempt(self._close)
         self._is_on = False
 
@@ -82,12 +75,10 @@ class Tracker(ABC):
 
 
 def open_trackers(run: TrainingRun, *, resumed_at: int) -> list[Tracker]:
-    """Returns the recipe's trackers; one that fails from here on warns, and is switched off.
+    """Returns the recipe's trackers; later errors only warn and switch the tracker off.
 
-    Where training doesn't resume, `resumed_at` is 0, and new curves begin.
-
-    Raises:
-        MtkitError: A tracker's package isn't installed, or it doesn't start.
+    With `resumed_at` 0, new curves begin. A tracker that isn't installed or doesn't start is an
+    error.
     """
     kinds: dict[str, Callable[[TrainingRun, int], Tracker]] = {
         "tensorboard": _TensorBoard,
@@ -97,7 +88,7 @@ def open_trackers(run: TrainingRun, *, resumed_at: int) -> list[Tracker]:
 
 
 class _TensorBoard(Tracker):
-    """TensorBoard's files, by torch's `SummaryWriter`; it forgets what they hold after a step."""
+    """TensorBoard's files, by torch's `SummaryWriter`, which can drop everything after a step."""
 
     name = "TensorBoard"
 
@@ -108,9 +99,9 @@ class _TensorBoard(Tracker):
         except ImportError as error:
             raise _not_installed("tensorboard") from error
         folder = run.workspace.tensorboard
-        # A kill loses what was not yet flushed.
+        # A kill loses unflushed lines.
         self._open = partial(SummaryWriter, str(folder), flush_secs=10)
-        # The recipe is shown as it is.
+        # Indented, so that the recipe is shown verbatim.
         lines = dump_recipe(run.recipe).splitlines()
         try:
             self._writer: Any = self._open(purge_step=resumed_at + 1)
@@ -137,7 +128,7 @@ class _TensorBoard(Tracker):
 
 
 class _WeightsAndBiases(Tracker):
-    """A run of Weights & Biases; where training went back, curves are drawn twice."""
+    """A run of Weights & Biases; after a rollback, curves are drawn twice."""
 
     name = "Weights & Biases"
 
@@ -162,7 +153,7 @@ class _WeightsAndBiases(Tracker):
                 # stdout and stderr stay mtkit's own, and no source code leaves the machine.
                 settings=wandb.Settings(console="off", silent=True, disable_code=True),
             )
-            # Its own count of steps can't go back, as training does; the step is another metric.
+            # Its own step can't go back, as training does; mtkit's step is a separate metric.
             started.define_metric("*", step_metric="step")
             best = "min" if score == "loss" else "max"
             started.define_metric(f"dev/{score}", step_metric="step", summary=best)
@@ -199,21 +190,18 @@ def _not_installed(name: str) -> MtkitError:
 
 @dataclass
 class MetricsLog:
-    """The run's metrics on disk, and wherever else they go.
+    """The run's metrics on disk and in all trackers.
 
-    Nothing that fails here ends a training: a full disk is warned of once, and a later line may
-    find room again.
+    No error here ends a training: a full disk gets one warning, and later lines may find room
+    again.
 
     Attributes:
-        path: The workspace's file.
         picture: The workspace's curves.
-        title: Name of the run.
-        resumed_at: Step that training resumes from; lines after it are dropped, since the steps are
-            done again.
+        resumed_at: Step that training resumes from; later lines are dropped, since the steps are
+            repeated.
         warm_up_steps: Steps in which the learning rate rises.
         score: The score that ranks checkpoints, by its name in a `dev` line.
-        trackers: Where each line goes as well.
-        seconds_before_picture: A training that takes less is drawn once, at its end.
+        seconds_before_picture: A shorter training is drawn only once, at its end.
     """
 
     path: Path
@@ -234,13 +222,8 @@ class MetricsLog:
         _rewrite(self.path, lines)
 
     def append(self, kind: str, metrics: Mapping[str, Value]) -> None:
-        """Adds a line.
-
-        Args:
-            kind: `train`, `dev`, `digest` or `event`.
-            metrics: Its keys and values; `step` is among them.
-        """
-        # JSON has no infinity, which a young model's perplexity can be.
+        """Adds a line of kind `train`, `dev`, `digest` or `event`; `metrics` includes `step`."""
+        # JSON has no infinity, but a young model's perplexity can be infinite.
         finite = {
             key: None if isinstance(value, float) and not math.isfinite(value) else value
             for key, value in metrics.items()
@@ -254,7 +237,7 @@ class MetricsLog:
             tracker.log(kind, finite)
 
     def rewind(self, step: int) -> None:
-        """Drops what was measured after a step, since training went back to it.
+        """Drops everything measured after a step, because training went back to it.
 
         Events stay: they say why.
         """
@@ -266,14 +249,14 @@ class MetricsLog:
             tracker.rewind(step)
 
     def drop(self, kind: str, step: int) -> None:
-        """Drops a step's lines of one kind, since they come again."""
+        """Drops a step's lines of one kind, because they are repeated."""
         self._keep(
             lambda line: (line["kind"], line["step"]) != (kind, step),
             f"{kind} lines of step {step:,}",
         )
 
     def draw(self) -> None:
-        """Draws the lines so far, if that hasn't taken much of the time lately."""
+        """Draws the lines so far, unless drawing has recently taken too much of the time."""
         began_at = time.monotonic()
         self._is_picture_behind = began_at < self._next_picture_at
         if self._is_picture_behind:
@@ -284,7 +267,7 @@ class MetricsLog:
 
     def _draw(self) -> None:
         try:
-            # It takes half a second that only training should pay.
+            # The import takes half a second; only training should pay for it.
             from mtkit.training.curves import draw_curves  # noqa: PLC0415
 
             draw_curves(
@@ -298,7 +281,7 @@ class MetricsLog:
             self._warn_once(self.picture, f"could not draw the curves: {error}")
 
     def close(self) -> None:
-        """Draws all lines, if the picture is behind, and closes the trackers."""
+        """Draws all lines, if the picture is outdated, and closes the trackers."""
         if self._is_picture_behind:
             self._draw()
         for tracker in self.trackers:
@@ -320,7 +303,7 @@ def _append_line(path: Path, line: str) -> None:
     with path.open("ab+") as stream:
         if stream.seek(0, os.SEEK_END):
             stream.seek(-1, os.SEEK_END)
-            # A full disk or a crash may have cut the last line short.
+            # A full disk or a crash may have truncated the last line.
             line = line if stream.read(1) == b"\n" else "\n" + line
         stream.write(line.encode() + b"\n")
 

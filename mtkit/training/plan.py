@@ -1,4 +1,4 @@
-"""The plan of a training: how updates are cut, how much memory and time they take; `--dry-run`."""
+"""The plan of a training (`--dry-run`): how updates are split, memory and time."""
 
 import time
 from dataclasses import dataclass
@@ -27,17 +27,16 @@ _BYTES_PER_WEIGHT = 4
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """How an update is made up and cut: means over updates from all over an epoch.
+    """How an update is composed and split: means over updates from a whole epoch.
 
     Attributes:
-        num_processes: Processes that share it.
-        micro_batch_tokens: Bound of one pass, in tokens of the side that has more, with padding.
+        micro_batch_tokens: Limit of one pass, in tokens of the longer side, with padding.
         num_updates: Updates of the epoch.
         num_examples: Sentence pairs of an update, or blocks of text.
-        num_source_tokens: Real tokens, `</s>` counted; None of text in one language.
+        num_source_tokens: Real tokens, including `</s>`; None for text in one language.
         num_target_tokens: Likewise; those of the text.
-        num_passes: Passes of the process that has most; the others wait for it.
-        padding: Share of padding in what passes through the model.
+        num_passes: Passes of the rank with most; the others wait for it.
+        padding: Share of padding in the passes.
     """
 
     num_processes: int
@@ -50,7 +49,7 @@ class BatchPlan:
     padding: float
 
     def describe(self, batch_tokens: int, device: str) -> str:
-        """Returns the arithmetic of one update as a line."""
+        """Returns the size of one update as a line."""
         side = ""
         tokens = f"{self.num_target_tokens:,.0f} tokens in {self.num_examples:,.0f} blocks"
         if self.num_source_tokens is not None:
@@ -72,14 +71,14 @@ def plan_batches(
     num_processes: int,
     micro_batch_tokens: int,
 ) -> BatchPlan:
-    """Returns how updates of the first epoch are made up and cut."""
+    """Returns how updates of the first epoch are composed and split."""
     updates = batches.plan_epoch(find_epoch(batches.plan_epoch))
     positions = np.unique(np.linspace(0, len(updates) - 1, _NUM_UPDATES_LOOKED_AT).astype(np.int64))
     totals, counts, tokens, slots = [], [], 0, 0
     for position in positions.tolist():
         examples = updates[position]
         sides = batches.lengths(examples)
-        # Text in one language has one.
+        # Text in one language has one side.
         totals.append([lengths.sum() for lengths in sides.values()])
         parts = batches.split(examples, num_processes, micro_batch_tokens)
         counts.append((len(examples), max(map(len, parts))))
@@ -100,16 +99,13 @@ def plan_batches(
 
 
 def rehearse(run: TrainingRun, *, num_processes: int, num_machines: int, device: str) -> None:
-    """Prints what a training will be, measured by a few updates in memory; writes nothing.
+    """Prints a training's size, memory and time, measured by a few updates; writes nothing.
 
     Args:
         run: What is to be trained.
         num_processes: Processes on this machine.
-        num_machines: Machines that train together, with as many processes each.
-        device: `auto` takes a GPU where there is one.
-
-    Raises:
-        MtkitError: No data, no such device, or too little memory.
+        num_machines: Machines that train together, each with as many processes.
+        device: `auto` is a GPU if there is one.
     """
     training = run.recipe.training
     processes = Processes(0, 1, choose_device(device))
@@ -148,7 +144,7 @@ def rehearse(run: TrainingRun, *, num_processes: int, num_machines: int, device:
 
 
 def _count_examples(data: PreparedData) -> str:
-    """Returns how many examples the data of the first updates have, in words."""
+    """Returns the number of examples in the data of the first updates, in words."""
     if data.documents is None:
         return f"{len(data.train):,} pairs"
     if data.train_short is None:

@@ -1,4 +1,4 @@
-"""What a person reads of a training: its view, live on a terminal, its beginning and its end."""
+"""The output of a training: its live view on a terminal, its beginning and its summary."""
 
 import shlex
 import time
@@ -38,7 +38,7 @@ _UPDATE = {
 
 
 _MAX_PLAIN = 1e9
-"""A number above it is written with an exponent: a perplexity can have 300 digits."""
+"""Larger numbers get an exponent: a perplexity can have 300 digits."""
 
 
 def _format(text: str, value: float) -> str:
@@ -47,7 +47,7 @@ def _format(text: str, value: float) -> str:
 
 
 class ProgressView:
-    """Shows how far training is, how well and how fast it goes, and how long it will take."""
+    """Shows the progress of training, its metrics and speed, and the time left."""
 
     def __init__(self, max_steps: int, *, is_shown: bool, warm_up_steps: int = 0) -> None:
         self._max_steps = max_steps
@@ -69,7 +69,7 @@ class ProgressView:
 
     def __enter__(self) -> "ProgressView":
         if self._is_shown and self._console.is_terminal:
-            # Below the bar there is room for all that is measured, on a narrow terminal too.
+            # All metrics fit below the bar, even on a narrow terminal.
             self._live = Live(Group(self._bar, self._measured), console=self._console)
             self._live.start()
         return self
@@ -79,14 +79,14 @@ class ProgressView:
             self._live.stop()
 
     def show_step(self, step: int) -> None:
-        """Moves a terminal's bar; off a terminal an update is shown when it is logged."""
+        """Moves the bar; without a terminal an update is shown when it is logged."""
         if self._is_shown and step == self._warm_up_steps:
             self._print(f"warm-up ends at step {step:,}")
         if self._live is not None:
             self._bar.update(self._task, completed=step)
 
     def show_update(self, metrics: Mapping[str, float]) -> None:
-        """Shows a logged update, and the time left; a missing number isn't shown."""
+        """Shows a logged update and the time left, without missing numbers."""
         if not self._is_shown:
             return
         step = int(metrics["step"])
@@ -122,7 +122,7 @@ class ProgressView:
         print_line(self._console, (text, style))
 
     def _time_left(self, step: int) -> str:
-        """Returns how long the rest takes at the speed so far; empty where it isn't known yet."""
+        """Returns the time left at the speed so far; empty if unknown yet."""
         if self._first_step is None or step <= self._first_step:
             self._first_step, self._started_at = step, time.monotonic()
             return ""
@@ -150,7 +150,7 @@ _LOSS_UNITS: dict[Objective, str] = {
     "denoising": " per target token",
     # The mean over hidden tokens, plus that over pairs of segments.
     "masked-lm": "",
-    # The language model's own loss may be in it.
+    # It may include the language model's own loss.
     "classification": " per text",
 }
 
@@ -167,7 +167,7 @@ def show_beginning(
 
 
 def warn_of_slow_arithmetic(precision: Precision, device: torch.device) -> None:
-    """Warns of bfloat16 on a processor that only imitates it, many times slower (docs/log.md)."""
+    """Warns of bfloat16 on a CPU that only emulates it, many times slower (docs/log.md)."""
     if precision == "bf16" and is_imitated(device):
         warn(
             "this CPU has no bfloat16 arithmetic, and emulating it is many times slower: use "
@@ -176,7 +176,7 @@ def warn_of_slow_arithmetic(precision: Precision, device: torch.device) -> None:
 
 
 def describe_parameters(model: nn.Module) -> str:
-    """Returns how many weights a network has, and which part has them, as a line."""
+    """Returns a network's number of weights, in total and by part, as a line."""
     counts = Counter[str](encoder=0, decoder=0, embeddings=0)
     for name, weight in model.named_parameters():
         part = find_part(name)
@@ -189,7 +189,7 @@ def describe_parameters(model: nn.Module) -> str:
 
 
 def describe_resumed(metric: str, state: TrainingState, num_updates: int) -> str:
-    """Returns where an earlier session got, as a line; `metric` ranks checkpoints."""
+    """Returns where an earlier session ended, as a line; `metric` ranks checkpoints."""
     best = ""
     if state.best_score is not None:
         value = restore_sign(metric, state.best_score)
@@ -208,10 +208,10 @@ def describe_resumed(metric: str, state: TrainingState, num_updates: int) -> str
 def show_summary(
     run: TrainingRun, state: TrainingState, best: Checkpoint | None, *, options: Sequence[str]
 ) -> None:
-    """Prints the result of a training, and the commands that come next.
+    """Prints the result of a training, and the next commands.
 
-    `best` is the checkpoint that `model/` holds; None where none has been validated. `options` in a
-    command select the same recipe and workspace.
+    `best` is the checkpoint in `model/`; None if none has been validated. `options` select the same
+    recipe and workspace in the commands.
     """
     training, workspace = run.recipe.training, run.workspace
     has_ended = is_finished(training, state)
@@ -229,9 +229,9 @@ def show_summary(
         facts["model"] = f"{workspace.model}, the checkpoint of step {best.state.step:,}"
     if workspace.curves.is_file():
         facts["curves"] = str(workspace.curves)
-    # Whoever started its processes says how to resume a stopped training.
+    # The launcher prints how to resume a stopped training.
     commands = [shlex.join(["mtkit", "average", *options])] if has_ended else []
-    # A causal language model continues its lines.
+    # A masked language model can't translate; a causal one continues its lines.
     if best is not None and run.recipe.objective != "masked-lm":
         commands.append('echo "..." | ' + shlex.join(["mtkit", "translate", *options]))
     if not has_ended:

@@ -1,4 +1,4 @@
-"""Checkpoints released to `model/`, with the head that alignments are read from.
+"""Releases checkpoints to `model/`, with the head that alignments are read from.
 
 The end of a training releases the best.
 """
@@ -46,9 +46,9 @@ from mtkit.workspace import Workspace
 
 _MAX_PAIRS = 1_000
 _MAX_TOKENS = 2_048
-"""Of either side in one pass; its weights of all layers and heads are kept."""
+"""Tokens of either side in one pass, which keeps the weights of all layers and heads."""
 _PRIOR = 1.0
-"""Links that a source token is taken to have had before: to any target token, by frequency."""
+"""Prior links of a source token, spread over all target tokens by frequency."""
 
 
 def find_alignment_head(
@@ -57,7 +57,7 @@ def find_alignment_head(
     store: TokenStore,
     weights: Mapping[str, Tensor],
 ) -> AlignmentHead | None:
-    """Returns the head to read alignments from; None of a model that tells none.
+    """Returns the head to read alignments from; None for a model without alignments.
 
     Args:
         config: What the model is built from.
@@ -82,17 +82,13 @@ def find_alignment_head(
 def choose_head(
     network: EncoderDecoder, store: TokenStore, device: torch.device
 ) -> AlignmentHead | None:
-    """Returns the head whose links say most of the words that they link; None without pairs.
+    """Returns the head whose links predict linked words best; None without pairs.
 
-    Each head, and the mean of each layer's, links every target token to the source token that it
-    attends to most, at either position. The best predicts target tokens best by the relative
-    frequencies of its own other links: one that looks at random, or always at the same token,
-    predicts no more than how frequent a token is. No alignment made by hand is needed.
-
-    Args:
-        network: In evaluation mode, on its device.
-        store: Sentence pairs.
-        device: The device.
+    Each head, and the mean of each layer's heads, links every target token to the source token that
+    it attends to most, at either position. The best predicts target tokens best by the relative
+    frequencies of its own other links: a head that attends at random, or always to the same token,
+    predicts no more than a token's frequency. This needs no manual alignment. `network` is in
+    evaluation mode and on `device`.
     """
     num_pairs = min(len(store), _MAX_PAIRS)
     if not num_pairs:
@@ -103,7 +99,7 @@ def choose_head(
     for sources, target_tokens, weights in _attend(network, store, rows, device):
         targets.append(target_tokens)
         for layer, of_layer in enumerate(weights, start=1):
-            # A head before the mean that says the same.
+            # A head comes before the mean: it wins a tie.
             for number in (*range(1, of_layer.shape[0] + 1), None):
                 chosen = of_layer.mean(axis=0) if number is None else of_layer[number - 1]
                 for at in get_args(Position):
@@ -120,13 +116,10 @@ def choose_head(
 
 
 def measure_links(sources: Indices, targets: Indices) -> float:
-    """Returns the mean log-probability of linked target tokens, each given its source token.
+    """Returns the mean log-probability of target tokens given their linked source tokens.
 
-    It is estimated from all other links, with add-one smoothing towards target frequencies.
-
-    Args:
-        sources: Source token of each link.
-        targets: Target token of each link.
+    The i-th link is `sources[i]`, `targets[i]`. The probability is estimated from all other links,
+    with add-one smoothing towards target frequencies.
     """
     _, pairs, pair_counts = np.unique(
         np.stack((sources, targets)), axis=1, return_inverse=True, return_counts=True
@@ -163,7 +156,7 @@ def _attend_together(
     inputs, target_layout = pad([[BOS, *target[:-1]] for target in targets])
     recorded = RecordingLayout(target_layout.to(device).is_token)
     network(source_tokens.to(device), source_layout.to(device), inputs.to(device), recorded)
-    # Of each layer the weights of its attention to itself, then to the source.
+    # Each layer has the weights of its self-attention, then those of its cross-attention.
     weights = [each.cpu().numpy() for each in recorded.weights[1::2]]
     for index, (source, target) in enumerate(zip(sources, targets, strict=True)):
         yield (
@@ -181,14 +174,14 @@ def save_model(
     record: ModelRecord,
     remark: str = "",
 ) -> None:
-    """Fills `model/` with the mean of some checkpoints; manifest and card say so.
+    """Fills `model/` with the mean of some checkpoints, and records that in manifest and card.
 
     Args:
         run: The run.
         chosen: One checkpoint or more, oldest first.
-        weights: Their mean; with LoRA, of what was learned.
-        record: The manifest's, but for the digest.
-        remark: What the model's card adds to their steps.
+        weights: Their mean; with LoRA, of the learned weights.
+        record: The manifest's, without the digest.
+        remark: Added to their steps on the model's card.
     """
     recipe, workspace, data = run.recipe, run.workspace, run.data
     names = ", ".join(map(str, record.steps))
@@ -220,7 +213,7 @@ def save_model(
 
 
 def _with_length_ratio(run: TrainingRun) -> Inference:
-    """Returns settings whose flags know how long the development set's translations are."""
+    """Returns settings whose flags have the length ratio of the development set's translations."""
     inference = run.recipe.inference
     flags = inference.flags
     if flags is None or flags.length_ratio is not None or run.recipe.data.is_text:
@@ -235,7 +228,7 @@ def _with_length_ratio(run: TrainingRun) -> Inference:
 
 
 def is_released(run: TrainingRun, checkpoints: CheckpointFolder) -> bool:
-    """Checks that `model/` is the best checkpoint, or was made by hand with `average`."""
+    """Checks that `model/` is the best checkpoint, or was made with `average`."""
     record = ModelRecord.read(run.workspace)
     best = list_steps(choose_best(checkpoints.list(), 1))
     is_best = bool(best) and record.steps == best
@@ -244,17 +237,13 @@ def is_released(run: TrainingRun, checkpoints: CheckpointFolder) -> bool:
 
 
 def has_wanted_form(workspace: Workspace, lora: Lora | None) -> bool:
-    """Checks that `model/` is there, an adapter where the recipe releases one and only there."""
+    """Checks that `model/` exists, as an adapter if and only if the recipe releases one."""
     wants_adapter = lora is not None and lora.release == "adapter"
     return workspace.model.is_dir() and is_adapter(workspace.model) == wants_adapter
 
 
 def release(run: TrainingRun, state: TrainingState, *, options: Sequence[str]) -> None:
-    """Fills `model/`, and prints a summary of the training with the commands that come next.
-
-    Raises:
-        MtkitError: The best checkpoint is damaged.
-    """
+    """Fills `model/` with the best checkpoint, and prints a summary of the training."""
     saved = CheckpointFolder(run.workspace.checkpoints).list()
     best = choose_best(saved, 1)
     if best:

@@ -13,13 +13,9 @@ from mtkit.recipe.training import (
 
 
 def learning_rate(schedule: Schedule, step: int, *, d_model: int, max_steps: int) -> float:
-    """Returns the learning rate of one update.
+    """Returns the learning rate of an update, for `step` from 1.
 
-    Args:
-        schedule: The recipe's section.
-        step: The update, counted from 1.
-        d_model: Width of the model, which the paper's schedule is scaled by.
-        max_steps: Last step, where cosine and line end.
+    The paper's schedule scales with `d_model`. Cosine and linear schedules end at `max_steps`.
     """
     match schedule:
         case PaperSchedule():
@@ -42,7 +38,7 @@ def learning_rate(schedule: Schedule, step: int, *, d_model: int, max_steps: int
 
 
 def note_warmup(schedule: Schedule, *, max_steps: int) -> str:
-    """Returns a warning where a falling rate is still rising at the last step; else nothing."""
+    """Returns a warning if warm-up doesn't end before a falling schedule; else an empty string."""
     if not isinstance(schedule, CosineSchedule | LinearSchedule):
         return ""
     if schedule.warmup_steps < max_steps:
@@ -55,6 +51,6 @@ def note_warmup(schedule: Schedule, *, max_steps: int) -> str:
 
 
 def _progress(schedule: CosineSchedule | LinearSchedule, step: int, max_steps: int) -> float:
-    """Returns the share of the way from the end of the warm-up to the last step."""
+    """Returns the progress from the end of the warm-up to the last step, in [0, 1]."""
     span = max(1, max_steps - schedule.warmup_steps)
     return min(1.0, max(0.0, (step - schedule.warmup_steps) / span))

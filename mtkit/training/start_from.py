@@ -1,4 +1,4 @@
-"""Fine-tuning: the weights of trained models, or of their parts, as another training's start."""
+"""Fine-tuning: starts a training from the weights of trained models or of their parts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.vocabulary import Vocabulary
 
 _FREE_KEYS = ("architecture", "dropout", "attention_dropout", "activation_dropout", "initial_std")
-"""Keys of `[model]` that no trained weight depends on, which network it is of apart."""
+"""Keys of `[model]` that no trained weight depends on. `architecture` is checked separately."""
 _KEYS_OF_SIDE: dict[Side, tuple[str, ...]] = {
     "encoder": ("num_encoder_layers",),
     "decoder": ("num_decoder_layers", "tied_embeddings", "output_bias"),
 }
-"""Keys of `[model]` that the weights of one side alone depend on."""
+"""Keys of `[model]` that only one side's weights depend on."""
 _COMPUTED_KEYS = ("d_key", "d_value")
 _SIDES: dict[StartKey, tuple[Side, ...]] = {
     "model": ("encoder", "decoder"),
@@ -48,11 +48,9 @@ class _Start:
     """A model that weights are taken from.
 
     Attributes:
-        key: The key of `[training.start_from]` that names it.
-        folder: Its folder.
-        loaded: The model.
+        key: Its key in `[training.start_from]`.
         tokenizer: The new model's.
-        extends: Whether new pieces' vectors are made of those of the pieces that spell them.
+        extends: Whether new pieces get the mean vector of the pieces that spell them.
     """
 
     key: StartKey
@@ -73,9 +71,9 @@ class _Start:
 
     @cached_property
     def made_of(self) -> dict[Side, dict[int, list[int]]]:
-        """For each side, the ids of the pieces that a new piece's vector is the mean of.
+        """For each side, the ids of the pieces whose mean is a new piece's vector, by our id.
 
-        They are by our id; those that keep a random vector aren't there.
+        Pieces that keep a random vector are missing.
         """
         return {
             side: find_spelling(side, self.tokenizer, self.loaded, matched) if self.extends else {}
@@ -89,15 +87,11 @@ def start_from(
     """Sets a new model's weights to those that its recipe starts from.
 
     Vectors are matched by piece, not by id. A piece that the other model lacks keeps its random
-    vector rather than the mean of all vectors: it differs from the others at once, and twenty such
-    pieces cost a trained model less than 0.005 nats per token before the first update. Where the
-    vocabulary is extended, pieces are many, and each gets the mean of those that spell it.
-    Positions past those that the other model learned keep their random vectors too, and so does
-    every part that no start has.
-
-    Raises:
-        MtkitError: There is no model, it lacks what it is named for, it has another shape, or its
-            vocabulary should be kept but isn't that of the run's data.
+    vector, not the mean of all vectors: it differs from the others at once, and twenty such pieces
+    cost a trained model less than 0.005 nats per token before the first update. An extended
+    vocabulary has many new pieces; each gets the mean of those that spell it. Positions past those
+    that the other model learned keep their random vectors too, and so does every part without a
+    start.
     """
     settings = recipe.training.start_from
     assert settings is not None
@@ -124,9 +118,9 @@ def start_from(
 
 
 def describe_start(settings: StartFrom | None, root: str) -> dict[str, str]:
-    """Returns a model card's fact on where the weights started, by name; empty if from chance.
+    """Returns a model card's fact on the origin of the weights, by name; empty for random ones.
 
-    Folders are named as they lie under `root`.
+    Folders are named relative to `root`.
     """
     if settings is None:
         return {}
@@ -140,7 +134,7 @@ def describe_start(settings: StartFrom | None, root: str) -> dict[str, str]:
 
 
 def find_start_licence(settings: StartFrom | None) -> str:
-    """Returns the licences of the models that a recipe starts from, if their cards name any."""
+    """Returns the licences of the models that a recipe starts from, from their cards."""
     folders = [] if settings is None else settings.folders.values()
     return ", ".join(dict.fromkeys(filter(None, map(find_licence, folders))))
 
@@ -157,7 +151,7 @@ def _load(key: StartKey, folder: Path) -> LoadedModel:
 
 
 def _check_kind(objective: Objective, model: Network, start: _Start) -> None:
-    """Checks that a model has the sides that are taken from it, and that ours has these."""
+    """Checks that a model has the requested sides, and that ours has them too."""
     key, found, found_objective = start.key, start.loaded.model, start.loaded.config.objective
     if not isinstance(model, EncoderDecoder):
         if key != "model":
@@ -188,7 +182,7 @@ def _check_kind(objective: Objective, model: Network, start: _Start) -> None:
 
 
 def _check_classifier(wanted: ClassifierKind, start: _Start) -> None:
-    """Checks that a model is what a classifier is to be made of, or such a classifier."""
+    """Checks that a model fits a classifier: its language model, or such a classifier."""
     classifier = start.loaded.config.classifier
     found = start.loaded.config.objective if classifier is None else classifier.kind
     if found != wanted:
@@ -202,18 +196,18 @@ def _check_classifier(wanted: ClassifierKind, start: _Start) -> None:
 
 
 def _check_shape(start: _Start, wanted: Model) -> None:
-    """Checks that weights of one network fit another, position vectors aside."""
+    """Checks that weights of one network fit another, except for position vectors."""
     key, found = start.key, start.loaded.config.model
     ours, theirs = dict(wanted), dict(found)
     left_out = set(_FREE_KEYS)
     for side, names in _KEYS_OF_SIDE.items():
         left_out.update(names if side not in _SIDES[key] else ())
     if key == "decoder" and (wanted.tied_embeddings == "none" or found.tied_embeddings != "none"):
-        # Both outputs are tied, or a matrix of its own may begin as a copy.
+        # Both outputs are tied, or a separate matrix may begin as a copy.
         left_out.add("tied_embeddings")
     if found.positions != "learned" or wanted.max_positions > found.max_positions:
         left_out.add("max_positions")
-    # A width per head that is computed differs because of what it is computed from.
+    # A computed width per head differs because of its inputs.
     for name in set(_COMPUTED_KEYS) - wanted.model_fields_set:
         if theirs[name] == found.d_model // found.num_heads:
             left_out.add(name)
@@ -229,12 +223,11 @@ def _check_shape(start: _Start, wanted: Model) -> None:
 
 
 def _write(value: object) -> str:
-    """Returns a value of a key as it is typed."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _check_shared_matrix(starts: Sequence[_Start]) -> None:
-    """Checks that a matrix that both sides share isn't to start from two models."""
+    """Checks that a matrix shared by both sides doesn't start from two models."""
     if len(starts) < 2:
         return
     first, second = (start.folder for start in starts)
@@ -247,7 +240,7 @@ def _check_shared_matrix(starts: Sequence[_Start]) -> None:
 
 
 def _check_kept(start: _Start) -> None:
-    """Checks that a vocabulary is that of the model, with or without more pieces behind it."""
+    """Checks that a vocabulary is the model's, optionally with more pieces at its end."""
     both = start.tokenizer, start.loaded.tokenizer
     for side in _SIDES[start.key]:
         ours, theirs = (find_vocabulary(side, one).pieces for one in both)
@@ -259,14 +252,14 @@ def _check_kept(start: _Start) -> None:
 
 
 def _copy(start: _Start, model: Network) -> None:
-    """Sets the weights of the sides that a start is named for, as far as it has them."""
+    """Copies the weights of a start's sides, as far as it has them."""
     theirs = dict(start.loaded.model.named_parameters(remove_duplicate=False))
     has_cross_attention = isinstance(start.loaded.model, EncoderDecoder)
     for name, weight in model.named_parameters(remove_duplicate=False):
         side = find_side(name)
         found = theirs.get(find_counterpart(name, has_cross_attention=has_cross_attention))
-        # A model may lack cross-attention, or what tells whether sentences follow one another;
-        # another classifier's labels are its own.
+        # A model may lack cross-attention or the next-sentence head. Another classifier's labels
+        # are its own.
         if side not in start.matched or found is None or name.startswith("classifier."):
             continue
         match find_rows(name):
@@ -282,11 +275,9 @@ def _copy(start: _Start, model: Network) -> None:
 
 
 def _fold_segment(start: _Start, model: Network) -> None:
-    """Adds the vector of a masked model's first segment to what a translator adds to each token.
-
-    A translator has no segments. Learned positions take the vector up, so that the encoder's output
-    is the same to the bit; other kinds can't, and all source pieces take it up instead.
-    """
+    """Adds a masked model's first segment vector to a translator's position or piece vectors."""
+    # A translator has no segments. With learned positions the encoder's output is bit-identical.
+    # Other positions can't hold the vector; then all source pieces get it.
     theirs = start.loaded.model
     if not isinstance(theirs, MaskedLanguageModel) or not isinstance(model, EncoderDecoder):
         return
@@ -296,7 +287,8 @@ def _fold_segment(start: _Start, model: Network) -> None:
     if isinstance(embedding.positions, LearnedPositions):
         embedding.positions.weight.add_(segment)
     else:
-        # In a matrix that the output shares, it changes all logits alike, and so no probability.
+        # In a matrix shared with the output it changes all logits equally, so no probability
+        # changes.
         embedding.tokens.weight.add_(segment / embedding.tokens.scale)
 
 
@@ -305,7 +297,7 @@ def _report(
     languages: tuple[str, str],
     starts: Sequence[_Start],
 ) -> None:
-    """Says what starts from which model, and what from random weights."""
+    """Prints what starts from which model, and what from random weights."""
     has_new = False
     for start in starts:
         counts, lacks = _count_pieces(start)
@@ -347,7 +339,7 @@ def _count_pieces(start: _Start) -> tuple[str, bool]:
 
 
 def _report_language(ours: tuple[str, str], start: _Start) -> None:
-    """Says whether a start is of another language than what it is trained for."""
+    """Prints a note if a start has other languages than the recipe."""
     theirs = start.loaded.config
     languages = (theirs.source_language, theirs.target_language)
     does = "translates" if theirs.objective == "translation" else "is of"
@@ -359,7 +351,7 @@ def _report_language(ours: tuple[str, str], start: _Start) -> None:
 
 
 def _list_lacking(starts: Sequence[_Start]) -> str:
-    """Returns what no start has, as the beginning of a sentence; empty where there is nothing."""
+    """Returns what no start has, as the beginning of a sentence, or an empty string."""
     taken = {side: start for start in starts for side in start.matched}
     if starts[0].key == "model":
         return ""
@@ -376,14 +368,9 @@ def find_spelling(
 ) -> dict[int, list[int]]:
     """Returns the ids of a model's pieces that spell each piece that it lacks, by our id.
 
-    A tag is made of all of the model's tags, where it has any, and a language's piece of those of
-    all its languages. A piece of which the model knows no letter isn't there.
-
-    Args:
-        side: The side whose vocabularies are meant.
-        ours: The tokenizer with more pieces.
-        loaded: The model.
-        matched: The model's id of each piece that it has, by our id.
+    A tag is made of all of the model's tags, if it has any, and a language's piece of those of all
+    its languages. A piece without any known letter is missing. `matched` has the model's id of each
+    piece that it has, by our id.
     """
     theirs, pieces = loaded.tokenizer, find_vocabulary(side, ours).pieces
     lacking = [token for token in range(len(pieces)) if token not in matched]
@@ -401,13 +388,13 @@ def find_spelling(
 
 
 def _list_language_pieces(tokenizer: SubwordTokenizer) -> list[str]:
-    """Returns the pieces that stand for languages, in a model of M2M100's kind."""
+    """Returns the language pieces of a model like M2M100."""
     languages = tokenizer.languages if tokenizer.has_language_pieces else None
     return [] if languages is None else list(languages.target.values())
 
 
 def _find_hidden(loaded: LoadedModel) -> set[int]:
-    """Returns the tokens that a model never writes, as its output's bias says."""
+    """Returns the tokens that a model never writes, from its output bias."""
     bias = dict(loaded.model.named_parameters()).get("output_bias")
     return set() if bias is None else set((bias <= HIDDEN_BIAS / 2).nonzero().flatten().tolist())
 

@@ -1,4 +1,4 @@
-"""Data to checkpoints, and the best of them to `model/`; pipeline/train.py calls it."""
+"""Trains from prepared data and releases the best checkpoint to `model/`."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -44,22 +44,17 @@ def train(
 ) -> bool:
     """Trains from the last checkpoint, if any, to the end, or until Ctrl-C or SIGTERM.
 
-    In torchrun's workers it trains together with the others. `model/` holds the checkpoint with the
-    best development score afterwards.
+    In torchrun's workers it trains together with the others. Afterwards `model/` holds the
+    checkpoint with the best development score.
 
     Args:
         recipe: What to train.
         workspace: Where the data are and the checkpoints go.
-        device: `auto` takes a GPU where there is one.
-        options: Options that select the same recipe and workspace, for the commands printed at the
-            end.
+        device: `auto` is a GPU if there is one.
+        options: Options that select the same recipe and workspace, for the printed commands.
 
     Returns:
-        Whether training came to its end; False where it was asked to stop.
-
-    Raises:
-        MtkitError: No data yet, another recipe's data or checkpoints, no usable checkpoint, no such
-            device, another command at work in the workspace, or a training that diverged.
+        Whether training came to its end; False after a requested stop.
     """
     run = TrainingRun.open(recipe, workspace)
     processes = join_processes(device, stuck_after_seconds=recipe.training.stuck_after_seconds)
@@ -77,7 +72,7 @@ def train(
 
 
 def _train(run: TrainingRun, processes: Processes, options: Sequence[str]) -> bool:
-    """Trains among processes that have joined; returns whether training came to its end."""
+    """Trains among joined processes; returns whether training came to its end."""
     training = run.recipe.training
     _check_same_everywhere(run, processes)
     checkpoints = CheckpointFolder(run.workspace.checkpoints)
@@ -89,7 +84,7 @@ def _train(run: TrainingRun, processes: Processes, options: Sequence[str]) -> bo
     learner = build_learner(run, processes, takes_start=takes_start and processes.is_first)
     processes.broadcast(learner.tensors())
     restored = None if is_done else restore_everywhere(checkpoints, learner, processes)
-    # The newest may have been damaged, and was then renamed.
+    # The newest may have been damaged and renamed.
     saved = [c for c in saved if restored is None or c.state.step <= restored.state.step]
     state = saved[-1].state if saved else TrainingState()
     if processes.is_first:
@@ -108,7 +103,7 @@ def _train(run: TrainingRun, processes: Processes, options: Sequence[str]) -> bo
             checkpoints.sweep()
             _write_down(run, learner.working.precision, processes)
         state = _make_updates(run, processes, learner, newest=restored)
-    # Also where an earlier run was killed between its last checkpoint and this line.
+    # An earlier run may have been killed between its last checkpoint and this line.
     if processes.is_first and not (is_done and is_released(run, checkpoints)):
         if is_done:
             # It may have been killed between the last score and the removal of older checkpoints.
@@ -125,7 +120,7 @@ def _make_updates(
     *,
     newest: Checkpoint | None,
 ) -> TrainingState:
-    """Makes the updates that are left since the newest checkpoint; returns where training got."""
+    """Makes the updates that are left since the newest checkpoint; returns the last state."""
     recipe, training = run.recipe, run.recipe.training
     objective = build_objective(run, learner, processes)
     state = TrainingState() if newest is None else newest.state
@@ -173,10 +168,9 @@ def is_trained(recipe: Recipe, workspace: Workspace) -> bool:
 
 
 def is_trained_without_checkpoints(recipe: Recipe, workspace: Workspace) -> bool:
-    """Checks that `model/` is of a finished training of this recipe whose checkpoints are gone.
+    """Checks that `model/` is from a finished training of this recipe without its checkpoints.
 
-    Raises:
-        MtkitError: The checkpoints are gone, and the model's training isn't known.
+    A model whose training isn't recorded is an error.
     """
     has_checkpoints = any(workspace.checkpoints.glob("*step-*"))
     if has_checkpoints or not has_wanted_form(workspace, recipe.training.lora):
@@ -199,10 +193,8 @@ def is_trained_without_checkpoints(recipe: Recipe, workspace: Workspace) -> bool
 
 
 def _is_done(run: TrainingRun, saved: list[Checkpoint]) -> bool:
-    """Checks that the checkpoints, of this run if of any, have come to its end.
-
-    A stop's checkpoint has no score; where `max_steps` was lowered to it, it still needs one.
-    """
+    """Checks that the checkpoints, if any, are of this run and finished."""
+    # A checkpoint from a stop has no score. If `max_steps` was lowered to it, it still needs one.
     check_same_run(run.tables, run.data.digest, saved)
     if not saved or saved[-1].score is None:
         return False
@@ -216,7 +208,7 @@ def _check_same_everywhere(run: TrainingRun, processes: Processes) -> None:
     """Checks that all machines have the same recipe and data."""
     named = {"seed", "model", "training", "inference"}
     settings = run.recipe.model_dump(mode="json", include=named)
-    # Where a start's model lies may differ.
+    # The path of a start's model may differ.
     settings = relative_to_root(settings, str(run.recipe.data.data_root))
     if len(set(processes.gather([run.data.digest]))) > 1:
         raise MtkitError(

@@ -1,4 +1,4 @@
-"""A run to be trained or averaged: its recipe, its workspace and its prepared data."""
+"""A run to be trained or averaged."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +11,7 @@ from mtkit.workspace import Workspace
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """What is known of a run before anything is learned.
-
-    Attributes:
-        recipe: The run's recipe.
-        workspace: The run's folder.
-        data: The prepared data.
-    """
+    """The recipe, workspace and prepared data of a run."""
 
     recipe: Recipe
     workspace: Workspace
@@ -25,19 +19,15 @@ class TrainingRun:
 
     @classmethod
     def open(cls, recipe: Recipe, workspace: Workspace) -> "TrainingRun":
-        """Returns a run whose data are prepared.
-
-        Raises:
-            MtkitError: No data, or those of another recipe.
-        """
+        """Returns a run whose data are prepared."""
         return cls(recipe, workspace, open_prepared(recipe, workspace))
 
     @property
     def model_config(self) -> ModelConfig:
-        """All that the model is built from."""
+        """Everything that the model is built from."""
         return ModelConfig.of(self.recipe, self.data.tokenizer, self.data.labels)
 
     @property
     def tables(self) -> dict[str, Any]:
-        """The recipe as plain tables, as checkpoints hold it."""
+        """The recipe as plain tables, as in checkpoints."""
         return self.recipe.model_dump(mode="json", exclude_none=True)

@@ -1,10 +1,10 @@
-"""One update: micro-batches accumulated, processes agreed, gradients summed, weights changed.
+"""One update: micro-batches accumulated, ranks agreed, gradients summed, weights changed.
 
-Another objective is a subclass of `StoredBatches` (training/objectives), which reads and collates
-examples; a loss of one batch (training/loss.py); a validator (training/validators.py); and a line
-of all three in `_choose` (training/build.py). It needs a network and a line in `mtkit.model.build`.
+Another objective needs a subclass of `StoredBatches` (training/objectives), a loss of one batch
+(training/loss.py), a validator (training/validators.py), a line with all three in `_choose`
+(training/build.py), a network, and a line in `mtkit.model.build`.
 
-Before the first update, the largest pass that fits in every process's memory is found by a probe.
+Before the first update, a probe finds the largest pass that fits in every rank's memory.
 """
 
 import math
@@ -29,17 +29,16 @@ from mtkit.training.loss import LossSums
 from mtkit.training.validation import ModelValidator, ValidationResult
 
 _PROBE = 0
-"""The step of a pass that tries how much memory there is; no such pass is recorded."""
+"""The step of a pass that probes memory; such a pass is never recorded."""
 _CPU_AUTO_TOKENS = 8_192
-"""On a processor a larger pass is no faster: its tensors leave the cache."""
+"""On a CPU a larger pass is no faster: its tensors leave the cache."""
 
 
 class Votes(NamedTuple):
-    """A process's wishes at an update; any one's decides for all.
+    """A rank's requests at an update; one rank's request counts for all.
 
     Attributes:
-        stop: It was asked to stop.
-        checkpoint: Its clock says that a checkpoint is due.
+        checkpoint: Whether a checkpoint is due by its clock.
     """
 
     stop: bool = False
@@ -47,18 +46,18 @@ class Votes(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of an update, the same in every process.
+    """The result of an update, the same on every rank.
 
     Attributes:
-        loss: Sum over its target tokens, in nats; that of examples is in it (`LossSums.join`).
+        loss: Sum over its target tokens, in nats, including that of examples (`LossSums.join`).
         negative_log_likelihood: Sum over its target tokens, in nats.
-        num_target_tokens: Real ones, `</s>` counted.
+        num_target_tokens: Real ones, including `</s>`.
         num_tokens: Real tokens of both sides.
-        num_slots: Those, and the padding.
+        num_slots: Real tokens and padding.
         gradient_norm: Euclidean norm of the gradient of the mean loss, before clipping.
-        is_applied: Whether the weights have changed; not where loss or gradient is NaN or infinity.
-        micro_batch_tokens: Limit of a pass that fits in memory, as far as is known.
-        votes: Those of any process.
+        is_applied: Whether the weights have changed; False for a NaN or infinite loss or gradient.
+        micro_batch_tokens: Limit of a pass that fits in memory, as far as known.
+        votes: The union over all ranks.
     """
 
     loss: float
@@ -76,15 +75,9 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 class Objective(Generic[Model, Batch]):
-    """Batches, a loss of one batch, and a validator, whatever is learned.
+    """Batches, a loss of one batch, and a validator.
 
-    The loss is a sum over tokens, beside which another may be a sum over examples.
-
-    Args:
-        learner: The model that learns.
-        batches: What it learns from.
-        validator: What measures it on the development set.
-        measure: Returns the loss of one batch, summed.
+    `measure` returns the loss of one batch as a sum over tokens, optionally with one over examples.
     """
 
     def __init__(
@@ -108,16 +101,11 @@ class Objective(Generic[Model, Batch]):
     def learn(
         self, batch: Batch, *, num_target_tokens: int, num_examples: int, records: bool = True
     ) -> Tensor:
-        """Adds the gradients of a batch, and returns its loss and negative log-likelihood, summed.
+        """Adds the gradients of a batch; returns its loss and negative log-likelihood, summed.
 
-        A pass that was recorded overwrites them: only a copy in bfloat16 is recorded, and its
-        gradients are added to the model's own after each pass.
-
-        Args:
-            batch: The batch.
-            num_target_tokens: Of the update, in all processes, of whose mean the gradients are.
-            num_examples: Likewise.
-            records: Whether a filled batch's pass may be recorded.
+        A recorded pass overwrites gradients. So only a bfloat16 copy is recorded, whose gradients
+        are added to the model's own after each pass. Gradients are of the mean over the update:
+        both counts are of all ranks. `records` allows recording a filled batch's pass.
         """
         if records and isinstance(batch, TranslationBatch) and batch.is_filled:
             if self._recorded is None:
@@ -125,7 +113,7 @@ class Objective(Generic[Model, Batch]):
             return self._recorded.run(batch, 1.0 / num_target_tokens)
         found = self.loss(batch)
         loss = found.join(num_target_tokens, num_examples)
-        # Divided before: the sum over micro-batches and processes is then the mean per token.
+        # Divided first: the sum over micro-batches and ranks is then the mean per token.
         (loss / num_target_tokens).backward()  # type: ignore[no-untyped-call]
         return torch.stack((loss.detach(), found.negative_log_likelihood))
 
@@ -135,12 +123,12 @@ class Objective(Generic[Model, Batch]):
         return torch.stack((found.loss.detach(), found.negative_log_likelihood))
 
     def validate(self) -> ValidationResult:
-        """Returns what the model is worth; every process must call it."""
+        """Returns the model's loss and scores; every rank must call it."""
         return self._validator.validate(self._model)
 
 
 class Updater:
-    """Makes updates: the learner learns what the objective minimises, in all processes together."""
+    """Makes updates of the learner, on all ranks together."""
 
     def __init__(
         self,
@@ -160,14 +148,11 @@ class Updater:
         self._max_tokens_key = max_tokens_key
 
     def fit_micro_batch(self, num_sharing: int | None = None) -> int:
-        """Returns the limit of a pass whose largest fits in every process's memory.
+        """Returns a limit of a pass, in tokens a side, that fits in every rank's memory.
 
-        It is in tokens a side. The largest that may come is tried, forward and backward, and the
-        limit halved until it fits. The weights stay as they are. Where `num_sharing` is given, an
-        update would be shared by so many processes; else it is by those that take part.
-
-        Raises:
-            MtkitError: Not even one sentence fits.
+        Tries the largest possible pass, forward and backward, and halves the limit until it fits.
+        The weights don't change. An update is shared by `num_sharing` ranks, by default all. If
+        even one sentence doesn't fit, that is an error.
         """
         num_sharing = self._processes.count if num_sharing is None else num_sharing
         share = int(self._training.batch_tokens * SHARE_SLACK / num_sharing)
@@ -193,9 +178,9 @@ class Updater:
                 )
 
     def _fits(self, limit: int) -> bool:
-        """Checks that this process can pass its largest micro-batch forward and backward."""
+        """Checks that this rank can run its largest micro-batch forward and backward."""
         batches = self._objective.batches
-        # A generator: making the batch may run out of memory, too.
+        # A generator, because building the batch may run out of memory too.
         made_up = (("trying the largest micro-batch", batches.largest(limit)) for _ in range(1))
         sums, _ = self._try(_PROBE, made_up, num_target_tokens=1, num_examples=1)
         self._learner.forget_gradients()
@@ -205,18 +190,10 @@ class Updater:
     def make(self, step: int, update: Update[Any], *, rate: float, votes: Votes) -> Outcome:
         """Changes the weights by the gradient of the mean loss per target token of an update.
 
-        Every process tries its micro-batches by itself; then all report how that went. Where one
-        ran out of memory, all do the update again in smaller micro-batches. Nothing inside a
-        backward pass waits for another process, so that an error there can't part them.
-
-        Args:
-            step: The update, counted from 1.
-            update: Its batches.
-            rate: Learning rate.
-            votes: This process's.
-
-        Raises:
-            MtkitError: Out of memory, though every micro-batch is one sentence.
+        Every rank tries its micro-batches alone; then all report the outcome. If one ran out of
+        memory, all repeat the update in smaller micro-batches. Nothing inside a backward pass waits
+        for another rank, so an error there can't separate them. `step` counts from 1. If memory
+        runs out with micro-batches of one sentence, that is an error.
         """
         while True:
             num_passes = len(update.micro_batches)
@@ -239,7 +216,7 @@ class Updater:
             self._processes.sum_update(self._learner.weights, flat, reported)
             weights = [one for one in self._learner.weights if one.grad is not None]
             norm = nn.utils.get_total_norm([w.grad for w in weights if w.grad is not None])
-            # All processes hold the same sums, to the bit, and so come to the same answers.
+            # All ranks hold bit-identical sums, and so make the same decisions.
             found = self._processes.read(torch.cat((reported, norm.to(reported)[None])))
             loss, nll, num_failed, *counts, length = found
             if not num_failed:
@@ -272,17 +249,13 @@ class Updater:
         num_target_tokens: int,
         num_examples: int,
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Computes the gradients of this process's part of an update.
+        """Computes the gradients of this rank's part of an update.
 
-        Args:
-            step: The update.
-            batches: This process's, and what is said of each while it is at work.
-            num_target_tokens: Of the update, in all processes.
-            num_examples: Likewise.
+        `batches` come with a text for the watchdog. Both counts are of the update on all ranks.
 
         Returns:
-            Sums of loss and negative log-likelihood, None where memory ran out; and the gradients
-            laid flat for the others, zeros then.
+            Sums of loss and negative log-likelihood, None if memory ran out; and the flat gradients
+            for the all-reduce, which are zeros then.
         """
         seed_step(self._seed, step, self._processes.rank)
         sums = torch.zeros(2, dtype=torch.float64, device=self._processes.device)
@@ -308,7 +281,7 @@ class Updater:
         return None, self._processes.flatten_gradients(self._learner.weights)
 
     def _prefetch(self, update: Update[Any]) -> None:
-        """Gets the next update's batches to a GPU that is busy with this one."""
+        """Gathers the next update's batches while the GPU is busy with this one."""
         if self._processes.device.type != "cuda":
             return
         try:
@@ -319,7 +292,7 @@ class Updater:
                 raise
 
     def _lower_limit(self, step: int, update: Update[Any], num_failed: int) -> int:
-        """Returns a smaller limit than that of the micro-batches that were too large."""
+        """Returns a smaller limit than the largest micro-batch."""
         # No micro-batch can be smaller than the longest sentence, whatever the limit.
         if update.largest > update.limit or update.is_in_single_examples:
             raise MtkitError(
@@ -338,6 +311,6 @@ class Updater:
 
 
 def seed_step(seed: int, step: int, rank: int) -> None:
-    """Seeds torch's generators from nothing but these three."""
+    """Seeds torch's generators from these three numbers alone."""
     drawn = np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)
     torch.manual_seed(int(drawn[0]))

@@ -1,4 +1,4 @@
-"""What every validator has in common: rows shared among processes, sums, a few texts to read."""
+"""The common part of all validators: rows split over ranks, sums, a few sample texts."""
 
 import math
 from abc import ABC, abstractmethod
@@ -21,15 +21,14 @@ from mtkit.training.metrics import LOSSES, restore_sign
 from mtkit.training.training_run import TrainingRun
 
 LOSS_TOKENS = 4_096
-"""Tokens a side, without padding, in one pass; validation keeps nothing for a backward pass."""
+"""Tokens per side, without padding, in one pass; validation keeps nothing for a backward pass."""
 _MAX_NLL = 700.0
-"""The exponential of more isn't finite."""
+"""A larger exponential isn't finite."""
 
 Network = TypeVar("Network", bound=nn.Module)
 Item = TypeVar("Item")
 Sample = Mapping[str, str]
-"""A development sentence and what the model makes of it, each under a name of ten letters at most.
-"""
+"""A development sentence and the model's output, under names of at most ten letters."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,10 @@ class ValidationResult:
     """Loss and scores on the development set.
 
     Attributes:
-        score: What ranks checkpoints; greater is better.
-        metrics: `loss` and `nll` in nats per target token, `perplexity`, and any number of scores,
-            which are `bleu` and `chrf` for a translator, `f1` and `exact_match` for a parser, and
-            shares of right answers in percent for a masked language model.
+        score: What ranks checkpoints; higher is better.
+        metrics: `loss` and `nll` in nats per target token, `perplexity`, and any number of scores:
+            `bleu` and `chrf` for a translator, `f1` and `exact_match` for a parser, accuracies in
+            percent for a masked language model.
         samples: A few sentences to read.
     """
 
@@ -55,12 +54,9 @@ class ValidationResult:
 
 
 class ModelValidator(ABC, Generic[Network]):
-    """Measures networks of one kind on the development set, whose rows the processes share.
+    """Measures networks of one kind on the development set, whose rows the ranks share.
 
-    With `forks`, forks of this process may work: for one that has no other thread.
-
-    Raises:
-        MtkitError: The development set can't be measured.
+    With `forks`, forks of this process may work; it must have no other thread.
     """
 
     def __init__(self, run: TrainingRun, processes: Processes, *, forks: bool = False) -> None:
@@ -72,10 +68,10 @@ class ModelValidator(ABC, Generic[Network]):
         self._prepare()
 
     def _prepare(self) -> None:
-        """Finds before the first update what would fail at the first validation."""
+        """Raises the errors of the first validation before the first update."""
 
     def validate(self, model: Network) -> ValidationResult:
-        """Returns a network's loss and scores; every process must call it."""
+        """Returns a network's loss and scores; every rank must call it."""
         with inferring(model):
             metrics, samples = self._measure(model)
         metric = self._settings.metric
@@ -83,7 +79,7 @@ class ModelValidator(ABC, Generic[Network]):
 
     @abstractmethod
     def _measure(self, model: Network) -> tuple[dict[str, float], Sequence[Sample]]:
-        """Returns metrics, and a few sentences; the model infers."""
+        """Returns metrics and a few sentences; the model is in evaluation mode."""
 
     def _add_up(
         self,
@@ -92,13 +88,9 @@ class ModelValidator(ABC, Generic[Network]):
         *,
         count: int,
     ) -> list[float]:
-        """Returns the sums of what is measured of all rows, a few at a time, in all processes.
-
-        Args:
-            sides: Tokens of each row, of one side or of source and target.
-            measure: Returns `count` numbers of some rows.
-            count: How many.
-        """
+        """Returns the sums of a measurement over all rows, in small batches, on all ranks."""
+        # `sides` has the tokens of each row: of one side, or of source and target. `measure`
+        # returns `count` numbers for some rows.
         *sources, target_lengths = sides
         source_lengths = sources[0] if sources else np.zeros_like(target_lengths)
         order = np.lexsort((source_lengths, target_lengths))
@@ -126,17 +118,13 @@ def list_losses(sums: LossSums) -> list[Tensor]:
 
 
 def name_losses(loss: float, nll: float) -> dict[str, float]:
-    """Returns the metrics that every validation finds, from its means in nats."""
+    """Returns the metrics of every validation, from its means in nats."""
     perplexity = math.exp(nll) if nll < _MAX_NLL else math.inf
     return {"loss": loss, "nll": nll, "perplexity": perplexity}
 
 
 def list_score_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings that a model's score depends on besides its weights and the data.
-
-    Args:
-        recipe: A recipe as plain tables, as a checkpoint has it.
-    """
+    """Returns the settings that a score depends on, besides the model's weights and the data."""
     chosen = select(recipe, Invalidates.SCORES)
     training = chosen.pop("training")
     return {**training.pop("validation"), **training, **chosen}
@@ -144,7 +132,7 @@ def list_score_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def inferring(model: nn.Module) -> Iterator[None]:
-    """Lets a network infer while the block runs, without dropout and gradients."""
+    """Disables dropout and gradients of a network while the block runs."""
     was_training = model.training
     model.eval()
     try:

@@ -1,4 +1,4 @@
-"""Language models and classifiers on the development set: loss, scores, a few texts to read."""
+"""Validates networks on the development set: loss, scores, a few sample texts."""
 
 import math
 from abc import abstractmethod
@@ -61,11 +61,11 @@ from mtkit.training.validation import (
 )
 
 _SAMPLE_TOKENS = 40
-"""Tokens of a text that is shown, at most."""
+"""Maximum tokens of a sample text."""
 
 
 class TextValidator(ModelValidator[Network]):
-    """Measures a network that learns from text in one language."""
+    """Validates a network that learns from text in one language."""
 
     num_sums = 2
 
@@ -88,14 +88,14 @@ class TextValidator(ModelValidator[Network]):
 
     @abstractmethod
     def _sample(self, model: Network, number: int, tokens: list[int]) -> Sample:
-        """Returns a line, closed by `</s>`, and what the model makes of it."""
+        """Returns a line, closed by `</s>`, and the model's output for it."""
 
     def _decode(self, **texts: list[int]) -> Sample:
         return {name: self._data.tokenizer.decode_target(each) for name, each in texts.items()}
 
 
 class CausalValidator(TextValidator[CausalLanguageModel]):
-    """Measures a causal language model."""
+    """Validates a causal language model."""
 
     def _measure_rows(self, model: CausalLanguageModel, rows: Indices) -> list[Tensor]:
         text = self._data.dev.gather(rows)["text"]
@@ -105,14 +105,14 @@ class CausalValidator(TextValidator[CausalLanguageModel]):
 
     def _name_metrics(self, *sums: float) -> dict[str, float]:
         loss, nll = (value / self._data.dev.num_tokens["text"] for value in sums)
-        # The end of a line, which is predicted too, counts as one character.
+        # The end of a line is predicted too and counts as one character.
         num_characters = sum(len(line) + 1 for line in self._data.dev_text[0])
         return name_losses(loss, nll) | {
             "bits_per_character": sums[1] / math.log(2.0) / num_characters
         }
 
     def _sample(self, model: CausalLanguageModel, number: int, tokens: list[int]) -> Sample:
-        """Returns a line, its first half, and what the model makes of that, greedily."""
+        """Returns a line, its first half, and the model's greedy continuation of that."""
         beginning = tokens[: min(len(tokens) // 2, _SAMPLE_TOKENS // 2)]
         device = self._processes.device
         limit = min(_SAMPLE_TOKENS, self._recipe.data.block_tokens)
@@ -124,13 +124,9 @@ class CausalValidator(TextValidator[CausalLanguageModel]):
 
 
 class MaskedValidator(TextValidator[MaskedLanguageModel]):
-    """Measures a masked language model.
+    """Validates a masked language model.
 
-    Which tokens are hidden and which segments are drawn is the same at every validation and for
-    every seed.
-
-    Raises:
-        MtkitError: The development set has no pairs of segments, which the recipe wants.
+    Hidden tokens and segments are the same at every validation and for every seed.
     """
 
     num_sums = 7
@@ -177,7 +173,7 @@ class MaskedValidator(TextValidator[MaskedLanguageModel]):
         return collate_masked(segments, hidden, layout).to(self._processes.device)
 
     def _sample(self, model: MaskedLanguageModel, number: int, tokens: list[int]) -> Sample:
-        """Returns a line with hidden tokens, and what the model puts in their place."""
+        """Returns a line with hidden tokens, and the model's predictions for them."""
         text = tokens[:-1][:_SAMPLE_TOKENS]
         row = np.array([BOS, *text, EOS])
         segments = Segments(
@@ -197,9 +193,9 @@ class MaskedValidator(TextValidator[MaskedLanguageModel]):
 
 
 class DenoisingValidator(TextValidator[EncoderDecoder]):
-    """Measures a denoising model.
+    """Validates a denoising model.
 
-    Which spans are hidden is the same at every validation and for every seed.
+    Hidden spans are the same at every validation and for every seed.
     """
 
     num_sums = 3
@@ -223,7 +219,7 @@ class DenoisingValidator(TextValidator[EncoderDecoder]):
         return [*list_losses(measured), torch.tensor(len(texts.target.tokens))]
 
     def _sample(self, model: EncoderDecoder, number: int, tokens: list[int]) -> Sample:
-        """Returns a line, it with hidden spans, and what the model makes of that, greedily."""
+        """Returns a line, the line with hidden spans, and the model's greedy output for that."""
         text = [*tokens[:-1][:_SAMPLE_TOKENS], EOS]
         hidden = self._reader.corrupt(Ragged.of([text]), np.array([number]), 0)
         device = self._processes.device
@@ -237,7 +233,7 @@ class DenoisingValidator(TextValidator[EncoderDecoder]):
 def _generate(
     step: Callable[[Tensor], Tensor], given: Sequence[int], limit: int, device: torch.device
 ) -> list[int]:
-    """Returns what follows the tokens that are given, greedily, up to `</s>` or so many steps."""
+    """Returns the greedy continuation of the given tokens, to `</s>` or `limit` steps."""
     generated: list[int] = []
     for position in range(limit):
         newest = given[position] if position < len(given) else generated[-1]
@@ -250,7 +246,7 @@ def _generate(
 
 
 class LabelValidator(ModelValidator[Classifier]):
-    """Measures a classifier: loss, accuracy, macro-F1."""
+    """Validates a classifier: loss, accuracy, macro-F1."""
 
     def _prepare(self) -> None:
         self._closing = find_closing(self._data.tokenizer, self._recipe.classification.kind)
@@ -258,7 +254,7 @@ class LabelValidator(ModelValidator[Classifier]):
     def _measure(self, model: Classifier) -> tuple[dict[str, float], Sequence[Sample]]:
         data = self._data
         assert data.dev_labels is not None, "labels"
-        # Labels that other processes find stay 0 here, and are added.
+        # Labels found by other ranks stay 0 here and are added by the all-reduce.
         found = torch.zeros(len(data.dev), dtype=torch.float64)
         sums = self._add_up(
             [self._lengths() + 1], lambda rows: self._classify(model, rows, found), count=2
@@ -273,7 +269,7 @@ class LabelValidator(ModelValidator[Classifier]):
         return name_losses(loss, nll) | scores, samples
 
     def _classify(self, model: Classifier, rows: Indices, found: Tensor) -> list[Tensor]:
-        """Returns the losses of some texts, and notes the labels that are found."""
+        """Returns the losses of some texts, and writes their labels into `found`."""
         assert self._data.dev_labels is not None, "labels"
         tokens = self._data.dev.gather(rows)["text"]
         batch = collate_together(tokens, self._data.dev_labels[rows], self._closing)
@@ -288,12 +284,7 @@ _MIN_BATCH_TOKENS = 64
 
 
 class TranslationValidator(ModelValidator[TranslatingModel]):
-    """Measures a translator, on the same path that `translate` and `score` take.
-
-    Raises:
-        MtkitError: A tokeniser for scores that isn't installed, or a sentence that the model's
-            learned positions don't reach.
-    """
+    """Validates a translator by the same code as `translate` and `score`."""
 
     def _prepare(self) -> None:
         recipe = self._recipe
@@ -337,7 +328,7 @@ class TranslationValidator(ModelValidator[TranslatingModel]):
         return list_losses(measure_joined(model, joined, label_smoothing=smoothing))
 
     def _score(self, hypotheses: Sequence[str]) -> dict[str, float]:
-        """Returns the scores of translations, or of trees, by their names."""
+        """Returns the scores of translations, or of trees, by name."""
         if self._trees is None:
             bleu, chrf = score_corpus(hypotheses, [self._references], self._evaluation)
             return {"bleu": bleu.value, "chrf": chrf.value}
@@ -374,7 +365,7 @@ class TranslationValidator(ModelValidator[TranslatingModel]):
 
 
 class _BeatingEngine(TorchEngine):
-    """An engine that shows the other processes, before each batch, that this one is at work."""
+    """An engine that reports this rank's progress to the watchdog before each batch."""
 
     def __init__(self, model: TranslatingModel, processes: Processes) -> None:
         super().__init__(model, processes.device)

@@ -1,12 +1,12 @@
-"""Health checks: processes that train together report to each other, beside the training itself.
+"""The watchdog: processes that train together report to each other, independently of training.
 
-A sum over processes waits for all of them. If one has died on another machine, or hangs, the others
+An all-reduce waits for all processes. If one has died on another machine, or hangs, the others
 would wait for hours without knowing for which. So a thread in each process reports its progress
-every second, through the store that torchrun keeps, and reads the others' reports. It ends its
-process, and names the one at fault, if
+every second, through torchrun's store, and reads the others' reports. It ends its process and names
+the cause if
 
-* another one has not responded for half a minute;
-* another one, or its own, has worked on the same thing for longer than allowed;
+* another process hasn't responded for half a minute;
+* a process, this one included, has made no progress for longer than allowed;
 * the launcher is gone, so that nothing else would end its processes.
 """
 
@@ -37,12 +37,10 @@ class Sign:
     """The report of a process to the others.
 
     Attributes:
-        pid: Its process id.
-        host: Its machine.
         beats: Number of the report.
-        stalled_seconds: How long it has been at work on the same thing.
-        is_waiting: Whether that is waiting for the others.
-        doing: What it is at, for messages.
+        stalled_seconds: Seconds without progress.
+        is_waiting: Whether it waits for the others.
+        doing: Its activity, for messages.
         has_left: Whether it came to its end.
     """
 
@@ -57,21 +55,21 @@ class Sign:
 
 @dataclass
 class Progress:
-    """How far this process has come; its main thread writes, its watch reads."""
+    """The progress of this process; its main thread writes, its watchdog reads."""
 
     doing: str = "starting"
     is_waiting: bool = False
     changed_at: float = 0.0
 
     def beat(self, doing: str | None = None) -> None:
-        """Notes that something was done; `doing` says what is at work from now on."""
+        """Notes progress; `doing` names the next activity."""
         self.changed_at = time.monotonic()
         if doing is not None:
             self.doing = doing
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Notes, while the block runs, that this process waits for others."""
+        """Marks this process as waiting for others while the block runs."""
         self.beat()
         self.is_waiting = True
         try:
@@ -82,15 +80,10 @@ class Progress:
 
 
 class Watch:
-    """The thread that reports this process to the others, and looks after them.
+    """The thread that reports this process to the others and watches them.
 
-    Args:
-        store: Where processes report; a connection that nothing else uses.
-        rank: This process.
-        count: How many there are.
-        progress: How far this one has come.
-        end: Called with a message, from the watch's thread, where training can't continue. It must
-            not return.
+    `store` needs a connection that nothing else uses. `end` is called with a message, from this
+    thread, if training can't continue; it must not return.
     """
 
     def __init__(
@@ -123,7 +116,7 @@ class Watch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Reports that this process has come to its end, and ends the thread."""
+        """Reports that this process has ended, and ends the thread."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(_PERIOD_SECONDS * 5)
@@ -134,10 +127,10 @@ class Watch:
             return
 
     def name_lost(self) -> str:
-        """Returns a phrase that names the processes that have fallen silent; empty without any.
+        """Returns a phrase that names the silent processes; empty without any.
 
-        Waits some seconds for one to be silent for long enough. The store is on the machine of
-        process 0: where it doesn't answer, that is the one.
+        Waits some seconds for one to be silent for long enough. The store is on process 0's
+        machine: if the store doesn't answer, process 0 is lost.
         """
         give_up_at = time.monotonic() + _NAMING_SECONDS
         while time.monotonic() < give_up_at:
@@ -165,7 +158,7 @@ class Watch:
                 self._end(fault)
 
     def look(self) -> str:
-        """Reports; returns why training can't continue, empty where it can."""
+        """Reports; returns why training can't continue, or an empty string."""
         try:
             self._report()
             self._listen()
@@ -200,7 +193,7 @@ class Watch:
             self._signs[rank] = sign
 
     def _find_fault(self) -> str:
-        """Returns why training can't continue; empty where it can."""
+        """Returns why training can't continue, or an empty string."""
         now = time.monotonic()
         at_work = {rank: sign for rank, sign in self._signs.items() if not sign.has_left}
         for rank in at_work:

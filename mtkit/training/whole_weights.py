@@ -1,4 +1,4 @@
-"""All weights of a model from those that a checkpoint holds, which with LoRA are a few."""
+"""Completes the weights of checkpoints, which with LoRA hold only a part."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +23,7 @@ from mtkit.training.start_from import start_from
 
 
 def adapt(model: Network, config: ModelConfig, lora: Lora) -> None:
-    """Gives the maps of a network that LoRA updates their low-rank matrices, whose product is 0.
+    """Adds LoRA's low-rank matrices, whose product is 0, to a network.
 
     They are drawn from torch's generator, on the CPU.
     """
@@ -40,11 +40,7 @@ def adapt(model: Network, config: ModelConfig, lora: Lora) -> None:
 
 
 def find_base(training: Training) -> Path:
-    """Returns the model folder that LoRA updates.
-
-    Raises:
-        MtkitError: It is to be the base of an adapter, and is an adapter itself.
-    """
+    """Returns the model folder that LoRA updates; an adapter's base must not be an adapter."""
     lora, settings = training.lora, training.start_from
     assert lora is not None
     assert settings is not None
@@ -64,13 +60,7 @@ def list_checkpoint_shapes(config: ModelConfig, lora: Lora | None) -> dict[str, 
 
 
 class WholeWeights:
-    """Completes weights of checkpoints of one run; the base of LoRA is read once.
-
-    Args:
-        recipe: The run's.
-        tokenizer: The run's.
-        labels: A classifier's.
-    """
+    """Completes weights of one run's checkpoints; LoRA's base is read only once."""
 
     def __init__(
         self, recipe: Recipe, tokenizer: SubwordTokenizer, labels: tuple[str, ...] = ()
@@ -80,14 +70,9 @@ class WholeWeights:
         self._base: dict[str, Tensor] = {}
 
     def of(self, weights: Mapping[str, Tensor], base_digest: str) -> Mapping[str, Tensor]:
-        """Returns all weights of a network, given those of a checkpoint or of several's mean.
+        """Returns all weights of a network, from those of a checkpoint or of a mean.
 
-        Args:
-            weights: By name; without LoRA they are all there.
-            base_digest: The checkpoint's.
-
-        Raises:
-            MtkitError: The model that LoRA updates is gone, or another one now.
+        If the model that LoRA updates is missing or has changed, that is an error.
         """
         lora = self._recipe.training.lora
         if lora is None:
@@ -104,7 +89,7 @@ class WholeWeights:
                 f"{folder} is another model than the run began with (training.lora)",
                 "put that model back",
             )
-        # As training made it: pieces that the base lacks have vectors of their own.
+        # As in training: pieces that the base lacks have vectors of their own.
         torch.manual_seed(self._recipe.seed)
         model = build(self._config)
         start_from(self._recipe, model, self._tokenizer, says=False)

@@ -1,1 +1,1 @@
-"""Where systems differ: by kind of sentence, by risk flag, sentence by sentence."""
+"""Compares systems by kind of sentence, by risk flag, and sentence by sentence."""

@@ -1,4 +1,4 @@
-"""Where systems differ: scores by kind of sentence, risk flags, sentences won and lost."""
+"""Compares systems: scores by kind of sentence, risk flags, sentences won and lost."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,13 +20,7 @@ ScoreSentences = Callable[[str, Sequence[int]], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class BucketScores:
-    """Scores of systems on the sentences of one bucket.
-
-    Attributes:
-        name: The property that the sentences share.
-        num_sentences: How many there are.
-        scores: By system, then by metric; percentage points.
-    """
+    """Scores of systems on a bucket's sentences, by system, then metric; percentage points."""
 
     name: str
     num_sentences: int
@@ -40,8 +34,8 @@ class ScoresByBucket:
     Attributes:
         name: The property that sentences are grouped by, as a heading.
         explanation: The meaning of the buckets' names, as a sentence.
-        is_ordered: Whether buckets rise from one to the next.
-        buckets: Those that have a sentence.
+        is_ordered: Whether buckets are in ascending order.
+        buckets: Buckets with at least one sentence.
     """
 
     name: str
@@ -52,13 +46,7 @@ class ScoresByBucket:
 
 @dataclass(frozen=True)
 class Analysis:
-    """Where systems differ.
-
-    Attributes:
-        groupings: Scores by kind of sentence.
-        flag_counts: By system, how many sentences have each risk flag.
-        comparisons: Of two systems each; none where there is one system alone.
-    """
+    """A comparison of systems by kind of sentence, by risk flag, and in pairs."""
 
     groupings: tuple[ScoresByBucket, ...] = ()
     flag_counts: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -76,20 +64,20 @@ def analyze(
     origins: Sequence[str] | None = None,
     num_examples: int = 10,
 ) -> Analysis:
-    """Returns where systems differ.
+    """Returns an analysis of the systems.
 
-    The baseline, which is the first system, is compared with the one of the others that has the
-    best sentences on average.
+    The baseline, which is the first system, is compared with the other system whose sentence scores
+    are best on average.
 
     Args:
         outputs: Each system's translations; the baseline first.
         references: One per sentence; of several sets, the first.
         score: Scores a system's translations of some sentences.
-        sentence_scores: The scores that systems are compared by; None for no comparison.
-        sources: The source sentences, where they are known.
-        training_text: Target side of a training corpus, which says what words are rare.
-        origins: Where each sentence comes from.
-        num_examples: How many sentences won, and how many lost, are shown.
+        sentence_scores: Scores for the comparison; None for no comparison.
+        sources: The source sentences, if known.
+        training_text: Target side of a training corpus, which tells what words are rare.
+        origins: Each sentence's origin.
+        num_examples: Number of examples of sentences won, and of sentences lost.
     """
     flags = {
         name: [

@@ -1,4 +1,4 @@
-"""Sentences of a test set in groups: by length, rare words, origin and risk flags."""
+"""Groups a test set's sentences by length, rare words, origin and risk flags."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -10,27 +10,28 @@ from mtkit.checks.words import is_unspaced, split_words
 from mtkit.evaluation.analysis.flags import FLAGS, Flag
 
 _WORD_EDGES = (10, 20, 30, 40, 60)
-"""Max words of a bucket: a news sentence has about 20, and quality often drops beyond 40 to 60."""
+"""Maximum words of a bucket: a news sentence has about 20, and quality often drops beyond 40 to
+60."""
 _CHARACTER_EDGES = (15, 30, 45, 60, 90)
-"""One and a half times as many: a Chinese word has about so many characters."""
+"""One and a half times as many: a Chinese word has about that many characters."""
 _RARE_PERCENTAGES = (0, 10, 20, 30)
-"""Max percent of rare words of a bucket."""
+"""Maximum percentage of rare words in a bucket."""
 _RARE_IN_TRAINING = 10
-"""Occurrences in a training text below which a word is rare: seen too seldom to be learnt well."""
+"""A word with fewer occurrences in a training text is rare: too few to be learned well."""
 _MAX_ORIGINS = 12
-"""Buckets by origin; where there are more, as with a document each, the smallest share one."""
+"""Maximum buckets by origin; with more origins, as with documents, the smallest share one."""
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """A test set in buckets; those without a sentence are left out.
+    """A test set in buckets, without empty ones.
 
     Attributes:
         name: The property that sentences are grouped by, as a heading.
         explanation: The meaning of the buckets' names, as a sentence.
-        buckets: Indices of the sentences of each, rising, by the property that they share, such as
-            `11–20`; in the order to show them.
-        is_ordered: Whether buckets rise from one to the next, so that a line may join them.
+        buckets: Ascending indices of the sentences, by the property that they share, such as
+            `11–20`; in display order.
+        is_ordered: Whether buckets are in ascending order, so that a line may join them.
     """
 
     name: str
@@ -62,15 +63,10 @@ def group_by_length(references: Sequence[str]) -> Grouping:
 def group_by_rare_words(
     references: Sequence[str], training_text: Iterable[str] | None = None
 ) -> Grouping:
-    """Returns sentences by the share of rare words in their reference.
-
-    It is the share, since the rarest word of a sentence is the rarer the longer the sentence.
-
-    Args:
-        references: One per sentence.
-        training_text: Target side of what a system was trained on, read once: words that occur in
-            it less than 10 times are rare. Without it, words that occur once in the references are.
-    """
+    """Returns sentences by their reference's share of rare words."""
+    # It is the share, because a longer sentence has a rarer rarest word. Words with fewer than 10
+    # occurrences in the training text, which is read once, are rare; without that text, words that
+    # occur once in the references.
     words = [split_words(reference) for reference in references]
     counts = Counter(word for sentence in words for word in sentence)
     min_count = 2
@@ -96,7 +92,7 @@ def group_by_rare_words(
 
 
 def _count_words(lines: Iterable[str], wanted: frozenset[str]) -> Counter[str]:
-    """Returns the counts of the wanted words alone."""
+    """Returns the counts of only the wanted words."""
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(word for word in split_words(line) if word in wanted)
@@ -104,11 +100,7 @@ def _count_words(lines: Iterable[str], wanted: frozenset[str]) -> Counter[str]:
 
 
 def group_by_origin(origins: Sequence[str]) -> Grouping:
-    """Returns sentences by where they come from, in the order in which origins first occur.
-
-    Args:
-        origins: Name of a domain, or of a document, one per sentence.
-    """
+    """Returns sentences by origin (a domain or a document), in the order of first occurrence."""
     sizes = Counter(origins)
     names = list(sizes)
     if len(names) > _MAX_ORIGINS:
@@ -121,13 +113,7 @@ def group_by_origin(origins: Sequence[str]) -> Grouping:
 
 
 def group_by_flags(flags: Sequence[Sequence[frozenset[Flag]]]) -> Grouping:
-    """Returns sentences by the risk flags that any system's translation has.
-
-    A sentence with several flags is in several buckets; one without is in the last.
-
-    Args:
-        flags: Of each system, one set per sentence.
-    """
+    """Returns sentences by any system's flags; one with several flags is in several buckets."""
     found = [frozenset[Flag]().union(*of_systems) for of_systems in zip(*flags, strict=True)]
     return Grouping(
         "Risk flags",
@@ -138,7 +124,7 @@ def group_by_flags(flags: Sequence[Sequence[frozenset[Flag]]]) -> Grouping:
 
 
 def _gather(names_of: Sequence[Iterable[str]], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Returns the buckets that have a sentence, given the names of each sentence's buckets."""
+    """Returns the non-empty buckets, from the names of each sentence's buckets."""
     indices: dict[str, list[int]] = {name: [] for name in names}
     for index, own in enumerate(names_of):
         for name in own:

@@ -1,4 +1,4 @@
-"""Two systems, sentence by sentence: how often each is better, and where most."""
+"""Compares two systems sentence by sentence."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,6 @@ class SentenceScores:
     """One metric's score of each sentence.
 
     Attributes:
-        metric: Its name.
         higher_is_better: False for TER.
         values: By system, one per sentence, in percentage points.
     """
@@ -27,17 +26,12 @@ class SentenceScores:
 
 @dataclass(frozen=True)
 class Example:
-    """A sentence that two systems translate differently well.
+    """A sentence with different scores for two systems.
 
     Attributes:
         index: Its index in the test set.
-        gain: Of the system's score over the baseline's; negative where that is better.
-        source: None where sources aren't known.
-        reference: A translator's.
-        output: The system's translation.
-        baseline_output: The baseline's.
-        score: The system's score of the sentence.
-        baseline_score: The baseline's.
+        gain: The system's score over the baseline's; negative if the baseline is better.
+        source: None if sources aren't known.
     """
 
     index: int
@@ -52,9 +46,9 @@ class Example:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Number of values from one edge to the next; the middle bin holds 0.
+    """Number of values between consecutive edges; the middle bin contains 0.
 
-    The outermost bins hold what lies beyond them too.
+    The outermost bins also count everything beyond them.
     """
 
     edges: tuple[float, ...]
@@ -63,19 +57,14 @@ class Histogram:
 
 @dataclass(frozen=True)
 class SystemComparison:
-    """A system beside the baseline, sentence by sentence.
+    """A comparison of a system with the baseline, sentence by sentence.
 
     Attributes:
-        system: Its name.
-        baseline: The baseline's name.
-        metric: The metric that the sentences are scored by.
-        higher_is_better: False for TER; gains are above 0 where the system is better, even so.
-        num_won: Sentences that the system has the better score on.
-        num_lost: Sentences that the baseline has the better score on.
-        num_tied: All others.
-        gains: How the gains are spread.
-        won: Sentences that the system wins most on, the largest gain first.
-        lost: Sentences that it loses most on, the largest loss first.
+        higher_is_better: False for TER; gains are positive if the system is better, also for TER.
+        num_tied: Sentences neither won nor lost.
+        gains: The distribution of gains.
+        won: Sentences with the largest gains, largest first.
+        lost: Sentences with the largest losses, largest first.
     """
 
     system: str
@@ -100,17 +89,7 @@ def compare_sentences(
     sources: Sequence[str] | None = None,
     num_examples: int = 10,
 ) -> SystemComparison:
-    """Returns the comparison of a system with a baseline, sentence by sentence.
-
-    Args:
-        system: A name in `outputs` and in the sentence scores.
-        baseline: Another.
-        outputs: Translations by system, one per sentence.
-        references: One per sentence.
-        sentence_scores: The scores that decide which of two translations is better.
-        sources: The source sentences, where they are known.
-        num_examples: How many sentences won, and how many lost, are shown.
-    """
+    """Returns the comparison of a system with a baseline, both named in `outputs`."""
     ours, theirs = sentence_scores.values[system], sentence_scores.values[baseline]
     sign = 1 if sentence_scores.higher_is_better else -1
     gains = [sign * (float(one) - float(other)) for one, other in zip(ours, theirs, strict=True)]
@@ -143,11 +122,7 @@ def compare_sentences(
 
 
 def rank_gains(gains: Sequence[float]) -> tuple[list[int], list[int]]:
-    """Returns the sentences that are won, the largest gain first, and those that are lost.
-
-    Sentences on which both systems are alike are in neither; of equal gains, the earlier sentence
-    is first.
-    """
+    """Returns the sentences won and lost, without ties; largest difference first, then in order."""
     ranked = sorted(range(len(gains)), key=lambda index: -abs(gains[index]))
     return [index for index in ranked if gains[index] > 0], [
         index for index in ranked if gains[index] < 0
@@ -155,9 +130,9 @@ def rank_gains(gains: Sequence[float]) -> tuple[list[int], list[int]]:
 
 
 def count_gains(gains: Sequence[float]) -> Histogram:
-    """Returns gains in bins of one round width; the middle one holds 0."""
+    """Returns gains in bins of one round width; the middle one contains 0."""
     sizes = sorted(map(abs, gains)) or [0.0]
-    # One in a hundred may lie beyond, or else a few outliers leave all others in three bins.
+    # One in a hundred may lie outside, or a few outliers would leave all others in three bins.
     max_size = max(sizes[math.ceil(0.99 * len(sizes)) - 1], _MIN_RANGE)
     min_width = max_size / (_BINS_PER_SIDE + 0.5)
     power = 10.0 ** math.floor(math.log10(min_width))

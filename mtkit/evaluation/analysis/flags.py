@@ -1,4 +1,4 @@
-"""Risk flags: what looks wrong with a translation without knowing its language.
+"""Risk flags: suspicious translations, found without knowing the language.
 
 A flag is a reason to look at a sentence, not a verdict on it.
 """
@@ -24,33 +24,27 @@ FLAGS: Final[Mapping[Flag, str]] = {
 """Every flag and its meaning."""
 
 _MIN_COPIED = 0.6
-"""Share of words that stand in the source. Of 8,860 references from English into French and German
-(newstest2014, FLORES-200, Tatoeba), 12 reach it: names and loans seldom make so much of a sentence.
-"""
+"""Share of words that are in the source. Of 8,860 references from English into French and German
+(newstest2014, FLORES-200, Tatoeba), 12 reach it: names and loans are rarely so much of a
+sentence."""
 _MIN_EXCESS = 0.3
-"""By how much that share is above the reference's, or else the languages are alike."""
+"""Minimum excess of that share over the reference's: the languages may be similar."""
 _FEW_WORDS = 4
-"""Below so many, a name or two are most of the sentence."""
+"""With fewer words, a name or two are most of the sentence."""
 _MAX_SPELLED_OUT = 12
-"""Style guides have numbers spelled out up to here, so digits may come and go."""
+"""Style guides spell numbers out up to here, so digits may come and go."""
 _MAX_RATIO = 2.0
-"""Of lengths in characters. Among 48,064 outputs of WMT17's 16 English-German systems, 112
-are beyond it and the gap below, most of them for a part left out or made up."""
+"""Of lengths in characters. Among 48,064 outputs of WMT17's 16 English-German systems, 112 exceed
+it and the gap below, mostly because a part is missing or invented."""
 _MIN_GAP = 10
-"""Characters by which lengths differ, or else `Yes.` would be too long for `Ja`."""
+"""Minimum difference of lengths in characters, or `Yes.` would be too long for `Ja`."""
 
 
 def find_flags(hypothesis: str, reference: str, source: str | None = None) -> frozenset[Flag]:
-    """Returns the names of all that looks wrong with a translation.
-
-    An empty translation is only that: it isn't also too short.
-
-    Args:
-        hypothesis: The translation.
-        reference: A translator's. Its own faults are none of the hypothesis.
-        source: The source sentence; without it, nothing is found untranslated, and numbers and
-            addresses are the reference's, which may have others than the source.
-    """
+    """Returns the names of all risk flags of a translation."""
+    # An empty translation has only that flag. Defects of the reference aren't counted. Without
+    # `source`, nothing is found untranslated, and numbers and addresses are compared with the
+    # reference's, which may differ from the source's.
     if hypothesis.split() == reference.split():
         return frozenset()
     if not hypothesis.strip():
@@ -76,7 +70,7 @@ def find_flags(hypothesis: str, reference: str, source: str | None = None) -> fr
 
 
 def count_flags(flags: Sequence[frozenset[Flag]]) -> dict[str, int]:
-    """Returns the number of sentences that have each flag, in the order of `FLAGS`."""
+    """Returns the number of sentences with each flag, in the order of `FLAGS`."""
     counts = Counter(flag for found in flags for flag in found)
     return {flag: counts[flag] for flag in FLAGS}
 

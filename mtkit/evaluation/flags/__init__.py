@@ -1,4 +1,4 @@
-"""Flags: what looks wrong with a line's translation, by itself or beside its source.
+"""Flags: suspicious translations, by themselves or compared with their source.
 
 They need no reference; the risk flags of `analysis/` compare with one.
 """

@@ -1,4 +1,4 @@
-"""All checks of a line's translation, and how many lines have which flag."""
+"""Runs all checks of a line's translation, and counts lines by flag."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from mtkit.recipe.flags import FLAG_NAMES, FlagName, Flags
 from mtkit.text.widths import measure_letters, measure_width
 
 _MAX_IDENTIFIED = 4_000
-"""More of a text tells nothing new."""
+"""Longer text gives no more information."""
 _ALIKE = (
     frozenset({"bs", "hr", "sr"}),
     frozenset({"da", "nb", "nn", "no"}),
@@ -30,26 +30,21 @@ _ALIKE = (
 )
 """Languages that the model confuses in single sentences, and readers sometimes do."""
 _MAX_CHARACTERS = 20_000
-"""Of a line that is looked at: time grows with it, and a line isn't a book."""
+"""Maximum length of a checked line: the time grows with it."""
 _OF_ANY_LENGTH = ("too short", "too long", "unlikely", "poorly covered")
 _MIN_WORDS = 4
-"""Fewer than these are too few to judge a copy by: languages share short words and loans."""
+"""Fewer words are too few to call a copy: languages share short words and loans."""
 _MAX_SPELLED_OUT = 20
-"""Numbers up to here are often spelled out, and so are those of one digit and zeros."""
+"""Numbers up to here, and round ones with a single digit, are often spelled out."""
 _MAX_TOLD = 5
-"""Numbers or addresses that a text names."""
+"""Maximum numbers or addresses in a message."""
 _Finding = tuple[float, float, str]
-"""What was measured, the limit that it is beyond, and both in words."""
+"""The measured value, the limit that it exceeds, and both in words."""
 
 
 @lru_cache(maxsize=64)
 def expect_language(source_language: str, target_language: str) -> OtherLanguage | None:
-    """Returns what tells other languages from a translation's; None where it can't be identified.
-
-    Args:
-        source_language: Code of the source's language; empty where it isn't known.
-        target_language: Code of the translation's.
-    """
+    """Returns a detector of languages other than the translation's, or None."""
     known = open_identifier().labels
     expected = find_label(target_language, known)
     if expected is None:
@@ -60,21 +55,18 @@ def expect_language(source_language: str, target_language: str) -> OtherLanguage
 
 
 def lower_shouting(text: str) -> str:
-    """Returns a text without the capitals of words all in capitals: they are like no language's."""
+    """Returns a text with all-capital words lowercased: they confuse the identification."""
     text = unicodedata.normalize("NFC", text[:_MAX_IDENTIFIED])
     return " ".join(word.lower() if word.isupper() else word for word in text.split())
 
 
 @dataclass(frozen=True)
 class Found:
-    """A line and its translation, with what a model knows of them.
+    """A line and its translation, with a model's information on them.
 
     Attributes:
-        source: The line.
-        hypothesis: The translation.
-        source_language: Code of the source's language; empty where it isn't known.
-        target_language: Code of the translation's.
-        mean_log_probability: Of a token of the translation; None where no model tells.
+        source_language: Code of the source's language; empty if unknown.
+        mean_log_probability: Per token of the translation; None without a model.
         coverage: Share of the source's words that are linked to a word of the translation; None
             without alignments.
     """
@@ -88,14 +80,7 @@ class Found:
 
 
 class FlagFinder:
-    """Finds flags by one set of thresholds.
-
-    Args:
-        settings: Thresholds, and which flags are looked for.
-
-    Raises:
-        MtkitError: What identifies languages isn't installed.
-    """
+    """Finds flags by one set of thresholds."""
 
     def __init__(self, settings: Flags) -> None:
         self._settings = settings
@@ -104,11 +89,7 @@ class FlagFinder:
             require_identifier("the flag `wrong language`", remedy)
 
     def find(self, found: Found) -> tuple[Flag, ...]:
-        """Returns the flags of a translation, in the order of `FLAG_NAMES`; a blank line has none.
-
-        Args:
-            found: The line and its translation.
-        """
+        """Returns a translation's flags, in the order of `FLAG_NAMES`; none for a blank line."""
         if not found.source.strip():
             return ()
         is_long = max(len(found.source), len(found.hypothesis)) > _MAX_CHARACTERS
@@ -179,11 +160,9 @@ class FlagFinder:
 
 
 def _measure_copied(source: str, hypothesis: str) -> float:
-    """Returns the share of a translation's words that stand in the source; 0 for a few words.
-
-    Numbers and capitalised words aren't counted: names are rightly copied, and so is the first word
-    of a sentence. Where a script has no spaces, each character is a word.
-    """
+    """Returns the share of a translation's words that are in the source; 0 for a few words."""
+    # Numbers and capitalised words don't count: names are rightly copied, and the first word of a
+    # sentence is capitalised. In a script without spaces, each character is a word.
     ours, given = (
         [piece for piece in split_text(text) if piece.isalpha() and piece == piece.lower()]
         for text in (hypothesis, source)
@@ -198,7 +177,7 @@ def _is_often_spelled_out(number: str) -> bool:
 def _judge(
     value: float | None, text: str, *, low: float | None = None, high: float | None = None
 ) -> _Finding | None:
-    """Returns a value that is beyond its limit, which is either `low` or `high`."""
+    """Returns a value that exceeds its limit, either `low` or `high`."""
     if value is not None and low is not None and value < low:
         return value, low, text.format(value)
     if value is not None and high is not None and value > high:
@@ -207,7 +186,7 @@ def _judge(
 
 
 def _list(others: Sequence[str]) -> str:
-    """Returns the template of a text that names numbers or addresses."""
+    """Returns the template of a message that lists numbers or addresses."""
     listed = ", ".join(each[:80] for each in others[:_MAX_TOLD])
     text = f"on one side only: {listed}{' ...' if len(others) > _MAX_TOLD else ''}"
     return text.replace("{", "{{").replace("}", "}}")
@@ -216,11 +195,6 @@ def _list(others: Sequence[str]) -> str:
 def count_flags(
     flags: Sequence[Sequence[Flag]], names: Sequence[FlagName] = FLAG_NAMES
 ) -> dict[str, int]:
-    """Returns the number of lines that have each flag, by its name.
-
-    Args:
-        flags: Of each line.
-        names: Flags that were looked for.
-    """
+    """Returns the number of lines with each of `names`."""
     named = [{flag.name for flag in of_line} for of_line in flags]
     return {name: sum(name in of_line for of_line in named) for name in names}

@@ -1,5 +1,5 @@
-"""Checks for problems in the text that would make a score meaningless.
+"""Checks for problems in the text that make scores meaningless or incomparable.
 
-Each check looks for one problem that makes scores meaningless or incomparable. Some can't be seen
-in the text, such as two good translations that are swapped.
+Each check looks for one problem. Some can't be seen in the text, such as two good translations that
+are swapped.
 """

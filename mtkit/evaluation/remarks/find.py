@@ -31,7 +31,7 @@ _SCRIPTS_CUT_BY = {
 def find_other_language(
     hypothesis: Side, reference: Side, source: Side | None, target_language: str
 ) -> Iterator[Remark]:
-    """Yields a remark where a side is in another language than it should be."""
+    """Yields a remark if a side is in another language than expected."""
     expected = _SCRIPTS_CUT_BY.get(choose_tokenizer("auto", target_language))
     if expected and reference.num_letters >= _MIN_WORDS and reference.share_of(expected) < 0.05:
         yield Remark(
@@ -66,7 +66,7 @@ def find_other_language(
 
 
 def _find_other_words(hypothesis: Side, reference: Side, source: Side | None) -> Iterator[Remark]:
-    """Yields a remark where the references' most frequent words are none of the hypotheses'."""
+    """Yields a remark if the hypotheses lack the references' most frequent words."""
     if min(hypothesis.words.total(), reference.words.total()) < _MIN_WORDS:
         return
     known, seen = (
@@ -95,12 +95,12 @@ def _share_of_frequent(frequent_in: Side, side: Side) -> float:
 
 
 def find_unfit_tokenizer(reference: Side, tokenizer: str) -> Iterator[Remark]:
-    """Yields a remark where BLEU's tokeniser is made for another script."""
+    """Yields a remark if BLEU's tokeniser is made for another script."""
     if reference.num_letters < 20:
         return
     unspaced = {script: reference.letters[script] for script in UNSPACED}
     share = reference.share_of(UNSPACED)
-    # Japanese has no text without kana; of Chinese, foreign names and quotations alone have some.
+    # Japanese text always has kana; Chinese has some only in foreign names and quotations.
     kana = reference.share_of(_KANA)
     best = "ja-mecab" if kana > 0.1 * share else UNSPACED[max(unspaced, key=unspaced.__getitem__)]
     if tokenizer in ("13a", "intl"):
@@ -147,15 +147,12 @@ def find_remarks(
     """Returns remarks on problems, the most serious first.
 
     Args:
-        hypotheses: One system's translations, one a sentence.
-        references: Sets of references, as many lines each; the first alone is looked at.
-        sources: The source sentences, as many lines; some problems can't be found without.
+        hypotheses: One system's translations, one per sentence.
+        references: Sets of references, as many lines each; only the first is checked.
+        sources: The source sentences, as many lines; some checks need them.
         tokenize: BLEU's tokeniser, or `auto`.
-        target_language: The language that the text should be in; empty where unknown.
+        target_language: The expected language; empty if unknown.
         lowercase: Whether case is ignored anyway.
-
-    Raises:
-        ValueError: Unequal counts.
     """
     if not hypotheses or not references:
         return []

@@ -1,4 +1,4 @@
-"""Checks that each side is what it is called, and that lines belong together."""
+"""Checks that each side is what its name says, and that lines match."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ _UNKNOWN = re.compile(r"<unk>|⁇")
 
 
 def find_pieces(hypothesis: Side, reference: Side) -> Iterator[Remark]:
-    """Yields a remark on each side that is cut into a tokenizer's pieces."""
+    """Yields a remark on each side that consists of a tokenizer's pieces."""
     for side in (hypothesis, reference):
         found = side.count(PIECE)
         if found >= max(1, 0.01 * len(side.lines)):
@@ -28,7 +28,7 @@ def find_pieces(hypothesis: Side, reference: Side) -> Iterator[Remark]:
 
 
 def find_tokenized(hypothesis: Side, reference: Side, tokenizer: str) -> Iterator[Remark]:
-    """Yields a remark where a side looks tokenised and shouldn't, or isn't and should be."""
+    """Yields a remark if a side looks tokenised and shouldn't be, or the reverse."""
     sides = {"hypotheses": hypothesis.is_tokenized, "references": reference.is_tokenized}
     if set(sides.values()) == {True, False}:
         one, other = sorted(sides, key=lambda name: not sides[name])
@@ -81,7 +81,7 @@ def find_bytes(hypothesis: Side, reference: Side) -> Iterator[Remark]:
 
 
 def find_lowercased(hypothesis: Side, reference: Side) -> Iterator[Remark]:
-    """Yields a remark where one side alone has next to no capitals."""
+    """Yields a remark if only one side has almost no capitals."""
     lower, upper = sorted((hypothesis, reference), key=lambda side: side.share_with_capitals)
     low, high = lower.share_with_capitals, upper.share_with_capitals
     if len(hypothesis.lines) >= 10 and low < 0.02 and high > 0.5:
@@ -94,7 +94,7 @@ def find_lowercased(hypothesis: Side, reference: Side) -> Iterator[Remark]:
 
 
 def find_cuts(hypothesis: Side, reference: Side) -> Iterator[Remark]:
-    """Yields remarks on text that breaks off, is missing, or is far too much."""
+    """Yields remarks on text that is truncated, missing, or far too long."""
     num_lines = len(hypothesis.lines)
     ratio = len(hypothesis.text) / max(1, len(reference.text))
     if num_lines >= 10 and not 0.7 < ratio < 1.5:
@@ -126,7 +126,7 @@ def find_cuts(hypothesis: Side, reference: Side) -> Iterator[Remark]:
         ("words", Counter(len(line.split()) for line in hypothesis.lines)),
     ):
         longest = max(lengths)
-        # Lengths thin out towards the longest, unless something cuts there.
+        # Fewer lines have lengths near the maximum, unless something cuts there.
         before = lengths[longest - 1] + lengths[longest - 2] + lengths[longest - 3]
         if longest > 10 and lengths[longest] >= max(5, 0.01 * num_lines, 2 * before):
             yield Remark(
@@ -177,7 +177,7 @@ def find_copies(hypothesis: Side, reference: Side, source: Side | None) -> Itera
 
 
 def find_shift(hypothesis: Side, reference: Side) -> Iterator[Remark]:
-    """Yields a remark on the longest stretch of lines that fit a neighbouring line far better."""
+    """Yields a remark on the longest range of lines that fit a neighbouring line far better."""
     num_lines = len(hypothesis.lines)
     if num_lines < 12:
         return
@@ -187,7 +187,7 @@ def find_shift(hypothesis: Side, reference: Side) -> Iterator[Remark]:
         moved = np.zeros(num_lines)
         inner = range(max(0, -step), num_lines - max(0, step))
         moved[inner.start : inner.stop] = [_overlap(ours[i], theirs[i + step]) for i in inner]
-        # The stretch of the largest sum of gains: where the running sum rises most.
+        # The range with the largest sum of gains: where the running sum rises most.
         sums = np.concatenate([[0.0], np.cumsum(moved - unmoved)])
         rises = sums - np.minimum.accumulate(sums)
         end = int(rises.argmax())
@@ -209,7 +209,7 @@ def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
 
 
 def find_exchange(hypothesis: Side, reference: Side) -> Iterator[Remark]:
-    """Yields a remark where the references hold marks that machines alone leave."""
+    """Yields a remark if the references contain marks that only machines leave."""
     if hypothesis.count(_UNKNOWN) or hypothesis.count(PIECE):
         return
     found = reference.count(_UNKNOWN) + reference.count(PIECE)

@@ -1,4 +1,4 @@
-"""One side's text, hypotheses or references, and what can be asked about it."""
+"""The text of one side, hypotheses or references, with its properties."""
 
 import re
 import unicodedata
@@ -25,11 +25,11 @@ UNSPACED = {
 
 @dataclass(frozen=True)
 class Remark:
-    """Something that was seen in the text.
+    """An observation about the text.
 
     Attributes:
-        kind: One word for it, such as `tokenized`; for programs.
-        text: The finding, with numbers, its possible meaning, and advice.
+        kind: One word, such as `tokenized`, for programs.
+        text: The finding with numbers, its possible meaning, and advice.
     """
 
     kind: str
@@ -37,29 +37,26 @@ class Remark:
 
 
 def of_all(count: int, total: int) -> str:
-    """Returns a count of all, in words."""
+    """Returns a count and the total, in words."""
     return f"{count:,} of {total:,}"
 
 
 class Side:
-    """Lines, and what they have in common; worked out when it is first asked for.
+    """Lines and their common properties, computed on demand.
 
-    Attributes:
-        name: What they are: hypotheses, references or sources.
-        raw: The lines as given.
-        lines: The lines without space around them.
-        text: All of them.
+    `name` is hypotheses, references or sources. `raw` are the given lines; `lines` have no space
+    around them, and `text` joins these.
     """
 
     def __init__(self, name: str, lines: Sequence[str]) -> None:
-        """Takes one sentence a line."""
+        """Stores one sentence per line."""
         self.name, self.raw = name, lines
         self.lines = [line.strip() for line in lines]
         self.text = "\n".join(self.lines)
 
     @cached_property
     def is_tokenized(self) -> bool | None:
-        """Whether spaces stand before commas and full stops; None where the text is too short."""
+        """Whether spaces precede commas and full stops; None if the text is too short."""
         spaced = len(_SPACED_MARK.findall(self.text))
         glued = len(_GLUED_MARK.findall(self.text))
         if spaced + glued < _MIN_MARKS or 0.4 * glued < spaced < 2.5 * glued:
@@ -68,7 +65,7 @@ class Side:
 
     @cached_property
     def letters(self) -> Counter[str]:
-        """Number of letters of each script."""
+        """Number of letters by script."""
         scripts: Counter[str] = Counter()
         for character, count in Counter(self.text).items():
             if character.isalpha():
@@ -81,23 +78,23 @@ class Side:
         return sum(self.letters.values())
 
     def share_of(self, scripts: Iterable[str]) -> float:
-        """Returns the share of the letters that is in some scripts."""
+        """Returns the share of letters in these scripts."""
         return sum(self.letters[script] for script in scripts) / max(1, self.num_letters)
 
     @cached_property
     def words(self) -> Counter[str]:
-        """Occurrences of each word of letters alone, in lower case."""
+        """Lower-cased words of only letters, with their counts."""
         return Counter(word for word in self.text.lower().split() if word.isalpha())
 
     @cached_property
     def sets(self) -> list[frozenset[str]]:
-        """Each line's words, or its characters where no spaces part words."""
+        """Each line's words, or its characters if words have no spaces between them."""
         apart = self.share_of(UNSPACED) < 0.3
         return [frozenset(line.split() if apart else line) for line in self.lines]
 
     @cached_property
     def share_with_capitals(self) -> float:
-        """Share of the lines that have a capital letter."""
+        """Share of lines with a capital letter."""
         return sum(line != line.lower() for line in self.lines) / len(self.lines)
 
     def describe(self, count: int) -> str:
@@ -105,5 +102,5 @@ class Side:
         return f"{of_all(count, len(self.lines))} {self.name}"
 
     def count(self, pattern: re.Pattern[str]) -> int:
-        """Returns the number of lines that a pattern is found in."""
+        """Returns the number of lines that match a pattern."""
         return sum(map(bool, map(pattern.search, self.lines))) if pattern.search(self.text) else 0

@@ -1,4 +1,4 @@
-"""An evaluation as one HTML page that needs nothing else: no network, no script, no font."""
+"""An evaluation as one self-contained HTML page: no network, no script, no font."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,22 +39,15 @@ _TESTS: Final[Mapping[TestKind, str]] = {
 
 @dataclass(frozen=True)
 class Stretch:
-    """A part of a translation; all parts joined are the translation.
-
-    Attributes:
-        text: The part.
-        differs: Whether the reference has other words there, or none.
-    """
+    """A part of a translation; `differs` if the reference has other words there, or none."""
 
     text: str
     differs: bool
 
 
 def mark_differences(translation: str, reference: str) -> tuple[Stretch, ...]:
-    """Returns a translation in stretches that the reference has and stretches that it hasn't.
-
-    Words are matched in their order, so one that stands elsewhere in the reference differs too.
-    """
+    """Returns a translation in parts that are in the reference and parts that aren't."""
+    # Words are matched in order, so a word elsewhere in the reference counts as different.
     pieces = split_text(translation)
     words = [index for index, piece in enumerate(pieces) if not piece.isspace()]
     matcher = SequenceMatcher(
@@ -71,7 +64,7 @@ def mark_differences(translation: str, reference: str) -> tuple[Stretch, ...]:
     for index, piece in enumerate(pieces):
         differs = not is_matched[index]
         if piece.isspace():
-            # White space is of what lies around it: marked between two marked words.
+            # White space belongs to its neighbours: it is marked between two marked words.
             neighbours = is_matched[max(0, index - 1) : index + 2 : 2]
             differs = len(neighbours) == 2 and not any(neighbours)
         if stretches and stretches[-1].differs == differs:
@@ -90,15 +83,15 @@ def render_page(
     source_language: str | None = None,
     target_language: str | None = None,
 ) -> str:
-    """Returns a page of HTML that shows an evaluation, to be kept or attached to a report.
+    """Returns an HTML page that shows an evaluation.
 
     Args:
         evaluated: At least one system; the first is the baseline.
-        analysis: Where the same systems differ.
-        name: Name of what was translated.
-        facts: Other conditions of the scores that a reader should know, by name.
+        analysis: The analysis of the same systems.
+        name: Name of the translated text.
+        facts: Other conditions of the scores, by name.
         source_language: Language tag (BCP 47) of the sources, for fonts and screen readers.
-        target_language: That of references and translations.
+        target_language: The tag of references and translations.
     """
     results = evaluated.systems
     metrics = list_metrics(results)
@@ -140,7 +133,7 @@ def render_page(
 
 
 def _open_environment() -> Environment:
-    """Returns the page's templates, with what they call."""
+    """Returns the page's templates, with the functions that they call."""
     environment = open_templates("mtkit.evaluation.report")
     environment.filters.update(
         score=lambda value: f"{value:.2f}",
@@ -161,7 +154,7 @@ def _open_environment() -> Environment:
 def _list_differences(
     results: Sequence[SystemResult], metrics: Sequence[SystemScore]
 ) -> list[tuple[SystemScore, list[tuple[str, SystemScore]]]]:
-    """Returns metrics by which a system was compared with the baseline, with those scores."""
+    """Returns metrics with differences from the baseline, and those scores."""
     found = []
     for metric in metrics:
         rows = [
@@ -176,7 +169,7 @@ def _list_differences(
 
 
 def _list_bucket_metrics(grouping: ScoresByBucket) -> list[str]:
-    """Returns the names of the metrics that a grouping has scores by, in their order."""
+    """Returns the names of a grouping's metrics, in order."""
     return list(
         dict.fromkeys(
             metric

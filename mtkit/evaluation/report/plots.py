@@ -1,7 +1,7 @@
-"""Plots of an evaluation, as SVG that stands within a page.
+"""Plots of an evaluation, as SVG inside a page.
 
-A plot is 360 units wide, about as wide as a phone, so that its text can be read there. Its colours
-are the page's, which has light and dark ones: matplotlib draws with stand-ins for CSS variables.
+A plot is 360 units wide, about as wide as a phone, so that its text is readable there. Its colours
+are the page's, light and dark: matplotlib draws with placeholders for CSS variables.
 """
 
 import io
@@ -26,7 +26,8 @@ from mtkit.evaluation.results import SystemResult
 
 WIDTH: Final = 360
 NUM_SERIES: Final = 7
-"""Systems with a colour and a marker of their own: as many as the colour-blind tell apart."""
+"""Number of systems with their own colour and marker: as many as colour-blind readers can tell
+apart."""
 
 _MARKERS = "os^DvPX"
 _MARKER_SIZE = 8
@@ -42,12 +43,12 @@ _COLOURS = (
 _STAND_INS = {name: f"#fe01{index:02x}" for index, name in enumerate(_COLOURS)}
 _INK, _QUIET, _RULE, _PAPER = (_STAND_INS[name] for name in ("ink", "quiet", "rule", "paper"))
 _STYLE: dict[Any, Any] = {
-    # A `matplotlibrc` in the current folder could have LaTeX run.
+    # A `matplotlibrc` in the current folder could enable LaTeX.
     "text.usetex": False,
-    # A `$` in a name is a dollar.
+    # A `$` in a name is a dollar sign.
     "text.parse_math": False,
     "text.color": _INK,
-    # The page's own takes its place; this one measures.
+    # The page's font replaces it; this one only measures.
     "font.family": "DejaVu Sans",
     "font.size": 11.0,
     "svg.fonttype": "none",
@@ -58,7 +59,7 @@ _STYLE: dict[Any, Any] = {
     "ytick.labelcolor": _INK,
 }
 _LABELS_END, _VALUES_START = 130, 294
-"""Where the axis begins and ends beside the names of rows and what is noted on each."""
+"""The axis's start and end, between the names of rows and their notes."""
 _ROW_HEIGHT, _AXIS_HEIGHT, _MARK_GAP = 24, 28, 2.5
 _MIN_RANGE = 0.01
 """Percentage points: scores are shown with two decimals."""
@@ -66,11 +67,11 @@ _NICE_STEPS = (1, 2, 2.5, 5, 10)
 _MAX_LABEL_CHARACTERS = 19
 _NO_SERIES = -1
 _FEW_SENTENCES = 30
-"""Below so many, one sentence may move a corpus score by points."""
+"""With fewer sentences, one may change a corpus score by points."""
 
 
 def choose_series(results: Sequence[SystemResult]) -> dict[str, int]:
-    """Returns the systems that stand out in plots, numbered: the baseline and the best."""
+    """Returns the systems that are highlighted in plots, numbered: the baseline and the best."""
     baseline, *others = results
     if len(results) > NUM_SERIES and baseline.scores:
         sign = -1 if baseline.scores[0].higher_is_better else 1
@@ -80,10 +81,10 @@ def choose_series(results: Sequence[SystemResult]) -> dict[str, int]:
 
 @mpl.rc_context(_STYLE)
 def draw_marker(series: int) -> str:
-    """Returns the marker of a system that stands out, or of the others: -1."""
+    """Returns the marker of a highlighted system, or of the others: -1."""
     figure, axes = _open_figure(14, (0, 0, 14, 14), width=14)
     axes.set(xlim=(-7, 7), ylim=(-7, 7), xticks=[], yticks=[])
-    # As a path: what matplotlib draws as a marker has an id, and a page may show this twice.
+    # As a path: matplotlib's markers have an id, and a page may show this twice.
     marker = MarkerStyle(_MARKERS[max(0, series)])
     shape = marker.get_path().transformed(marker.get_transform())
     path = shape.transformed(Affine2D().scale(_MARKER_SIZE))
@@ -113,9 +114,9 @@ def draw_scores(results: Sequence[SystemResult], metric: str, series: Mapping[st
 
 @mpl.rc_context(_STYLE)
 def draw_buckets(grouping: ScoresByBucket, metric: str, series: Mapping[str, int]) -> str:
-    """Returns a plot of what systems score on each kind of sentence.
+    """Returns a plot of the systems' scores on each kind of sentence.
 
-    Kinds that have an order stand side by side, with a line for each system; others have a row.
+    Ordered kinds are columns, with a line per system; others are rows.
     """
     buckets = grouping.buckets
     notes = [_count_sentences(bucket.num_sentences) for bucket in buckets]
@@ -130,7 +131,7 @@ def draw_buckets(grouping: ScoresByBucket, metric: str, series: Mapping[str, int
         if grouping.is_ordered:
             width = 1.0 if own == _NO_SERIES else 2.0 if own else 2.5
             axes.plot(values, color=_colour(own), linewidth=width, zorder=_height(own))
-        # Of a row, those that stand out are a little apart.
+        # In a row, highlighted systems are slightly apart.
         gap = _MARK_GAP / _ROW_HEIGHT * (own - (len(series) - 1) / 2) if own != _NO_SERIES else 0
         for index, (bucket, value) in enumerate(zip(buckets, values, strict=True)):
             title = f"{system}, {bucket.name}: {value:.2f}"
@@ -146,7 +147,7 @@ def draw_buckets(grouping: ScoresByBucket, metric: str, series: Mapping[str, int
 
 @mpl.rc_context(_STYLE)
 def draw_gains(comparison: SystemComparison) -> str:
-    """Returns a plot of how a system's gains over the baseline are spread."""
+    """Returns a histogram of a system's gains over the baseline."""
     edges, counts = comparison.gains.edges, comparison.gains.counts
     figure, axes = _open_figure(190, (14, 30, WIDTH - 14, 156))
     for index, count in enumerate(counts):
@@ -164,7 +165,7 @@ def draw_gains(comparison: SystemComparison) -> str:
             )
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(0, max(counts) or 1)
-    # As high as the bars and a little beyond.
+    # As high as the bars and slightly more.
     axes.axvline(0, -0.04, 1.06, color=_INK, linewidth=1, linestyle=(0, (3, 2)), clip_on=False)
     axes.set_yticks([])
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=_NICE_STEPS))
@@ -177,7 +178,7 @@ def draw_gains(comparison: SystemComparison) -> str:
 
 
 def shorten(name: str) -> str:
-    """Returns a name that fits beside a plot: of a long one, its beginning and its end."""
+    """Returns a name that fits beside a plot: the start and end of a long one."""
     if len(name) <= _MAX_LABEL_CHARACTERS:
         return name
     half = (_MAX_LABEL_CHARACTERS - 1) // 2
@@ -198,20 +199,20 @@ def _colour(series: int) -> str:
 
 
 def _height(series: int) -> int:
-    """Returns the order in which systems are drawn: the baseline lies above all."""
+    """Returns the drawing order of systems: the baseline is on top."""
     return 3 if series == _NO_SERIES else 3 + NUM_SERIES - series
 
 
 def _find_limits(values: Sequence[float]) -> tuple[float, float]:
-    """Returns the ends of an axis that holds all values, with some room about them."""
+    """Returns the limits of an axis with all values and some margin."""
     low, high = min(values, default=0.0), max(values, default=1.0)
-    # One value, or as good as one, has its point in the middle.
+    # A single value, or nearly equal ones, are in the middle.
     margin = 0.06 * (high - low) if high - low > _MIN_RANGE else 1.0
     return low - margin, high + margin
 
 
 def _mark(axes: Axes, x: float, y: float, series: int, title: str = "") -> None:
-    """Draws a system's value; its title is shown where a mouse rests on it."""
+    """Draws a system's value, with its title as a tooltip."""
     axes.plot(
         [x],
         [y],
@@ -228,7 +229,7 @@ def _mark(axes: Axes, x: float, y: float, series: int, title: str = "") -> None:
 def _open_figure(
     height: float, box: tuple[float, float, float, float], *, width: float = WIDTH
 ) -> tuple[Figure, Axes]:
-    """Returns a figure, and axes that are in a box: left, top, right and bottom, from the top."""
+    """Returns a figure with axes in a box: left, top, right and bottom, from the top."""
     figure = Figure(figsize=(width / 72, height / 72), dpi=72)
     FigureCanvasSVG(figure)
     left, top, right, bottom = box
@@ -242,7 +243,7 @@ def _open_figure(
 
 
 def _open_rows(rows: Sequence[tuple[str, str]]) -> tuple[Figure, Axes]:
-    """Returns a figure with names down its left side and notes down its right; the first is 0."""
+    """Returns a figure with names on its left and notes on its right; the first is 0."""
     bottom = _ROW_HEIGHT * len(rows)
     box = (_LABELS_END, 0, _VALUES_START, bottom)
     figure, axes = _open_figure(bottom + _AXIS_HEIGHT, box)
@@ -287,15 +288,11 @@ def _as_plot(figure: Figure, label: str) -> str:
 
 
 def _as_svg(figure: Figure, attributes: str) -> str:
-    """Returns a figure as an element of HTML, with titles, and with CSS variables as colours.
-
-    Args:
-        figure: The drawing.
-        attributes: The element's; no two plots of a page that have marks may share them.
-    """
+    """Returns a figure as an HTML element, with titles, and with CSS variables as colours."""
+    # `attributes` are the element's; no two plots with marks in a page may share them.
     for axes in figure.axes:
         for artist in axes.findobj():
-            # A path to clip by is an `url(...)`, which the page has none of.
+            # A clip path is an `url(...)`, which the page doesn't have.
             artist.set_clip_on(False)
     picture = io.StringIO()
     nameless = dict.fromkeys(("Date", "Creator", "Format", "Type"))

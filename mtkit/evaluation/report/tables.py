@@ -14,7 +14,7 @@ from mtkit.evaluation.evaluate import Evaluated
 from mtkit.evaluation.results import Difference, Interval, SystemResult, SystemScore
 
 SIGNIFICANCE_LEVEL = 0.05
-"""A difference is called significant where its p-value is less."""
+"""A difference is called significant if its p-value is lower."""
 _MARKDOWN_MARKUP = re.compile(r"([\\`*_\[\]<>|~])")
 
 
@@ -23,14 +23,12 @@ class ScoreRow:
     """One metric's value for one system on one test set.
 
     Attributes:
-        test_set: The test set's name.
         metric: sacreBLEU's name of the metric.
         value: Percentage points.
         signature: sacreBLEU's signature.
-        num_sentences: How many sentences were scored.
-        system: The system's name; empty where there is only the run's own model.
-        interval: Where the value lies with the confidence asked for.
-        difference: How it differs from the first system's; None for that one.
+        system: The system's name; empty for the run's own model.
+        interval: The value's confidence interval.
+        difference: Difference from the first system; None for that one.
     """
 
     test_set: str
@@ -47,7 +45,7 @@ _ROWS = TypeAdapter(list[ScoreRow])
 
 
 def list_rows(evaluated: Evaluated, *, names_systems: bool = True) -> list[ScoreRow]:
-    """Returns a row for each system and metric; `system` is left empty if it isn't to be named."""
+    """Returns a row for each system and metric, optionally without the system's name."""
     return [
         ScoreRow(
             test_set=evaluated.test_set,
@@ -65,11 +63,7 @@ def list_rows(evaluated: Evaluated, *, names_systems: bool = True) -> list[Score
 
 
 def from_tables(tables: object) -> list[ScoreRow]:
-    """Returns the rows that were saved as tables.
-
-    Raises:
-        ValidationError: They aren't such tables.
-    """
+    """Returns the rows that were saved as tables; a ValidationError for other data."""
     return _ROWS.validate_python(tables)
 
 
@@ -86,10 +80,7 @@ def as_cells(rows: Sequence[ScoreRow]) -> list[tuple[str, str, str, str]]:
 
 
 def as_tab_separated(rows: Sequence[ScoreRow]) -> str:
-    """Returns a line per row: its cells; low and high end of its interval; difference and p-value.
-
-    Intervals are there where any row has one, and so are differences.
-    """
+    """Returns a line per row: cells and, if any row has them, interval and difference."""
     return "".join(
         "\t".join((*cells, *ends, *difference)) + "\n"
         for cells, (ends, difference) in zip(as_cells(rows), _list_significance(rows), strict=True)
@@ -109,7 +100,7 @@ def show_table(rows: Sequence[ScoreRow], console: Console) -> None:
     significance = _list_significance(rows)
     for (*cells, _), (ends, difference) in zip(as_cells(rows), significance, strict=True):
         interval = [" to ".join(filter(None, ends))] if ends else []
-        # Square brackets of a file's name are no markup.
+        # Square brackets in a file's name aren't markup.
         table.add_row(*map(Text, (*cells, *interval, *difference)))
     console.print(table)
     for metric, signature in dict.fromkeys((row.metric, row.signature) for row in rows):
@@ -117,10 +108,7 @@ def show_table(rows: Sequence[ScoreRow], console: Console) -> None:
 
 
 def _list_significance(rows: Sequence[ScoreRow]) -> list[tuple[list[str], list[str]]]:
-    """Returns both ends of each row's interval, and its difference with p-value; empty without.
-
-    No cells where no row has any.
-    """
+    """Returns both ends of each row's interval, and its difference with p-value."""
     has_intervals = any(row.interval for row in rows)
     has_differences = any(row.difference for row in rows)
     found = []
@@ -135,19 +123,19 @@ def _list_significance(rows: Sequence[ScoreRow]) -> list[tuple[list[str], list[s
 
 
 def is_significant(score: SystemScore) -> bool:
-    """Checks that a score differs from the baseline's by more than chance explains."""
+    """Checks that a score differs significantly from the baseline's."""
     return score.difference is not None and score.difference.p_value < SIGNIFICANCE_LEVEL
 
 
 def is_better(score: SystemScore) -> bool:
-    """Checks that a score is better than the baseline's, be it by chance."""
+    """Checks that a score is better than the baseline's, even by chance."""
     if score.difference is None:
         return False
     return score.difference.value > 0 if score.higher_is_better else score.difference.value < 0
 
 
 def find_best(results: Sequence[SystemResult], metric: str) -> float | None:
-    """Returns the best of all systems' scores by a metric; None where there are no two."""
+    """Returns the best of all systems' scores by a metric; None with fewer than two."""
     scores = [score for result in results for score in result.scores if score.name == metric]
     if len(scores) < 2:
         return None
@@ -156,12 +144,12 @@ def find_best(results: Sequence[SystemResult], metric: str) -> float | None:
 
 
 def list_metrics(results: Sequence[SystemResult]) -> list[SystemScore]:
-    """Returns a score for each metric that any system was scored by, in their order."""
+    """Returns a score for each metric of any system, in their order."""
     return list({score.name: score for result in results for score in result.scores}.values())
 
 
 def show_signed(value: float) -> str:
-    """Returns a difference with its sign and two decimals; with a minus, not a hyphen."""
+    """Returns a difference with its sign and two decimals, with a minus instead of a hyphen."""
     return f"{value:+.2f}".replace("-", "\u2212")
 
 
@@ -171,10 +159,10 @@ def show_p_value(p_value: float) -> str:
 
 
 def as_markdown(results: Sequence[SystemResult]) -> str:
-    """Returns a table of systems and metrics that a paper can take in, signatures as footnotes.
+    """Returns a table of systems and metrics for a paper, with signatures as footnotes.
 
     Intervals are in brackets, the best score of a metric is bold, and differences from the
-    baseline, which is the first system, have their p-values.
+    baseline, which is the first system, have p-values.
     """
     # Imported here: scores alone need no templates.
     from mtkit.pages import open_templates  # noqa: PLC0415

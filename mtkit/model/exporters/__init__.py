@@ -1,1 +1,1 @@
-"""Models in the forms of other programs."""
+"""Exports models to the formats of other programs."""

@@ -1,7 +1,7 @@
-"""A translator as a package of Argos Translate, which LibreTranslate serves.
+"""A translator as a package of Argos Translate, which LibreTranslate uses.
 
 A zip file of one folder: metadata.json, CTranslate2's files in model/, sentencepiece.model for both
-languages, README.md. Argos adds no `</s>` to a source, so CTranslate2 is told to.
+languages, README.md. Argos adds no `</s>` to a source, so CTranslate2 is configured to add it.
 """
 
 import json
@@ -27,11 +27,7 @@ _SPACE = "▁"
 
 
 def check_packable(config: ModelConfig, tokenizer: SubwordTokenizer) -> None:
-    """Checks that Argos Translate can run a translator.
-
-    Raises:
-        MtkitError: It can't; the message names all that stands in the way.
-    """
+    """Checks that Argos Translate can run a translator; the error names all reasons why not."""
     check_translates(config, "export for Argos Translate")
     faults = []
     if tokenizer.punctuation is not None:
@@ -47,18 +43,7 @@ def check_packable(config: ModelConfig, tokenizer: SubwordTokenizer) -> None:
 def write_package(
     path: Path, engine_folder: Path, config: ModelConfig, tokenizer: SubwordTokenizer, card: str
 ) -> None:
-    """Writes a package.
-
-    Args:
-        path: Where to.
-        engine_folder: CTranslate2's files.
-        config: The model's.
-        tokenizer: Its tokenizer.
-        card: The package's README.md.
-
-    Raises:
-        OSError: The disk is full, or the like.
-    """
+    """Writes a package from CTranslate2's files; `card` is its README.md."""
     source, target = config.source_language, config.target_language
     metadata = {
         "package_version": _PACKAGE_VERSION,
@@ -86,7 +71,7 @@ def write_package(
 
 
 def find_model(tokenizer: SubwordTokenizer) -> bytes:
-    """Returns the SentencePiece model that cuts sources; pieces that it lacks spell themselves."""
+    """Returns the SentencePiece model for sources, in which pieces without an id are left out."""
     model = tokenizer.models[0]
     return leave_out_unknown(model) if tokenizer.looks_up_unknown else model
 
@@ -94,16 +79,7 @@ def find_model(tokenizer: SubwordTokenizer) -> bytes:
 def check_pieces(
     tokenizer: SubwordTokenizer, lines: Sequence[str], outputs: Sequence[Sequence[int]]
 ) -> None:
-    """Checks that text is cut, and outputs are joined, by that one model as the tokenizer does.
-
-    Args:
-        tokenizer: The model's.
-        lines: Source lines.
-        outputs: Target tokens.
-
-    Raises:
-        MtkitError: They aren't.
-    """
+    """Checks that this one model segments text and joins outputs as the tokenizer does."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=find_model(tokenizer))
     source, target = tokenizer.source_vocabulary, tokenizer.target_vocabulary
     for line, tokens in zip(lines, tokenizer.encode_source(lines), strict=True):

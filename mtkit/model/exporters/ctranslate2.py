@@ -1,4 +1,4 @@
-"""A network's weights as CTranslate2's own files."""
+"""Writes a network's weights as CTranslate2's files."""
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -36,7 +36,7 @@ QUANTIZATIONS = (
     "int8_float16",
     "int8_bfloat16",
 )
-"""Number types that CTranslate2 stores matrices in; behind a `_` that of all else."""
+"""Number types of CTranslate2's matrices; the type after a `_` is that of everything else."""
 
 _ACTIVATIONS = {
     "relu": "RELU",
@@ -45,15 +45,11 @@ _ACTIVATIONS = {
     "silu": "SWISH",
     "swiglu": "SWISH",
 }
-"""Names of CTranslate2's by those of `model.activation`."""
+"""CTranslate2's names, by `model.activation`."""
 
 
 def check_quantization(quantization: str) -> None:
-    """Checks that CTranslate2 has this number type.
-
-    Raises:
-        MtkitError: It hasn't.
-    """
+    """Checks that CTranslate2 has this number type."""
     if quantization not in QUANTIZATIONS:
         raise MtkitError(
             f"unknown quantization '{quantization}'" + suggest(quantization, QUANTIZATIONS),
@@ -71,22 +67,18 @@ def write_ctranslate2(
     made_from: str = "",
     alignment_head: AlignmentHead | None = None,
 ) -> None:
-    """Writes a network to an existing folder, in files of CTranslate2's.
+    """Writes a network to an existing folder, as CTranslate2's files.
 
     Args:
-        model: The network; it stays as it was.
+        model: The network; not changed.
         folder: Where to.
-        pieces: The source's and the target's, by token.
-        max_tokens: The longest source and output that there shall be positions for, `</s>` counted;
-            a model with learned positions has its own number of them.
+        pieces: Source and target pieces, by token.
+        max_tokens: Maximum length of source and output, including `</s>`, for the table of
+            positions; learned positions have their own limit.
         quantization: One of `QUANTIZATIONS`.
-        made_from: Digest of the model folder that the network was loaded from, if any.
-        alignment_head: Whose attention CTranslate2 returns; by default the mean of the last
-            layer's heads, which a coverage penalty needs.
-
-    Raises:
-        MtkitError: CTranslate2 isn't installed, or can't run such a network.
-        OSError: The disk is full, or the like.
+        made_from: Digest of the network's model folder, if any.
+        alignment_head: The head whose attention CTranslate2 returns; by default the mean of the
+            last layer's heads, which a coverage penalty needs.
     """
     shape = model.model
     check_convertible(shape)
@@ -98,7 +90,7 @@ def write_ctranslate2(
         pre_norm=shape.norm == "pre",
         activation=specs.Activation[_ACTIVATIONS[shape.activation]],
         ffn_glu=shape.activation == "swiglu",
-        # The mean of the first heads of one layer is returned.
+        # CTranslate2 returns the mean of the first heads of one layer.
         alignment_layer=head.layer - 1 if head.layer < shape.num_decoder_layers else -1,
         alignment_heads=shape.num_heads if head.head is None else 1,
     )
@@ -112,7 +104,7 @@ def write_ctranslate2(
     spec.config.unk_token = target[UNK]
     spec.config.bos_token = spec.config.decoder_start_token = target[BOS]
     spec.config.eos_token = target[EOS]
-    # The tokenizer has closed every source already.
+    # The tokenizer has already added `</s>` to every source.
     spec.config.add_source_eos = False
     spec.config.layer_norm_epsilon = _find_epsilon(model)
     longest = shape.max_positions if shape.positions == "learned" else max_tokens
@@ -128,13 +120,9 @@ def write_ctranslate2(
 def move_head_first(
     weights: Mapping[str, Tensor], shape: Model, layer: int, head: int
 ) -> dict[str, Tensor]:
-    """Returns weights of the same function, in which a head of attention to the source is first.
+    """Returns equivalent weights in which one head of the cross-attention comes first.
 
-    Args:
-        weights: Of a network, by name.
-        shape: The network's.
-        layer: The decoder's layer, from 1.
-        head: The layer's head, from 1.
+    `layer` is the decoder's and `head` the layer's, both from 1.
     """
     order = [head - 1, *(other for other in range(shape.num_heads) if other != head - 1)]
     prefix = f"decoder.layers.{layer - 1}.cross_attention."
@@ -175,7 +163,7 @@ def _set_weights(
 
 
 def _find_part(spec: Any, name: str) -> Any:
-    """Returns an attribute by CTranslate2's name: of a list `layer` the second is `layer_1`."""
+    """Returns an attribute by CTranslate2's name: `layer_1` is the second of a list `layer`."""
     if hasattr(spec, name):
         return getattr(spec, name)
     attribute, _, index = name.rpartition("_")
@@ -189,7 +177,7 @@ def _list_positions(embedding: InputEmbedding, max_tokens: int) -> npt.NDArray[n
     table = (
         positions.weight if isinstance(positions, LearnedPositions) else positions(0, max_tokens)
     )
-    # CTranslate2 scores one token more than it is given; what that comes to is thrown away.
+    # CTranslate2 scores one token more than it is given and drops the result.
     return np.concatenate((_copy(table), _copy(table[-1:])))
 
 
@@ -200,17 +188,15 @@ def _copy(weight: Tensor) -> npt.NDArray[np.float32]:
 
 
 def _find_epsilon(model: EncoderDecoder) -> float:
-    """Returns the one epsilon of all layer norms."""
+    """Returns the epsilon that all layer norms share."""
     epsilons = {part.eps for part in model.modules() if isinstance(part, nn.LayerNorm)}
     assert len(epsilons) == 1, epsilons
     return epsilons.pop()
 
 
 def _name_uniquely(pieces: Sequence[str]) -> list[str]:
-    """Returns pieces with a mark on each that has the name of an earlier one.
-
-    A model from elsewhere may have an ordinary piece `<s>`.
-    """
+    """Returns pieces with a mark added to each that repeats an earlier one."""
+    # An imported model may have an ordinary piece `<s>`.
     names: dict[str, None] = {}
     for piece in pieces:
         name = piece

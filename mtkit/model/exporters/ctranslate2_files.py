@@ -1,4 +1,4 @@
-"""The folder of an export: which files it holds, and what CTranslate2's own say of the model."""
+"""The folder of an export: its files, and mtkit's keys in CTranslate2's config."""
 
 import re
 from pathlib import Path
@@ -21,15 +21,15 @@ LENGTH_KEY = "max_tokens"
 SIZES_KEY = "vocab_sizes"
 """The number of source and of target pieces."""
 ORIGIN_KEY = "made_from"
-"""The digest of the model that was exported."""
+"""The digest of the exported model."""
 QUANTIZATION_KEY = "quantization"
-"""The number type that was requested."""
+"""The requested number type."""
 EXPORT_AGAIN = "export it again with `mtkit export`, or copy the complete folder again"
 
 MODEL_FILE, _OWN_CONFIG_FILE = "model.bin", "config.json"
 _MAX_CONFIG_BYTES = 1 << 20
 _MAX_PIECE_BYTES = 512
-"""As JSON; a piece has 16 characters as a rule, a symbol of a recipe's 64."""
+"""As JSON; a piece usually has up to 16 characters, a recipe's symbol up to 64."""
 _VOCABULARY_FILES = tuple(f"{side}_vocabulary.json" for side in ("shared", "source", "target"))
 
 _MODEL_FILES = (
@@ -40,9 +40,9 @@ _MODEL_FILES = (
     WORD_ALIGNER_FILE,
     *TOKENIZER_FILES,
 )
-"""Files of an export beside CTranslate2's own."""
+"""Files of an export besides CTranslate2's own."""
 _DRAFT = re.compile(r"\.(.+)\.\d+\.draft")
-"""The name that `write_atomically` gives a file before it is whole."""
+"""The name of a file that `write_atomically` hasn't finished."""
 
 
 class _Added(BaseModel):
@@ -55,7 +55,7 @@ class _Added(BaseModel):
 
 
 def find_engine(folder: Path, name: EngineChoice) -> Engine:
-    """Returns what runs a model folder; for `auto` CTranslate2 if the folder was made for it."""
+    """Returns the engine for a model folder; `auto` is CTranslate2 for an export, else torch."""
     if name != "auto":
         return name
     is_exported = (folder / ENGINE_FOLDER).is_dir() and not (folder / WEIGHTS_FILE).is_file()
@@ -63,11 +63,7 @@ def find_engine(folder: Path, name: EngineChoice) -> Engine:
 
 
 def check_output(output: Path, model_folder: Path) -> None:
-    """Checks that nothing but an older export would be replaced.
-
-    Raises:
-        MtkitError: Something else lies there.
-    """
+    """Checks that only an older export would be replaced."""
     if output.resolve() in (model_folder.resolve(), *model_folder.resolve().parents):
         raise MtkitError(
             f"{output}: contains the model itself", "choose another folder with --output"
@@ -87,10 +83,10 @@ def check_output(output: Path, model_folder: Path) -> None:
 
 
 def _may_lie_there(path: Path) -> bool:
-    """Checks that an export may have written a file or folder within its own."""
+    """Checks that an export may have written a file or folder inside its own."""
     if path.name == ENGINE_FOLDER:
         return path.is_dir() and all(map(is_of_export, path.iterdir())) and _is_marked(path)
-    # A command that writes the card just now, or was killed then, leaves a draft of it.
+    # A command that is writing the card, or was killed then, leaves a draft of it.
     draft = _DRAFT.fullmatch(path.name)
     return (draft[1] if draft is not None else path.name) in _MODEL_FILES and path.is_file()
 
@@ -101,7 +97,7 @@ def is_of_export(path: Path) -> bool:
 
 
 def _is_marked(folder: Path) -> bool:
-    """Checks that the config in a folder is one that `mtkit export` wrote."""
+    """Checks that `mtkit export` wrote the config in a folder."""
     try:
         config = _read_json(folder / _OWN_CONFIG_FILE)
     except MtkitError:
@@ -110,11 +106,7 @@ def _is_marked(folder: Path) -> bool:
 
 
 def read_names(folder: Path) -> tuple[int, list[str], list[str]]:
-    """Returns the maximum length, and the source's and target's names of tokens for CTranslate2.
-
-    Raises:
-        MtkitError: A file is missing or damaged.
-    """
+    """Returns the maximum length, and CTranslate2's names of source and target tokens."""
     if not (folder / MODEL_FILE).is_file():
         raise MtkitError(f"{folder}: no CTranslate2 model here (no model.bin)", EXPORT_AGAIN)
     added = _read_added(folder)
@@ -127,11 +119,7 @@ def read_names(folder: Path) -> tuple[int, list[str], list[str]]:
 
 
 def read_origin(folder: Path) -> tuple[str, str]:
-    """Returns the digest of the model that an export was made from, and its quantization.
-
-    Raises:
-        MtkitError: The file is missing or damaged.
-    """
+    """Returns the digest of the exported model, and the export's quantization."""
     added = _read_added(folder)
     return added.made_from, added.quantization
 

@@ -1,4 +1,4 @@
-"""CTranslate2's package: loaded; its devices and threads."""
+"""Loads CTranslate2's package; finds its devices and threads."""
 
 import os
 from typing import Any
@@ -9,11 +9,7 @@ from mtkit.processors import count_processors
 
 
 def load_library() -> Any:
-    """Returns CTranslate2's package.
-
-    Raises:
-        MtkitError: It isn't installed, or can't be loaded.
-    """
+    """Returns CTranslate2's package."""
     try:
         import ctranslate2  # noqa: PLC0415 (an extra)
     except ModuleNotFoundError as error:
@@ -29,11 +25,7 @@ def load_library() -> Any:
 
 
 def find_device(name: str, library: Any) -> tuple[str, int]:
-    """Returns a device's kind and number.
-
-    Raises:
-        MtkitError: There is no such device.
-    """
+    """Returns a device's kind and number."""
     kind, index = read_device(name)
     if kind == "cpu":
         return "cpu", 0
@@ -48,6 +40,6 @@ def find_device(name: str, library: Any) -> tuple[str, int]:
 
 
 def count_threads() -> int:
-    """Returns how many threads one translation may take: OpenMP's, or all processors."""
+    """Returns the number of threads for one translation: OpenMP's, or all CPUs."""
     given = os.environ.get("OMP_NUM_THREADS", "")
     return int(given) if given.isdecimal() and int(given) else count_processors()

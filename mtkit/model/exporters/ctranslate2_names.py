@@ -1,4 +1,4 @@
-"""A network's weights by CTranslate2's names, where it can run the network; torch isn't loaded."""
+"""A network's weights by CTranslate2's names, without torch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _MAPS = {
     "ffn": {"inner": "linear_0", "output": "linear_1"},
 }
 _GATED = "linear_0_noact"
-"""Second half of a feed-forward's inner map where a gate is the first."""
+"""The second half of a gated feed-forward's inner map; the gate is the first."""
 _OF_NORM = {"weight": "gamma", "bias": "beta"}
 _SOURCE, _TARGET = "encoder/embeddings_0/weight", "decoder/embeddings/weight"
 _OUTPUT = "decoder/projection/weight"
@@ -48,8 +48,8 @@ class ExportedWeight:
     Attributes:
         name: CTranslate2's name, as in `decoder/layer_0/attention/linear_1/bias`.
         origin: The name in the network.
-        shape: Its shape there, of which it has `rows`.
-        rows: First row of the network's, and the one after the last.
+        shape: Its shape in CTranslate2.
+        rows: First row in the network's weight, and the one after the last.
     """
 
     name: str
@@ -59,11 +59,7 @@ class ExportedWeight:
 
 
 def check_convertible(model: Model) -> None:
-    """Checks that CTranslate2 can run a network of this shape.
-
-    Raises:
-        MtkitError: It can't.
-    """
+    """Checks that CTranslate2 can run a network of this shape."""
     width = model.d_model / model.num_heads
     lacks = []
     if model.attention_window is not None:
@@ -87,7 +83,7 @@ def check_convertible(model: Model) -> None:
 
 
 def list_exported(model: Model, vocab_sizes: tuple[int, int]) -> Iterator[ExportedWeight]:
-    """Yields every weight but the vectors of positions, which an export has one more of."""
+    """Yields every weight except the vectors of positions; an export has one more of those."""
     for origin, shape in list_shapes(model, *vocab_sizes).items():
         if find_rows(origin) == "positions":
             continue

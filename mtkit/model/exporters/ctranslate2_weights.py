@@ -1,4 +1,4 @@
-"""CTranslate2's file of weights, checked before the library reads it.
+"""Checks CTranslate2's file of weights before the library reads it.
 
 The library trusts the sizes in the file. Wrong ones would make it read and write outside its
 memory.
@@ -21,20 +21,20 @@ from mtkit.recipe.model import Model
 _BINARY_VERSION = 6
 _ITEM_BYTES = (4, 1, 2, 4, 2, 2)
 _FLOATS, _MATRICES = (0, 4, 5), (0, 1, 2, 4, 5)
-"""float32, int8, int16, int32, float16, bfloat16, by the numbers that stand for them; those of
-vectors, and those of matrices, which may be quantized."""
+"""Indices of float32, int8, int16, int32, float16, bfloat16: those of vectors, and those of
+matrices, which may be quantized."""
 _QUANTIZED = (1, 2)
 _SCALE = "weight_scale"
 _MAX_NAME_BYTES = 1_000
 _MAX_RANK = 2
 _LARGEST_CHOICE = 10
-"""Of what a scalar of one byte says, such as which activation there is."""
+"""Maximum of a one-byte scalar, such as the number of an activation."""
 _LAST_LAYER = -1
 
 
 @dataclass(frozen=True)
 class _Variable:
-    """One variable of the file: its shape, its type's number, and the value of a scalar."""
+    """A variable in the file; `kind` is its type's number, `value` that of a scalar."""
 
     shape: Shape
     kind: int
@@ -42,14 +42,12 @@ class _Variable:
 
 
 def check_engine_folder(folder: Path) -> None:
-    """Checks that a folder holds an export's files alone, and that their sizes are consistent.
+    """Checks that a folder holds only an export's files, and that their sizes are consistent.
 
-    Raises:
-        MtkitError: It contains something else, a file is a link to another place, or the weights'
-            sizes aren't those of the file.
+    A file that is a link to another place is an error.
     """
     for path in folder.iterdir():
-        # The library would look for some names more, such as a map of the vocabulary.
+        # The library would also look for other names, such as a map of the vocabulary.
         if not is_of_export(path) and not path.name.startswith("."):
             raise MtkitError(f"{path}: not a file of an exported model", EXPORT_AGAIN)
         check_file(path, inside=folder.parent)
@@ -63,23 +61,15 @@ def check_network(
     max_tokens: int,
     alignment_head: AlignmentHead | None = None,
 ) -> None:
-    """Checks that a file holds the weights of a network, of the right shapes, and no others.
+    """Checks that a file holds exactly the weights of a network, in the right shapes.
 
-    Args:
-        path: CTranslate2's file of weights.
-        model: The network.
-        vocab_sizes: Number of source and of target pieces.
-        max_tokens: Positions that it says it has.
-        alignment_head: Whose attention the library must return; by default the mean of the last
-            layer's heads.
-
-    Raises:
-        MtkitError: It doesn't.
+    `max_tokens` is the number of positions in its config. Without `alignment_head` the library must
+    return the mean of the last layer's heads.
     """
     check_convertible(model)
     expected = {weight.name: weight.shape for weight in list_exported(model, vocab_sizes)}
     for side in ("encoder", "decoder"):
-        # One more than it says: mtkit/model/exporters/ctranslate2.py.
+        # One more than in the config: mtkit/model/exporters/ctranslate2.py.
         expected[f"{side}/position_encodings/encodings"] = (max_tokens + 1, model.d_model)
     found = _read_variables(path)
     for name, shape in expected.items():
@@ -107,7 +97,7 @@ def _damaged(path: Path, reason: str) -> MtkitError:
 
 
 def _is_known(name: str, scalar: _Variable, model: Model, head: AlignmentHead) -> bool:
-    """Checks that an export may say that of its network."""
+    """Checks that an export of this network may have such a scalar."""
     if name == "num_heads":
         return scalar.value == model.num_heads
     if name == "alignment_heads":
@@ -121,11 +111,7 @@ def _is_known(name: str, scalar: _Variable, model: Model, head: AlignmentHead) -
 
 
 def _read_variables(path: Path) -> dict[str, _Variable]:
-    """Returns each variable of a file, by each of its names; weights' numbers are passed over.
-
-    Raises:
-        MtkitError: Its sizes aren't consistent, or it is of another version.
-    """
+    """Returns each variable of a file, by each of its names, without the weights' values."""
     left = check_file(path, inside=path.parent.parent)
     found: dict[str, _Variable] = {}
 
@@ -163,7 +149,7 @@ def _read_variables(path: Path) -> dict[str, _Variable]:
             for _ in range(_read_number(stream, "I")):
                 name, of_name = _read_name(stream), _read_name(stream)
                 add(name, found.get(of_name))
-                # The library does so for the scale that goes with a weight.
+                # The library does the same for a weight's scale.
                 if (scale := found.get(f"{of_name}_scale")) is not None:
                     add(f"{name}_scale", scale)
     except (struct.error, UnicodeDecodeError) as error:

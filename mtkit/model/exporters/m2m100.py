@@ -1,12 +1,11 @@
-"""A model with a piece for each language as `M2M100ForConditionalGeneration`: M2M100, or NLLB.
+"""A model with language pieces as `M2M100ForConditionalGeneration`: M2M100, or NLLB.
 
-transformers' network has no bias of the output. Here a bias hides what the model never writes, such
-as `<s>`, the decoder's first input: there it is hidden by `renormalize_logits` with
-`bad_words_ids`.
+transformers' network has no output bias. Here a bias hides what the model never writes, such as
+`<s>`, the decoder's first input. There `renormalize_logits` with `bad_words_ids` hides it.
 
-`M2M100Tokenizer` has a SentencePiece model and vocab.json, and its languages by heart.
+`M2M100Tokenizer` has a SentencePiece model, vocab.json and a built-in list of languages.
 `NllbTokenizer` has tokenizer.json; older versions can read the SentencePiece model too, where a
-piece's row is one behind its index.
+piece's row is its index + 1.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -43,14 +42,14 @@ from mtkit.text.tokenizer import SubwordTokenizer
 
 _SHOWN = 3
 _FIXED = {"m2m100": M2M100, "wmt21": WMT21}
-"""The languages that `M2M100Tokenizer` has, by its `language_codes`."""
+"""The languages of `M2M100Tokenizer`, by its `language_codes`."""
 _SPM = "sentencepiece.bpe.model"
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 _METASPACE = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
 
 
 def list_m2m100_faults(model: Model, tokenizer: SubwordTokenizer) -> Iterator[str]:
-    """Yields what a translator has that M2M100 hasn't."""
+    """Yields a translator's features that M2M100 lacks."""
     yield from list_misfits(model)
     if (model.sinusoids, model.first_position) != ("tensor2tensor", FIRST_POSITION):
         yield (
@@ -89,7 +88,7 @@ def _describe_languages(tokenizer: SubwordTokenizer) -> str:
 
 
 def is_underlined(tokenizer: SubwordTokenizer) -> bool:
-    """Returns whether languages are pieces like `__en__`, as M2M100Tokenizer has them."""
+    """Returns whether languages are pieces like `__en__`, as in M2M100Tokenizer."""
     languages = tokenizer.languages
     assert languages is not None
     return all(piece == f"__{code}__" for code, piece in languages.target.items())
@@ -103,7 +102,7 @@ def _list_codes(tokenizer: SubwordTokenizer) -> list[str]:
 
 
 def find_codes(tokenizer: SubwordTokenizer) -> str | None:
-    """Returns the name of M2M100Tokenizer's list of languages that a model has; None for others."""
+    """Returns the name of M2M100Tokenizer's list of a model's languages; None for others."""
     found = tuple(_list_codes(tokenizer))
     return next((name for name, codes in _FIXED.items() if codes == found), None)
 
@@ -111,11 +110,7 @@ def find_codes(tokenizer: SubwordTokenizer) -> str | None:
 def check_bias(
     config: ModelConfig, tokenizer: SubwordTokenizer, weights: Mapping[str, Tensor]
 ) -> None:
-    """Checks that the output's bias does no more than hide what is never written.
-
-    Raises:
-        MtkitError: It does: training changed it.
-    """
+    """Checks that the output bias only hides pieces: training may have changed it."""
     bias = weights["output_bias"]
     changed = ((bias != 0.0) & (bias > HIDDEN_BIAS / 2)).nonzero().flatten().tolist()
     if not changed:
@@ -137,8 +132,8 @@ def arrange_m2m100(
     """Returns the rows of a translator's tokens in the form of M2M100 and NLLB.
 
     Special pieces come first, then ordinary ones, languages and `<mask>`, then rows without a
-    piece: as fairseq has them. What was added to an imported model comes behind its own kind, and
-    what was imported keeps its order, so that a model comes back as it was.
+    piece, as in fairseq. Pieces added to an imported model come after those of their kind, and
+    imported pieces keep their order, so that an unchanged model is exported as it was.
     """
     pieces, languages = tokenizer.target_vocabulary.pieces, tokenizer.languages
     assert languages is not None
@@ -154,7 +149,7 @@ def arrange_m2m100(
         pieces=_name_rows([pieces[token] for token in order], closing),
         pad=rows[PAD],
         start=rows[BOS],
-        # Where padding isn't hidden it takes its share of probability there too.
+        # Padding that isn't hidden has a share of probability there too.
         forbidden=hidden or (rows[PAD],),
     )
     target = find_language(config.target_language, tuple(languages.target))
@@ -171,12 +166,9 @@ def arrange_m2m100(
 def _order_tokens(
     tokenizer: SubwordTokenizer, vectors: Tensor, closing: Collection[str]
 ) -> tuple[list[int], dict[int, int]]:
-    """Returns the token of each row, and for tokens without a row of their own whose they share.
+    """Returns the token of each row, and for tokens without a row the token that they share with.
 
-    Args:
-        tokenizer: The tokenizer.
-        vectors: The vector of each token.
-        closing: The pieces behind all ordinary ones.
+    `vectors` are by token; `closing` are the pieces after all ordinary ones.
     """
     pieces, foreign = tokenizer.target_vocabulary.pieces, tokenizer.foreign_rows
     shared = dict.fromkeys(tokenizer.unknown[1], UNK)
@@ -189,7 +181,7 @@ def _order_tokens(
         of_tokens = foreign.list_rows("target")
         num_placed = len(of_tokens)
         first: dict[int, int] = {}
-        # `<s>` comes last: the row that it shares is the other token's.
+        # `<s>` comes last: a row that it shares belongs to the other token.
         ordinary = (token for token in range(EOS, num_placed) if token not in shared)
         for token in (PAD, UNK, *ordinary, BOS):
             if first.setdefault(of_tokens[token], token) != token:
@@ -203,10 +195,9 @@ def _order_tokens(
 
 
 def _give_row(order: Sequence[int], pieces: Sequence[str]) -> list[int]:
-    """Returns an order in which mtkit's `<s>`, whose vector has learned, has a row of its own.
-
-    That is the one of the public model's `<s>`, which no text has; what stood there comes last.
-    """
+    """Returns an order in which mtkit's `<s>`, whose vector was trained, has a row of its own."""
+    # It takes the row of the public model's `<s>`, which no text has; the old entry goes to the
+    # end.
     old = order[0]
     if read_piece_of_row(pieces[old]) == SPECIAL_PIECES[BOS]:
         return [BOS, *order[1:], old]
@@ -216,7 +207,7 @@ def _give_row(order: Sequence[int], pieces: Sequence[str]) -> list[int]:
 def _insert(
     order: Sequence[int], added: Sequence[int], pieces: Sequence[str], closing: Collection[str]
 ) -> list[int]:
-    """Returns an order with more tokens: each behind those of its kind."""
+    """Returns an order with more tokens: each after those of its kind."""
     places = [row for row, token in enumerate(order) if pieces[token] in closing]
     start, end = (places[0], places[-1] + 1) if places else (len(order), len(order))
     nameless = [token for token in added if not _is_piece(pieces[token])]
@@ -232,19 +223,15 @@ def _insert(
 
 
 def _is_piece(piece: str) -> bool:
-    """Returns whether a piece is one of another program's, and that by its own name."""
+    """Returns whether a piece is one of another program's, under its own name."""
     return read_piece_of_row(piece) == piece
 
 
 def _name_rows(pieces: Sequence[str], closing: Collection[str]) -> dict[str, int]:
-    """Returns the row of each piece; rows without one have a name before the last that has one.
-
-    Args:
-        pieces: mtkit's piece of each row.
-        closing: The pieces behind all ordinary ones.
-    """
+    """Returns the row of each piece; rows without one get a name if a later row has one."""
+    # `pieces` is mtkit's piece of each row; `closing` are the pieces after all ordinary ones.
     names = [read_piece_of_row(piece) for piece in pieces]
-    # Another `<s>` is the one that had row 0, or mtkit's beside it.
+    # Another `<s>` is the one that had row 0, or mtkit's besides it.
     names[1:] = ["" if name == SPECIAL_PIECES[BOS] else name for name in names[1:]]
     last = max(row for row, name in enumerate(names) if name)
     return {name or f"<row {row}>": row for row, name in enumerate(names[: last + 1])}
@@ -283,7 +270,7 @@ def write_m2m100_tokenizer(
         find_language(code, codes) for code in (config.source_language, config.target_language)
     )
     named = {"bos": "<s>", "eos": "</s>", "sep": "</s>", "unk": "<unk>", "pad": "<pad>"}
-    # Without one it is English, whether the model has that or not.
+    # The tokenizer's own default is English, even for a model without it.
     default = source or find_language("en", codes) or codes[0]
     described: dict[str, object] = {
         "tokenizer_class": written.tokenizer_class,
@@ -293,7 +280,7 @@ def write_m2m100_tokenizer(
         **{f"{name}_token": piece for name, piece in named.items()},
     }
     listed = sorted(languages.target.values(), key=rows.__getitem__)
-    # Without this list they would be left in text that is written.
+    # Without this list they would stay in decoded text.
     described["additional_special_tokens"] = listed
     (folder / _SPM).write_bytes(restore_model(tokenizer.models[1]))
     if written.tokenizer_class == "M2M100Tokenizer":
@@ -319,14 +306,8 @@ def write_m2m100_tokenizer(
 def _describe_fast(
     tokenizer: SubwordTokenizer, rows: Mapping[str, int], languages: list[str], spoken: str
 ) -> dict[str, object]:
-    """Returns the content of tokenizer.json.
-
-    Args:
-        tokenizer: The tokenizer.
-        rows: The row of each piece.
-        languages: Pieces of languages.
-        spoken: The one that sources have at first.
-    """
+    """Returns the content of tokenizer.json."""
+    # `rows` are by piece; `spoken` is the piece of the default source language.
     known, model = tokenizer.languages, tokenizer.models[1]
     assert known is not None
     pieces = tokenizer.target_vocabulary.pieces
@@ -366,7 +347,7 @@ def _describe_fast(
 
 
 def _describe_added(piece: str) -> dict[str, object]:
-    """Returns what is told of a special piece."""
+    """Returns the entry of a special piece."""
     return {
         "content": piece,
         "single_word": False,
@@ -380,7 +361,7 @@ def _describe_added(piece: str) -> dict[str, object]:
 def _describe_marks(
     rows: Mapping[str, int], language: str, *, stands_behind: bool
 ) -> dict[str, object]:
-    """Returns how a source, or two, gets its language and its end."""
+    """Returns how one source, or two, get their language and end."""
     end = "</s>"
     before, behind = ([], [end, language]) if stands_behind else ([language], [end])
 

@@ -1,12 +1,12 @@
 """A translator as `MarianMTModel`, or `PegasusForConditionalGeneration` for pre-norm.
 
-Marian is post-norm, Pegasus pre-norm with a norm behind each stack; both have sinusoidal positions
-with all sines first, and a bias of each piece's logit. `MarianTokenizer` serves both: SentencePiece
-cuts text, and vocab.json has the ids.
+Marian is post-norm, Pegasus pre-norm with a norm after each stack. Both have sinusoidal positions
+with all sines first, and an output bias. `MarianTokenizer` works for both: SentencePiece segments
+text, and vocab.json has the ids.
 
-Positions with sines and cosines interleaved become those with all sines first: each vector that is
-added to another has its dimensions reordered, and so have the rows or columns of whatever reads or
-writes it. Heads are inside the maps, and stay as they are.
+Positions with interleaved sines and cosines are reordered to all sines first: the dimensions of
+each vector in the residual stream are permuted, and so are the rows or columns of every map that
+reads or writes it. Heads are inside the maps and stay as they are.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,17 +43,15 @@ from mtkit.text.token_ids import PAD
 from mtkit.text.tokenizer import SubwordTokenizer
 
 _READS = ("query_key_value", "query", "key_value", "inner")
-"""Linear maps whose inputs are such vectors."""
+"""Linear maps whose inputs are in the residual stream."""
 _WRITES = ("output",)
-"""Linear maps whose outputs are such vectors."""
+"""Linear maps whose outputs are in the residual stream."""
 
 
 def sines_first(weights: Mapping[str, Tensor], d_model: int) -> dict[str, Tensor]:
     """Returns an encoder-decoder's weights for positions that have all sines first.
 
-    Args:
-        weights: By name, for positions with sines at even dimensions.
-        d_model: Width of the vectors.
+    `weights` are for positions with sines at even dimensions.
     """
     order = torch.cat((torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)))
     return {name: _reorder(name, weight, order) for name, weight in weights.items()}
@@ -73,7 +71,7 @@ def _reorder(name: str, weight: Tensor, order: Tensor) -> Tensor:
 
 
 def list_marian_faults(model: Model, tokenizer: SubwordTokenizer) -> Iterator[str]:
-    """Yields what a translator has that neither Marian nor Pegasus has."""
+    """Yields a translator's features that neither Marian nor Pegasus has."""
     yield from list_misfits(model)
     if model.sinusoids == "tensor2tensor" or model.first_position:
         yield (
@@ -131,7 +129,7 @@ def rename_marian(
     written: WrittenTranslator,
     longest: int,
 ) -> dict[str, Tensor]:
-    """Returns weights by transformers' names, a shared one under its first name alone."""
+    """Returns weights by transformers' names, a shared one only under its first name."""
     if config.model.sinusoids == "interleaved":
         weights = sines_first(weights, config.model.d_model)
     found = to_theirs(weights, list_translator_counterparts(config))
@@ -144,7 +142,7 @@ def rename_marian(
         bias[PAD] = foreign.padding_bias
     found[OUTPUT_BIAS] = written.target.arrange(bias)[None]
     if config.model.norm == "pre":
-        # Pegasus keeps its table in the file, and Marian doesn't.
+        # Pegasus keeps its table in the file, Marian doesn't.
         for name in POSITIONS.values():
             found[name] = sinusoids(longest, config.model.d_model, "halves")
     return found
@@ -156,7 +154,7 @@ def describe_marian(
     """Returns the content of config.json."""
     model = config.model
     if model.norm == "pre":
-        # CTranslate2's converter asks for these two, which transformers 5 no longer has.
+        # CTranslate2's converter needs these two, which transformers 5 no longer has.
         more = {"normalize_before": True, "normalize_embedding": False}
         return describe_network(model, written, "pegasus", longest) | more
     return describe_network(model, written, "marian", longest) | {
@@ -175,7 +173,7 @@ def write_marian_tokenizer(
     """Writes the files of `MarianTokenizer`."""
     models = tokenizer.models
     if tokenizer.looks_up_unknown:
-        # A piece that one side alone has is no control symbol there: transformers leaves those out.
+        # transformers drops control symbols: a piece that only one side has must not be one.
         models = (leave_out_unknown(models[0]), leave_out_unknown(models[1]))
     for name, model in zip(("source.spm", "target.spm"), models, strict=True):
         (folder / name).write_bytes(model)

@@ -15,23 +15,15 @@ from mtkit.model.transformers_names import list_counterparts, to_theirs
 from mtkit.model.weights import pack_weights, write_tensors
 
 TOKENIZER_FILE = "joint.spm"
-"""The SentencePiece model, as in mtkit's own folders: a row of weights is a token of mtkit's."""
+"""The SentencePiece model, as in mtkit's folders: row numbers are mtkit's tokens."""
 
 
 def save_transformers_folder(loaded: LoadedModel, folder: Path) -> None:
-    """Writes a folder that `from_pretrained` of transformers' class loads.
+    """Writes a new folder that `from_pretrained` of transformers' class loads.
 
-    That class is `OpenAIGPTLMHeadModel`, `BertForPreTraining`, or `BertForMaskedLM` where nothing
-    tells pairs. The tokenizer travels as a SentencePiece model, for which transformers has no class
-    at GPT or BERT.
-
-    Args:
-        loaded: The model; it stays as it was.
-        folder: Where to: a new folder, or an empty one.
-
-    Raises:
-        MtkitError: transformers has no such network, or the folder holds something.
-        OSError: The disk is full, or the like.
+    That class is `OpenAIGPTLMHeadModel`, `BertForPreTraining`, or `BertForMaskedLM` without a pair
+    head. The tokenizer is written as a SentencePiece model, for which transformers' GPT and BERT
+    have no class.
     """
     config = loaded.config
     described = describe(config)

@@ -1,7 +1,7 @@
 """A translator as a folder that transformers' `AutoModelForSeq2SeqLM` loads.
 
-A model that has a piece for each language, as M2M100 and NLLB have, becomes one of these; any other
-becomes Marian, or Pegasus where it is pre-norm.
+A model with a piece for each language becomes M2M100 or NLLB; any other becomes Marian, or Pegasus
+if it is pre-norm.
 """
 
 from pathlib import Path
@@ -39,10 +39,9 @@ GENERATION_FILE = "generation_config.json"
 
 
 def check_holds(config: ModelConfig, tokenizer: SubwordTokenizer, settings: Inference) -> None:
-    """Checks that a class of transformers holds a translator exactly, its weights aside.
+    """Checks that a class of transformers can hold a translator exactly, without its weights.
 
-    Raises:
-        MtkitError: None does; the message names all that stands in the way.
+    The error names all reasons why not.
     """
     check_translates(config, "export to transformers")
     list_faults = list_m2m100_faults if tokenizer.has_language_pieces else list_marian_faults
@@ -57,16 +56,9 @@ def check_holds(config: ModelConfig, tokenizer: SubwordTokenizer, settings: Infe
 
 
 def write_translator(loaded: LoadedModel, folder: Path, settings: Inference) -> WrittenTranslator:
-    """Writes a translator into an empty folder, but for its card.
+    """Writes a translator into an empty folder, without its card.
 
-    Args:
-        loaded: The model; it stays as it was.
-        folder: Where to.
-        settings: Decoding defaults, with the power form of the length penalty.
-
-    Raises:
-        MtkitError: No class of transformers holds it.
-        OSError: The disk is full, or the like.
+    `settings` have the power form of the length penalty.
     """
     check_holds(loaded.config, loaded.tokenizer, settings)
     config, tokenizer = loaded.config, loaded.tokenizer

@@ -1,8 +1,8 @@
-"""What all forms of translators in transformers' folders have in common: keys of their settings.
+"""The common part of translators in transformers' folders: rows of tokens and keys of configs.
 
-An imported model gets back the rows that it had. Training may have told apart tokens that shared a
-row, such as `<pad>` and the decoder's first input: each that differs gets a row behind the others.
-A model of mtkit's own keeps its order, and its `<s>` is `<pad>` there: the decoder's first input.
+An imported model gets back its original rows. Training may have separated tokens that shared a row,
+such as `<pad>` and the decoder's first input: each that differs gets a row after the others. A
+model trained by mtkit keeps its order, and its `<s>` is `<pad>` there: the decoder's first input.
 """
 
 import json
@@ -31,10 +31,9 @@ class TokenRows:
     """A vocabulary in transformers' order.
 
     Attributes:
-        rows: The row of each token of mtkit's.
-        origins: The token that each row's vectors are of.
-        pieces: The row of each piece, as vocab.json has it.
-        pad: Row of `<pad>`.
+        rows: The row of each of mtkit's tokens.
+        origins: The token of each row's vectors.
+        pieces: The row of each piece, as in vocab.json.
         start: Row of the decoder's first input.
         forbidden: Rows that may not be written.
     """
@@ -52,16 +51,12 @@ class TokenRows:
         return self.rows[EOS]
 
     def arrange(self, vectors: Tensor) -> Tensor:
-        """Returns one vector, or number, for each row, given those of tokens."""
+        """Returns one vector or number per row, from those per token."""
         return vectors[torch.tensor(self.origins)]
 
 
 def keep_order(pieces: Sequence[str]) -> TokenRows:
-    """Returns rows in the order of mtkit's tokens.
-
-    Args:
-        pieces: The piece of each token.
-    """
+    """Returns rows in the order of mtkit's tokens."""
     names = [UNUSED_PIECE, pieces[UNK], SPECIAL_PIECES[PAD], *pieces[EOS:]]
     tokens = tuple(range(len(pieces)))
     return TokenRows(
@@ -77,18 +72,18 @@ def keep_order(pieces: Sequence[str]) -> TokenRows:
 def give_back(
     pieces: Sequence[str], foreign: Sequence[int], vectors: Sequence[Tensor]
 ) -> TokenRows:
-    """Returns the rows that an imported model's tokens had, and new ones where training needs them.
+    """Returns the original rows of an imported model's tokens, and new rows if training needs them.
 
     Args:
         pieces: The piece of each token.
-        foreign: The row that each token had; tokens that were added later have none.
-        vectors: Matrices of a vector for each token; tokens that shared a row still do where all
-            of these are equal.
+        foreign: The original row of each token; tokens that were added later have none.
+        vectors: Matrices with a vector per token; tokens that shared a row still do if their
+            vectors are equal in all of them.
     """
     num_rows = max(foreign) + 1
     rows: dict[int, int] = {}
     origins: dict[int, int] = {}
-    # A row that several tokens share is that of a token which may be written, never of `<s>`.
+    # A row that several tokens share belongs to one that may be written, never to `<s>`.
     for token in (PAD, UNK, EOS, *range(len(SPECIAL_PIECES), len(pieces)), BOS):
         row = foreign[token] if token < len(foreign) else num_rows
         first = origins.get(row)
@@ -98,7 +93,7 @@ def give_back(
             num_rows += 1
         rows[token] = row
         origins.setdefault(row, token)
-    # Whoever looks up a piece without a row of its own gets the row of unknown pieces.
+    # A piece without its own row isn't in this map, so a look-up yields the row of unknown pieces.
     named = {
         piece: rows[token]
         for token, piece in enumerate(pieces)
@@ -116,7 +111,7 @@ def give_back(
 
 
 def _restore(pieces: Mapping[str, int]) -> dict[str, int]:
-    """Returns pieces without those that stand for a row which no text has."""
+    """Returns pieces without the placeholders of rows that no text has."""
     return {piece: row for piece, row in pieces.items() if not piece.startswith("<row ")}
 
 
@@ -128,9 +123,9 @@ class WrittenTranslator:
         architecture: The class that loads it.
         tokenizer_class: The class of its tokenizer.
         source: The rows of source tokens.
-        target: The rows of target tokens; the source's where one matrix has all.
-        renormalizes: Whether tokens that may not be written take no probability.
-        forced_row: Row of the token that outputs begin with; None where none is fixed.
+        target: The rows of target tokens; the source's if one matrix has all.
+        renormalizes: Whether forbidden tokens get no probability.
+        forced_row: Row of the first output token; None if it isn't fixed.
     """
 
     architecture: str
@@ -142,7 +137,7 @@ class WrittenTranslator:
 
 
 def list_misfits(model: Model) -> Iterator[str]:
-    """Yields what a network has that none of the translators in transformers has."""
+    """Yields a network's features that no translator in transformers has."""
     width = model.d_model / model.num_heads
     if model.positions != "sinusoidal":
         yield f'model.positions = "{model.positions}", and all have sinusoids'
@@ -159,7 +154,7 @@ def list_misfits(model: Model) -> Iterator[str]:
 
 
 def list_unsupported_settings(settings: Inference) -> Iterator[str]:
-    """Yields what a search does that transformers' doesn't."""
+    """Yields a search's features that transformers lacks."""
     if settings.sampling is not None:
         yield "inference.sampling (--set '~inference.sampling')"
     if settings.coverage_penalty:
@@ -167,25 +162,25 @@ def list_unsupported_settings(settings: Inference) -> Iterator[str]:
 
 
 def find_limit(settings: Inference) -> int:
-    """Returns the one limit of outputs' length that transformers gets, `</s>` counted."""
+    """Returns the maximum output length for transformers, including `</s>`."""
     return settings.max_output_tokens or settings.max_source_tokens + settings.max_extra_tokens
 
 
 def is_exact(settings: Inference) -> bool:
-    """Returns whether a search goes on until nothing better can come."""
+    """Returns whether a search continues until no better output is possible."""
     return settings.stop_margin >= find_limit(settings)
 
 
 def find_longest(settings: Inference) -> int:
-    """Returns the number of positions that a folder tells."""
-    # Theirs counts the decoder's first input.
+    """Returns the number of positions for a folder's config."""
+    # transformers counts the decoder's first input.
     return max(_MIN_POSITIONS, settings.max_source_tokens, find_limit(settings) + 1)
 
 
 def describe_network(
     model: Model, written: WrittenTranslator, model_type: str, longest: int
 ) -> dict[str, object]:
-    """Returns the content of config.json that all translators have."""
+    """Returns the part of config.json that all translators share."""
     rows = written.target
     activation = next(name for name, ours in ACTIVATIONS.items() if ours == model.activation)
     return {
@@ -219,17 +214,15 @@ def describe_network(
 def describe_search(written: WrittenTranslator, settings: Inference) -> dict[str, object]:
     """Returns the content of generation_config.json.
 
-    Args:
-        written: The translator.
-        settings: Decoding defaults, with the power form of the length penalty.
+    `settings` have the power form of the length penalty.
     """
     rows = written.target
     described: dict[str, object] = {
         "num_beams": settings.beam_size,
         "length_penalty": settings.length_penalty.alpha,
-        # A margin of a few tokens lies between the two; "never" takes several times as long.
+        # A margin of a few tokens is between the two; "never" takes several times as long.
         "early_stopping": "never" if is_exact(settings) else False,
-        # Theirs counts the decoder's first input.
+        # transformers counts the decoder's first input.
         "max_length": find_limit(settings) + 1,
         "bad_words_ids": [[row] for row in rows.forbidden],
         "pad_token_id": rows.pad,
@@ -248,5 +241,5 @@ def describe_search(written: WrittenTranslator, settings: Inference) -> dict[str
 
 
 def write_json(path: Path, content: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Writes a file of settings."""
+    """Writes a JSON file."""
     write_atomically(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")

@@ -1,1 +1,1 @@
-"""Models from the forms of other programs."""
+"""Imports models from the formats of other programs."""

@@ -1,7 +1,7 @@
-"""Weights that another program wrote: as safetensors, in one file or several, or as a pickle.
+"""Reads weights that another program wrote: safetensors, in one file or several, or a pickle.
 
-A tensor at a time is read, so that a network's weights are in memory once. No code in a pickle is
-ever run: `torch.load` with `weights_only` refuses whatever isn't tensors.
+Tensors are read one at a time, so that a network's weights are in memory only once. No code in a
+pickle is ever run: `torch.load` with `weights_only` rejects everything except tensors.
 """
 
 import pickle
@@ -31,31 +31,18 @@ _COPY_AGAIN = "copy the complete folder again from where it came from"
 
 
 class ForeignWeights(ABC):
-    """Tensors by their names, read one at a time.
-
-    Attributes:
-        shapes: The shape of each tensor.
-        origin: The file, for messages.
-    """
+    """Tensors by name, read one at a time; `origin` is for messages."""
 
     shapes: Mapping[str, Shape]
     origin: str
 
     @abstractmethod
     def read(self, name: str) -> Tensor:
-        """Returns a tensor in the type that the file has.
-
-        Raises:
-            MtkitError: The file is damaged.
-        """
+        """Returns a tensor in the file's dtype."""
 
 
 def open_weights(folder: SourceFolder) -> ForeignWeights:
-    """Returns the weights in a folder: safetensors where there are, else a pickle.
-
-    Raises:
-        MtkitError: There are none, or a file is damaged, or holds something else than weights.
-    """
+    """Returns the weights in a folder: safetensors if there are any, else a pickle."""
     if path := folder.find(WEIGHTS_FILE):
         return _Safetensors([path], f"{folder.origin}/{WEIGHTS_FILE}")
     if index := folder.find(_INDEX_FILE):
@@ -91,9 +78,9 @@ class _Safetensors(ForeignWeights):
             self._paths |= dict.fromkeys(shapes, path)
 
     def read(self, name: str) -> Tensor:
-        """Returns a tensor; what is read of the file leaves memory with it."""
+        """Returns a tensor; its pages of the file are freed with it."""
         try:
-            # A file that stays open keeps all that was read of it in memory.
+            # An open file would keep everything read from it in memory.
             with (
                 for_library(self._paths[name]) as path,
                 safe_open(path, framework="pt") as tensors,
@@ -118,10 +105,10 @@ class _Pickle(ForeignWeights):
                 self._held |= tensors
 
     def read(self, name: str) -> Tensor:
-        """Returns a tensor; what is read of a file that can be mapped leaves memory with it."""
+        """Returns a tensor; pages of a mapped file are freed with it."""
         if name in self._held:
             return self._held[name]
-        # A file that stays mapped keeps all that was read of it in memory.
+        # A mapped file would keep everything read from it in memory.
         return _unpickle(self._paths[name], self.origin)[0][name]
 
 
@@ -130,7 +117,7 @@ def _unpickle(path: Path, origin: str) -> tuple[dict[str, Tensor], bool]:
 
     def load(*, mmap: bool) -> object:
         with warnings.catch_warnings():
-            # Of pickles in a newer form, which are read or refused all the same.
+            # About pickles in a newer form, which are read or rejected anyway.
             warnings.simplefilter("ignore", UserWarning)
             return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
 
@@ -139,7 +126,7 @@ def _unpickle(path: Path, origin: str) -> tuple[dict[str, Tensor], bool]:
         try:
             content = load(mmap=True)
         except RuntimeError:
-            # Of PyTorch before 1.6, which can't be mapped.
+            # From PyTorch before 1.6, which can't be mapped.
             content, is_mapped = load(mmap=False), False
     except pickle.UnpicklingError as error:
         reason = str(error).partition("\n")[0]

@@ -1,4 +1,4 @@
-"""The licence of a public model, as its card tells it."""
+"""The licence of a public model, from its card."""
 
 from dataclasses import dataclass
 
@@ -13,11 +13,11 @@ _MAX_CHARACTERS = 80
 
 @dataclass(frozen=True)
 class Licence:
-    """Where a model comes from, and what may be done with it.
+    """The origin of a model, and its licence.
 
     Attributes:
         origin: Its name on the hub, or that of its folder.
-        name: The licence, as the hub spells it: `apache-2.0`, `cc-by-nc-4.0`; empty if untold.
+        name: The licence in the hub's spelling: `apache-2.0`, `cc-by-nc-4.0`; empty if unknown.
     """
 
     origin: str
@@ -25,12 +25,12 @@ class Licence:
 
     @property
     def is_commercial(self) -> bool:
-        """Whether nothing in its name forbids commercial use."""
+        """Whether its name doesn't forbid commercial use."""
         return "nc" not in self.name.lower().replace("_", "-").split("-")
 
 
 def read_licence(folder: SourceFolder) -> Licence:
-    """Returns what a folder's card says of its licence."""
+    """Returns the licence on a folder's card."""
     # Slow to load.
     import yaml  # noqa: PLC0415
 

@@ -1,11 +1,11 @@
-"""M2M100 and NLLB-200 in transformers' form.
+"""Imports M2M100 and NLLB-200 from transformers' form.
 
-Pre-norm, sinusoids with fairseq's wavelengths from position 2 on; `</s>` is the decoder's first
-input, and the output begins with the piece of its language. Sources are `LANGUAGE text </s>`, or in
-an older form of NLLB `text </s> LANGUAGE`.
+They are pre-norm, with fairseq's sinusoids from position 2. `</s>` is the decoder's first input,
+and the output begins with its language's piece. Sources are `LANGUAGE text </s>`, or in an older
+form of NLLB `text </s> LANGUAGE`.
 
-Folders of M2M100 tell no ids of languages: they follow the pieces of `vocab.json` in this order.
-So they do in folders of NLLB-200 without `tokenizer.json`.
+Folders of M2M100 have no ids of languages: they follow the pieces of `vocab.json` in this order.
+The same holds for folders of NLLB-200 without `tokenizer.json`.
 """
 
 import re
@@ -37,7 +37,7 @@ _M2M100 = """
     tr uk ur uz vi wo xh yi yo zh zu
 """
 M2M100 = tuple(_M2M100.split())
-"""Of arXiv 2010.11125: ISO 639-1 where there is one."""
+"""Of arXiv 2010.11125: ISO 639-1 if possible."""
 WMT21 = ("en", "ha", "is", "ja", "cs", "ru", "zh", "de")
 """Of the WMT21 models (arXiv 2108.03265)."""
 _NLLB = """
@@ -82,15 +82,7 @@ _Read = tuple[bytes, dict[str, int], dict[str, str]]
 
 
 def read_m2m100(folder: SourceFolder, content: dict[str, object]) -> ForeignTranslator:
-    """Returns a translator of M2M100's kind but for its weights.
-
-    Args:
-        folder: Its folder.
-        content: Its config.json.
-
-    Raises:
-        MtkitError: A file is missing or damaged, or asks for what mtkit doesn't have.
-    """
+    """Returns an M2M100 or NLLB translator without its weights; `content` is its config.json."""
     theirs, model = read_network(M2M100Config, folder, content)
     settings = folder.read_json(_SETTINGS, max_bytes=_MAX_CONFIG_BYTES)
     named = settings.get("tokenizer_class")
@@ -140,7 +132,7 @@ def _read_m2m100(folder: SourceFolder, theirs: M2M100Config, settings: dict[str,
             f"{folder.origin}/{_SETTINGS}: language_codes = {shorten(str(named), 40)}, expected "
             "m2m100 or wmt21"
         )
-    # Added ones stand there with their ids; the others follow the pieces.
+    # Added languages have their ids in the settings; the others follow the pieces.
     added = {
         piece: row
         for piece, row in _read_added(folder, settings).items()
@@ -171,7 +163,7 @@ def _read_nllb(folder: SourceFolder, theirs: M2M100Config, settings: dict[str, o
         if not spm:
             spm = _make_model(folder, fast)
     else:
-        # fairseq's `<pad>` is one more special piece than the model has.
+        # fairseq's `<pad>` is a special piece that the model lacks.
         ordinary = list_ordinary_pieces(spm)
         ids = _SPECIAL_IDS | {
             piece: len(_SPECIAL_IDS) + index for index, piece in enumerate(ordinary)
@@ -185,7 +177,7 @@ def _read_nllb(folder: SourceFolder, theirs: M2M100Config, settings: dict[str, o
         ids.setdefault(_MASK, first + len(codes))
     ids = {**ids, **added}
     check_ids(ids, theirs.vocab_size, folder.origin)
-    # What is listed may be a language of another form that someone added.
+    # A listed piece may be a language in another form, added by a user.
     languages = {
         piece: piece
         for piece in ids
@@ -214,7 +206,7 @@ def _read_fast(folder: SourceFolder, content: Mapping[str, Any]) -> dict[str, in
 
 
 def _make_model(folder: SourceFolder, content: Mapping[str, Any]) -> bytes:
-    """Returns a SentencePiece model that merges as a `tokenizer.json` does."""
+    """Returns a SentencePiece model with the merges of a `tokenizer.json`."""
     merges = content["model"].get("merges")
     pairs = [
         each.split(" ") if isinstance(each, str) else each
@@ -238,7 +230,7 @@ def _make_model(folder: SourceFolder, content: Mapping[str, Any]) -> bytes:
 
 
 def _read_added(folder: SourceFolder, settings: dict[str, object]) -> dict[str, int]:
-    """Returns the ids of pieces that were added, where files tell them."""
+    """Returns the ids of added pieces, if files have them."""
     ids = folder.read_json("added_tokens.json", max_bytes=_MAX_CONFIG_BYTES).copy()
     decoder = settings.get("added_tokens_decoder")
     for row, token in (decoder if isinstance(decoder, dict) else {}).items():
@@ -261,7 +253,7 @@ def _check_numbers(folder: SourceFolder, name: str, ids: Mapping[str, object]) -
 
 
 def _list_special(folder: SourceFolder, settings: dict[str, object]) -> list[str]:
-    """Returns the further special pieces that files list, in their order."""
+    """Returns the additional special pieces in files, in their order."""
     found = folder.read_json(_SPECIAL_MAP, max_bytes=_MAX_CONFIG_BYTES)
     for source in (found, settings):
         for key in ("additional_special_tokens", "extra_special_tokens"):
@@ -294,7 +286,7 @@ def _find_special(
 def _find_target(
     generation: Generation, ids: Mapping[str, int], languages: Mapping[str, str]
 ) -> str:
-    """Returns the language that outputs have where nothing else is asked for."""
+    """Returns the default language of outputs."""
     forced = generation.forced_bos_token_id
     if forced is None:
         return SEVERAL

@@ -1,8 +1,8 @@
-"""Marian's translators in transformers' form: all of OPUS-MT. Pegasus as mtkit writes it.
+"""Imports Marian's translators (all of OPUS-MT) from transformers' form, and Pegasus from mtkit's.
 
-Marian is post-norm, Pegasus pre-norm; both have positions with all sines first, and a bias of each
-piece's logit. `<pad>` is the decoder's first input. Two SentencePiece models cut text, and one or
-two lists of pieces have the ids.
+Marian is post-norm, Pegasus pre-norm. Both have positions with all sines first, and an output bias.
+`<pad>` is the decoder's first input. Two SentencePiece models segment text, and one or two lists of
+pieces have the ids.
 """
 
 import json
@@ -30,20 +30,12 @@ _MAX_CONFIG_BYTES = 1 << 20
 TAG = re.compile(r">>[^<>\s]+<<")
 """A target language, written before a source."""
 UNUSED_PIECE = "<unused>"
-"""Padding of a model of mtkit's that was exported: there `<pad>` is the decoder's first input."""
+"""Padding of an exported mtkit model: there `<pad>` is the decoder's first input."""
 _NAME = re.compile(r"opus-mt-(?:tc-)?(?:big-|base-|tiny-)?([a-zA-Z_]+)-([a-zA-Z_]+)")
 
 
 def read_marian(folder: SourceFolder, content: dict[str, object]) -> ForeignTranslator:
-    """Returns a Marian translator but for its weights.
-
-    Args:
-        folder: Its folder.
-        content: Its config.json.
-
-    Raises:
-        MtkitError: A file is missing or damaged, or asks for what mtkit doesn't have.
-    """
+    """Returns a Marian translator without its weights; `content` is its config.json."""
     kind = PegasusConfig if content.get("model_type") == "pegasus" else MarianConfig
     theirs, model = read_network(kind, folder, content)
     settings = folder.read_json("tokenizer_config.json", max_bytes=_MAX_CONFIG_BYTES)
@@ -95,7 +87,7 @@ def _check_written_here(folder: SourceFolder, settings: dict[str, object]) -> No
 def _read_vocabularies(
     folder: SourceFolder, theirs: BiasedConfig, settings: dict[str, object], spms: list[bytes]
 ) -> tuple[ArrangedPieces, ArrangedPieces, set[str]]:
-    """Returns both sides' pieces, and the tags that may stand before a source."""
+    """Returns both sides' pieces, and the tags that may precede a source."""
     ids = _rename_own(read_ids(folder, "vocab.json", theirs.vocab_size))
     tags = {piece for piece in ids if TAG.fullmatch(piece)}
     special = _find_special(folder, ids, theirs)
@@ -114,7 +106,7 @@ def _read_vocabularies(
 
 
 def _rename_own(ids: dict[str, int]) -> dict[str, int]:
-    """Returns a vocabulary in which padding of a model that mtkit exported is padding again."""
+    """Returns a vocabulary in which the padding of an exported mtkit model is padding again."""
     if UNUSED_PIECE not in ids:
         return ids
     names = {UNUSED_PIECE: SPECIAL_PIECES[PAD], SPECIAL_PIECES[PAD]: SPECIAL_PIECES[BOS]}
@@ -135,11 +127,7 @@ def _find_special(folder: SourceFolder, ids: dict[str, int], theirs: BiasedConfi
 
 
 def read_ids(folder: SourceFolder, name: str, num_rows: int) -> dict[str, int]:
-    """Returns the id of each piece in a list of pieces.
-
-    Raises:
-        MtkitError: It is missing or damaged, or doesn't fit the embedding.
-    """
+    """Returns the id of each piece in a list of pieces."""
     folder.need(name)
     content = folder.read_json(name, max_bytes=MAX_VOCABULARY_BYTES)
     ids: dict[str, int] = {}
@@ -153,7 +141,7 @@ def read_ids(folder: SourceFolder, name: str, num_rows: int) -> dict[str, int]:
 
 
 def _find_languages(folder: SourceFolder, settings: dict[str, object]) -> tuple[str, str]:
-    """Returns the languages that a tokenizer's settings tell, or the folder's name."""
+    """Returns the languages in a tokenizer's settings, or in the folder's name."""
     told = [settings.get(key) for key in ("source_lang", "target_lang")]
     named = _NAME.search(folder.origin)
     for index in (0, 1):

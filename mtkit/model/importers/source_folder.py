@@ -1,4 +1,4 @@
-"""Where a public model comes from: a folder here, or one of the Hugging Face hub."""
+"""The source of a public model: a local folder, or one of the Hugging Face hub."""
 
 import os
 import re
@@ -41,8 +41,7 @@ class SourceFolder:
     """A folder of a public model, whose files are looked up by name.
 
     Attributes:
-        path: The folder.
-        root: Folder that its files must lie in once links are followed; the hub's cache keeps them
+        root: Folder that its files must be in once links are followed; the hub's cache keeps them
             beside the folder.
         origin: Its name, for messages and the card.
     """
@@ -58,15 +57,11 @@ class SourceFolder:
 
     @property
     def name(self) -> str:
-        """Its own name, without its owner or the folders that it lies in."""
+        """Its name without its owner or parent folders."""
         return self.origin.rpartition("/")[2] if self.is_of_hub else self.path.resolve().name
 
     def find(self, name: str) -> Path | None:
-        """Returns the path of a regular file; None where there is none.
-
-        Raises:
-            MtkitError: It is a link out of the folder, or no regular file.
-        """
+        """Returns the path of a regular file; None if it is missing. A link out is an error."""
         path = self.path / name
         try:
             check_file(path, inside=self.root)
@@ -75,11 +70,7 @@ class SourceFolder:
         return path.resolve()
 
     def need(self, name: str, hint: str = "") -> Path:
-        """Returns the path of a file that must be there.
-
-        Raises:
-            MtkitError: It isn't.
-        """
+        """Returns the path of a required file."""
         path = self.find(name)
         if path is None:
             others = [each.name for each in self.path.iterdir()] if self.path.is_dir() else []
@@ -90,20 +81,13 @@ class SourceFolder:
         return path
 
     def read_json(self, name: str, *, max_bytes: int) -> dict[str, object]:
-        """Returns the JSON object in a file; an empty one where it isn't there."""
+        """Returns the JSON object in a file; an empty one if the file is missing."""
         path = self.find(name)
         return {} if path is None else read_json(path, max_bytes=max_bytes)
 
 
 def open_source(source: str) -> SourceFolder:
-    """Returns the folder of a public model, fetched first where it is a hub's name.
-
-    Args:
-        source: A folder, or `owner/name` on the hub.
-
-    Raises:
-        MtkitError: There is neither; the hub can't be reached, or doesn't give it.
-    """
+    """Returns the folder of a public model, local or `owner/name` on the hub (then downloaded)."""
     folder = Path(source)
     if folder.is_dir():
         return SourceFolder(folder, folder, str(folder))
@@ -120,14 +104,14 @@ def open_source(source: str) -> SourceFolder:
 
 
 def _fetch(name: str) -> Path:
-    """Returns the folder of a hub's model in the hub's cache, whose missing files are fetched."""
+    """Returns a hub model's folder in the cache, and downloads missing files."""
     # Slow to load, and most commands never need it.
     from huggingface_hub import snapshot_download  # noqa: PLC0415
 
-    # The base of all failures on the way, of whichever library the hub's own talks through.
+    # The base of all network errors, whichever library the hub's client uses.
     from huggingface_hub.errors import (  # type: ignore[attr-defined]  # noqa: PLC0415
         GatedRepoError,
-        # The base of all failures on the way, of whichever library the hub's own talks through.
+        # The base of all network errors, whichever library the hub's client uses.
         HTTPError,
         LocalEntryNotFoundError,
         RepositoryNotFoundError,
@@ -136,7 +120,8 @@ def _fetch(name: str) -> Path:
     say(f"{name}: from the Hugging Face hub")
     try:
         folder = Path(snapshot_download(name, allow_patterns=[*FILES, *_WEIGHTS]))
-        # The same weights may be there as a pickle too: it is fetched only where nothing else is.
+        # The same weights may also be there as a pickle, which is downloaded only if nothing else
+        # exists.
         if not any(folder.glob("*.safetensors")):
             folder = Path(snapshot_download(name, allow_patterns=[*FILES, *_PICKLES]))
     except GatedRepoError as error:
@@ -170,16 +155,7 @@ def _page(name: str) -> str:
 def read_network(
     kind: type[Keys], folder: SourceFolder, content: dict[str, object]
 ) -> tuple[Keys, Model]:
-    """Returns a config.json's keys, and the network that they describe.
-
-    Args:
-        kind: The keys that are read.
-        folder: The folder.
-        content: The config.json.
-
-    Raises:
-        MtkitError: mtkit has no such network.
-    """
+    """Returns the keys in a config.json, of the given kind, and the network that they describe."""
     origin = f"{folder.origin}/config.json"
     try:
         theirs = kind.model_validate(content)
@@ -192,11 +168,7 @@ def read_network(
 
 @contextmanager
 def building_tokenizer(folder: SourceFolder) -> Iterator[None]:
-    """Has what SentencePiece raises told as a damaged tokenizer.
-
-    Raises:
-        MtkitError: The files make no tokenizer.
-    """
+    """Reports SentencePiece's exceptions as a damaged tokenizer."""
     try:
         yield
     except (RuntimeError, TypeError, UnicodeDecodeError) as error:

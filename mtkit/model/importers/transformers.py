@@ -1,8 +1,8 @@
-"""A language model from a folder of transformers' GPT or BERT classes.
+"""Imports a language model from a folder of transformers' GPT or BERT classes.
 
-Tokens are SentencePiece's by mtkit's ids. WordPiece and GPT's own BPE are refused: they need
-another library to segment text, don't give back the text that they were given, and number `<pad>`,
-`<s>` and `</s>` otherwise than every network and vocabulary of mtkit does.
+Tokens are SentencePiece's by mtkit's ids. WordPiece and GPT's own BPE are rejected: they need
+another library to segment text, aren't reversible, and number `<pad>`, `<s>` and `</s>` differently
+from every network and vocabulary of mtkit.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ from mtkit.text.tokenizer import SubwordTokenizer
 
 _MAX_CONFIG_BYTES = 1 << 20
 _UNDETERMINED = "und"
-"""ISO 639's code where nothing says which language it is."""
+"""ISO 639's code for an unknown language."""
 _PAIR_HEAD = "cls.seq_relationship.weight"
 _OTHER_TOKENIZERS = {
     "vocab.txt": "WordPiece",
@@ -42,13 +42,8 @@ def load_transformers_folder(
 ) -> LoadedModel:
     """Returns the model in a folder of `OpenAIGPTLMHeadModel`, `BertForPreTraining` or the like.
 
-    Args:
-        folder: The folder, with weights as one safetensors file.
-        tokenizer: The model's, whose tokens are the rows of its embedding; that of the folder where
-            not given.
-
-    Raises:
-        MtkitError: No such folder; a network, a tokenizer or weights that mtkit doesn't have.
+    The weights must be one safetensors file. `tokenizer` replaces the folder's; its tokens are the
+    rows of the embedding.
     """
     objective, theirs = _read_config(folder)
     keys = theirs.mtkit or MtkitKeys(recipe=folder.resolve().name, language=_UNDETERMINED)
@@ -78,11 +73,7 @@ def load_transformers_folder(
 
 
 def _read_config(folder: Path) -> tuple[Objective, GptConfig | BertConfig]:
-    """Returns what a model is, and its config.
-
-    Raises:
-        MtkitError: There is none, or one of another kind of network.
-    """
+    """Returns a model's objective and config."""
     path = folder / CONFIG_FILE
     if not path.is_file():
         raise MtkitError(f"{folder}: no model of transformers here (no {CONFIG_FILE})")
@@ -118,11 +109,7 @@ def _find_weights(folder: Path) -> Path:
 
 
 def _read_tokenizer(folder: Path, keys: MtkitKeys) -> SubwordTokenizer:
-    """Returns the tokenizer in a folder.
-
-    Raises:
-        MtkitError: There is none, or none of SentencePiece.
-    """
+    """Returns the tokenizer in a folder."""
     path = folder / TOKENIZER_FILE
     if not path.is_file():
         others = [kind for name, kind in _OTHER_TOKENIZERS.items() if (folder / name).is_file()]
@@ -135,7 +122,7 @@ def _read_tokenizer(folder: Path, keys: MtkitKeys) -> SubwordTokenizer:
     model = read_model(path)
     try:
         tokenizer = SubwordTokenizer(model, model, punctuation=keys.punctuation)
-        # SentencePiece takes pieces of any bytes, and Python no text but UTF-8.
+        # SentencePiece accepts pieces of any bytes, but Python only UTF-8.
         _ = tokenizer.target_vocabulary
     except (RuntimeError, TypeError, UnicodeDecodeError) as error:
         raise MtkitError(f"{path}: damaged tokenizer: {error}") from error
@@ -143,11 +130,7 @@ def _read_tokenizer(folder: Path, keys: MtkitKeys) -> SubwordTokenizer:
 
 
 def _load_network(config: ModelConfig, path: Path) -> Network:
-    """Returns a config's network with the weights of a file of transformers', in evaluation mode.
-
-    Raises:
-        MtkitError: The file is damaged, or holds other weights than such a network's.
-    """
+    """Returns a network with the weights of a file of transformers', in evaluation mode."""
     counterparts = list_counterparts(config)
     expected = to_theirs_shapes(config.list_shapes(), counterparts)
     tied = {name: expected[first] for name, first in TIED.items() if first in expected}

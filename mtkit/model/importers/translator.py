@@ -1,4 +1,4 @@
-"""A public translator as a model folder: what all kinds of them have in common."""
+"""Writes a public translator as a model folder: the part common to all kinds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,10 +37,10 @@ FILE = "generation_config.json"
 _MAX_BYTES = 1 << 20
 _MAX_SOURCE_TOKENS = 100_000
 HIDDEN_BIAS = -1_000.0
-"""Logit of a token that the other program doesn't have: its probability is 0 in any precision."""
+"""Logit of a token that the other program lacks: its probability is 0 in any precision."""
 _SHOWN = 3
 _POSITION_TABLES = (*POSITIONS.values(), *(f"{name}s" for name in POSITIONS.values()))
-"""Names of fixed waves; M2M100's older files have `weights`."""
+"""Names of fixed sinusoids; M2M100's older files have `weights`."""
 
 
 class Generation(BaseModel):
@@ -66,11 +66,7 @@ class Generation(BaseModel):
 
     @classmethod
     def read(cls, folder: SourceFolder, config: dict[str, object]) -> Self:
-        """Returns a folder's settings; older folders have them in config.json.
-
-        Raises:
-            MtkitError: The file is damaged, or asks for what mtkit doesn't have.
-        """
+        """Returns a folder's settings; older folders have them in config.json."""
         found = folder.read_json(FILE, max_bytes=_MAX_BYTES)
         origin = f"{folder.origin}/{FILE if found else 'config.json'}"
         told = {key: value for key, value in (found or config).items() if value is not None}
@@ -98,13 +94,10 @@ class Generation(BaseModel):
                 )
 
     def find_hidden(self, never_written: tuple[int, ...]) -> tuple[int, ...]:
-        """Returns the rows that take no probability: those of bad words, if it is shared out.
+        """Returns the rows without probability: bad words, if probabilities are renormalised.
 
-        Args:
-            never_written: Rows that mtkit never writes: they may be bad words in any case.
-
-        Raises:
-            MtkitError: Others are bad words.
+        `never_written` are rows that mtkit never writes. They may be bad words in any case; others
+        are an error.
         """
         for word in self.bad_words_ids or []:
             if len(word) != 1 or not (self.renormalize_logits or word[0] in never_written):
@@ -118,20 +111,16 @@ class Generation(BaseModel):
         return tuple(word[0] for word in self.bad_words_ids or [])
 
     def to_settings(self, max_positions: int) -> Inference:
-        """Returns the decoding defaults of a model folder.
-
-        Args:
-            max_positions: Tokens of a source at most.
-        """
+        """Returns the decoding defaults of a model folder; `max_positions` limits the source."""
         # Their maximum counts the decoder's first input.
         max_tokens = min(self.max_length - 1, 100_000)
         return Inference(
             beam_size=self.num_beams,
             length_penalty=LengthPenalty(kind="power", alpha=self.length_penalty),
-            # Theirs counts the decoder's first input.
+            # transformers counts the decoder's first input.
             min_length=max(0, self.min_length - 1),
             no_repeat_ngram=self.no_repeat_ngram_size or None,
-            # Where theirs stops at as many outputs as beams, ours still looks at the open ones.
+            # transformers stops at as many outputs as beams; mtkit still looks at the open ones.
             stop_margin=max_tokens if self.early_stopping == "never" else 0,
             max_output_tokens=max_tokens,
             max_extra_tokens=min(max_tokens, 10_000),
@@ -141,16 +130,14 @@ class Generation(BaseModel):
 
 @dataclass(frozen=True)
 class ForeignTranslator:
-    """A public translator, read but for its weights.
+    """A public translator without its weights.
 
     Attributes:
-        config: Its config here; the network has an output bias.
-        settings: Its decoding defaults.
-        tokenizer: Its tokenizer.
-        source: Where its source pieces come from.
-        target: Where its target pieces come from; the source's where there is one vocabulary.
-        has_output_bias: Whether its files have a bias of each piece's logit.
-        hidden_rows: Rows of target pieces that take no probability.
+        config: mtkit's config; the network has an output bias.
+        source: The rows of its source pieces.
+        target: The rows of its target pieces; the source's for a shared vocabulary.
+        has_output_bias: Whether its files have an output bias.
+        hidden_rows: Rows of target pieces without probability.
     """
 
     config: ModelConfig
@@ -174,15 +161,7 @@ def write_imported(
 ) -> int:
     """Writes a public translator as a model folder; returns the number of its weights.
 
-    Args:
-        folder: Where to.
-        translator: The translator.
-        weights: Its weights, read one at a time.
-        licence: Where it comes from, and under which licence.
-
-    Raises:
-        MtkitError: The weights aren't the network's.
-        OSError: The disk is full, or the like.
+    Weights are read one at a time.
     """
     _check(translator, weights)
     ours = _convert(translator, weights)
@@ -202,7 +181,7 @@ def write_imported(
 
 
 def _record(translator: ForeignTranslator, weights: ForeignWeights) -> ForeignRows:
-    """Returns where the pieces come from, and what the bias of padding was before it was hidden."""
+    """Returns the original rows of the pieces, and the bias of padding before it was hidden."""
     bias = None
     if translator.has_output_bias and PAD in translator.hidden:
         there = OUTPUT_BIAS in weights.shapes
@@ -237,11 +216,7 @@ def _shapes_of_parts(
 
 
 def _check(translator: ForeignTranslator, weights: ForeignWeights) -> None:
-    """Checks that files have a network's weights, and nothing that the network would ignore.
-
-    Raises:
-        MtkitError: They don't, or this machine hasn't the memory.
-    """
+    """Checks that files have exactly a network's weights, and that they fit into memory."""
     check_memory(translator.config.list_shapes().values(), weights.origin)
     expected = _expect(translator)
     found = dict(weights.shapes)
@@ -261,7 +236,7 @@ def _check(translator: ForeignTranslator, weights: ForeignWeights) -> None:
         if name not in expected:
             found.pop(name, None)
     if OUTPUT_BIAS in expected:
-        # transformers lets it be absent.
+        # transformers lets it be missing.
         found.setdefault(OUTPUT_BIAS, expected[OUTPUT_BIAS])
     faults = [f"{name} is missing" for name in sorted(expected.keys() - found.keys())]
     faults += [
@@ -290,7 +265,7 @@ def _is_same(weights: ForeignWeights, first: str, other: str) -> bool:
 
 
 def _convert(translator: ForeignTranslator, weights: ForeignWeights) -> dict[str, Tensor]:
-    """Returns the weights by our names, in our order of pieces, in fp32."""
+    """Returns the weights by mtkit's names, in mtkit's order of pieces, in fp32."""
     _check_positions(translator, weights)
     config = translator.config
     found: dict[str, Tensor] = {}
@@ -318,11 +293,7 @@ def _convert(translator: ForeignTranslator, weights: ForeignWeights) -> dict[str
 
 
 def _check_positions(translator: ForeignTranslator, weights: ForeignWeights) -> None:
-    """Checks that waves in a file are those that the network computes.
-
-    Raises:
-        MtkitError: They are others, learned ones for example.
-    """
+    """Checks that sinusoids in a file are those that the network computes."""
     model = translator.config.model
     for name in _POSITION_TABLES:
         if name not in weights.shapes:

@@ -1,1 +1,1 @@
-"""Faster ways of a processor, each behind a door in the plain path beside it."""
+"""Faster CPU code, each behind a switch in the plain code beside it."""

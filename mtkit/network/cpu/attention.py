@@ -1,11 +1,11 @@
-"""Attention among short sequences on a CPU, with its gradient by hand.
+"""Attention over short sequences on a CPU, with a hand-written gradient.
 
-Sentences are some twenty tokens long. PyTorch's kernels are made for thousands: on a CPU they lose
-to plain batched products on the way back, and its own plain products spend more on copies of heads
+Sentences have some twenty tokens. PyTorch's kernels are made for thousands: on a CPU their backward
+pass loses to plain batched products, and PyTorch's own plain products spend more on copies of heads
 and on checks than on arithmetic (docs/log.md).
 
-Heads are copied between a row of tokens and padded grids by hand, too: autograd would fill a row
-with zeros for each grid's part of its gradient, and add them up.
+Copies of heads between a row of tokens and padded grids are hand-written too: autograd would fill a
+row with zeros for each grid's part of its gradient, and add them up.
 """
 
 from collections.abc import Sequence
@@ -26,10 +26,7 @@ def attend_on_cpu(
     is_visible: Bool[Tensor, "#batch 1 #queries memory"] | None,
     dropout: float,
 ) -> Float[Tensor, "batch heads queries d_value"]:
-    """Returns softmax(Q K^T / sqrt(d_key)) V of each head, with dropout on its weights.
-
-    A query attends to its visible keys; to all alike where none is visible.
-    """
+    """Returns softmax(Q K^T / sqrt(d_key)) V per head; if no key is visible, all count equally."""
     shape = torch.Size((*queries.shape[:3], keys.shape[2]))
     mask = draw_mask(shape, dropout, queries.dtype).flatten(0, 1) if dropout > 0.0 else None
     num_extra = max(find_softmax_width() - keys.shape[2], 0)
@@ -46,18 +43,15 @@ def attend_on_cpu(
 
 
 def find_softmax_width() -> int:
-    """Returns how many numbers in fp32 PyTorch's softmax takes at once on this processor.
-
-    A row that is shorter takes up to seventeen times as long per number, on the way back too
-    (docs/log.md).
-    """
+    """Returns how many fp32 numbers PyTorch's softmax processes at once on this CPU."""
+    # A shorter row takes up to seventeen times as long per number, also backward (docs/log.md).
     return 16 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 8
 
 
 def _lengthen(
     keys_BHMK: Tensor, values_BHMV: Tensor, is_visible: Tensor | None, num_extra: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns keys and values with more at their ends that no query attends to."""
+    """Returns keys and values padded with entries that no query attends to."""
     longer_keys, longer_values = (
         nn.functional.pad(heads, (0, 0, 0, num_extra)) for heads in (keys_BHMK, values_BHMV)
     )
@@ -67,7 +61,7 @@ def _lengthen(
 
 
 def _to_bias(is_visible: Tensor, num_heads: int, dtype: torch.dtype) -> Tensor:
-    """Returns a bias on scores, [batch * heads, queries, memory] or to be broadcast to that."""
+    """Returns a bias on scores that broadcasts to [batch * heads, queries, memory]."""
     bias = torch.zeros(is_visible.shape, dtype=dtype)
     bias.masked_fill_(~is_visible, torch.finfo(dtype).min)
     if is_visible.shape[0] == 1:
@@ -94,7 +88,7 @@ class _CpuAttention(torch.autograd.Function):
             scores_RQM = torch.bmm(queries_RQK, keys_RKM).mul_(scale)
         else:
             scores_RQM = torch.baddbmm(bias, queries_RQK, keys_RKM, alpha=scale)
-        # In bfloat16 a softmax of rows that are no multiple of 32 takes longer than the casts.
+        # In bfloat16 a softmax over rows that aren't multiples of 32 takes longer than the casts.
         precise = torch.promote_types(scores_RQM.dtype, torch.float32)
         weights_RQM = torch.softmax(scores_RQM.to(precise), dim=-1).to(scores_RQM.dtype)
         ctx.save_for_backward(queries_RQK, keys_RMK, values_RMV, weights_RQM, mask_RQM)
@@ -128,10 +122,7 @@ def split_grids(
     widths: tuple[int, ...],
     shapes: tuple[tuple[int, int], ...],
 ) -> tuple[tuple[Float[Tensor, "_ heads _ _"], ...], ...]:
-    """Returns each part's grids [batch, heads, length, width], as products read them fastest.
-
-    `widths` are those of whole parts; `shapes` sentences and length of each grid.
-    """
+    """Returns each part's contiguous grids; `shapes` are sentences and length of each grid."""
     heads: tuple[Tensor, ...] = _SplitGrids.apply(fused, num_heads, widths, shapes)  # type: ignore[no-untyped-call]
     count = len(shapes)
     return tuple(heads[part * count : (part + 1) * count] for part in range(len(widths)))
@@ -140,7 +131,7 @@ def split_grids(
 def join_grids(
     heads: Sequence[Float[Tensor, "_ heads _ width"]], row_length: int
 ) -> Float[Tensor, "1 row all_heads"]:
-    """Returns all grids' tokens in a row, each one's heads side by side; zeros at the row's end."""
+    """Returns all grids' tokens in a row, heads side by side, with zeros at the row's end."""
     joined: Tensor = _JoinGrids.apply(row_length, *heads)  # type: ignore[no-untyped-call]
     return joined
 

@@ -1,8 +1,8 @@
-"""Kernels in C++ for a processor: the library that is compiled when mtkit is installed.
+"""C++ kernels for CPUs: the library that is compiled when mtkit is installed.
 
-`kernels/` has their source, `hatch_build.py` compiles it once for each kind of processor. Where no
-compiler was there, a processor is of no such kind, or the source has changed since, there is no
-library, and PyTorch does all.
+`kernels/` has the source; `hatch_build.py` compiles it once per kind of CPU. Without a compiler, on
+another kind of CPU, or if the source has changed since, there is no library, and PyTorch does the
+work.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ from mtkit.recipe.precision import InferencePrecision, Precision
 
 FOLDER = Path(__file__).parent / "kernels"
 KINDS = "avx512-bf16", "avx512-vnni", "avx2", "plain"
-"""What a library is compiled for, by a processor's instructions, the fastest first."""
+"""The instruction sets that libraries are compiled for, fastest first."""
 
 
 class Norm(Structure):
@@ -33,7 +33,7 @@ class Norm(Structure):
 
 
 class Layer(Structure):
-    """Parts of a layer; those of attention to a source are null in an encoder."""
+    """Parts of a layer; cross-attention's are null in an encoder."""
 
     _fields_: ClassVar = [
         *((name, Norm) for name in ("self_norm", "cross_norm", "feed_forward_norm")),
@@ -63,7 +63,7 @@ class Shape(Structure):
 
 
 class Embedding(Structure):
-    """Vectors of tokens, [num_tokens, d_model], what they are multiplied by, and a norm or null."""
+    """Token vectors, [num_tokens, d_model], their scale, and a norm or null."""
 
     _fields_: ClassVar = [
         ("tokens", c_void_p),
@@ -74,7 +74,7 @@ class Embedding(Structure):
 
 
 class Wanted(Structure):
-    """What a step is asked for; see `kernels/network.h`."""
+    """The requested outputs of a step; see `kernels/network.h`."""
 
     _fields_: ClassVar = [
         ("log_probabilities", c_void_p),
@@ -93,7 +93,7 @@ _NO_MEMORY = "no memory for a batch; a smaller inference.batch_tokens takes less
 
 
 def _check_status(status: int) -> None:
-    """Raises what went wrong in a call: the numbers are those of kernels.cpp."""
+    """Raises the error of a call; kernels.cpp defines the numbers."""
     match status:
         case 1:
             raise IndexError("a token that the network has no vector of")
@@ -133,13 +133,13 @@ _SIGNATURES: dict[str, tuple[list[Any], Any]] = {
 
 
 def open_library(kind: str) -> ctypes.CDLL | None:
-    """Returns the library for a kind of processor; None where it can't be had or used here."""
+    """Returns the library for a kind of CPU; None if it is missing or can't be used here."""
     found = _try_library(kind)
     return None if isinstance(found, str) else found
 
 
 def _try_library(kind: str) -> ctypes.CDLL | str:
-    """Returns the library for a kind of processor, or why it can't be used here."""
+    """Returns the library for a kind of CPU, or the reason why it can't be used here."""
     path = library_path(kind)
     if not path.exists():
         return "not compiled"
@@ -150,26 +150,26 @@ def _try_library(kind: str) -> ctypes.CDLL | str:
             function.argtypes, function.restype = arguments, result
     except (OSError, AttributeError):
         return "for another system or version"
-    # Structures are as the sources say: a library of others would read and write where it mustn't.
+    # Structures must match the sources: with others the library would access wrong memory.
     digest, *_ = library.mtkit_made_of().split()
     return library if digest == _digest_sources() else "compiled from other sources"
 
 
 def _digest_sources() -> bytes:
-    """Returns the digest that a library of the sources beside it was compiled with."""
+    """Returns the digest that a library of the current sources has."""
     sources = sorted([*FOLDER.glob("*.h"), *FOLDER.glob("*.cpp")])
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources))
     return digest.hexdigest().encode()
 
 
 def library_path(kind: str) -> Path:
-    """Returns where the library for a kind of processor lies."""
+    """Returns the path of the library for a kind of CPU."""
     return FOLDER / f"{kind}.so"
 
 
 @cache
 def choose_library() -> ctypes.CDLL | None:
-    """Returns the library for this processor; None where there is none."""
+    """Returns the library for this CPU; None without one."""
     plain = open_library("plain")
     if plain is None:
         return None
@@ -178,12 +178,12 @@ def choose_library() -> ctypes.CDLL | None:
 
 
 def _choose_kind(plain: ctypes.CDLL) -> str:
-    """Returns the fastest kind for this processor; the plain library runs anywhere, and knows."""
+    """Returns the fastest kind for this CPU; the plain library runs on any."""
     return next(kind for kind in KINDS if plain.mtkit_supports(kind.encode()))
 
 
 def describe_kernels() -> str:
-    """Returns which library is in use, and why none is or none for this processor."""
+    """Returns which library is used, and the reason if none is or only the plain one."""
     plain = _try_library("plain")
     if isinstance(plain, str):
         return f"none: {library_path('plain')} is {plain}; install mtkit again with a C++ compiler"
@@ -195,25 +195,21 @@ def describe_kernels() -> str:
 
 
 def has_kernels() -> bool:
-    """Checks that a library is compiled for this kind of processor, not for any."""
+    """Checks that a library is compiled for this kind of CPU, not only the plain one."""
     library = choose_library()
     return library is not None and library.mtkit_instructions() != b"plain"
 
 
 def has_vnni() -> bool:
-    """Checks that the library for this processor multiplies 8-bit integers by its instructions."""
+    """Checks that this CPU's library multiplies 8-bit integers by special instructions."""
     library = choose_library()
     return library is not None and library.mtkit_instructions().startswith(b"avx512")
 
 
 class Handle:
-    """Something that the library made, and frees with the last reference to this.
+    """An object of the library, freed with the last reference to this."""
 
-    Args:
-        pointer: Its address; None where there was no memory for it.
-        free: Frees it.
-        keeps: What must live as long as it does.
-    """
+    # `pointer` is None if the library was out of memory. `keeps` must live as long as the object.
 
     def __init__(self, pointer: int | None, free: Callable[[int], None], *keeps: object) -> None:
         if pointer is None:
@@ -224,7 +220,7 @@ class Handle:
 
 
 def address(tensor: Tensor, dtype: torch.dtype = torch.float32) -> int:
-    """Returns where a tensor's numbers begin, which lie one behind the other on the processor."""
+    """Returns the address of a tensor's numbers, which must be contiguous on the CPU."""
     assert tensor.dtype == dtype, f"{tensor.dtype}, expected {dtype}"
     assert tensor.is_contiguous()
     assert tensor.device.type == "cpu"
@@ -237,13 +233,10 @@ def new_linear(
     bias: Float[Tensor, " outputs"] | None,
     scales: Float[Tensor, " outputs"] | None = None,
 ) -> Handle | None:
-    """Returns a linear map in the library; None where there is none, or not in this arithmetic.
+    """Returns a linear map in the library; None if it isn't supported in this arithmetic.
 
-    Args:
-        arithmetic: That of its products. Sums are exact or in fp32.
-        weight: [outputs, inputs]; for int8 its integers, else in fp32.
-        bias: A number for each output; none where it isn't given.
-        scales: What a unit of each output is worth, for int8.
+    Sums are exact or in fp32. `weight` is [outputs, inputs]: for int8 integers, with the value of a
+    unit of each output in `scales`; else fp32.
     """
     library = choose_library()
     if library is None:
@@ -265,7 +258,7 @@ def new_linear(
 def apply_linear(
     handle: Handle, rows: Float[Tensor, "rows inputs"], num_outputs: int
 ) -> Float[Tensor, "rows outputs"]:
-    """Returns each row times a map's weight, transposed, plus its bias."""
+    """Returns each row times the map's transposed weight, plus its bias."""
     library = choose_library()
     assert library is not None, "it made the map"
     rows = rows.contiguous()
@@ -277,16 +270,7 @@ def apply_linear(
 
 
 class CompiledLinear(nn.Module):
-    """A linear map with a compiled product, inference only.
-
-    Args:
-        weight: The matrix, on a processor.
-        bias: A number for each output; none where it isn't given.
-        arithmetic: What rows and matrix are rounded to; sums are in fp32.
-
-    Raises:
-        RuntimeError: It isn't compiled for this processor; see `can_multiply`.
-    """
+    """A linear map with a compiled product in this arithmetic and fp32 sums, for inference only."""
 
     def __init__(
         self,
@@ -303,7 +287,7 @@ class CompiledLinear(nn.Module):
         self._num_outputs = len(weight)
 
     def forward(self, inputs: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
-        """Returns each row times the weight, transposed, plus the bias; no gradient flows back."""
+        """Returns each row times the transposed weight, plus the bias, without gradient."""
         assert not torch.is_grad_enabled()
         num_rows = math.prod(inputs.shape[:-1])
         rows = inputs.reshape(num_rows, inputs.shape[-1])
@@ -312,12 +296,12 @@ class CompiledLinear(nn.Module):
 
 
 def can_multiply(arithmetic: Precision) -> bool:
-    """Checks that products in this arithmetic are compiled for this processor."""
+    """Checks that products in this arithmetic are compiled for this CPU."""
     return new_linear(arithmetic, torch.zeros(1, 1), None) is not None
 
 
 def compile_linear_maps(network: nn.Module, arithmetic: Precision) -> None:
-    """Replaces a network's linear maps by compiled ones, and drops their own weights."""
+    """Replaces a network's linear maps by compiled ones, and drops their weights."""
     for part in list(network.modules()):
         for name, child in list(part.named_children()):
             if isinstance(child, nn.Linear):

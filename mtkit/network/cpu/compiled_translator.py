@@ -1,8 +1,8 @@
-"""A translator's passes in C++: a whole encoder, or a step of a decoder, by one call.
+"""A translator's passes in C++: a whole encoder, or one decoder step, per call.
 
-It has the weights of a network whose products are compiled ones, and computes what that network
-does, up to rounding. Each row is computed by itself, in an order of its own, so that a sentence
-doesn't depend on those beside it, down to the last bit.
+It uses the weights of a network with compiled products, and computes the same up to rounding. Each
+row is computed independently in a fixed order. So a sentence's bits don't depend on the others in
+its batch.
 """
 
 import ctypes
@@ -39,11 +39,7 @@ _ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "swiglu")
 
 
 class CompiledTranslator:
-    """An encoder-decoder whose passes are compiled.
-
-    Args:
-        network: The network, with compiled products; see `is_compiled`.
-    """
+    """An encoder-decoder with compiled passes; its network must satisfy `is_compiled`."""
 
     def __init__(self, network: EncoderDecoder) -> None:
         library = choose_library()
@@ -59,12 +55,7 @@ class CompiledTranslator:
     def encode(
         self, tokens: Int[Tensor, " all_tokens"], starts: Int[Tensor, " batch_and_end"]
     ) -> Float[Tensor, "all_tokens d_model"]:
-        """Returns the encoded sources.
-
-        Args:
-            tokens: Sources' tokens, one source behind the other.
-            starts: Index of each source's first token; at last, the number of tokens.
-        """
+        """Returns the encoded sources; `starts` has each source's first index, then the total."""
         memory = torch.empty(len(tokens), self.d_model)
         longest = int(starts.diff().max())
         positions = _find_positions(self.network.source_embedding, 0, longest)
@@ -134,20 +125,14 @@ class CompiledTranslator:
 
 
 class CompiledSearch(Handle):
-    """Hypotheses of a batch, and all that a decoder remembers of them: a search's step model.
+    """A step model for a search: a batch of hypotheses with the decoder's state.
 
-    Every sentence has the same number of hypotheses, 1 at first.
-
-    Args:
-        translator: The network, compiled.
-        memory: The sources, as `CompiledTranslator.encode` returns them.
-        starts: As that takes them.
-        attention_width: Source tokens with padding that `source_attention` tells; 0 if it won't be
-            asked for.
-        watched: A head whose attention to the source `find_attention` tells.
+    Every sentence has the same number of hypotheses, 1 at first. `memory` and `starts` are as in
+    `CompiledTranslator.encode`. `attention_width` is the padded source length of
+    `source_attention`; 0 if that isn't needed. `watched` is the head of `find_attention`.
 
     Attributes:
-        memory: The encoded sources, [all_tokens, d_model]; None where they aren't kept.
+        memory: The encoded sources, [all_tokens, d_model]; None if they aren't kept.
         vocab_size: Tokens of the target's vocabulary.
     """
 
@@ -193,17 +178,11 @@ class CompiledSearch(Handle):
         num_best: int,
         never: Sequence[int],
     ) -> tuple[Float[Tensor, "batch num_best"], Int[Tensor, "batch num_best"]]:
-        """Returns each sentence's best continuations: totals plus log-probabilities, and which.
+        """Returns the totals of each sentence's best continuations, and their indices.
 
-        Which one is the hypothesis's index times the size of the vocabulary plus the token. Of
-        equals the one of the earlier hypothesis comes first, then that of the lower token id. Where
-        there are fewer, what is missing has minus infinity.
-
-        Args:
-            tokens: Each hypothesis's newest token, `<s>` first.
-            totals: What its continuations' log-probabilities are added to.
-            num_best: How many.
-            never: Tokens that may not follow.
+        An index is the hypothesis's times the size of the vocabulary plus the token. Ties go to the
+        earlier hypothesis, then to the lower token id. Missing continuations have minus infinity.
+        Log-probabilities are added to `totals`; tokens in `never` may not follow.
         """
         values = torch.empty(len(tokens), num_best)
         best = torch.empty(len(tokens), num_best, dtype=torch.int64)
@@ -237,12 +216,7 @@ class CompiledSearch(Handle):
         )
 
     def find_attention(self, sentence: int, hypothesis: int) -> NDArray[np.float32] | None:
-        """Returns the watched head's attention to the source, [steps, src_len]; None without one.
-
-        Args:
-            sentence: Index in the batch so far.
-            hypothesis: Index among the sentence's, before `select`.
-        """
+        """Returns the watched head's attention, [steps, src_len], by indices before `select`."""
         if not self._watches:
             return None
         found = torch.empty(self._num_steps, self._lengths[sentence])
@@ -250,7 +224,7 @@ class CompiledSearch(Handle):
         return found.numpy()
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
-        """Keeps these sentences, and in each of them these hypotheses."""
+        """Keeps these sentences, and these hypotheses in each."""
         parents = parents.contiguous()
         kept = torch.tensor(sentences, dtype=torch.int64)
         self._library.mtkit_select(
@@ -265,17 +239,14 @@ class CompiledSearch(Handle):
     def source_attention(
         self,
     ) -> tuple[Float[Tensor, "batch beam src_len"], Bool[Tensor, "batch src_len"]]:
-        """How much attention each newest step paid to each source token; False at padding.
-
-        The decoder's last layer's, the mean of its heads.
-        """
+        """Returns the newest step's mean attention in the last layer, and the real-token mask."""
         assert self._attention_BWS is not None, "read before the first step, or not requested"
         is_token = torch.arange(self._width) < torch.tensor(self._lengths)[:, None]
         return self._attention_BWS, is_token
 
 
 def can_compile(model: Model) -> bool:
-    """Checks that a translator's layers are of kinds that are compiled, and a library is there."""
+    """Checks that a translator's layers can be compiled, and that there is a library."""
     return (
         choose_library() is not None
         and model.positions != "rotary"
@@ -285,7 +256,7 @@ def can_compile(model: Model) -> bool:
 
 
 def is_compiled(network: EncoderDecoder) -> bool:
-    """Checks that a network's layers can be compiled, and that its products are compiled ones."""
+    """Checks that a network's layers can be compiled, and that its products are compiled."""
     projection = network.output_embedding.projection
     return can_compile(network.model) and (
         isinstance(projection, CompiledLinear)
@@ -331,7 +302,7 @@ def _handle(linear: nn.Module) -> Handle:
 
 
 def _find_positions(embedding: InputEmbedding, first: int, length: int) -> Tensor | None:
-    """Returns the vectors of positions; None where nothing is added."""
+    """Returns the vectors of positions; None if none are added."""
     if embedding.positions is None:
         return None
     found: Tensor = embedding.positions(first, length).detach().float().contiguous()

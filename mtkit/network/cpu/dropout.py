@@ -1,7 +1,7 @@
-"""Dropout on a CPU, whose masks take two bytes a number.
+"""Dropout on a CPU, with masks of two bytes per number.
 
-PyTorch's own spends most of its time drawing a double per number. Here four 16-bit levels come out
-of each 64-bit draw; the rate is rounded to a multiple of 2^-16. All chance comes from torch's
+PyTorch's dropout spends most of its time drawing a double per number. Here each 64-bit draw yields
+four 16-bit levels; the rate is rounded to a multiple of 2^-16. All randomness comes from torch's
 generator.
 """
 
@@ -25,7 +25,7 @@ def drop(inputs: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"
 def drop_and_add(
     states: Float[Tensor, "*shape"], inputs: Float[Tensor, "*shape"], rate: float
 ) -> Float[Tensor, "*shape"]:
-    """Returns `states` plus `inputs` with numbers dropped, in one pass over them."""
+    """Returns `states` plus `inputs` with dropout, in one pass over them."""
     mask = draw_mask(inputs.shape, rate, inputs.dtype)
     summed: Tensor = _DropAndAdd.apply(states, inputs, mask, rate)  # type: ignore[no-untyped-call]
     return summed
@@ -34,12 +34,9 @@ def drop_and_add(
 def draw_mask(
     shape: torch.Size, rate: float, dtype: torch.dtype
 ) -> Int16[Tensor, "*shape"] | Float[Tensor, "*shape"]:
-    """Returns a mask of what is to be dropped, two bytes for each number.
-
-    In a type of 16 bits, 1 for what is kept and 0 for what is dropped; for any other numbers drawn
-    evenly from all of int16, of which the lowest are dropped. torch's generator draws a seed, and
-    SFC64, which takes half its time, the rest.
-    """
+    """Returns a dropout mask with two bytes per number: 1 or 0 in 16-bit dtypes, else int16."""
+    # int16 draws are uniform, and the lowest are dropped. torch's generator draws a seed, and
+    # SFC64, which is twice as fast, draws the rest.
     seed = torch.empty(2, dtype=torch.int64).random_(0, None).tolist()
     num_words = (shape.numel() + 3) // 4
     words = torch.from_numpy(np.random.SFC64(seed).random_raw(num_words))
@@ -52,23 +49,15 @@ def drop_by(
     mask: Int16[Tensor, "*shape"] | Float[Tensor, "*shape"],
     rate: float,
 ) -> Float[Tensor, "*shape"]:
-    """Returns numbers, or their gradient, with those zeroed that a mask drops, and others scaled.
-
-    Args:
-        numbers: Numbers, or their gradient.
-        mask: From `draw_mask`, with the same rate and type of numbers.
-        rate: Share that is dropped.
-    """
+    """Returns numbers, or their gradient, with dropout by a mask of the same rate and dtype."""
     kept = _find_kept(mask, rate, numbers.dtype)
-    # The mask itself is used again.
+    # The mask is used again.
     return torch.mul(kept, numbers, out=None if kept is mask else kept).mul_(_scale_up(rate))
 
 
 def _find_kept(mask: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
-    """Returns 1 for what is kept and 0 for what is dropped.
-
-    Numbers, since PyTorch's products with booleans take five times as long.
-    """
+    """Returns 1 for kept and 0 for dropped numbers."""
+    # Not booleans, because PyTorch's products with those take five times as long.
     if mask.dtype != torch.int16:
         assert mask.dtype == dtype
         return mask
@@ -77,7 +66,7 @@ def _find_kept(mask: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
 
 
 def _scale_up(rate: float) -> float:
-    """Returns the factor that keeps the mean, at the rate that levels allow."""
+    """Returns the factor that keeps the mean, at the rounded rate."""
     return _LEVELS / (_LEVELS - _num_dropped_levels(rate))
 
 

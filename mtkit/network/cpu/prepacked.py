@@ -1,8 +1,8 @@
-"""Products with prepacked weights, for inference only, on a processor.
+"""Products with prepacked weights, for inference only, on a CPU.
 
-PyTorch multiplies in fp32 by MKL, which keeps to AVX2 on processors that Intel didn't make. oneDNN
-takes what a processor has, about twice as much on one with AVX512, and lays a matrix out once as
-its kernels read it (docs/log.md). Results differ by rounding.
+PyTorch multiplies in fp32 by MKL, which uses only AVX2 on CPUs that Intel didn't make. oneDNN uses
+all instructions, about twice as fast with AVX512, and lays a matrix out once for its kernels
+(docs/log.md). Results differ by rounding.
 """
 
 import math
@@ -12,18 +12,13 @@ from jaxtyping import Float, Num
 from torch import Tensor, nn
 
 _USUAL_ROWS = 256
-"""Rows that the layout is chosen for: those of a step, sentences of a batch times hypotheses."""
+"""Rows that the layout is chosen for: a step's sentences times hypotheses."""
 _ROW_MULTIPLES = ((256, 64), (32, 32), (0, 8))
-"""From how many rows on their number is padded to a multiple of which."""
+"""Pairs of a minimum number of rows and the multiple that it is padded to."""
 
 
 class PrepackedLinear(nn.Module):
-    """A linear map whose weight is in oneDNN's own layout.
-
-    Args:
-        weight: The matrix, on a processor.
-        bias: A number for each output; none where it isn't given.
-    """
+    """A linear map whose weight is in oneDNN's own layout."""
 
     def __init__(
         self, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None = None
@@ -33,7 +28,7 @@ class PrepackedLinear(nn.Module):
         self._bias = None if bias is None else bias.detach()
 
     def forward(self, inputs: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
-        """Returns each row times the weight, transposed, plus the bias; no gradient flows back."""
+        """Returns each row times the transposed weight, plus the bias, without gradient."""
         assert not torch.is_grad_enabled()
         num_rows = math.prod(inputs.shape[:-1])
         rows = pad_rows(inputs.reshape(num_rows, inputs.shape[-1]))
@@ -44,11 +39,9 @@ class PrepackedLinear(nn.Module):
 
 
 def pad_rows(rows: Num[Tensor, "rows width"]) -> Num[Tensor, "more_rows width"]:
-    """Returns a matrix with rows of zeros at its end, where its height isn't a usual one.
-
-    oneDNN makes a kernel for each number of rows and keeps it, with a megabyte or more: so such
-    numbers are few.
-    """
+    """Returns a matrix padded with rows of zeros to a usual height."""
+    # oneDNN builds a kernel per number of rows and keeps it, with a megabyte or more. So few such
+    # numbers are used.
     num_zeros = pad_height(len(rows)) - len(rows)
     return nn.functional.pad(rows, (0, 0, 0, num_zeros)) if num_zeros else rows
 
@@ -60,21 +53,19 @@ def pad_height(num_rows: int) -> int:
 
 
 def gains_by_prepacking(device: torch.device) -> bool:
-    """Checks that a device multiplies faster with weights that are laid out once.
-
-    On AMD's processors with AVX512 it does; on Intel's, where MKL takes it too, it wasn't tried.
-    """
+    """Checks that prepacked weights are faster on a device."""
+    # They are on AMD CPUs with AVX512. On Intel's, where MKL uses it too, this wasn't measured.
     return (
         device.type == "cpu"
         and torch.backends.cpu.get_cpu_capability() == "AVX512"
-        # Torch has these under private names.
+        # torch has these under private names.
         and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     )
 
 
 def prepack_linear_maps(network: nn.Module) -> None:
-    """Replaces a network's linear maps by prepacked ones, and drops their own weights."""
+    """Replaces a network's linear maps by prepacked ones, and drops their weights."""
     for part in list(network.modules()):
         for name, child in list(part.named_children()):
             if isinstance(child, nn.Linear):

@@ -1,9 +1,9 @@
-"""Products in 8 bits, for inference only, on a processor.
+"""Products in 8 bits, for inference only, on a CPU.
 
-Weights are quantised once, by output: the largest of each becomes 127. Inputs are quantised by row
-at each product, so that a sentence doesn't depend on those beside it. Sums are exact, in int32; the
-scales and the bias follow in fp32. Embeddings, norms and softmax stay in fp32. Each kernel that a
-processor may have is a class.
+Weights are quantised once, per output: the largest of each becomes 127. Inputs are quantised per
+row at each product, so that a sentence doesn't depend on the others in its batch. Sums are exact,
+in int32; scales and bias follow in fp32. Embeddings, norms and softmax stay in fp32. Each kernel is
+a class.
 """
 
 import math
@@ -31,31 +31,20 @@ _ROWS_AT_ONCE = 64
 
 
 WIDTH_MULTIPLE = 16
-"""Sentences of a batch are padded to a multiple of it, before a network with 8-bit products reads
-them.
-
-A softmax and products of attention then add up the same numbers in the same order, whatever is
-beside a sentence: their vectors hold 8 or 16 numbers. Else sums would differ in the last bit, and a
-number on an edge of rounding would become another integer (docs/log.md)."""
+"""A batch's sentences are padded to a multiple of it before a network with 8-bit products. Softmax
+and attention then add the same numbers in the same order in any batch: their vectors hold 8 or 16
+numbers. Otherwise sums would differ in the last bit, and a number near a rounding edge would become
+another integer (docs/log.md)."""
 
 
 MAX_INTEGER = 127
 _ROUNDER = 1.5 * 2**23
-"""Added to a number of at most 2^22, it leaves that number's rounded value in the lowest bits."""
+"""Added to a number of at most 2^22, it puts the rounded value in the lowest bits."""
 _TINY = 2.0**-100
 
 
 class IntegerProduct(ABC):
-    """A matrix of 8-bit integers, as a kernel reads it.
-
-    Args:
-        weight: The integers.
-        scales: What a unit of each output is worth.
-        bias: A number for each output; none where it isn't given.
-
-    Attributes:
-        name: Name of the kernel, for people.
-    """
+    """A matrix of 8-bit integers for a kernel; `scales` has the value of each output's unit."""
 
     name: ClassVar[str]
 
@@ -71,25 +60,25 @@ class IntegerProduct(ABC):
 
     @abstractmethod
     def _lay_out(self, weight: Tensor, scales: Tensor) -> None:
-        """Keeps the matrix as the kernel reads it."""
+        """Keeps the matrix in the kernel's layout."""
 
     @abstractmethod
     def multiply(self, rows: Tensor) -> Float[Tensor, "rows outputs"]:
         """Returns the sums of products, times each output's scale, in fp32."""
 
     def transform(self, rows: Float[Tensor, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
-        """Returns each row, quantised, times the matrix, transposed, plus the bias."""
+        """Returns each row, quantised, times the transposed matrix, plus the bias."""
         num_rows = len(rows)
         largest = torch.maximum(rows.amax(1, keepdim=True), rows.amin(1, keepdim=True).neg_())
         # Infinity becomes NaN.
         largest = torch.addcmul(largest, largest, torch.zeros_like(largest))
-        # Of a row so small that the reciprocal would be infinite, every number is enlarged first.
+        # If a row's reciprocal would be infinite, all its numbers are scaled up first.
         size, is_tiny = largest, largest < _TINY
         if bool(is_tiny.any()):
             size, rows = (torch.where(is_tiny, each / _TINY, each) for each in (size, rows))
         # A row of zeros or with NaN becomes NaN here, and zeros or NaN by its scale.
         rounded = torch.addcmul(self._rounder, rows, size.reciprocal(), value=MAX_INTEGER)
-        # What stands in the rows beyond is multiplied, too, and left out.
+        # The rows beyond are multiplied too, and dropped.
         integers = rows.new_empty((pad_height(num_rows), rows.shape[1]), dtype=torch.int8)
         integers[:num_rows] = rounded.view(torch.int32)
         product = self.multiply(integers)[:num_rows]
@@ -99,11 +88,7 @@ class IntegerProduct(ABC):
 
 
 class CompiledProduct(IntegerProduct):
-    """mtkit's own kernel: it quantises, multiplies and scales at once, with exact sums.
-
-    Attributes:
-        handle: The matrix, for what else is compiled.
-    """
+    """mtkit's kernel: it quantises, multiplies and scales at once, with exact sums."""
 
     name = "compiled"
 
@@ -129,16 +114,16 @@ class CompiledProduct(IntegerProduct):
         return outputs
 
     def transform(self, rows: Tensor) -> Tensor:
-        """Returns each row, quantised, times the matrix, transposed, plus the bias."""
+        """Returns each row, quantised, times the transposed matrix, plus the bias."""
         return apply_linear(self.handle, rows, self._num_outputs)
 
 
 class PlainProduct(IntegerProduct):
-    """Products in fp32 of whole numbers, with exact sums: for processors without a kernel."""
+    """Products of integers in fp32, with exact sums: for CPUs without a kernel."""
 
     name = "fp32"
     _MAX_INPUTS = 2**24 // MAX_INTEGER**2
-    """Inputs whose sums fp32 holds exactly."""
+    """Maximum number of inputs whose sums are exact in fp32."""
 
     def _lay_out(self, weight: Tensor, scales: Tensor) -> None:
         self._parts = [part.float() for part in torch.split(weight, self._MAX_INPUTS, dim=1)]
@@ -157,13 +142,7 @@ class PlainProduct(IntegerProduct):
 
 
 class QuantizedLinear(nn.Module):
-    """A linear map with a weight of 8-bit integers; no gradient flows back.
-
-    Args:
-        weight: The matrix, on a processor.
-        bias: A number for each output; none where it isn't given.
-        kind: What multiplies; chosen by the CPU if not given.
-    """
+    """A linear map with a weight of 8-bit integers, without gradient; `kind` depends on the CPU."""
 
     def __init__(
         self,
@@ -174,13 +153,13 @@ class QuantizedLinear(nn.Module):
     ) -> None:
         super().__init__()
         quantized, scales = quantize_rows(weight.detach().float())
-        # A row's own scale is what its largest number is worth: 127 of its integers.
+        # A row's scale is the value of its largest number, which is 127 units.
         self.product = (kind or choose_kernel())(
             quantized, scales / MAX_INTEGER, None if bias is None else bias.detach().float()
         )
 
     def forward(self, inputs: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
-        """Returns each row times the weight, transposed, plus the bias."""
+        """Returns each row times the transposed weight, plus the bias."""
         assert not torch.is_grad_enabled()
         num_rows = math.prod(inputs.shape[:-1])
         outputs = self.product.transform(inputs.reshape(num_rows, inputs.shape[-1]))
@@ -193,14 +172,14 @@ def quantize_rows(
     """Returns 8-bit integers, and the scale of each row: its largest number over 127."""
     integers = torch.empty(matrix.shape, dtype=torch.int8, device=matrix.device)
     scales = torch.empty(len(matrix), device=matrix.device)
-    # A few rows at a time: copies as large as matrices would leave holes between what is kept.
+    # A few rows at a time: large temporary copies would fragment the memory.
     for first in range(0, len(matrix), _ROWS_AT_ONCE):
         rows = slice(first, first + _ROWS_AT_ONCE)
         largest = matrix[rows].abs().amax(dim=1) / MAX_INTEGER
         # Only zeros have no scale: NaN stays NaN, infinity becomes it, so that products show it.
         scales[rows] = torch.where(largest == 0, 1.0, largest + 0.0 * largest)
         units = (matrix[rows] / scales[rows, None]).round_()
-        # A scale below the least normal number is rounded so much that integers would overflow.
+        # A subnormal scale is rounded so much that integers would overflow.
         integers[rows] = units.clamp_(-MAX_INTEGER, MAX_INTEGER).nan_to_num_(0.0).to(torch.int8)
     return integers, scales
 
@@ -211,22 +190,17 @@ def is_quantized(network: nn.Module) -> bool:
 
 
 Fill = Callable[[nn.Module], None]
-"""Sets the weights of a part, not those of the parts within it."""
+"""Sets the weights of a part, without those of its children."""
 
 
 def keep_weights(_: nn.Module) -> None:
-    """Leaves a part's weights as they are."""
+    """Keeps a part's weights."""
 
 
 def quantize_linear_maps(network: nn.Module, fill: Fill = keep_weights) -> None:
-    """Replaces a network's linear maps by quantised ones, and drops their own weights.
-
-    Args:
-        network: The network.
-        fill: Called with each part once, a linear map before it is quantised: so a network whose
-            weights are on disk takes the memory of one linear map more than its integers.
-    """
-    # Linear maps aren't listed: one that is listed would stay in memory until the last is replaced.
+    """Replaces a network's linear maps by quantised ones; `fill` sets each part before that."""
+    # A network whose weights are on disk then needs the memory of only one linear map besides its
+    # integers. So linear maps aren't listed here: they would stay in memory until the end.
     for part in [part for part in network.modules() if not isinstance(part, nn.Linear)]:
         fill(part)
         for name in [name for name, child in part.named_children() if isinstance(child, nn.Linear)]:
@@ -237,32 +211,28 @@ def quantize_linear_maps(network: nn.Module, fill: Fill = keep_weights) -> None:
 
 
 def choose_kernel() -> type[IntegerProduct]:
-    """Returns the compiled kernel where there is one for this processor, else products in fp32.
-
-    The choice depends on the processor alone, never on a trial: results are the same in each run.
-    """
+    """Returns the compiled kernel if this CPU has one, else products in fp32."""
+    # It depends on the CPU alone, never on a trial, so that results are reproducible.
     return CompiledProduct if has_kernels() else PlainProduct
 
 
 def gains_by_compiling(precision: Precision) -> bool:
-    """Checks that compiled passes in this precision are faster than PyTorch's here.
-
-    They are where that was measured (docs/performance.md). AMX, which they don't use, multiplies
-    bf16 many times as fast.
-    """
+    """Checks that compiled passes in this precision are faster than PyTorch's here."""
+    # They are where that was measured (docs/performance.md). AMX, which they don't use, multiplies
+    # bf16 many times as fast.
     return has_kernels() and can_multiply(precision) and not (precision == "bf16" and _has_amx())
 
 
 def gains_by_quantizing(precision: Precision) -> bool:
-    """Checks that this processor is faster in 8 bits than in a precision (docs/performance.md)."""
+    """Checks that this CPU is faster in 8 bits than in a precision (docs/performance.md)."""
     return has_kernels() and (precision == "fp32" or is_compiled_fastest())
 
 
 def is_compiled_fastest() -> bool:
-    """Checks that no other kernel here is as fast as the compiled ones; with AMX another may be."""
+    """Checks that no other kernel is as fast as the compiled ones; with AMX another may be."""
     return has_vnni() and not _has_amx()
 
 
 def _has_amx() -> bool:
-    """Checks whether the processor multiplies tiles, as far as PyTorch tells."""
+    """Checks whether the CPU has AMX, according to PyTorch."""
     return hasattr(torch.cpu, "_is_amx_tile_supported") and torch.cpu._is_amx_tile_supported()

@@ -1,1 +1,1 @@
-"""Constituency trees: read, simplified, turned into symbols to learn, and made of symbols again."""
+"""Constituency trees: reads, simplifies, linearises and restores them."""

@@ -1,9 +1,9 @@
-"""Trees read from Penn Treebank brackets of any layout, and written on one line.
+"""Reads trees from Penn Treebank brackets in any layout, and writes them on one line.
 
-A tree is written as the symbols of a target sentence.
-Two forms: Vinyals et al. 2015 ("Grammar as a Foreign Language", arXiv 1412.7449, sections 2 and 3),
-and tensor2tensor's, which Vaswani et al. 2017 (arXiv 1706.03762, section 6.3) trained with. Both
-write a tree depth-first, close each constituent by its label, and leave words out:
+A target sentence consists of a tree's symbols, in one of two forms: Vinyals et al. 2015 ("Grammar
+as a Foreign Language", arXiv 1412.7449, sections 2 and 3), and tensor2tensor's, which Vaswani et
+al. 2017 (arXiv 1706.03762, section 6.3) trained with. Both write a tree depth-first, close each
+constituent by its label, and leave words out:
 
     John has a dog .
     vinyals        (S (NP XX )NP (VP XX (NP XX XX )NP )VP . )S
@@ -18,16 +18,16 @@ from mtkit.errors import MtkitError
 from mtkit.recipe.parsing import Linearization
 
 ROOTS = ("", "TOP", "ROOT")
-"""Labels of the bracket around a tree, which tell nothing of it."""
+"""Labels of the bracket around a tree, without information."""
 TRACE = "-NONE-"
-"""Tag of what isn't pronounced: a trace, or a zero element."""
+"""Tag of unpronounced elements: a trace, or a zero element."""
 PUNCTUATION = (",", ":", "``", "''", ".")
 """Tags of punctuation, which EVALB leaves out by COLLINS.prm."""
 _FUNCTION_MARKS = "-="
 ANY_TAG = "XX"
-"""The tag of every word but punctuation in `vinyals`' form, and of words that a parser forgot."""
+"""The tag of all words except punctuation in `vinyals`' form, and of words that a parser missed."""
 WORD = re.compile(r"[^ \t\r\n\f\v]+")
-"""A word of a sentence: as in a treebank, only ASCII's white space parts words."""
+"""A word of a sentence: as in a treebank, only ASCII white space separates words."""
 _TOKEN = re.compile(r"\(([^ \t\r\n\f\v()]*)|\)|[^ \t\r\n\f\v()]+")
 _ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
 _BRACKET = re.compile(r"[()]")
@@ -37,23 +37,14 @@ ROOT = "TOP"
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A constituent begins.
-
-    Attributes:
-        label: Its label, such as `NP-SBJ`.
-    """
+    """The start of a constituent with a label such as `NP-SBJ`."""
 
     label: str
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A word.
-
-    Attributes:
-        tag: Its part of speech, such as `NNP`.
-        word: The word, in the treebank's spelling: `-LRB-` for a bracket.
-    """
+    """A word in the treebank's spelling (`-LRB-` for a bracket), with its part of speech."""
 
     tag: str
     word: str
@@ -61,21 +52,17 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The constituent ends that began last."""
+    """The end of the innermost open constituent."""
 
 
 CLOSE = Close()
 Mark = Open | Leaf | Close
-"""What a tree's text says from left to right; so a tree of any depth takes no recursion."""
+"""An element of a tree from left to right; trees of any depth need no recursion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A tree: its marks in order, each constituent closed.
-
-    Attributes:
-        marks: Constituents' beginnings and ends, and words.
-    """
+    """A tree as marks in order; each constituent is closed."""
 
     marks: tuple[Mark, ...]
 
@@ -91,12 +78,10 @@ class Tree:
 
 
 def simplify(tree: Tree) -> Tree:
-    """Returns what a parser learns of a tree.
-
-    The bracket around it goes (`TOP`, `ROOT`, or one without a label); so do traces, constituents
-    that hold nothing else, and function tags of constituents: `NP-SBJ=2` becomes `NP`, as by EVALB
-    and in Vinyals et al. 2015 (arXiv 1412.7449).
-    """
+    """Returns what a parser learns of a tree."""
+    # The bracket around it is removed (`TOP`, `ROOT`, or one without a label). So are traces,
+    # constituents that hold nothing else, and function tags: `NP-SBJ=2` becomes `NP`, as by EVALB
+    # and in Vinyals et al. 2015 (arXiv 1412.7449).
     marks: list[Mark] = []
     for mark in _unwrap(tree.marks):
         match mark:
@@ -129,7 +114,7 @@ def drop_empty(marks: Iterable[Mark]) -> list[Mark]:
 
 
 def _unwrap(marks: Sequence[Mark]) -> Sequence[Mark]:
-    """Returns the marks without the bracket around all of them, if it has a root's label."""
+    """Returns the marks without the outer bracket, if it has a root's label."""
     while marks and isinstance(marks[0], Open) and marks[0].label in ROOTS:
         depth = 0
         for mark in marks[:-1]:
@@ -142,18 +127,10 @@ def _unwrap(marks: Sequence[Mark]) -> Sequence[Mark]:
 
 
 def linearize(tree: Tree, form: Linearization) -> list[str]:
-    """Returns the symbols of a tree, one for each constituent's beginning and end and each word.
-
-    In the form `vinyals` a tag is `XX`, but punctuation keeps its own, as in that paper's figures:
-    scores leave punctuation out, and tell it by its tag.
-
-    Args:
-        tree: A tree, simplified.
-        form: Which of the two.
-
-    Raises:
-        MtkitError: A label that the form can't tell from a bracket.
-    """
+    """Returns the symbols of a simplified tree: constituents' starts and ends, and words."""
+    # In the form `vinyals` a tag is `XX`, but punctuation keeps its own, as in that paper's
+    # figures: scores leave punctuation out, by its tag. A label that looks like a bracket is an
+    # error.
     symbols: list[str] = []
     is_vinyals = form == "vinyals"
     labels: list[str] = []
@@ -184,17 +161,10 @@ def _check(label: str, *, is_vinyals: bool) -> None:
 
 
 def read_trees(lines: Iterable[str], name: str) -> Iterator[Tree]:
-    """Yields the trees of a file, one at a time: on a line each, over many lines, several on one.
+    """Yields the trees of a file, on one line or many, one or several per line.
 
     A bracket with a label and a word is a word; any other is a constituent, whose label may be
-    missing: `( (S ...) )`.
-
-    Args:
-        lines: The file's lines.
-        name: Its name, for messages.
-
-    Raises:
-        MtkitError: Brackets that don't match, or a word beside brackets.
+    missing: `( (S ...) )`. `name` is for messages.
     """
     reader = _Reader()
     for number, line in enumerate(lines, start=1):
@@ -213,11 +183,7 @@ def read_trees(lines: Iterable[str], name: str) -> Iterator[Tree]:
 
 
 def parse_tree(text: str) -> Tree:
-    """Returns the tree that a text holds.
-
-    Raises:
-        ValueError: It holds none, more than one, or brackets that don't match.
-    """
+    """Returns the one tree in a text; a ValueError for any other text."""
     reader = _Reader()
     trees = list(reader.read(text, 1))
     if reader.first_line:
@@ -229,19 +195,15 @@ def parse_tree(text: str) -> Tree:
 
 @dataclass
 class _Reader:
-    """Reads trees line by line.
-
-    Attributes:
-        first_line: Where the tree begins that is being read; 0 between two.
-    """
+    """Reads trees line by line; `first_line` is where the current tree begins, or 0."""
 
     first_line: int = 0
     _marks: list[Mark] = field(default_factory=list)
     _depth: int = 0
     _label: str | None = None
-    """Label of the bracket that was opened last, as long as nothing stands in it."""
+    """Label of the last opened bracket, while it is empty."""
     _word: str | None = None
-    """What stands behind that label, as long as nothing else does."""
+    """The word after that label, while nothing else follows."""
 
     def read(self, line: str, number: int) -> Iterator[Tree]:
         for found in _TOKEN.finditer(line):
@@ -289,12 +251,7 @@ class _Reader:
 
 
 def write_tree(tree: Tree, *, root: str | None = ROOT) -> str:
-    """Returns a tree's brackets on one line; a bracket in a word is written as `-LRB-` or `-RRB-`.
-
-    Args:
-        tree: The tree.
-        root: Label of a bracket around it; None for none.
-    """
+    """Returns a tree's brackets on one line, with `-LRB-` and `-RRB-` in words."""
     parts = [] if root is None else [f"({root}"]
     for mark in tree.marks:
         match mark:
@@ -309,10 +266,10 @@ def write_tree(tree: Tree, *, root: str | None = ROOT) -> str:
 
 
 def escape(text: str) -> str:
-    """Returns a word, or words with spaces between, with brackets as a treebank spells them."""
+    """Returns one or more words with brackets in a treebank's spelling."""
     return _BRACKET.sub(lambda found: _ESCAPES[found[0]], text)
 
 
 def split_words(sentence: str) -> list[str]:
-    """Returns the words of a sentence, brackets as a treebank spells them."""
+    """Returns the words of a sentence, with brackets in a treebank's spelling."""
     return WORD.findall(escape(sentence))

@@ -1,6 +1,6 @@
-"""Symbols that a parser wrote, however malformed, as a tree of the sentence's words.
+"""Turns a parser's symbols, even malformed ones, into a tree of the sentence's words.
 
-A parser is free to forget a bracket or a word. What is done about it, and how often, is counted.
+A parser may forget a bracket or a word. Repairs are counted.
 """
 
 import re
@@ -29,23 +29,23 @@ _PUNCTUATION_BY_WORD = {
     **dict.fromkeys(("''", "”", '"'), "''"),
     ",": ",",
 }
-"""Words that are punctuation all but always, and the tag of one that has none of punctuation."""
+"""Words that are almost always punctuation, and the tag for one with another tag."""
 _HAS_LETTER = re.compile(r"\w")
 _NO_SYMBOL = re.compile(r"[()⁇\s]|^/?$")
 _MAX_CELLS = 4_000_000
-"""Of the table that aligns leaves and words; behind that many, what is too much is cut off."""
+"""Maximum size of the table that aligns leaves and words; beyond it the surplus is cut off."""
 
 
 @dataclass(frozen=True)
 class Repairs:
-    """What was done to make a tree of a parser's output.
+    """The repairs of a parser's output.
 
     Attributes:
-        brackets_added: Constituents that were closed where the parser hadn't.
-        brackets_removed: Brackets that closed nothing, held nothing, or weren't known.
-        leaves_added: Words that the parser had left out; each stands beside the word before it.
-        leaves_removed: Leaves for which there was no word.
-        tags_changed: Tags of punctuation given to other words, and the reverse.
+        brackets_added: Constituents that the parser hadn't closed.
+        brackets_removed: Brackets that closed nothing, held nothing, or were unknown.
+        leaves_added: Words that the parser had left out; each follows the word before it.
+        leaves_removed: Leaves without a word.
+        tags_changed: Tags of punctuation on other words, and the reverse.
     """
 
     brackets_added: int = 0
@@ -55,18 +55,13 @@ class Repairs:
     tags_changed: int = 0
 
     def __bool__(self) -> bool:
-        """Returns whether there was anything to do."""
+        """Returns whether there was any repair."""
         return any(asdict(self).values())
 
 
 @dataclass(frozen=True)
 class Restored:
-    """A tree made of symbols.
-
-    Attributes:
-        tree: Its words are the sentence's.
-        repairs: What it took.
-    """
+    """A tree made of symbols; its words are the sentence's."""
 
     tree: Tree
     repairs: Repairs
@@ -80,16 +75,16 @@ def restore(
     phrases: Collection[str] = (),
     attention: NDArray[np.float64] | None = None,
 ) -> Restored:
-    """Returns the tree of a sentence that symbols describe, brackets and leaves made to fit.
+    """Returns the tree of a sentence that symbols describe, with brackets and leaves repaired.
 
     Args:
         words: The sentence.
-        symbols: What a parser wrote of it, in the order written.
-        form: What they mean.
-        phrases: Labels of constituents, which tell tensor2tensor's form where one that isn't closed
+        symbols: A parser's output, in order.
+        form: Their form.
+        phrases: Labels of constituents; in tensor2tensor's form they tell where an unclosed one
             begins.
-        attention: How much each symbol attended to each word, [symbols, words], where that is
-            known. It tells which word a leaf is of; without it leaves are taken in their order.
+        attention: Each symbol's attention to each word, [symbols, words], if known. It tells which
+            word a leaf belongs to; without it leaves are taken in order.
     """
     if form == "vinyals":
         draft = _read_vinyals(symbols)
@@ -113,11 +108,9 @@ def restore(
 
 
 def correct_tags(restored: Restored) -> Restored:
-    """Returns a tree whose punctuation has the tags of punctuation, and other words don't.
-
-    By these tags scores tell what to leave out: with one of them wrong, EVALB doesn't score the
-    sentence at all.
-    """
+    """Returns a tree in which punctuation, and nothing else, has the tags of punctuation."""
+    # Scores leave words out by these tags: with one of them wrong, EVALB doesn't score the sentence
+    # at all.
     marks: list[Mark] = []
     num_changed = 0
     for mark in restored.tree.marks:
@@ -135,13 +128,13 @@ _Item = tuple[str, int] | list[Mark]
 
 @dataclass
 class _Draft:
-    """Marks whose brackets match; leaves have no words yet."""
+    """Marks with matching brackets; leaves have no words yet."""
 
     marks: list[Mark]
     num_added: int = 0
     num_removed: int = 0
     positions: list[int] = field(default_factory=list)
-    """Which symbols the leaves are, in any order."""
+    """The symbols that are leaves, in any order."""
 
     @property
     def num_leaves(self) -> int:
@@ -171,10 +164,10 @@ def _read_vinyals(symbols: Sequence[str]) -> _Draft:
 
 
 def _read_tensor2tensor(symbols: Sequence[str], phrases: Collection[str]) -> _Draft:
-    """Returns the marks of symbols of which only what follows tells if they are a constituent."""
+    """Returns the marks of symbols that become constituents only when they are closed."""
     draft = _Draft([])
-    # Each is a symbol of which it isn't known yet, with its position, or the marks of a whole
-    # constituent.
+    # An item is a symbol with its position, which may still become a constituent, or the marks of a
+    # whole constituent.
     items: list[_Item] = []
     for position, symbol in enumerate(symbols):
         if _NO_SYMBOL.search(symbol):
@@ -183,7 +176,7 @@ def _read_tensor2tensor(symbols: Sequence[str], phrases: Collection[str]) -> _Dr
             items.append((symbol, position))
         else:
             label = symbol[1:]
-            # A constituent holds something, so the last item doesn't begin it.
+            # A constituent is never empty, so the last item doesn't begin it.
             begins = [
                 index
                 for index, item in enumerate(items[:-1])
@@ -199,7 +192,7 @@ def _read_tensor2tensor(symbols: Sequence[str], phrases: Collection[str]) -> _Dr
 
 
 def _gather(items: Sequence[_Item], phrases: Collection[str], draft: _Draft) -> list[Mark]:
-    """Returns the marks of a constituent's items; what was begun in it and not closed, is."""
+    """Returns the marks of a constituent's items, and closes unclosed ones."""
     marks: list[Mark] = []
     num_open = 0
     for index, item in enumerate(items):
@@ -228,12 +221,10 @@ _MIN_ATTENTION = 1e-6
 def _align(
     tags: Sequence[str], words: Sequence[str], attention: NDArray[np.float64] | None
 ) -> list[str]:
-    """Returns how leaves become words: what to do with each in turn, at the least cost.
-
-    Where attention is known a leaf costs minus its logarithm, and a change 4; else a change alone.
-    A leaf of a tag that its word can't have costs half a change more, with attention most of one,
-    so that punctuation stays where it is.
-    """
+    """Returns the cheapest steps, in order, that turn leaves into words."""
+    # With attention a leaf costs minus its logarithm, and a change 4; without it only changes cost.
+    # A leaf whose tag its word can't have costs half a change more, with attention most of one, so
+    # that punctuation stays in place.
     if attention is None and len(tags) == len(words):
         return [_KEEP] * len(words)
     if len(tags) * len(words) > _MAX_CELLS:
@@ -273,7 +264,7 @@ def _align(
 
 
 def _may_be(tag: str, word: str) -> bool:
-    """Returns whether a word may have a tag, as far as punctuation goes."""
+    """Returns whether a word may have a tag, as far as punctuation is concerned."""
     if word in _PUNCTUATION_BY_WORD:
         return tag in PUNCTUATION
     return tag not in PUNCTUATION or not _HAS_LETTER.search(word)
@@ -296,7 +287,7 @@ def _place(marks: Sequence[Mark], words: Sequence[str], steps: Sequence[str]) ->
             placed.append(mark)
             continue
         if not position:
-            # What is missing at the beginning stands beside the first leaf.
+            # Words missing at the beginning go next to the first leaf.
             add_missing()
         if steps[done] == _REMOVE:
             done += 1

@@ -1,4 +1,4 @@
-"""The front door of `mtkit average`: one model, the mean of several checkpoints, to `model/`."""
+"""Entry points of `mtkit average`: averages checkpoints into `model/`."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -56,20 +56,16 @@ def average(
 ) -> None:
     """Fills `model/` with the mean of some of a run's checkpoints.
 
-    Measures the mean on the development set, too, and compares it with the best single checkpoint;
-    `training.averaging.if_worse` says what happens where it does worse.
+    The mean is also measured on the development set and compared with the best single checkpoint.
+    `training.averaging.if_worse` says what happens if the mean scores worse.
 
     Args:
         recipe: The run's recipe.
         workspace: Where the checkpoints are and the model goes.
-        choose: The last, the best, or those spread evenly over all that were kept.
+        choose: The last, the best, or evenly spaced ones.
         num_checkpoints: How many of them.
-        device: What the mean is measured on: `cpu`, `cuda`, or `auto`, which takes a GPU where
-            there is one.
+        device: What the mean is measured on: `cpu`, `cuda` or `auto` (a GPU if there is one).
         options: Options that select the same recipe and workspace, for printed commands.
-
-    Raises:
-        MtkitError: No checkpoints, those of another run, a damaged one, or no such device.
     """
     found = find_device(device)
     run = _Run.open(recipe, workspace)
@@ -107,20 +103,12 @@ def average(
 
 
 def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> None:
-    """Fills `model/` with what is worth most on the development set, checkpoint or mean.
+    """Fills `model/` with the best checkpoint or mean by the development set.
 
-    Compares the last checkpoint, even if it was saved at a stop, the best one, means of several
-    numbers of the last and of the best, and that of the evenly spaced
-    `training.averaging.num_checkpoints`, as training measures them; `training.validation.metric`
-    decides.
-
-    Args:
-        recipe: The run's recipe.
-        workspace: Where the checkpoints are and the model goes.
-        device: `cpu`, `cuda`, or `auto`, which uses a GPU where there is one.
-
-    Raises:
-        MtkitError: No checkpoints, those of another run, a damaged one, or no such device.
+    Candidates are the last checkpoint, even if it was saved at a stop, the best one, means of
+    several numbers of the last and of the best, and the mean of
+    `training.averaging.num_checkpoints` evenly spaced ones. All are measured as in training;
+    `training.validation.metric` decides.
     """
     found = find_device(device)
     run = _Run.open(recipe, workspace)
@@ -141,7 +129,7 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
         candidates=[one.record() for one in measured],
     )
     chosen = winner.candidate.checkpoints
-    # The winner's mean is taken once more: all candidates' might not fit in memory.
+    # The winner's mean is computed again: the means of all candidates might not fit in memory.
     run.save(chosen, run.read_mean(chosen), selection=selection)
     say(
         f"the winner by development {LABELS.get(metric, metric)} is {winner.candidate.name}; "
@@ -150,7 +138,7 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
 
 
 def is_averaged(recipe: Recipe, workspace: Workspace) -> bool:
-    """Checks that `update_model` would leave `model/` as it is."""
+    """Checks that `update_model` would leave `model/` unchanged."""
     saved = CheckpointFolder(workspace.checkpoints).list()
     record, averaging = ModelRecord.read(workspace), recipe.training.averaging
     if record.made_by != "average" or not has_wanted_form(workspace, recipe.training.lora):
@@ -175,13 +163,9 @@ def is_averaged(recipe: Recipe, workspace: Workspace) -> bool:
 def update_model(
     recipe: Recipe, workspace: Workspace, *, device: str = "auto", options: Sequence[str] = ()
 ) -> None:
-    """Fills `model/` with the mean that the recipe asks for, or what `select` chose before.
+    """Fills `model/` with the recipe's mean, or with what `select` chose before.
 
-    That choice is kept until the run's checkpoints are others. For the arguments see
-    `average`.
-
-    Raises:
-        MtkitError: No checkpoints, those of another run, or a damaged one.
+    The earlier choice holds as long as the run's checkpoints are the same.
     """
     run = _Run.open(recipe, workspace)
     before, averaging = ModelRecord.read(workspace), recipe.training.averaging
@@ -202,14 +186,13 @@ def update_model(
 def warn_if_worse(
     averaging: Averaging, workspace: Workspace, *, options: Sequence[str] = ()
 ) -> None:
-    """Warns again where `model/` is a mean that scored worse than a single checkpoint."""
+    """Repeats the warning if `model/` is a mean that scored worse than a single checkpoint."""
     record = ModelRecord.read(workspace)
     if record.is_worse_mean and averaging.if_worse != "ignore":
         _report(record, options)
 
 
 def _is_to_be_compared(averaging: Averaging, chosen: Sequence[Checkpoint]) -> bool:
-    """Checks that the recipe asks what the mean of these checkpoints is worth."""
     return averaging.if_worse != "ignore" and len(chosen) > 1
 
 
@@ -219,7 +202,7 @@ def _read_comparison(
     saved: Sequence[Checkpoint],
     chosen: Sequence[Checkpoint],
 ) -> MeanComparison | None:
-    """Returns the comparison that was made for the present model, if it holds for this mean."""
+    """Returns the comparison recorded for the present model, if it holds for this mean."""
     found = record.comparison
     is_held = found is not None and found.basis == digest_basis(tables, saved, chosen)
     return found if is_held else None
@@ -231,21 +214,21 @@ def _choose_released(
     chosen: list[Checkpoint],
     comparison: MeanComparison | None,
 ) -> list[Checkpoint]:
-    """Returns the checkpoints of the mean, or the single one that takes its place."""
+    """Returns the checkpoints of the mean, or the single one that replaces it."""
     if comparison is None or averaging.if_worse != "replace" or not comparison.is_mean_worse:
         return chosen
     return [one for one in saved if [one.state.step] == comparison.single.steps]
 
 
 def _list_selected(record: ModelRecord, saved: Sequence[Checkpoint]) -> list[Checkpoint]:
-    """Returns what `select` made the model of; nothing where it chose from other checkpoints."""
+    """Returns the checkpoints that `select` chose; none if the run has others now."""
     if record.selection is None or record.selection.checkpoints != list_steps(saved):
         return []
     return [checkpoint for checkpoint in saved if checkpoint.state.step in record.steps]
 
 
 def _report(record: ModelRecord, options: Sequence[str]) -> None:
-    """Prints how a mean compares with the best single checkpoint; warns if a worse one is kept."""
+    """Prints how a mean compares with the best single checkpoint; warns if a worse mean is kept."""
     comparison = record.comparison
     if comparison is None:
         return
@@ -262,7 +245,7 @@ def _report(record: ModelRecord, options: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class _Run(TrainingRun):
-    """A run whose model is made, and its checkpoints, oldest first."""
+    """A run and its checkpoints, oldest first."""
 
     saved: list[Checkpoint]
 
@@ -276,7 +259,7 @@ class _Run(TrainingRun):
         return run
 
     def read_mean(self, chosen: Sequence[Checkpoint]) -> dict[str, Tensor]:
-        """Returns the mean of checkpoints whose files hold what was saved."""
+        """Returns the mean of checkpoints, after a check of their files."""
         shapes = list_checkpoint_shapes(self.model_config, self.recipe.training.lora)
         for checkpoint in chosen:
             checkpoint.check(shapes.values())
@@ -291,7 +274,6 @@ class _Run(TrainingRun):
         comparison: MeanComparison | None = None,
         selection: Selection | None = None,
     ) -> ModelRecord:
-        """Fills `model/` with the mean of some checkpoints; manifest and card say so."""
         record = ModelRecord(
             made_by="average",
             steps=list_steps(chosen),
@@ -304,7 +286,7 @@ class _Run(TrainingRun):
 
 
 def _count(checkpoints: Sequence[Checkpoint]) -> str:
-    """Returns how many checkpoints there are, and their steps, in words."""
+    """Returns the number of checkpoints and their steps, in words."""
     count = len(checkpoints)
     numbers = ", ".join(f"{step:,}" for step in list_steps(checkpoints))
     return f"{plural(count, 'checkpoint')} ({'step' if count == 1 else 'steps'} {numbers})"

@@ -1,4 +1,4 @@
-"""Weights measured on the development set, outside a training; a mean beside single checkpoints."""
+"""Measures weights on the development set outside training; compares a mean with checkpoints."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,11 +36,7 @@ def describe_development(run: TrainingRun) -> str:
 
 
 class Measuring:
-    """A run's model on a device, which takes one set of weights after another and measures it.
-
-    Raises:
-        MtkitError: Memory runs out, or a tokeniser for scores isn't installed.
-    """
+    """A run's model on a device, loaded with one set of weights after another and measured."""
 
     def __init__(self, run: TrainingRun, device: torch.device) -> None:
         limit_threads()
@@ -52,15 +48,7 @@ class Measuring:
         self._whole = WholeWeights(run.recipe, run.data.tokenizer, tuple(run.data.labels))
 
     def measure(self, candidate: Candidate, weights: Mapping[str, Tensor]) -> Measured:
-        """Returns what a candidate is worth, as training would have measured it.
-
-        Args:
-            candidate: One checkpoint or several.
-            weights: The checkpoint's, or the mean of the several's.
-
-        Raises:
-            MtkitError: Memory runs out, or the development set can't be translated.
-        """
+        """Returns a candidate's scores, as training would have measured them."""
         first = candidate.checkpoints[0]
         with _naming_memory(self._device):
             whole = self._whole.of(weights, first.base_digest)
@@ -71,12 +59,7 @@ class Measuring:
 def measure_candidates(
     run: TrainingRun, candidates: Sequence[Candidate], device: torch.device
 ) -> list[Measured]:
-    """Returns the candidates as training would have measured them.
-
-    Raises:
-        MtkitError: A damaged checkpoint, memory runs out, or the development set can't be
-            translated or scored.
-    """
+    """Returns the candidates' scores, as training would have measured them."""
     measuring = Measuring(run, device)
     measured = []
     for number, candidate in enumerate(candidates, start=1):
@@ -88,13 +71,7 @@ def measure_candidates(
 def digest_basis(
     tables: Mapping[str, Any], saved: Sequence[Checkpoint], chosen: Sequence[Checkpoint]
 ) -> str:
-    """Returns the digest of what a comparison of a mean with the run's checkpoints depends on.
-
-    Args:
-        tables: The run's recipe as plain tables.
-        saved: All checkpoints.
-        chosen: Those of the mean.
-    """
+    """Returns the digest of everything that a comparison depends on; `chosen` are the mean's."""
     return digest(
         {
             "settings": list_score_settings(tables),
@@ -112,17 +89,14 @@ def compare(
     weights: Mapping[str, Tensor],
     device: torch.device,
 ) -> MeanComparison | None:
-    """Measures a mean on the development set, and compares it with the best single checkpoint.
+    """Measures a mean on the development set and compares it with the best single checkpoint.
 
-    Scores that training measured are taken as they are. Where it had other settings of decoding or
-    scoring than the recipe has now, the best of those checkpoints is measured again.
+    Scores from training are used as they are. If training used other decoding or scoring settings
+    than the recipe has now, the best of those checkpoints is measured again.
 
     Returns:
-        The comparison; None, with a warning, where a worse mean would only be warned of and it
-        can't be measured.
-
-    Raises:
-        MtkitError: The recipe has a worse mean replaced, and it can't be measured.
+        The comparison; None, with a warning, if the mean can't be measured and the recipe only
+        warns of a worse one. If the recipe replaces a worse mean, the error is raised.
     """
     training = run.recipe.training
     say(
@@ -150,7 +124,7 @@ def compare(
 def _measure_best_single(
     run: TrainingRun, saved: Sequence[Checkpoint], measuring: Measuring
 ) -> Measured:
-    """Returns the best single checkpoint, measured again only where its score isn't comparable."""
+    """Returns the best single checkpoint, measured again only if its score isn't comparable."""
     settings, metric = list_score_settings(run.tables), run.recipe.training.validation.metric
     known = [c for c in saved if list_score_settings(c.recipe) == settings]
     others = [c for c in saved if c not in known]
@@ -165,7 +139,7 @@ def _measure_best_single(
 
 @contextmanager
 def _naming_memory(device: torch.device) -> Iterator[None]:
-    """Lets a fault of memory name the way out."""
+    """Adds a hint to an out-of-memory error."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -178,15 +152,10 @@ def _naming_memory(device: torch.device) -> Iterator[None]:
 
 
 def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
-    """Returns the mean of each weight over several safetensors files, in fp32.
+    """Returns the mean of each weight over several safetensors files, oldest first, in fp32.
 
-    Holds one set of fp64 sums and one weight at a time, however many files there are.
-
-    Args:
-        files: Oldest first; they are added up from the newest on.
-
-    Raises:
-        MtkitError: A file is damaged, or its weights differ from another's in name or shape.
+    Holds one set of fp64 sums and one weight at a time, however many files there are. Sums start
+    from the newest file.
     """
     sums: dict[str, Tensor] = {}
     for path in reversed(files):
@@ -207,5 +176,5 @@ def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
                 f"{path}: damaged or missing: {error}",
                 f"remove {path.parent} to average the other checkpoints",
             ) from error
-    # Each sum gives way to its mean: both sets would be half as much again.
+    # Each sum is dropped once its mean exists: both sets would be half as much again.
     return {name: sums.pop(name).div_(len(files)).to(torch.float32) for name in list(sums)}

@@ -18,25 +18,25 @@ from mtkit.workspace import Workspace
 
 
 def write_metric(name: str, value: float | None, *, more_decimals: int = 0) -> str:
-    """Returns a metric with the decimals that training prints, or so many more."""
+    """Returns a metric with the decimals that training prints, plus `more_decimals`."""
     if value is None or not math.isfinite(value):
         return "not finite"
     return f"{value:.{(3 if name == 'loss' else 2) + more_decimals}f}"
 
 
 class _Record(BaseModel):
-    """A part of the manifest; what else a version writes there is passed over."""
+    """A part of the manifest; unknown keys from other versions are ignored."""
 
     model_config = ConfigDict(frozen=True)
 
 
 class CandidateRecord(_Record):
-    """What a single checkpoint or a mean is worth; of a score that training measured, that alone.
+    """The scores of one checkpoint or mean.
 
     Attributes:
-        name: Every way by which it is chosen: `last`, `best 5`, or `last 3, spaced 3`.
-        steps: Those of its checkpoints.
-        metrics: Scores and loss by name, in full precision; None for NaN or infinity.
+        name: Every choice that yields it: `last`, `best 5`, or `last 3, spaced 3`.
+        metrics: Scores and loss by name, in full precision; None for NaN or infinity. Only the
+            ranking score if training measured it.
     """
 
     name: str
@@ -44,7 +44,7 @@ class CandidateRecord(_Record):
     metrics: dict[str, float | None]
 
     def describe(self) -> str:
-        """Returns a line on it: `last 2: BLEU 20.13, loss 1.235 (steps 1500, 3000)`."""
+        """Returns a line such as `last 2: BLEU 20.13, loss 1.235 (steps 1500, 3000)`."""
         values = (
             f"{LABELS.get(name, name)} {write_metric(name, value)}"
             for name, value in self.metrics.items()
@@ -54,13 +54,10 @@ class CandidateRecord(_Record):
 
 
 class MeanComparison(_Record):
-    """A mean beside the best single checkpoint.
+    """A mean compared with the best single checkpoint.
 
     Attributes:
         metric: `training.validation.metric`, which decides.
-        mean: The mean.
-        single: The checkpoint.
-        is_mean_worse: Whether the checkpoint's score is better.
         basis: Digest of the checkpoints and settings that it depends on.
     """
 
@@ -83,18 +80,12 @@ class MeanComparison(_Record):
 
     @property
     def candidates(self) -> list[CandidateRecord]:
-        """Both."""
+        """The mean and the checkpoint."""
         return [self.mean, self.single]
 
 
 class Selection(_Record):
-    """What `select` compared.
-
-    Attributes:
-        metric: `training.validation.metric`, which decided.
-        checkpoints: Steps of all checkpoints there were.
-        candidates: What was measured.
-    """
+    """What `select` compared, by which metric, and the steps of all checkpoints at that time."""
 
     metric: str
     checkpoints: list[int]
@@ -105,14 +96,7 @@ _KEPT = ("state", "data_digest", "recipe")
 
 
 class TrainingRecord(_Record):
-    """The last checkpoint of the training that `model/` comes from, without its numbers.
-
-    Attributes:
-        state: The state of training.
-        is_scored: Whether the checkpoint has a development score.
-        data_digest: Digest of the data it was trained on.
-        recipe: The recipe it was trained with, as plain tables.
-    """
+    """The last checkpoint of the training that made `model/`, without its tensors."""
 
     state: TrainingState
     is_scored: bool
@@ -135,12 +119,10 @@ class ModelRecord(_Record):
     """The manifest's entry on `model/`.
 
     Attributes:
-        made_by: `train` or `average`; empty where there is no model.
+        made_by: `train` or `average`; empty if there is no model.
         steps: Those of the checkpoints that it is the mean of.
-        comparison: The requested mean beside the best single checkpoint.
-        selection: What was compared, where `select` chose it.
-        training: The training that it comes from.
-        digest: Of its files.
+        comparison: The requested mean against the best single checkpoint.
+        selection: What was compared, if `select` chose it.
     """
 
     made_by: str = ""
@@ -152,7 +134,7 @@ class ModelRecord(_Record):
 
     @classmethod
     def read(cls, workspace: Workspace) -> "ModelRecord":
-        """Returns a run's record; an empty one where there is none that is valid and complete."""
+        """Returns a run's record; an empty one if it is missing, invalid or incomplete."""
         try:
             found = cls.model_validate(workspace.read_manifest().get("model", {}))
         except ValidationError:
@@ -160,7 +142,7 @@ class ModelRecord(_Record):
         return found if found.training is not None and found.digest else cls()
 
     def write(self, workspace: Workspace) -> None:
-        """Writes it to the manifest, with the digest of the model that is there now."""
+        """Writes it to the manifest, with the digest of the present model."""
         written = self.model_copy(update={"digest": digest_model(workspace.model)})
         workspace.record("model", written.model_dump(exclude_defaults=True))
 
@@ -171,7 +153,7 @@ class ModelRecord(_Record):
         return compared is not None and compared.is_mean_worse and self.steps == compared.mean.steps
 
     def describe_release(self) -> str:
-        """Returns what `model/` is, with its development score where that was compared."""
+        """Returns a description of `model/`, with its development score if that was compared."""
         names = ", ".join(f"{step:,}" for step in self.steps)
         if len(self.steps) == 1:
             released = f"the checkpoint of step {names}"
@@ -208,7 +190,7 @@ class ModelRecord(_Record):
 Choice = Literal["last", "best", "spaced"]
 """How the checkpoints of a mean are chosen: `training.averaging.choose`."""
 _COUNTS = (2, 3, 5, 10, 20)
-"""Of how many checkpoints means are compared, besides what the recipe says and all of them."""
+"""Sizes of the means that are compared, besides the recipe's and the mean of all."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +198,7 @@ class Candidate:
     """Checkpoints whose mean may become the model.
 
     Attributes:
-        name: Every way by which they are chosen: `last`, `best 5`, or `last 3, spaced 3`.
+        name: Every choice that yields them: `last`, `best 5`, or `last 3, spaced 3`.
         checkpoints: One or several, oldest first.
     """
 
@@ -236,12 +218,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Measured:
-    """A candidate and what it is worth on the development set.
+    """A candidate and its scores on the development set.
 
     Attributes:
-        candidate: What was measured.
-        score: What ranks it; greater is better, and what isn't finite ranks below all else.
-        metrics: Scores and loss by name; of a score that training measured, that alone.
+        score: What ranks it; higher is better, and NaN or infinity ranks last.
+        metrics: Scores and loss by name; only the ranking score if training measured it.
     """
 
     candidate: Candidate
@@ -250,13 +231,13 @@ class Measured:
 
     @classmethod
     def of(cls, candidate: Candidate, validation: ValidationResult) -> "Measured":
-        """Returns a candidate with what a validation found."""
+        """Returns a candidate with the scores of a validation."""
         score = validation.score if math.isfinite(validation.score) else -math.inf
         return cls(candidate, score, validation.scores | {"loss": validation.metrics["loss"]})
 
     @classmethod
     def by_training(cls, checkpoint: Checkpoint, metric: str) -> "Measured":
-        """Returns a checkpoint with the score that training gave it."""
+        """Returns a checkpoint with the score from training."""
         score = checkpoint.score
         assert score is not None
         return cls(Candidate("best", (checkpoint,)), score, {metric: restore_sign(metric, score)})
@@ -268,9 +249,9 @@ class Measured:
 
 
 def choose_checkpoints(saved: Sequence[Checkpoint], choose: Choice, count: int) -> list[Checkpoint]:
-    """Returns the last checkpoints, the best, or some spread over all, in the order of their steps.
+    """Returns the last, the best or evenly spaced checkpoints, in the order of their steps.
 
-    One that was saved at a stop, between two regular ones, has no score and isn't counted.
+    A checkpoint saved at a stop, between two regular ones, has no score and isn't counted.
     """
     regular = [checkpoint for checkpoint in saved if checkpoint.score is not None]
     match choose:
@@ -283,15 +264,11 @@ def choose_checkpoints(saved: Sequence[Checkpoint], choose: Choice, count: int) 
 
 
 def spread(steps: Sequence[int], count: int) -> list[int]:
-    """Returns the indices of `count` steps that lie evenly between the first and the last of all.
+    """Returns the indices of `count` steps spread evenly from the first to the last.
 
-    Each of as many evenly spaced points takes the nearest step, the later of two that are equally
-    near, of those that are left and that leave enough for the points after it. One point takes the
-    last step; more points than steps take them all.
-
-    Args:
-        steps: In ascending order.
-        count: How many to take.
+    `steps` are ascending. Each of `count` evenly spaced points takes the nearest step among those
+    that are left and that leave enough for the points after it; of two equally near, the later. One
+    point takes the last step; more points than steps take all.
     """
     if count >= len(steps):
         return list(range(len(steps)))
@@ -300,7 +277,7 @@ def spread(steps: Sequence[int], count: int) -> list[int]:
     chosen: list[int] = []
     num_gaps = count - 1
     for number in range(count):
-        # Distances times the number of gaps are whole numbers: no rounding decides a tie.
+        # Distances times the number of gaps are integers: no rounding decides a tie.
         point = steps[0] * num_gaps + (steps[-1] - steps[0]) * number
         free = range(chosen[-1] + 1 if chosen else 0, len(steps) - num_gaps + number)
         distances = {index: abs(steps[index] * num_gaps - point) for index in free}
@@ -310,11 +287,11 @@ def spread(steps: Sequence[int], count: int) -> list[int]:
 
 
 def list_candidates(saved: Sequence[Checkpoint], count: int) -> list[Candidate]:
-    """Returns the last checkpoint, the best, and means of several numbers, each set of steps once.
+    """Returns the last checkpoint, the best, and means of several sizes, each set of steps once.
 
-    Means are of the last and of the best 2, 3, 5, 10, 20, `count` and all, as far as there are so
-    many, and of `count` that are spread evenly. The last checkpoint may have been saved at a stop;
-    the best and those of the means are regular ones.
+    Means are of the last and of the best 2, 3, 5, 10, 20, `count` and all, up to the number there
+    is, and of `count` evenly spaced ones. The last checkpoint may have been saved at a stop; all
+    others are regular ones.
     """
     sets: list[tuple[str, Sequence[Checkpoint]]] = [
         ("last", saved[-1:]),
@@ -338,12 +315,12 @@ def list_candidates(saved: Sequence[Checkpoint], count: int) -> list[Candidate]:
 
 
 def choose_winner(measured: Sequence[Measured]) -> Measured:
-    """Returns the one with the best score; of equal ones that of the fewest checkpoints."""
+    """Returns the candidate with the best score; on a tie, the one with the fewest checkpoints."""
     return max(measured, key=lambda one: (one.score, -len(one.candidate.checkpoints)))
 
 
 def show_candidates(measured: Sequence[Measured], winner: Measured, console: Console) -> None:
-    """Prints a table with a row per candidate; it says which is the winner."""
+    """Prints a table with a row per candidate and marks the winner."""
     table = Table()
     table.add_column("candidate")
     table.add_column("steps", overflow="fold")

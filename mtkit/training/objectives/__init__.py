@@ -1,1 +1,1 @@
-"""What each objective learns from; losses are in `loss.py`, validators in `validators.py`."""
+"""The batches of each objective; losses are in `loss.py`, validators in `validators.py`."""

@@ -1,4 +1,4 @@
-"""Updates from prepared data: what is the same for every objective, and those of sentence pairs."""
+"""Updates from prepared data: the parts common to all objectives, and sentence pairs."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -31,10 +31,10 @@ from mtkit.training.distributed import Processes
 from mtkit.training.training_run import TrainingRun
 
 _GRID_COST = 8_192
-"""The cost of a grid beside its tokens, in tokens that it might hold, times d_model."""
+"""The cost of a grid besides its tokens, in tokens that it could hold, times d_model."""
 _GRID_COST_WITH_KERNELS = 32_768
-"""The same on a processor in bfloat16, where oneDNN makes a kernel for each shape. Rows that are
-multiples of as many tokens have few different lengths, and want few kernels (docs/log.md)."""
+"""The same on a CPU in bfloat16, where oneDNN builds a kernel for each shape. Rows that are
+multiples of this many tokens have few distinct lengths, and need few kernels (docs/log.md)."""
 
 
 Examples = TypeVar("Examples")
@@ -45,10 +45,10 @@ Batch = TypeVar("Batch", bound=Sendable)
 
 
 class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
-    """Rows of a token store in updates that several processes share.
+    """Rows of a token store in updates that several ranks share.
 
-    A subclass says how rows are read and collated. `dtype` is what passes are computed in. With
-    `packs` batches are packed; all processes must do the same.
+    A subclass reads and collates rows. `dtype` is the precision of the passes. `packs` selects
+    packed batches; it must be the same on all ranks.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
         self._data, self._recipe = run.data, run.recipe
         self._device = processes.device
         self._packs = packs
-        # Packed passes have a multiple of so many rows, where they shall come in few shapes.
+        # Number of rows of packed passes is a multiple of this, if they should have few shapes.
         self._rows_multiple = 0
         makes_kernels = self._device.type == "cpu" and dtype == torch.bfloat16
         cost = _GRID_COST_WITH_KERNELS if makes_kernels else _GRID_COST
@@ -75,19 +75,19 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
 
     @abstractmethod
     def make_up(self, count: int, length: int) -> Examples:
-        """Returns so many examples of a length that is in bounds, to probe memory with."""
+        """Returns `count` examples of a length within the bounds, to probe memory with."""
 
     def bound(self, rows: Indices) -> Sequence[Indices]:
-        """Returns the tokens that rows may have in a pass, of each side, in any epoch."""
+        """Returns the maximum tokens of each row in a pass, for each side, in any epoch."""
         return [self.lengths(rows)["text"]]
 
     def bound_longest(self) -> int:
-        """Returns the tokens that the longest side of any row may have in a pass."""
+        """Returns the maximum tokens of any row's longest side in a pass."""
         return int(self._data.train_order.strata["text_length"].max())
 
     @property
     def longest(self) -> int:
-        """The bound that a side of each row keeps: `data.block_tokens`, of pairs `max_tokens`."""
+        """The maximum tokens per side of a row: `data.block_tokens`, or `max_tokens` of pairs."""
         return self._recipe.data.max_tokens
 
     def plan_epoch(self, epoch: int) -> Sequence[Indices]:
@@ -106,11 +106,11 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
         )
 
     def lengths(self, examples: Indices) -> dict[str, Indices]:
-        """Returns the tokens of each column of rows, what closes them counted."""
+        """Returns the tokens of each column of rows, closing tokens included."""
         return self._data.train.lengths(examples)
 
     def split(self, examples: Indices, num_processes: int, limit: int) -> list[list[MicroBatch]]:
-        """Returns each process's micro-batches of one update, within the limit of a pass."""
+        """Returns each rank's micro-batches of one update, within the limit of a pass."""
         *sources, target_lengths = self.bound(examples)
         source_lengths = sources[0] if sources else np.zeros_like(target_lengths)
         sides = examples, source_lengths, target_lengths
@@ -130,7 +130,7 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
         )
 
     def count_target_tokens(self, examples: Indices, epoch: int) -> int:
-        """Returns the tokens of these rows, `</s>` counted."""
+        """Returns the tokens of these rows, including `</s>`."""
         return int(self.lengths(examples)["text"].sum())
 
     def gather(self, micro_batch: MicroBatch, epoch: int) -> Batch:
@@ -139,7 +139,7 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
         return self._send(examples, micro_batch.grid_sizes, micro_batch.row_step)
 
     def largest(self, limit: int) -> Batch:
-        """Returns a made-up batch: as many of the longest rows as the limit of a pass lets."""
+        """Returns a made-up batch: as many of the longest rows as the limit of a pass allows."""
         length = self.bound_longest()
         examples = self.make_up(max(1, limit // length), length)
         return self._send(examples, (), WIDTH_STEP if self._packs else self._row_step)
@@ -155,12 +155,12 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
 
 
 def make_up_side(count: int, length: int) -> Ragged:
-    """Returns so many rows of unknown tokens."""
+    """Returns `count` rows of unknown tokens."""
     return Ragged(np.full(count * length, UNK), np.full(count, length))
 
 
 class PairBatches(StoredBatches[Mapping[str, Ragged], Batch]):
-    """Sentence pairs by column, as a network of either kind has them."""
+    """Sentence pairs by column, for encoder-decoder and decoder-only networks."""
 
     @cached_property
     def _sampler(self) -> SegmentationSampler | None:
@@ -176,7 +176,7 @@ class PairBatches(StoredBatches[Mapping[str, Ragged], Batch]):
         )
 
     def bound(self, rows: Indices) -> Sequence[Indices]:
-        """Returns the tokens of both sides; the longest that may come, if they are sampled."""
+        """Returns the tokens of both sides; with sampling, their maximum."""
         sides = list(self.lengths(rows).values())
         return sides if self._sampler is None else [self._sampler.bound(side) for side in sides]
 
@@ -189,13 +189,13 @@ class PairBatches(StoredBatches[Mapping[str, Ragged], Batch]):
         )
 
     def count_target_tokens(self, examples: Indices, epoch: int) -> int:
-        """Returns the target tokens of these sentences in an epoch, `</s>` counted."""
+        """Returns the target tokens of these sentences in an epoch, including `</s>`."""
         if self._sampler is not None:
             return self._sampler.count_tokens(examples, epoch, "target")
         return int(self.lengths(examples)["target"].sum())
 
     def lengths(self, examples: Indices) -> dict[str, Indices]:
-        """Returns the tokens of both sides of each pair, `</s>` counted."""
+        """Returns the tokens of both sides of each pair, including `</s>`."""
         lengths = self._data.train.lengths(examples)
         return {column: lengths[column] for column in PAIR_COLUMNS}
 
@@ -206,29 +206,29 @@ class PairBatches(StoredBatches[Mapping[str, Ragged], Batch]):
         return self._sampler.gather(rows, epoch)
 
     def make_up(self, count: int, length: int) -> Mapping[str, Ragged]:
-        """Returns so many pairs of a length on both sides."""
+        """Returns `count` pairs with this length on both sides."""
         tokens = dict.fromkeys(PAIR_COLUMNS, make_up_side(count, length))
         if ALIGNMENT_COLUMN in self._data.train.columns:
-            # Of each pair the first tokens.
+            # One link per pair, between the first tokens.
             tokens[ALIGNMENT_COLUMN] = Ragged(np.zeros(2 * count, np.int64), np.full(count, 2))
         return tokens
 
 
 class TranslationBatches(PairBatches[TranslationBatch]):
-    """Sentence pairs with sides of their own, for an encoder and a decoder."""
+    """Sentence pairs with separate sides, for an encoder and a decoder."""
 
     def __init__(
         self, run: TrainingRun, processes: Processes, *, dtype: torch.dtype, packs: bool
     ) -> None:
         super().__init__(run, processes, dtype=dtype, packs=packs)
         training = run.recipe.training
-        # Only a copy in bfloat16 has gradients that a pass may overwrite.
+        # A recorded pass overwrites gradients, which only a bfloat16 copy allows.
         records = training.cuda_graphs and dtype == torch.bfloat16
         if packs and records and training.guided_alignment is None:
             self._rows_multiple = choose_rows_multiple(training.batch_tokens // processes.count)
 
     def collate(self, examples: Mapping[str, Ragged], lay_out: LayOut) -> TranslationBatch:
-        """Returns pairs as a batch, with their links where a head learns alignments."""
+        """Returns pairs as a batch, with their links if a head learns alignments."""
         batch = collate_pairs(examples["source"], examples["target"], lay_out)
         if self._rows_multiple:
             return batch.fill(max(self.longest, self.bound_longest()))
@@ -240,7 +240,7 @@ class TranslationBatches(PairBatches[TranslationBatch]):
 
 
 class JoinedBatches(PairBatches[JoinedBatch]):
-    """Sentence pairs as texts, in the updates that an encoder-decoder would make of them."""
+    """Sentence pairs as texts, in the same updates as for an encoder-decoder."""
 
     def bound(self, rows: Indices) -> Sequence[Indices]:
         """Returns the tokens of both sides together."""
@@ -248,7 +248,7 @@ class JoinedBatches(PairBatches[JoinedBatch]):
         return [source + target]
 
     def split(self, examples: Indices, num_processes: int, limit: int) -> list[list[MicroBatch]]:
-        """Returns micro-batches; their limit bounds the tokens of a side, a text has two."""
+        """Returns micro-batches; `limit` bounds the tokens of one side, and a text has two."""
         return super().split(examples, num_processes, 2 * limit)
 
     def collate(self, examples: Mapping[str, Ragged], lay_out: LayOut) -> JoinedBatch:

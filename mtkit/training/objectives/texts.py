@@ -1,4 +1,4 @@
-"""The batches of what learns from text in one language: language models, classifiers."""
+"""The batches of language models and classifiers, which learn from text in one language."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ MaskedTexts = tuple[Segments, HiddenTokens]
 
 @dataclass(frozen=True)
 class _Blocks:
-    """Blocks of one length, numbered from `first` on."""
+    """Blocks of one length, numbered from `first`."""
 
     text: NumberedTexts
     first: int
@@ -45,11 +45,8 @@ class _Blocks:
 class MaskedBatches(StoredBatches[MaskedTexts, MaskedBatch]):
     """Blocks of text with an epoch's segments and hidden tokens, for a masked model (BERT).
 
-    The first `short_updates` of `max_steps` are made with short blocks, if the recipe has any. An
-    example is a number: that of a block or, behind all of these, of a short one.
-
-    Raises:
-        MtkitError: The text has no pairs of segments, which the recipe wants.
+    The first `short_updates` of `max_steps` use short blocks, if the recipe has any. An example is
+    the number of a block; short blocks come after all others.
     """
 
     @cached_property
@@ -75,7 +72,7 @@ class MaskedBatches(StoredBatches[MaskedTexts, MaskedBatch]):
         next_sentence = self._recipe.training.masked.next_sentence
         if next_sentence:
             check_pairs(text.store, text.numbers, "the training text")
-        # Short blocks draw otherwise than the others.
+        # Short blocks draw differently from the others.
         words = (self._recipe.seed, first)
         reader = SegmentReader(
             text.store,
@@ -88,13 +85,13 @@ class MaskedBatches(StoredBatches[MaskedTexts, MaskedBatch]):
 
     @cached_property
     def _short_updates_before(self) -> list[int]:
-        """Updates with short blocks before each epoch, as far as they have been looked at."""
+        """Updates with short blocks before each epoch, for the epochs planned so far."""
         return [0]
 
     def plan_epoch(self, epoch: int) -> Sequence[Indices]:
         """Returns the blocks of each update of an epoch.
 
-        The last epoch of short blocks ends with the last update that is made with them.
+        The last epoch of short blocks ends with the last update that uses them.
         """
         if self._short is None:
             return super().plan_epoch(epoch)
@@ -109,19 +106,19 @@ class MaskedBatches(StoredBatches[MaskedTexts, MaskedBatch]):
         return self._plan_rows(order, epoch).take(left, first_row=self._short.first)
 
     def _find(self, examples: Indices) -> tuple["_Blocks", Indices]:
-        """Returns the blocks that an update's examples are among, and their rows."""
+        """Returns the blocks that an update's examples belong to, and their rows."""
         blocks = self._long
         if self._short is not None and examples[0] >= self._short.first:
             blocks = self._short
         return blocks, examples - blocks.first
 
     def lengths(self, examples: Indices) -> dict[str, Indices]:
-        """Returns the tokens of the blocks, `</s>` counted."""
+        """Returns the tokens of the blocks, including `</s>`."""
         blocks, rows = self._find(examples)
         return blocks.text.store.lengths(rows)
 
     def bound(self, rows: Indices) -> Sequence[Indices]:
-        """Returns the tokens of the longest inputs that may come of blocks."""
+        """Returns the tokens of the longest possible inputs from these blocks."""
         blocks, found = self._find(rows)
         return [blocks.reader.bound(found)]
 
@@ -130,13 +127,13 @@ class MaskedBatches(StoredBatches[MaskedTexts, MaskedBatch]):
         return min(self.longest, super().bound_longest() + NUM_ADDED)
 
     def count_target_tokens(self, examples: Indices, epoch: int) -> int:
-        """Returns how many tokens of these blocks are predicted in an epoch."""
+        """Returns the number of predicted tokens of these blocks in an epoch."""
         blocks, rows = self._find(examples)
         segments = blocks.reader.read(rows, epoch)
         return int(self._masker.count(segments.num_text_tokens).sum())
 
     def read(self, rows: Indices, epoch: int) -> MaskedTexts:
-        """Returns blocks as segments, and their hidden tokens."""
+        """Returns blocks as segments, with their hidden tokens."""
         blocks, found = self._find(rows)
         segments = blocks.reader.read(found, epoch)
         return segments, self._masker.hide(segments, rows, epoch)
@@ -147,7 +144,7 @@ class MaskedBatches(StoredBatches[MaskedTexts, MaskedBatch]):
         return collate_masked(segments, hidden, lay_out(segments.tokens.lengths))
 
     def make_up(self, count: int, length: int) -> MaskedTexts:
-        """Returns so many inputs of a length."""
+        """Returns `count` inputs of this length."""
         tokens = make_up_side(count, length)
         num_tokens = count * length
         segments = Segments(
@@ -163,7 +160,7 @@ class MaskedBatches(StoredBatches[MaskedTexts, MaskedBatch]):
 class CausalBatches(StoredBatches[Ragged, TextBatch]):
     """Blocks of text, for a causal language model (GPT).
 
-    Every token of a block is predicted, `</s>` too; the first one from `<s>` alone.
+    Every token of a block is predicted, including `</s>`; the first one from `<s>` alone.
     """
 
     def read(self, rows: Indices, epoch: int) -> Ragged:
@@ -175,14 +172,14 @@ class CausalBatches(StoredBatches[Ragged, TextBatch]):
         return collate_text(examples, lay_out(examples.lengths))
 
     def make_up(self, count: int, length: int) -> Ragged:
-        """Returns so many blocks of a length."""
+        """Returns `count` blocks of this length."""
         return make_up_side(count, length)
 
 
 class DenoisingBatches(StoredBatches[DenoisingTexts, TranslationBatch]):
-    """Blocks of text with an epoch's hidden spans, and as they were (BART).
+    """Blocks of text with an epoch's hidden spans, and the original text (BART).
 
-    The network is a translator's, and so is the loss: `measure_translation` takes these batches.
+    The network and the loss are a translator's: `measure_translation` takes these batches.
     """
 
     @cached_property
@@ -195,7 +192,7 @@ class DenoisingBatches(StoredBatches[DenoisingTexts, TranslationBatch]):
         )
 
     def bound(self, rows: Indices) -> Sequence[Indices]:
-        """Returns the tokens of the longest sources that may come of blocks, and of targets."""
+        """Returns the tokens of the longest possible sources of blocks, and of their targets."""
         lengths = self._reader.bound(rows)
         return [lengths, lengths]
 
@@ -204,44 +201,44 @@ class DenoisingBatches(StoredBatches[DenoisingTexts, TranslationBatch]):
         return min(self.longest, super().bound_longest() + 1)
 
     def count_target_tokens(self, examples: Indices, epoch: int) -> int:
-        """Returns the tokens of these blocks' text, each closed by `</s>`."""
+        """Returns the tokens of these blocks' text, including `</s>`."""
         return len(self._reader.read_targets(examples).tokens)
 
     def read(self, rows: Indices, epoch: int) -> DenoisingTexts:
-        """Returns texts with hidden spans, and as they were."""
+        """Returns texts with hidden spans, and the original texts."""
         return self._reader.read(rows, epoch)
 
     def collate(self, examples: DenoisingTexts, lay_out: LayOut) -> TranslationBatch:
-        """Returns texts as a batch of a translator."""
+        """Returns texts as a translator's batch."""
         return collate_pairs(examples.source, examples.target, lay_out)
 
     def make_up(self, count: int, length: int) -> DenoisingTexts:
-        """Returns so many texts of a length, on both sides."""
+        """Returns `count` texts with this length on both sides."""
         return DenoisingTexts(*[make_up_side(count, length)] * 2)
 
 
 def find_auxiliary_weight(classification: Classification) -> float:
-    """Returns the weight of the loss by which a classifier goes on learning as a language model."""
+    """Returns the weight of the language model's loss in a classifier."""
     return classification.auxiliary if classification.kind == "causal-lm" else 0.0
 
 
 class LabelledBatches(StoredBatches[tuple[Ragged, Indices], ExampleBatch]):
-    """Texts, or pairs of texts, each with the number of its label, for a classifier."""
+    """Texts or pairs of texts with label ids, for a classifier."""
 
     @cached_property
     def _closing(self) -> ClosingTokens | None:
         return find_closing(self._data.tokenizer, self._recipe.classification.kind)
 
     def bound(self, rows: Indices) -> Sequence[Indices]:
-        """Returns the tokens of texts, `<s>` counted."""
+        """Returns the tokens of texts, including `<s>`."""
         return [self.lengths(rows)["text"] + 1]
 
     def bound_longest(self) -> int:
-        """Returns the tokens of the longest text, `<s>` counted."""
+        """Returns the tokens of the longest text, including `<s>`."""
         return super().bound_longest() + 1
 
     def count_target_tokens(self, examples: Indices, epoch: int) -> int:
-        """Returns what a mean loss is over: texts, or tokens where the language model learns on."""
+        """Returns the denominator of a mean loss: texts, or tokens with an auxiliary loss."""
         if not find_auxiliary_weight(self._recipe.classification):
             return len(examples)
         return super().count_target_tokens(examples, epoch)
@@ -252,12 +249,12 @@ class LabelledBatches(StoredBatches[tuple[Ragged, Indices], ExampleBatch]):
         return self._data.train.gather(rows)["text"], self._data.train_labels[rows]
 
     def collate(self, examples: tuple[Ragged, Indices], lay_out: LayOut) -> ExampleBatch:
-        """Returns texts as a batch, `<s>` before each."""
+        """Returns texts as a batch, with `<s>` before each."""
         rows, labels = add_begin(examples[0]), examples[1]
         return collate_examples(rows, labels, lay_out(rows.lengths), closing=self._closing)
 
     def make_up(self, count: int, length: int) -> tuple[Ragged, Indices]:
-        """Returns so many texts that have a length once `<s>` is before them."""
+        """Returns `count` texts that have this length with `<s>`."""
         rows = make_up_side(count, length - 1)
         rows.tokens[length - 2 :: length - 1] = EOS
         return rows, np.zeros(count, np.int64)
