@@ -3,6 +3,7 @@
 import argparse
 import gzip
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -89,6 +90,8 @@ def measure_command(folder: Path, num_workers: int) -> None:
     if process.returncode:
         raise SystemExit(process.returncode)
     print(f"prepare, {num_workers} workers: {time.perf_counter() - started_at:.1f} s")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"  CPU time of all processes: {used.ru_utime + used.ru_stime:,.1f} s")
     for kind, megabytes in peaks.items():
         print(f"  peak memory of all processes, {kind}: {megabytes:,.0f} MiB")
 

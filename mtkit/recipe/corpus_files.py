@@ -15,6 +15,7 @@ from pydantic import (
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
+from pydantic_core import PydanticKnownError
 
 from mtkit.recipe.section import RecipePath
 from mtkit.storage import Location, Url
@@ -44,6 +45,9 @@ NUMBERED_FORMATS = ("tsv", "csv")
 
 def _find_location(value: Any, info: ValidationInfo) -> Any:
     """Returns a file's address, or a path on disk, which `file:` may be put before."""
+    if not isinstance(value, str | Path):
+        # Of a union pydantic would report each type that it might have been.
+        raise PydanticKnownError("string_type")
     found = _URL.match(str(value))
     if not found or isinstance(value, Url):
         return value
@@ -51,7 +55,7 @@ def _find_location(value: Any, info: ValidationInfo) -> Any:
         case "http" | "https":
             return Url(value)
         case "file":
-            path = url2pathname(urlsplit(value).path)
+            path = url2pathname(urlsplit(str(value)).path)
             return path if info.mode == "json" else Path(path)
     raise ValueError(
         f"{value} is a URL, but files are read from disk, https:// and http://: download it first"

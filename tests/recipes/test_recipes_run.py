@@ -12,8 +12,7 @@ import pytest
 
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.prepare import prepare
-from mtkit.data.sources.corpora import read_pairs
-from mtkit.data.sources.one_language import read_text
+from mtkit.data.sources.corpora import read_pairs, read_text
 from mtkit.recipe import Recipe, load_recipe, shipped_recipes
 from mtkit.recipe.corpora import FileCorpus, HubCorpus
 from mtkit.recipe.parsing import TreeCorpus

@@ -81,7 +81,7 @@ def test_words_of_other_tools_are_between_spaces(
     assert found.as_pharaoh(line, text) == pharaoh
     # A corpus's `alignments` takes them.
     num_words = count_between_spaces(line), count_between_spaces(text)
-    assert write_links(parse_links(pharaoh.encode(), num_words, "links:1")) == pharaoh
+    assert write_links(parse_links(pharaoh, num_words, "links:1")) == pharaoh
 
 
 @pytest.mark.parametrize(("language", "gap"), [("de", 1), ("zh", 0)])
