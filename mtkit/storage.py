@@ -1,35 +1,16 @@
-"""Files to read, on disk or behind an address: opened, measured, and told apart from changed ones.
+"""Files to read, on disk or behind an address: opened, measured, and known by their version.
 
-A file behind an address is read by ranges (RFC 9110, section 14), from where a broken connection
-ended. An object store is another function beside `_open_http`.
+An object store is another file like `http_file.py`.
 """
 
 import io
-import os
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable
-from contextlib import suppress
-from email.message import Message
-from http.client import HTTPException, HTTPResponse
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, TypeVar, cast
+from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
 from pydantic_core import CoreSchema, core_schema
 
-from mtkit.errors import MtkitError
-
 _BUFFER_BYTES = 1 << 18
-_TIMEOUT_SECONDS = 60.0
-_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Seconds before each retry of a request that failed."""
-_MAX_PAUSE = 60.0
-_TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
-"""Statuses that a retry may change."""
-_PARTIAL = 206
-_Result = TypeVar("_Result")
 
 
 class Url(str):
@@ -80,7 +61,9 @@ def open_location(location: Location) -> IO[bytes]:
         OSError: The file on disk can't be opened.
     """
     if isinstance(location, Url):
-        return io.BufferedReader(_HttpFile(location), _BUFFER_BYTES)
+        from mtkit.http_file import HttpFile  # noqa: PLC0415
+
+        return io.BufferedReader(HttpFile(location), _BUFFER_BYTES)
     return location.open("rb", buffering=_BUFFER_BYTES)
 
 
@@ -92,7 +75,9 @@ def measure_location(location: Location) -> int | None:
         OSError: The file on disk can't be read.
     """
     if isinstance(location, Url):
-        return _Version.of(_request_head(location)).num_bytes
+        from mtkit.http_file import read_version  # noqa: PLC0415
+
+        return read_version(location).num_bytes
     return location.stat().st_size
 
 
@@ -103,191 +88,11 @@ def describe_location(location: Location) -> dict[str, Any]:
         MtkitError: There is nothing at the address, or it can't be reached.
     """
     if isinstance(location, Url):
-        version = _Version.of(_request_head(location))
+        from mtkit.http_file import read_version  # noqa: PLC0415
+
+        version = read_version(location)
         return {"name": location, "size": version.num_bytes, "version": version.validator}
     if not location.is_file():
         return {"name": location.name}
     status = location.stat()
     return {"name": location.name, "size": status.st_size, "modified_ns": status.st_mtime_ns}
-
-
-class _Version:
-    """What tells one version of a file behind an address from others."""
-
-    def __init__(self, num_bytes: int | None, validator: str) -> None:
-        self.num_bytes, self.validator = num_bytes, validator
-
-    @classmethod
-    def of(cls, headers: Message) -> "_Version":
-        total = headers.get("Content-Range", "").rpartition("/")[2]
-        size = total or headers.get("Content-Length", "")
-        validator = headers.get("ETag") or headers.get("Last-Modified") or ""
-        return cls(int(size) if size.isdecimal() else None, validator)
-
-    def is_other(self, found: "_Version") -> bool:
-        """Returns whether a later response is of another version."""
-        return self.validator != found.validator or (
-            None not in (self.num_bytes, found.num_bytes) and self.num_bytes != found.num_bytes
-        )
-
-
-class _HttpFile(io.RawIOBase):
-    """A file behind an address.
-
-    One response is read as long as reading is sequential; where it ends too early, and after a
-    seek, another one is requested from there on.
-    """
-
-    def __init__(self, url: Url) -> None:
-        self._url = url
-        self._at = 0
-        self._response: HTTPResponse | None = None
-        self._version: _Version | None = None
-        self._request()
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Moves on; nothing is requested before the next read."""
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at}.get(whence)
-        if start is None:
-            if self._size is None:
-                raise MtkitError(
-                    f"{self._url}: the server doesn't say how large the file is",
-                    "download it, and give the file's path",
-                )
-            start = self._size
-        if start + offset != self._at:
-            self._hang_up()
-            self._at = start + offset
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        """Reads some bytes; 0 at the end alone.
-
-        Raises:
-            MtkitError: It can't be read, or has been replaced by another version meanwhile.
-        """
-        if self._size is not None and self._at >= self._size:
-            return 0
-        content = self._retry(lambda: self._read(len(buffer)))
-        buffer[: len(content)] = content
-        self._at += len(content)
-        return len(content)
-
-    def close(self) -> None:
-        self._hang_up()
-        super().close()
-
-    @property
-    def _size(self) -> int | None:
-        return None if self._version is None else self._version.num_bytes
-
-    def _read(self, count: int) -> bytes:
-        if self._response is None:
-            self._open_response()
-        assert self._response is not None
-        content = self._response.read1(count) if count else b""
-        if not content and self._size is not None:
-            raise ConnectionError(
-                f"the connection ended after {self._at:,} of {self._size:,} bytes"
-            )
-        return content
-
-    def _request(self) -> None:
-        self._retry(self._open_response)
-
-    def _open_response(self) -> None:
-        """Requests what comes from here on.
-
-        Raises:
-            MtkitError: The file is another one now.
-        """
-        headers = {"Range": f"bytes={self._at}-"} if self._at else {}
-        self._response = _send(self._url, headers=headers)
-        version = _Version.of(self._response.headers)
-        if self._version is not None and self._version.is_other(version):
-            raise MtkitError(
-                f"{self._url}: has changed while it was read", "run the same command again"
-            )
-        self._version = self._version or version
-        if self._at and self._response.status != _PARTIAL:
-            # A server without ranges starts from the beginning.
-            left = self._at
-            while left and (skipped := self._response.read(min(left, _BUFFER_BYTES))):
-                left -= len(skipped)
-
-    def _retry(self, work: Callable[[], _Result]) -> _Result:
-        def hang_up_after_error() -> _Result:
-            try:
-                return work()
-            except BaseException:
-                self._hang_up()
-                raise
-
-        return _retry(self._url, hang_up_after_error)
-
-    def _hang_up(self) -> None:
-        if self._response is not None:
-            self._response.close()
-            self._response = None
-
-
-def _request_head(url: Url) -> Message:
-    """Returns the headers of a file."""
-
-    def ask() -> Message:
-        with _send(url, method="HEAD") as response:
-            return cast(Message, response.headers)
-
-    return _retry(url, ask)
-
-
-def _send(url: Url, *, method: str = "GET", headers: dict[str, str] | None = None) -> HTTPResponse:
-    # As it is: a compressed response has other positions than the file.
-    wanted = {"Accept-Encoding": "identity", "User-Agent": "mtkit", **(headers or {})}
-    request = urllib.request.Request(url, headers=wanted, method=method)
-    response = urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS)
-    return cast(HTTPResponse, response)
-
-
-def _retry(url: Url, work: Callable[[], _Result]) -> _Result:
-    """Returns what a request gives, after some retries where the network or the server fails.
-
-    Raises:
-        MtkitError: It fails for good.
-    """
-    for pause in (*_PAUSES, None):
-        wanted = 0.0
-        try:
-            return work()
-        except urllib.error.HTTPError as error:
-            error.close()
-            if error.code not in _TRANSIENT or pause is None:
-                raise _refused(url, error) from error
-            with suppress(ValueError):
-                wanted = min(_MAX_PAUSE, float(error.headers.get("Retry-After", "")))
-        except (OSError, HTTPException) as error:
-            if pause is None:
-                reason = getattr(error, "reason", error)
-                raise MtkitError(
-                    f"{url}: can't be read: {reason}",
-                    "is the address right, and can this machine reach it? Or download it, and give "
-                    "the file's path",
-                ) from error
-        time.sleep(max(pause, wanted))
-    raise AssertionError("the last try returns or raises")
-
-
-def _refused(url: Url, error: urllib.error.HTTPError) -> MtkitError:
-    return MtkitError(
-        f"{url}: {error.code} {error.reason}",
-        "is the address right? Or download it, and give the file's path",
-    )

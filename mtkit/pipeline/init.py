@@ -1,5 +1,7 @@
 """Entry point of `mtkit init`."""
 
+import re
+from itertools import takewhile
 from pathlib import Path
 
 from mtkit.errors import MtkitError, suggest
@@ -14,6 +16,19 @@ _PREFACE = """\
 # A relative data_root is relative to this file's folder.
 
 """
+
+
+def describe_recipes() -> dict[str, str]:
+    """Returns the first sentence of each shipped recipe, by its name."""
+    return {name: _read_sentence(path) for name, path in sorted(shipped_recipes().items())}
+
+
+def _read_sentence(path: Path) -> str:
+    comment = takewhile(lambda line: line.startswith("#"), path.read_text("utf-8").splitlines())
+    text = " ".join(line.removeprefix("#").strip() for line in comment)
+    # A full stop inside a number or a name ends no sentence.
+    sentence = re.split(r"(?<=[a-z0-9)])[.:](?= [A-Z]|$)", text, maxsplit=1)[0]
+    return f"{sentence}."
 
 
 def init(recipe: str, folder: Path | None = None) -> Path:

@@ -4,8 +4,7 @@ import json
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, urlsplit
 
 from pydantic import (
     BeforeValidator,
@@ -55,7 +54,7 @@ def _find_location(value: Any, info: ValidationInfo) -> Any:
         case "http" | "https":
             return Url(value)
         case "file":
-            path = url2pathname(urlsplit(str(value)).path)
+            path = unquote(urlsplit(str(value)).path)
             return path if info.mode == "json" else Path(path)
     raise ValueError(
         f"{value} is a URL, but files are read from disk, https:// and http://: download it first"

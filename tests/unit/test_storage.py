@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mtkit import storage
+from mtkit import http_file
 from mtkit.data.sources.corpora import check_corpus, read_pairs
 from mtkit.errors import MtkitError
 from mtkit.recipe import load_recipe
@@ -24,7 +24,7 @@ CONTENT = random.Random(1).randbytes(300_000)
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "_PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(http_file, "_PAUSES", (0.0, 0.0, 0.0))
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_broken_connection_goes_on_where_it_ended(served) -> None:
 
 
 def test_a_silent_server_is_asked_again(served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(http_file, "_TIMEOUT_SECONDS", 0.3)
     _, address, faults = served
     faults.max_bytes, faults.stalls = 200_000, 1
     with open_location(Url(f"{address}/a.bin")) as stream:

@@ -6,6 +6,8 @@ from mtkit.errors import MtkitError
 from mtkit.pipeline.init import init
 from mtkit.recipe import load_recipe, shipped_recipes
 
+from ...command import run_here
+
 
 @pytest.mark.parametrize("name", list(shipped_recipes()))
 def test_the_copy_is_the_shipped_recipe_with_its_comments(name: str, tmp_path: Path) -> None:
@@ -28,3 +30,13 @@ def test_an_unknown_name_gets_the_nearest_and_all(tmp_path: Path) -> None:
         init("phrasebok", tmp_path)
     assert "multi30k-en-de-paper" in fault.value.hint
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_name_the_recipes_are_listed(tmp_path: Path) -> None:
+    done = run_here(tmp_path, "init")
+    assert done.returncode == 0
+    listed = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert list(listed) == sorted(shipped_recipes())
+    assert all(sentence.endswith(".") and len(sentence) > 30 for sentence in listed.values())
+    assert listed["opus-mt-finetune"] == "A translator of OPUS-MT, adapted to a domain."
+    assert not list(tmp_path.iterdir())
