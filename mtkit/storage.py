@@ -1,7 +1,7 @@
-"""Files to read, on disk or behind an address: opened, measured, and told apart from changed ones.
+"""Opens and measures files, on disk or at a URL, and detects changed ones.
 
-A file behind an address is read by ranges (RFC 9110, section 14), from where a broken connection
-ended. An object store is another function beside `_open_http`.
+A file at a URL is read by ranges (RFC 9110, section 14), from where a broken connection ended. An
+object store would be another class beside `_HttpFile`.
 """
 
 import io
@@ -33,7 +33,7 @@ _Result = TypeVar("_Result")
 
 
 class Url(str):
-    """The address of a file, with the properties of `Path` that tell its format."""
+    """The URL of a file, with the properties of `Path` that identify its format."""
 
     __slots__ = ()
 
@@ -73,35 +73,21 @@ Location = Path | Url
 
 
 def open_location(location: Location) -> IO[bytes]:
-    """Returns a file as a stream that can seek.
-
-    Raises:
-        MtkitError: There is nothing at the address, or it can't be read.
-        OSError: The file on disk can't be opened.
-    """
+    """Returns a file as a seekable stream; raises MtkitError for a URL, OSError on disk."""
     if isinstance(location, Url):
         return io.BufferedReader(_HttpFile(location), _BUFFER_BYTES)
     return location.open("rb", buffering=_BUFFER_BYTES)
 
 
 def measure_location(location: Location) -> int | None:
-    """Returns the size of a file in bytes; None where a server doesn't say.
-
-    Raises:
-        MtkitError: There is nothing at the address, or it can't be reached.
-        OSError: The file on disk can't be read.
-    """
+    """Returns the size of a file in bytes; None if a server doesn't report it."""
     if isinstance(location, Url):
         return _Version.of(_request_head(location)).num_bytes
     return location.stat().st_size
 
 
 def describe_location(location: Location) -> dict[str, Any]:
-    """Returns what a file is known by: name, size, and time or ETag; its name alone if missing.
-
-    Raises:
-        MtkitError: There is nothing at the address, or it can't be reached.
-    """
+    """Returns what identifies a file: name, size, and time or ETag; only its name if missing."""
     if isinstance(location, Url):
         version = _Version.of(_request_head(location))
         return {"name": location, "size": version.num_bytes, "version": version.validator}
@@ -112,7 +98,7 @@ def describe_location(location: Location) -> dict[str, Any]:
 
 
 class _Version:
-    """What tells one version of a file behind an address from others."""
+    """Distinguishes versions of a file at a URL."""
 
     def __init__(self, num_bytes: int | None, validator: str) -> None:
         self.num_bytes, self.validator = num_bytes, validator
@@ -125,18 +111,13 @@ class _Version:
         return cls(int(size) if size.isdecimal() else None, validator)
 
     def is_other(self, found: "_Version") -> bool:
-        """Returns whether a later response is of another version."""
         return self.validator != found.validator or (
             None not in (self.num_bytes, found.num_bytes) and self.num_bytes != found.num_bytes
         )
 
 
 class _HttpFile(io.RawIOBase):
-    """A file behind an address.
-
-    One response is read as long as reading is sequential; where it ends too early, and after a
-    seek, another one is requested from there on.
-    """
+    """A file at a URL; a new request is sent only after a seek or an early end."""
 
     def __init__(self, url: Url) -> None:
         self._url = url
@@ -155,7 +136,7 @@ class _HttpFile(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Moves on; nothing is requested before the next read."""
+        """Moves the position; nothing is requested before the next read."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at}.get(whence)
         if start is None:
             if self._size is None:
@@ -170,11 +151,7 @@ class _HttpFile(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        """Reads some bytes; 0 at the end alone.
-
-        Raises:
-            MtkitError: It can't be read, or has been replaced by another version meanwhile.
-        """
+        """Reads some bytes, 0 only at the end; MtkitError if the file was replaced."""
         if self._size is not None and self._at >= self._size:
             return 0
         content = self._retry(lambda: self._read(len(buffer)))
@@ -205,11 +182,6 @@ class _HttpFile(io.RawIOBase):
         self._retry(self._open_response)
 
     def _open_response(self) -> None:
-        """Requests what comes from here on.
-
-        Raises:
-            MtkitError: The file is another one now.
-        """
         headers = {"Range": f"bytes={self._at}-"} if self._at else {}
         self._response = _send(self._url, headers=headers)
         version = _Version.of(self._response.headers)
@@ -241,8 +213,6 @@ class _HttpFile(io.RawIOBase):
 
 
 def _request_head(url: Url) -> Message:
-    """Returns the headers of a file."""
-
     def ask() -> Message:
         with _send(url, method="HEAD") as response:
             return cast(Message, response.headers)
@@ -251,7 +221,7 @@ def _request_head(url: Url) -> Message:
 
 
 def _send(url: Url, *, method: str = "GET", headers: dict[str, str] | None = None) -> HTTPResponse:
-    # As it is: a compressed response has other positions than the file.
+    # Uncompressed, because positions in a compressed response differ from the file's.
     wanted = {"Accept-Encoding": "identity", "User-Agent": "mtkit", **(headers or {})}
     request = urllib.request.Request(url, headers=wanted, method=method)
     response = urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS)
@@ -259,11 +229,7 @@ def _send(url: Url, *, method: str = "GET", headers: dict[str, str] | None = Non
 
 
 def _retry(url: Url, work: Callable[[], _Result]) -> _Result:
-    """Returns what a request gives, after some retries where the network or the server fails.
-
-    Raises:
-        MtkitError: It fails for good.
-    """
+    """Returns a request's result, with some retries if the network or the server fails."""
     for pause in (*_PAUSES, None):
         wanted = 0.0
         try:
