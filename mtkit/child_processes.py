@@ -1,7 +1,7 @@
 """Child processes of mtkit: how they start, how they end with their parent, and what ended them.
 
-They are plain children that talk to their parent through pipes. They never run the caller's main
-module, so that functions of mtkit that use them can be called from any script.
+They are plain children that communicate with their parent through pipes. They never run the
+caller's main module, so that any script can call functions of mtkit that use them.
 """
 
 import os
@@ -20,7 +20,7 @@ from mtkit.standard_streams import take_pipes
 _RUN = "import sys; sys.path[:] = {path!r}; from mtkit.child_processes import run; run({module!r})"
 _LOOK_SECONDS = 1.0
 _STACK_BYTES = 256 << 10
-"""Of the thread that watches the parent: it counts where memory is limited."""
+"""Of the thread that watches the parent: its stack counts where memory is limited."""
 
 
 class StartOptions(TypedDict):
@@ -33,18 +33,16 @@ class StartOptions(TypedDict):
 
 
 def prepare_start(module: str, **environment: str) -> tuple[list[str], StartOptions]:
-    """Returns the command and the options that start a child process with pipes.
+    """Returns the command and options that start a child process with pipes.
 
-    Args:
-        module: Its `main` is called with the pipe that tasks come from and the one that results go
-            to.
-        environment: Variables that the child has beside this process's own.
+    The module's `main` is called with the pipe for tasks and the one for results. `environment` is
+    added to this process's own.
     """
     return [sys.executable, "-c", _RUN.format(path=sys.path, module=module)], {
         "stdin": subprocess.PIPE,
         "stdout": subprocess.PIPE,
         "env": {**os.environ, **environment},
-        # Out of reach of Ctrl-C: the parent decides what becomes of it.
+        # Out of reach of Ctrl-C: the parent decides when it ends.
         "start_new_session": True,
     }
 
@@ -56,21 +54,18 @@ def run(module: str) -> None:
     try:
         import_module(module).main(tasks, results)
     except (EOFError, BrokenPipeError, pickle.UnpicklingError):
-        # The parent has what it wanted, or is gone.
+        # The parent is finished or gone.
         os._exit(0)
 
 
 def watch_parent() -> Callable[[], bool]:
-    """Returns a check whether the process that is now this one's parent is gone."""
+    """Returns a check whether this process's current parent is gone."""
     parent = os.getppid()
     return lambda: os.getppid() != parent
 
 
 def end_with_parent() -> None:
-    """Ends this process within a second of its parent's end, whatever it is working on.
-
-    A thread looks, which has to wait while a library keeps Python's interpreter lock.
-    """
+    """Ends this process within a second of its parent's end, or once a library frees the GIL."""
     is_gone = watch_parent()
 
     def look() -> None:
@@ -84,11 +79,7 @@ def end_with_parent() -> None:
 
 
 def describe_end(code: int) -> str:
-    """Returns how a process ended, in words that follow its name.
-
-    Args:
-        code: Its exit code; where a signal killed it, the signal's number, negative.
-    """
+    """Returns how a process ended; a negative exit code is the signal that killed it."""
     if code < 0:
         return f"was killed by {signal.Signals(-code).name}"
     return f"exited with code {code}"

@@ -1,4 +1,4 @@
-"""Names of devices, as the command line takes them."""
+"""Names of devices, as on the command line."""
 
 import re
 from typing import Literal
@@ -9,12 +9,8 @@ DeviceKind = Literal["auto", "cpu", "cuda"]
 
 
 def read_device(name: str) -> tuple[str, int | None]:
-    """Returns `auto`, `cpu` or `cuda`, and the index of a GPU where the name says one.
-
-    Raises:
-        MtkitError: It isn't a device's name.
-    """
-    # torch keeps an index in a byte: 250 would pass for a negative one.
+    """Returns `auto`, `cpu` or `cuda`, and the GPU's index if the name has one."""
+    # torch stores an index in a byte: 250 would become negative.
     match = re.fullmatch(r"cuda:(\d\d?)", name)
     if match is not None:
         return "cuda", int(match[1])

@@ -9,12 +9,12 @@ from typing import Any
 def digest(content: Any) -> str:
     """Returns a short digest of anything JSON can express, the same on every machine."""
     canonical = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    # Paths among it may be invalid UTF-8.
+    # It may contain paths that are invalid UTF-8.
     return hashlib.sha256(canonical.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def digest_bytes(content: bytes) -> str:
-    """Returns a short digest of bytes: of a file that holds them, the same as `digest_file`."""
+    """Returns a short digest of bytes; equals `digest_file` of a file with these bytes."""
     return hashlib.sha256(content).hexdigest()[:16]
 
 

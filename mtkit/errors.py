@@ -1,4 +1,4 @@
-"""The one exception that a user's fault raises, and how such faults are worded."""
+"""The exception for errors that the user can fix, and how they are worded."""
 
 import difflib
 import errno
@@ -16,11 +16,11 @@ _HINTS = {
 
 
 class MtkitError(Exception):
-    """An error that the user can fix: what was found and where, and the next thing to type.
+    """An error that the user can fix.
 
     Attributes:
         message: What was found, where (file:line or recipe key), and what was expected.
-        hint: The next thing to do, as a sentence or a command; empty where there is none.
+        hint: The next thing to do, as a sentence or a command; empty if there is none.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -30,14 +30,14 @@ class MtkitError(Exception):
 
 
 def explain_system_fault(error: OSError) -> MtkitError:
-    """Returns what the operating system refused, and where, as a user's fault."""
+    """Returns what the operating system refused, and where, as an error for the user."""
     reason = error.strerror or str(error) or type(error).__name__
     origin = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
     return MtkitError(origin + reason, _HINTS.get(error.errno or 0, ""))
 
 
 def shorten(text: str, max_characters: int) -> str:
-    """Returns a text, or the beginning of a long one: what a file says may have no end."""
+    """Returns a text, cut if it is long: a file's content may be endless."""
     return text if len(text) <= max_characters else f"{text[:max_characters]}..."
 
 

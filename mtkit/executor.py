@@ -1,7 +1,4 @@
-"""A job over many items: results in order or as completed, memory bounded.
-
-Whoever has such a job knows an `Executor`, and not how many workers do it or where they are.
-"""
+"""Runs a job over many items: results in order or as completed, in bounded memory."""
 
 import pickle
 import subprocess
@@ -21,49 +18,39 @@ Result = TypeVar("Result")
 JobBuilder = Callable[[], Callable[[Item], Result]]
 
 _FEW_ITEMS = 2
-"""No more than these are done here: starting processes would take longer."""
+"""Up to this many are done here: starting processes would take longer."""
 _ITEMS_AHEAD = 2
-"""Items handed out per worker: one it works on and one that waits."""
+"""Items per worker: one in progress and one waiting."""
 
 
 class Executor(Protocol):
-    """Runs a job over many items, in as many workers as it has."""
+    """Runs a job over many items; callers don't know how many workers it has or where they are."""
 
     def run(
         self, build_job: JobBuilder[Item, Result], items: Iterable[Item], *, ordered: bool = True
     ) -> Iterator[Result]:
-        """Yields the job's result for each item; the same whatever the number of workers.
+        """Yields the job's result for each item; results don't depend on the number of workers.
 
-        Closing the iterator ends the workers, whatever they are doing.
-
-        Args:
-            build_job: Makes the job, once in each worker; it, items and results must be picklable
-                (a `functools.partial` of a module's function is).
-            items: What to work on; read a few ahead of the results, so that they may be endless.
-            ordered: Whether results come in the order of items; if not, in the order in which they
-                are completed.
-
-        Raises:
-            MtkitError: A worker died; what the job raises.
-            OSError: What the job raises; no worker can be started.
+        Closing the iterator ends the workers, whatever they are doing. `build_job` makes the job
+        once in each worker; it, items and results must be picklable (a `functools.partial` of a
+        module's function is). Items are read only slightly ahead of results, so they may be
+        endless. Unless `ordered`, results come as they are completed. Raises MtkitError if a worker
+        dies, OSError if none can be started, and the job's own errors of these types.
         """
         ...
 
     def limit(self, max_workers: int | None) -> "Executor":
-        """Returns one with at most so many workers; with as many where it is None."""
+        """Returns an executor with at most `max_workers`; None doesn't limit it."""
         ...
 
 
 @dataclass(frozen=True)
 class LocalExecutor(Executor):
-    """Workers on this machine: child processes that tasks go to through pipes.
+    """Workers on this machine: child processes that get tasks through pipes.
 
-    They end with the run, and with the process that started them, however it ends. Ctrl-C reaches
-    that one alone.
-
-    Attributes:
-        num_workers: Processes; with 1, or with hardly any items, all is done in this one.
-        hint: What to do where a worker dies.
+    They end with the run, and with the process that started them, however it ends. Only that
+    process receives Ctrl-C. With one worker, or very few items, everything is done in this process.
+    `hint` says what to do if a worker dies.
     """
 
     num_workers: int
@@ -72,7 +59,7 @@ class LocalExecutor(Executor):
     def run(
         self, build_job: JobBuilder[Item, Result], items: Iterable[Item], *, ordered: bool = True
     ) -> Iterator[Result]:
-        """Yields the job's result for each item, as an `Executor` does."""
+        """Yields the job's result for each item; see `Executor`."""
         remaining = iter(items)
         first = list(islice(remaining, _FEW_ITEMS + 1))
         if self.num_workers == 1 or len(first) <= _FEW_ITEMS:
@@ -111,13 +98,13 @@ class LocalExecutor(Executor):
                 for _ in range(num_pending):
                     yield following.get().result()
             finally:
-                # Before the threads are waited for, which wait for them.
+                # Before waiting for the threads, which wait for the workers.
                 threads.shutdown(wait=False, cancel_futures=True)
                 for worker in started:
                     worker.stop()
 
     def limit(self, max_workers: int | None) -> "LocalExecutor":
-        """Returns one with at most so many workers; with as many where it is None."""
+        """Returns an executor with at most `max_workers`; None doesn't limit it."""
         return replace(self, num_workers=min(self.num_workers, max_workers or self.num_workers))
 
 
@@ -126,16 +113,16 @@ ONE_WORKER = LocalExecutor(1)
 
 
 class _Worker:
-    """A child process that applies a job to what it is sent."""
+    """A child process that applies a job to the items it receives."""
 
     def __init__(self, hint: str) -> None:
         self._hint = hint
-        # The processes are as many as the cores.
+        # There are as many processes as cores.
         command, options = prepare_start(__name__, OMP_NUM_THREADS="1")
         self._process = subprocess.Popen(command, **options)
 
     def send(self, content: Any) -> None:
-        """Sends what makes the job, or else an item."""
+        """Sends the job's builder first, then items."""
         assert self._process.stdin is not None
         try:
             pickle.dump(content, self._process.stdin, pickle.HIGHEST_PROTOCOL)
@@ -144,7 +131,7 @@ class _Worker:
             raise self._explain_end() from error
 
     def receive(self) -> Any:
-        """Returns the job's result, or raises what it raised."""
+        """Returns the job's result, or raises its error."""
         assert self._process.stdout is not None
         try:
             is_result, content = pickle.load(self._process.stdout)
@@ -155,9 +142,8 @@ class _Worker:
         return content
 
     def stop(self) -> None:
-        """Ends the process, whatever it was doing."""
         self._process.kill()
-        # Closes its pipes and waits for its end; what it never read is of no interest any more.
+        # Closes its pipes and waits for its end; unread input no longer matters.
         with suppress(BrokenPipeError), self._process:
             pass
 
@@ -167,7 +153,7 @@ class _Worker:
 
 
 def main(tasks: BinaryIO, results: BinaryIO) -> None:
-    """Applies a job to what comes: the main function of a worker."""
+    """Applies a job to items: the main function of a worker."""
     build_job = pickle.load(tasks)
     job: Callable[[Any], Any] | None = None
     while True:

@@ -13,20 +13,13 @@ from mtkit.foreign_files import parse_json, read_file
 
 _MAX_JSON_BYTES = 16 << 20
 _CANT_RESERVE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
-"""Errors of file systems that set no space aside."""
+"""Errors of file systems that can't reserve space."""
 
 
 def read_json(path: Path, *, max_bytes: int = _MAX_JSON_BYTES) -> dict[str, Any]:
-    """Returns the JSON object in a file that mtkit wrote.
+    """Returns the JSON object in a file that mtkit wrote; NaN and infinities become None.
 
-    NaN and infinities, which aren't JSON, become None.
-
-    Args:
-        path: The file.
-        max_bytes: A longer one is refused: as objects it takes many times the memory.
-
-    Raises:
-        MtkitError: The file is damaged, too large, or leads out of its folder.
+    A file over `max_bytes` is rejected, because its objects take many times the memory.
     """
     content = parse_json(read_file(path, max_bytes=max_bytes), path)
     if not isinstance(content, dict):
@@ -35,17 +28,7 @@ def read_json(path: Path, *, max_bytes: int = _MAX_JSON_BYTES) -> dict[str, Any]
 
 
 def check_format(facts: Mapping[str, Any], path: Path, expected: int, hint: str) -> None:
-    """Checks the number of the format that a file of mtkit's has.
-
-    Args:
-        facts: The file's content, with its number under `format_version`.
-        path: The file, for the message.
-        expected: The number that this version reads.
-        hint: How to make the file again.
-
-    Raises:
-        MtkitError: Another version of mtkit made it.
-    """
+    """Checks `format_version` of a file that mtkit wrote; `hint` is how to make it again."""
     found = facts.get("format_version")
     if isinstance(found, int) and found > expected:
         raise MtkitError(
@@ -57,20 +40,15 @@ def check_format(facts: Mapping[str, Any], path: Path, expected: int, hint: str)
 
 
 def as_json_text(content: object, *, is_ascii: bool = False) -> str:
-    """Returns content as indented JSON that ends with a line feed; NaN and infinity are refused.
-
-    Args:
-        content: What `json` can write.
-        is_ascii: Whether all other characters are written as JSON's own escapes.
-    """
+    """Returns content as indented JSON with a final line feed; rejects NaN and infinity."""
     text = json.dumps(content, indent=2, ensure_ascii=is_ascii, allow_nan=False)
     return f"{text}\n"
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    r"""Writes a text, or bytes, to a file; after a crash or an error it is as it was, or whole.
+    r"""Writes a file; after a crash or an error it is unchanged or whole.
 
-    Bytes of a path that are invalid UTF-8 are written as `\udcff`, which JSON reads as they were.
+    Bytes of a path that are invalid UTF-8 are written as `\udcff`, which JSON restores.
     """
     if isinstance(content, str):
         content = content.encode("utf-8", errors="backslashreplace")
@@ -100,13 +78,9 @@ def sync(path: Path) -> None:
 
 
 def reserve(path: Path) -> None:
-    """Sets disk space aside for all of a file, where the system can do that.
+    """Reserves disk space for a file, if the system can; raises OSError on a full disk.
 
-    A file that is written through a memory map has holes first; filling them on a full disk would
-    kill the process.
-
-    Raises:
-        OSError: The disk is full.
+    Filling the holes of a memory-mapped file on a full disk would kill the process.
     """
     if hasattr(os, "posix_fallocate"):
         with path.open("r+b") as stream:
@@ -114,5 +88,5 @@ def reserve(path: Path) -> None:
                 os.posix_fallocate(stream.fileno(), 0, path.stat().st_size)
             except OSError as error:
                 if error.errno not in _CANT_RESERVE:
-                    # The system doesn't say which file.
+                    # The system doesn't name the file.
                     raise OSError(error.errno, error.strerror, str(path)) from error

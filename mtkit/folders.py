@@ -1,4 +1,4 @@
-"""Folders that a draft takes the place of, whole or not at all; folders removed."""
+"""Folders that a draft replaces, whole or not at all; folders removed."""
 
 import os
 import re
@@ -14,20 +14,17 @@ from mtkit.locks import locked
 
 @contextmanager
 def building(folder: Path, *, then: Callable[[Path], None] | None = None) -> Iterator[Path]:
-    """Yields an empty draft folder that takes the place of `folder` once the block succeeds.
+    """Yields an empty draft folder that replaces `folder` when the block succeeds.
 
-    Where it fails, the draft is removed and `folder` stays as it was. Each draft is its builder's
-    alone: of two that build the same folder at once, the last to finish leaves its own, whole.
-
-    Args:
-        folder: Where the draft goes.
-        then: Called with `folder` once the draft is there, before anyone else can replace it.
+    If it fails, the draft is removed and `folder` stays as it was. Each builder has its own draft:
+    if two build the same folder at once, the last to finish leaves its draft, whole. `then` is
+    called with `folder` before others can replace it.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     restore_retired(folder)
     _remove_abandoned_drafts(folder)
     draft = folder.with_name(f".{folder.name}.{os.getpid()}-{secrets.token_hex(4)}.draft")
-    # Held while the draft is there: it tells others that the draft has an owner.
+    # Held as long as the draft exists: it tells others that the draft has an owner.
     with locked(draft):
         draft.mkdir()
         try:
@@ -42,13 +39,7 @@ def building(folder: Path, *, then: Callable[[Path], None] | None = None) -> Ite
 
 
 def put_in_place(draft: Path, folder: Path, *, then: Callable[[Path], None] | None = None) -> None:
-    """Moves a finished draft to `folder`; after a crash the older one is there or can be restored.
-
-    Args:
-        draft: What takes the place of `folder`.
-        folder: Where it goes.
-        then: Called with `folder` once the draft is there, before anyone else can replace it.
-    """
+    """Moves a finished draft to `folder`; after a crash the old one is there or can be restored."""
     with locked(folder):
         _restore_retired(folder)
         retired = _retired(folder)
@@ -67,16 +58,16 @@ def _remove_abandoned_drafts(folder: Path) -> None:
     for path in list(folder.parent.iterdir()):
         if kind.fullmatch(path.name):
             draft = path.with_name(path.name.removesuffix(".lock"))
-            # What is another user's stays.
+            # Another user's draft stays.
             with suppress(BlockingIOError, PermissionError), locked(draft, waits=False) as is_held:
                 if is_held:
                     remove_folder(draft)
 
 
 def restore_retired(folder: Path) -> None:
-    """Puts a folder back that a kill between two renames of `building` took out of its place."""
+    """Restores a folder that a kill between two renames of `building` left moved away."""
     if _retired(folder).exists():
-        # Whoever is between the two renames just now holds the lock.
+        # A process between the two renames holds the lock.
         with locked(folder):
             _restore_retired(folder)
 
@@ -94,7 +85,7 @@ def _retired(folder: Path) -> Path:
 
 
 def discard_folder(folder: Path) -> None:
-    """Removes a folder; a kill half way leaves no half of it under its name."""
+    """Removes a folder; a kill midway leaves no partial folder under its name."""
     discarded = folder.with_name(f".{folder.name.strip('.')}.discarded")
     remove_folder(discarded)
     if folder.exists():
@@ -117,16 +108,10 @@ def remove_folder(folder: Path) -> None:
 
 @contextmanager
 def at_work_alone(folder: Path, what: str) -> Iterator[None]:
-    """Keeps other processes from the same work in a folder while the block runs.
+    """Keeps other processes from the same work in an existing folder while the block runs.
 
-    The system lifts the lock when the process ends, however it does.
-
-    Args:
-        folder: Where; it must exist.
-        what: Name of the work, for messages.
-
-    Raises:
-        MtkitError: Another process is at it.
+    The system releases the lock when the process ends, however it ends. Raises MtkitError if
+    another process holds it.
     """
     try:
         # Not on Windows, which can't lock a folder.

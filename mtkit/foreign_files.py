@@ -1,7 +1,7 @@
-"""Files that may be a stranger's: read where they are regular files of their folder, and small.
+"""Reads untrusted files: only regular files inside their folder, and only small ones.
 
-What a model folder or a workspace holds may come from anywhere: a link to another place, a pipe
-that never ends, a file of brackets. Each is reported before it costs memory or time.
+A model folder or a workspace may come from anywhere, with a link to another place, a pipe that
+never ends, or a file of brackets. Each is rejected before it costs memory or time.
 """
 
 import json
@@ -15,20 +15,14 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 _LONGEST_FAULT = 200
-"""Characters that are shown of what such a file says."""
+"""Maximum characters shown of such a file's content."""
 
 
 def check_file(path: Path, *, inside: Path | None = None) -> int:
     """Returns the size of a regular file, in bytes.
 
-    Args:
-        path: The file, or a link to it.
-        inside: Folder that it must lie in once all links are followed; where not given, the one
-            that its path names.
-
-    Raises:
-        FileNotFoundError: It isn't there.
-        MtkitError: It is a folder, a pipe or a device, or lies elsewhere.
+    With all links followed, the file must be in `inside`, by default the folder of its path. Raises
+    FileNotFoundError if it is missing, and MtkitError if it is elsewhere or not a regular file.
     """
     try:
         status = path.stat()
@@ -46,17 +40,7 @@ def check_file(path: Path, *, inside: Path | None = None) -> int:
 
 
 def read_file(path: Path, *, max_bytes: int, inside: Path | None = None) -> bytes:
-    """Returns what a regular file holds.
-
-    Args:
-        path: The file.
-        max_bytes: A longer one is refused.
-        inside: As `check_file` takes it.
-
-    Raises:
-        FileNotFoundError: It isn't there.
-        MtkitError: What `check_file` raises; it is too long.
-    """
+    """Returns the bytes of a regular file of at most `max_bytes`; raises as `check_file`."""
     num_bytes = check_file(path, inside=inside)
     if num_bytes > max_bytes:
         raise MtkitError(f"{path}: {num_bytes:,} bytes, expected {max_bytes:,} at most")
@@ -64,15 +48,7 @@ def read_file(path: Path, *, max_bytes: int, inside: Path | None = None) -> byte
 
 
 def parse_json(content: bytes, path: Path) -> Any:
-    """Returns what JSON says; NaN and infinities, which aren't JSON, become None.
-
-    Args:
-        content: The JSON.
-        path: The file that holds it, for messages.
-
-    Raises:
-        MtkitError: It is damaged, or no parser could read it.
-    """
+    """Returns parsed JSON; NaN and infinities, which aren't JSON, become None."""
     try:
         return json.loads(content.decode("utf-8"), parse_constant=lambda _: None)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -84,7 +60,7 @@ def parse_json(content: bytes, path: Path) -> Any:
 
 
 def describe_fault(error: "ValidationError") -> str:
-    """Returns the first thing that is wrong with what a file says, and at which key."""
+    """Returns the first fault that validation found in a file, and its key."""
     fault = error.errors(include_url=False, include_input=False)[0]
     key = ".".join(str(step) for step in fault["loc"])
     message = f"{key}: {fault['msg']}" if key else str(fault["msg"])

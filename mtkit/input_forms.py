@@ -1,11 +1,10 @@
-"""The forms of what is translated: lines on stdin, and documents."""
+"""The forms of input to translate: lines on stdin, and documents."""
 
 from typing import Literal, get_args
 
 PairForm = Literal["tsv", "jsonl"]
-"""Lines of a source and its translation."""
+"""Lines with a source and its translation."""
 LineForm = Literal["text", PairForm]
-"""Lines of a source, perhaps with a translation."""
 DocumentForm = Literal[
     "html",
     "xml",

@@ -1,4 +1,4 @@
-"""A lock on a path, which processes and threads take in turn."""
+"""A lock on a path, for processes and threads."""
 
 import errno
 import os
@@ -7,25 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _CANT_LOCK = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
-"""Errors of file systems that have no locks."""
+"""Errors of file systems without locks."""
 
 
 @contextmanager
 def locked(path: Path, *, waits: bool = True) -> Iterator[bool]:
-    """Keeps out everyone else who locks the same path while the block runs.
+    """Keeps out others who lock the same path while the block runs; not reentrant.
 
-    The lock is on a hidden file beside the path, which is there only meanwhile. The system lifts it
-    when the process ends, however it does. Who holds it mustn't take it again.
-
-    Args:
-        path: What is locked; it needn't exist, its folder must.
-        waits: Whether to wait while someone else holds the lock.
-
-    Yields:
-        Whether the lock is held; False where the system or the file system has no locks.
-
-    Raises:
-        BlockingIOError: Someone else holds the lock, and `waits` is False.
+    The lock is on a hidden file beside the path, which exists only meanwhile; the path's folder
+    must exist. The system releases the lock when the process ends, however it ends. Yields whether
+    the lock is held: False if the system or the file system has no locks. Raises BlockingIOError if
+    another holder has it and `waits` is False.
     """
     file = path.with_name(f".{path.name.removeprefix('.')}.lock")
     descriptor = _take(file, waits=waits)
@@ -39,7 +31,7 @@ def locked(path: Path, *, waits: bool = True) -> Iterator[bool]:
 
 
 def _take(file: Path, *, waits: bool) -> int | None:
-    """Returns the descriptor that holds a lock on a file; None where there are no locks."""
+    """Returns the descriptor that holds a lock on a file; None if there are no locks."""
     try:
         # Not on Windows.
         import fcntl  # noqa: PLC0415
@@ -47,7 +39,7 @@ def _take(file: Path, *, waits: bool) -> int | None:
         return None
     operation = fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB)
     while True:
-        # For writing: a network file system locks no other.
+        # For writing, because a network file system locks no other.
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, operation)
@@ -62,14 +54,14 @@ def _take(file: Path, *, waits: bool) -> int | None:
         except BaseException:
             os.close(descriptor)
             raise
-        # Whoever held it before has removed the file: the lock is on nothing.
+        # The previous holder has removed the file: the lock is on nothing.
         os.close(descriptor)
 
 
 def _give_back(file: Path, descriptor: int) -> None:
     import fcntl  # noqa: PLC0415
 
-    # Removed while the lock is held, so that it can't be someone else's file.
+    # Removed while the lock is held, so that it can't be another holder's file.
     file.unlink(missing_ok=True)
     # A fork may have inherited the descriptor: closing it here wouldn't lift the lock.
     fcntl.flock(descriptor, fcntl.LOCK_UN)
@@ -77,7 +69,6 @@ def _give_back(file: Path, descriptor: int) -> None:
 
 
 def _is_still(file: Path, descriptor: int) -> bool:
-    """Checks that a path still leads to an open file."""
     try:
         return os.path.samestat(file.stat(), os.fstat(descriptor))
     except FileNotFoundError:

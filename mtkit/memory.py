@@ -1,4 +1,4 @@
-"""How much memory this machine or container has, and how much of it is free."""
+"""How much memory this machine or container has, and how much is free."""
 
 import os
 from pathlib import Path
@@ -9,10 +9,7 @@ _USED_FILE = Path("/sys/fs/cgroup/memory.current")
 
 
 def count_memory_bytes() -> int | None:
-    """Returns the memory that this process may have; None on a system that doesn't tell.
-
-    The machine's, or a container's limit where that is less.
-    """
+    """Returns the memory of the machine, or of a container with less; None if unknown."""
     if not hasattr(os, "sysconf"):
         return None
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -24,10 +21,7 @@ def count_memory_bytes() -> int | None:
 
 
 def free_memory_bytes() -> int | None:
-    """Returns how much more memory processes can take; None on a system that doesn't tell.
-
-    What the machine has available, or what is left of a container's limit where that is less.
-    """
+    """Returns how much more memory this machine or container can give; None if unknown."""
     try:
         lines = _MEMORY_FILE.read_text(encoding="ascii").splitlines()
         fields = dict(line.split(":", 1) for line in lines)
@@ -37,6 +31,6 @@ def free_memory_bytes() -> int | None:
     try:
         limit, used = int(_LIMIT_FILE.read_text("ascii")), int(_USED_FILE.read_text("ascii"))
     except (OSError, ValueError):
-        # No container, or one without a limit, which says "max".
+        # No container, or one without a limit, which has "max" in the file.
         return free
     return max(0, min(free, limit - used))

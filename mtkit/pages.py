@@ -1,4 +1,4 @@
-"""Templates of pages and of cards, filled in by Jinja."""
+"""Templates of pages and of cards, rendered with Jinja."""
 
 from importlib.resources import files
 
@@ -6,7 +6,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 
 def open_templates(package: str, *, is_html: bool = True) -> Environment:
-    """Returns a package's `templates/`, which refuse unknown names; HTML escapes every value."""
+    """Returns a package's `templates/`, which reject unknown names; HTML escapes every value."""
     templates = files(package) / "templates"
     return Environment(
         loader=FunctionLoader(lambda name: (templates / name).read_text("utf-8")),

@@ -1,4 +1,4 @@
-"""Paths whose names aren't plain text: a system's file names are bytes, any but `/` and 0."""
+"""Paths whose names aren't plain text: file names are bytes, any except `/` and 0."""
 
 import os
 import unicodedata
@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 _BREAKS_LINES = ("Cc", "Zl", "Zp")
-"""Unicode's categories of control characters and of what separates lines and paragraphs."""
+"""Unicode categories of control characters and of line and paragraph separators."""
 
 
 def as_text(name: str | os.PathLike[str]) -> str:
@@ -23,20 +23,17 @@ def as_text(name: str | os.PathLike[str]) -> str:
 
 
 def without_surrogates(text: str) -> str:
-    r"""Returns a text with the bytes in it that the system couldn't decode written as `\xff`."""
+    r"""Returns a text with the bytes that the system couldn't decode written as `\xff`."""
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:
-        # Half a character, which no system's path holds.
+        # Half a character, which no system's path contains.
         return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 @contextmanager
 def for_library(path: Path) -> Iterator[Path]:
-    """Yields a path that leads to the same file or folder and is valid UTF-8.
-
-    For libraries that take no other; where a path is invalid, a link in a temporary folder is.
-    """
+    """Yields a valid UTF-8 path to a file or folder, if necessary through a temporary link."""
     try:
         str(path).encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""How many processors a process may use, and how many of them others keep busy."""
+"""How many CPUs a process may use, and how many of them are busy."""
 
 import math
 import os
@@ -10,10 +10,10 @@ _TIMES_FILE = Path("/proc/stat")
 
 
 def count_processors() -> int:
-    """Returns how many processors this process may use at once.
+    """Returns how many CPUs this process may use at once.
 
-    Those that it may run on, and no more than a container's quota of time is worth: torch counts
-    the first alone, and threads beyond the quota wait for each other.
+    These are the CPUs that it may run on, limited by a container's quota: torch only counts the
+    former, and threads beyond the quota wait for each other.
     """
     allowed = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -23,7 +23,7 @@ def count_processors() -> int:
 
 
 def _read_quota() -> int | None:
-    """Returns how many processors a container's quota is worth, rounded up; None without one."""
+    """Returns a container's quota in CPUs, rounded up; None without one."""
     try:
         quota, period = _QUOTA_FILE.read_text(encoding="ascii").split()
         return None if quota == "max" else math.ceil(int(quota) / int(period))
@@ -32,10 +32,9 @@ def _read_quota() -> int | None:
 
 
 def measure_load(seconds: float = 0.3) -> float:
-    """Returns how many of this process's processors others keep busy, while it sleeps for a moment.
+    """Returns how many of this process's CPUs others keep busy, while it sleeps briefly.
 
-    0 where that isn't known: on a system other than Linux, or under a container's quota, whose
-    processors are shared with other containers.
+    0 if unknown: outside Linux, or under a quota, whose CPUs other containers share.
     """
     if _read_quota() is not None or not hasattr(os, "sched_getaffinity"):
         return 0.0
@@ -53,14 +52,14 @@ def measure_load(seconds: float = 0.3) -> float:
 
 
 def _read_times() -> dict[str, tuple[int, int]]:
-    """Returns the busy time and the whole time of each processor this process may run on."""
+    """Returns the busy time and the total time of each CPU that this process may run on."""
     allowed = {f"cpu{number}" for number in os.sched_getaffinity(0)}
     times = {}
     # Columns: user, nice, system, idle, waiting for a disk, ... (proc_stat(5)).
     for line in _TIMES_FILE.read_text(encoding="ascii").splitlines():
         name, *columns = line.split()
         if name in allowed:
-            # Guests' time, behind the eighth column, is counted in the user's already.
+            # Guests' time, after the eighth column, is already included in the user's.
             spent = [int(column) for column in columns[:8]]
             times[name] = (sum(spent) - sum(spent[3:5]), sum(spent))
     return times

@@ -1,4 +1,4 @@
-"""Other people's programs and packages: where mtkit looks for one before it runs it."""
+"""Finds external programs and packages before mtkit runs them."""
 
 import os
 import shutil
@@ -9,10 +9,9 @@ from mtkit.errors import MtkitError
 
 
 def find_program(name: str) -> str | None:
-    """Returns the absolute path of a program on PATH; None where there is none.
+    """Returns the absolute path of a program on PATH; None if there is none.
 
-    Entries that aren't absolute are left out: they lead into the current folder, which may be a
-    stranger's.
+    Relative entries are skipped: they lead into the current folder, which may be untrusted.
     """
     for entry in os.get_exec_path():
         found = shutil.which(os.path.join(entry, name)) if os.path.isabs(entry) else None  # noqa: PTH118, PTH117
@@ -22,16 +21,7 @@ def find_program(name: str) -> str | None:
 
 
 def import_extra(package: str, fault: str, extra: str) -> Any:
-    """Returns a package that comes with one of mtkit's extras.
-
-    Args:
-        package: Its name.
-        fault: What is said where it isn't installed.
-        extra: The extra, such as `punctuation`.
-
-    Raises:
-        MtkitError: It isn't installed.
-    """
+    """Returns a package of one of mtkit's extras; `fault` is the message if it is missing."""
     try:
         return import_module(package)
     except ModuleNotFoundError as error:

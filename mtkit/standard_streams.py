@@ -1,7 +1,7 @@
-"""Standard input, output and error of a command, whatever it was started with.
+"""Standard input, output and error of a command, however it was started.
 
-Whoever starts a program can close any of the three (`<&-`, `>&-`, `2>&-`). The next file that is
-opened gets the number that is free, and what was meant for the stream goes into that file.
+A caller can close any of the three (`<&-`, `>&-`, `2>&-`). The next file that is opened gets the
+free number, and output for the stream goes into that file.
 """
 
 import io
@@ -19,11 +19,11 @@ _NAMES = ("stdin", "stdout", "stderr")
 
 
 class _ClosedStream(io.TextIOWrapper):
-    """Stands for a stream that was closed: there is nothing in it, and what goes in is lost."""
+    """Replaces a closed stream: it is empty, and what is written to it is lost."""
 
 
 class _UnfailingFile(io.FileIO):
-    """A file that takes everything: what can't be written is lost, and nothing else with it."""
+    """A file that accepts everything: what can't be written is lost, without an error."""
 
     def write(self, data: "ReadableBuffer", /) -> int:
         try:
@@ -34,7 +34,7 @@ class _UnfailingFile(io.FileIO):
 
 
 def measure_stdin() -> int | None:
-    """Returns the bytes that are left on stdin, where it is a file; None where nobody knows."""
+    """Returns the remaining bytes on stdin if it is a file; None if unknown."""
     try:
         descriptor = sys.stdin.fileno()
         found = os.fstat(descriptor)
@@ -42,23 +42,20 @@ def measure_stdin() -> int | None:
             return None
         return max(0, found.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
     except (OSError, ValueError, AttributeError):
-        # Closed, or no stream of the system's.
+        # Closed, or not a stream of the system.
         return None
 
 
 def open_standard_streams() -> None:
-    """Opens those of the three that are closed, in this process and in those that it starts.
+    """Opens those of the three that are closed, in this process and in its children.
 
-    To be called before a process opens anything that stays open. An stderr that fails, now or
-    later, is no reason to stop: what is said there is lost, and the work goes on. Characters that
-    stdout's encoding lacks are written as escapes.
-
-    Raises:
-        OSError: There is no null device.
+    Must be called before a process opens anything that stays open. A failing stderr, now or later,
+    is no reason to stop: its output is lost, and the work continues. Characters outside stdout's
+    encoding are written as escapes.
     """
     for descriptor, name in enumerate(_NAMES):
         if not _is_open(descriptor):
-            # The lowest number that is free, which is this one.
+            # The lowest free number, which is this one.
             os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(descriptor, True)
         if getattr(sys, name) is None:
@@ -78,13 +75,7 @@ def open_standard_streams() -> None:
 
 
 def take_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Returns stdin and stdout, by which a child process talks to its parent.
-
-    What libraries print goes to stderr from now on: it must not get among the results.
-
-    Raises:
-        OSError: There is no null device.
-    """
+    """Returns stdin and stdout, a child's pipes; output of libraries goes to stderr from now on."""
     open_standard_streams()
     results = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -92,38 +83,27 @@ def take_pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def disconnect(*descriptors: int) -> None:
-    """Connects streams with the null device: nothing comes from them, and what goes in is lost."""
+    """Connects streams with the null device: they are empty, and output to them is lost."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in descriptors:
         os.dup2(nothing, descriptor)
-    # Where one was closed, this is it.
+    # If one was closed, this is it.
     if nothing not in descriptors:
         os.close(nothing)
 
 
 def check_stdout(command: str) -> None:
-    """Checks that what a command writes to stdout goes anywhere.
-
-    Raises:
-        MtkitError: It was closed when the process was started.
-    """
+    """Checks that a command's stdout wasn't closed at the start; raises MtkitError."""
     _check(sys.stdout, "stdout", f"{command} > output.txt")
 
 
 def check_stdin(command: str) -> None:
-    """Checks that there is something for a command to read from stdin.
-
-    Raises:
-        MtkitError: It was closed when the process was started.
-    """
+    """Checks that a command's stdin wasn't closed at the start; raises MtkitError."""
     _check(sys.stdin, "stdin", f"{command} < input.txt")
 
 
 def discard_unwritten() -> None:
-    """Drops what the interpreter would write to stdout at its end, where it would fail again.
-
-    Once stdout has failed, what it still holds can't be written.
-    """
+    """Drops what the interpreter would write to stdout at exit, where it would fail again."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,6 +1,6 @@
-"""Files to read, on disk or behind an address: opened, measured, and known by their version.
+"""Opens and measures files, on disk or at a URL, and detects changed ones.
 
-An object store is another file like `http_file.py`.
+An object store would be another file beside `http_file.py`.
 """
 
 import io
@@ -14,7 +14,7 @@ _BUFFER_BYTES = 1 << 18
 
 
 class Url(str):
-    """The address of a file, with the properties of `Path` that tell its format."""
+    """The URL of a file, with the properties of `Path` that identify its format."""
 
     __slots__ = ()
 
@@ -54,12 +54,7 @@ Location = Path | Url
 
 
 def open_location(location: Location) -> IO[bytes]:
-    """Returns a file as a stream that can seek.
-
-    Raises:
-        MtkitError: There is nothing at the address, or it can't be read.
-        OSError: The file on disk can't be opened.
-    """
+    """Returns a file as a seekable stream; raises MtkitError for a URL, OSError on disk."""
     if isinstance(location, Url):
         from mtkit.http_file import HttpFile  # noqa: PLC0415
 
@@ -68,12 +63,7 @@ def open_location(location: Location) -> IO[bytes]:
 
 
 def measure_location(location: Location) -> int | None:
-    """Returns the size of a file in bytes; None where a server doesn't say.
-
-    Raises:
-        MtkitError: There is nothing at the address, or it can't be reached.
-        OSError: The file on disk can't be read.
-    """
+    """Returns the size of a file in bytes; None if a server doesn't report it."""
     if isinstance(location, Url):
         from mtkit.http_file import read_version  # noqa: PLC0415
 
@@ -82,11 +72,7 @@ def measure_location(location: Location) -> int | None:
 
 
 def describe_location(location: Location) -> dict[str, Any]:
-    """Returns what a file is known by: name, size, and time or ETag; its name alone if missing.
-
-    Raises:
-        MtkitError: There is nothing at the address, or it can't be reached.
-    """
+    """Returns what identifies a file: name, size, and time or ETag; only its name if missing."""
     if isinstance(location, Url):
         from mtkit.http_file import read_version  # noqa: PLC0415
 

@@ -1,22 +1,16 @@
-"""Counts, lengths of time and amounts of memory, as a person reads them."""
+"""Counts, durations and amounts of memory in readable form."""
 
 _BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def plural(count: float, noun: str, *, decimals: int = 0) -> str:
-    """Returns a count with the noun it counts, such as `1 process`, `12,000 updates`.
-
-    Args:
-        count: How many.
-        noun: One of them, with a regular plural.
-        decimals: Digits behind the point.
-    """
+    """Returns a count with its noun, such as `1 process` or `12,000 updates`; regular plurals."""
     ending = "" if count == 1 else "es" if noun.endswith("s") else "s"
     return f"{count:,.{decimals}f} {noun}{ending}"
 
 
 def format_duration(seconds: float) -> str:
-    """Returns a length of time in its two greatest units, such as `3 h 05 min`."""
+    """Returns a duration in its two largest units, such as `3 h 05 min`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
@@ -28,7 +22,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_memory(num_bytes: float) -> str:
-    """Returns an amount of memory in its greatest unit, such as `1.5 GiB`."""
+    """Returns an amount of memory in its largest unit, such as `1.5 GiB`."""
     amount, unit = float(num_bytes), 0
     # 1023.96 would be written as 1024.0.
     while amount >= 1023.95 and unit + 1 < len(_BINARY_UNITS):

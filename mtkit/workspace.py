@@ -17,7 +17,7 @@ _RECORDED_PACKAGES = (
 
 
 class Workspace:
-    """Paths of a run's parts; nothing exists until a stage makes it."""
+    """Paths of a run's parts; none exists until a stage creates it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -38,11 +38,11 @@ class Workspace:
 
     @classmethod
     def of(cls, recipe_name: str, workspace: Path | None = None) -> "Workspace":
-        """Returns the given folder's workspace, or `runs/<recipe name>` where none is given."""
+        """Returns the workspace in a folder, by default `runs/<recipe name>`."""
         return cls(workspace if workspace is not None else Path("runs") / recipe_name)
 
     def read_manifest(self) -> dict[str, Any]:
-        """Returns what the stages recorded so far; empty before the first."""
+        """Returns what the stages have recorded so far; empty before the first."""
         if not self.manifest_file.exists():
             return {}
         stages = read_json(self.manifest_file).items()

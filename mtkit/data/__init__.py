@@ -1,1 +1,1 @@
-"""Text in, batches out; numpy throughout, torch in collate.py and examples.py of batches alone."""
+"""From text to batches; only collate.py and examples.py of batches use torch, the rest numpy."""

@@ -1,4 +1,4 @@
-"""The stages of preparation on a sample of each corpus: `mtkit prepare --check`."""
+"""Runs the stages of preparation on a sample of each corpus: `mtkit prepare --check`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from mtkit.recipe import Recipe
 _ROWS_PER_BLOCK = 1_000
 _MAX_BLOCKS = 64
 _MAX_SLOW_BLOCKS = 5
-"""Blocks of each corpus where models rank them or words are aligned, which takes long."""
+"""Blocks of each corpus if models rank them or words are aligned, which is slow."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,9 @@ class Checked:
     """The findings.
 
     Attributes:
-        report: As of a preparation, of the sample; None where a fault ended it early.
-        sections: Its tables.
+        report: The report on the sample; None if a fault ended the check early.
         faults: What would end `mtkit prepare`.
-        num_bytes: Estimated size of the data on disk.
+        num_bytes: Estimated size of all prepared data on disk.
     """
 
     report: Report | None
@@ -42,16 +41,10 @@ class Checked:
 def check_data(
     recipe: Recipe, *, executor: Executor = ONE_WORKER, models: LanguageModels | None = None
 ) -> Checked:
-    """Returns what preparing a recipe's data would find; nothing is left on disk.
+    """Returns what preparing a recipe's data would find; leaves nothing on disk.
 
-    Every row is read, and up to 64,000 evenly spread ones of each corpus are prepared, or 5,000
-    where models rank them or words are aligned.
-
-    Args:
-        recipe: Whose data to look at.
-        executor: Cleans and tokenises.
-        models: What runs the language models of `data.cleaning.selection`; needed where a recipe
-            has that.
+    Reads every row, and prepares up to 64,000 evenly spread rows of each corpus, or 5,000 if models
+    rank them or words are aligned. `data.cleaning.selection` needs `models`.
     """
     with TemporaryDirectory(prefix="mtkit-check-") as folder:
         preparation = Preparation(recipe, Path(folder), executor, models)
@@ -101,7 +94,7 @@ def _describe(preparation: Preparation, sample: Sample) -> Report:
 
 
 def _estimate_epoch(preparation: Preparation, sample: Sample) -> EpochSize | TextEpochSize:
-    """Returns one pass over the data, from that over the sample."""
+    """Returns the size of one pass over the data, scaled up from the sample's."""
     recipe, data = preparation.recipe, preparation.data
     of_sample = measure_epoch(preparation.draft / "train", data, recipe.training, seed=recipe.seed)
     seen = [

@@ -1,4 +1,4 @@
-"""How the tokenizer that a recipe gets normalises text, and what a reader should know of it."""
+"""How a recipe's tokenizer normalises text, and what the report says about it."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,17 +12,13 @@ from mtkit.text.normalization import (
 )
 
 _NOTABLE_CHANGES = 0.02
-"""Share of targets that a rule changes from which a report warns. It is at most 0.005 in English,
-French and German, and from 0.1 to 0.9 in Chinese and Japanese."""
+"""Minimum share of targets changed by a rule for a warning. It is at most 0.005 in English, French
+and German, and 0.1 to 0.9 in Chinese and Japanese."""
 _MAX_EXAMPLES = 5
 
 
 def choose_normalization(choice: TokenizerChoice) -> tuple[Normalization, Normalization]:
-    """Returns how the tokenizer that a recipe gets normalises sources and targets.
-
-    Raises:
-        MtkitError: A tokenizer that the recipe names can't be read.
-    """
+    """Returns how a recipe's tokenizer normalises sources and targets."""
     source_model = choice.find_source_model()
     if source_model is not None:
         return read_normalization(source_model), "identity"
@@ -35,17 +31,10 @@ def choose_normalization(choice: TokenizerChoice) -> tuple[Normalization, Normal
 
 
 def note_changed_targets(choice: TokenizerChoice, targets: Sequence[str]) -> list[str]:
-    """Returns a warning where nothing that is written can be as the targets are.
+    """Returns a warning if the model can't write what the targets contain.
 
     Encoding normalises, and decoding doesn't undo it: a model trained on `，` as `,` writes `,`.
     Spaces don't count.
-
-    Args:
-        choice: Which tokenizer encodes.
-        targets: Targets of the development set, or its lines of text in one language.
-
-    Raises:
-        MtkitError: A tokenizer that the recipe names can't be read.
     """
     if choice.punctuation == "moses":
         targets = punctuation_normalizer(choice.data.target_language)(targets)
@@ -77,7 +66,7 @@ def note_changed_targets(choice: TokenizerChoice, targets: Sequence[str]) -> lis
 
 
 def _list_changed(lines: Sequence[str], normalization: Normalization) -> list[str]:
-    """Returns the lines that normalisation changes, in more than spaces."""
+    """Returns the lines in which normalisation changes more than spaces."""
     normalized = UnicodeNormalizer(normalization).normalize(lines)
     return [
         line
@@ -91,7 +80,7 @@ def _drop_spaces(normalized: str) -> str:
 
 
 def _show_changes(lines: Iterable[str], normalization: Normalization) -> str:
-    """Returns the characters that change in most lines, and what becomes of them."""
+    """Returns the characters that change in most lines, and their replacements."""
     counts = Counter(character for line in lines for character in set(line))
     characters = [character for character, _ in counts.most_common()]
     normalized = map(_drop_spaces, UnicodeNormalizer(normalization).normalize(characters))

@@ -1,22 +1,22 @@
-"""Corpora to a workspace's data, stage by stage; pipeline/prepare.py calls it.
+"""Prepares a workspace's data from corpora, stage by stage; pipeline/prepare.py calls it.
 
-text/       cleaned pairs or lines of one language,
+text/       cleaned pairs or lines in one language,
             duplicates marked                        depends on corpora, cleaning, held-out sets
-differences/  where text is selected: how like
-            one's own each row is                    depends on text, language models
-selection/  likewise: which rows are kept            depends on differences, `keep`
+differences/  if text is selected: how close each
+            row is to the domain                     depends on text, language models
+selection/  if text is selected: the kept rows       depends on differences, `keep`
 aligner/    with `data.word_aligner`: which
             words translate which                    depends on text, selection
-alignment/  where attention is guided, or terms
-            come from alignments: which words of
-            each pair are aligned                    depends on text, selection
-terms/      where they come from alignments: terms
+alignment/  if attention is guided, or terms come
+            from alignments: which words of each
+            pair are aligned                         depends on text, selection
+terms/      if they come from alignments: terms
             with their translations                  depends on alignment
 tokenizer/  SentencePiece models                     depends on text, [tokenizer], seed; or on the
                                                      model whose vocabulary is kept, symbols, tags
 train/      tokens of the training pairs, or blocks
             of the text's documents                  depends on text, tokenizer, tags, max_tokens
-dev/        the development set, as tokens and text  depends on it and on the tokenizer
+dev/        the development set, as tokens and text  depends on the set and on the tokenizer
 """
 
 import json
@@ -73,9 +73,9 @@ STAGES: tuple[Stage, ...] = (
     TOKENS,
     DEV,
 )
-"""All there are, in order; a recipe has those that apply to it, one of each name."""
+"""All stages, in order; a recipe has those that apply to it, one of each name."""
 _MAX_NOTES = 5
-"""Of a dictionary, that are printed."""
+"""Maximum number of notes on a dictionary that are printed."""
 
 
 def prepare(
@@ -86,26 +86,14 @@ def prepare(
     check: Callable[[str], None] | None = None,
     models: LanguageModels | None = None,
 ) -> None:
-    """Writes tokenizer, tokenised training data and the development set into `workspace.data`.
+    """Writes tokenizer, tokenised training data and development set into `workspace.data`.
 
-    Nothing of an earlier `prepare` is touched until all of it is done; stages that nothing new
-    bears on are taken over.
-
-    Args:
-        recipe: Whose data to prepare.
-        workspace: Where they go.
-        executor: Cleans and tokenises.
-        check: Called with the new data's digest before they replace the old ones; may raise.
-        models: What runs the language models of `data.cleaning.selection`; needed where a recipe
-            has that.
-
-    Raises:
-        MtkitError: A corpus that can't be read, of which nothing is left, or that is too small for
-            the tokenizer; a language model that can't be used; another `prepare` at work in the
-            same workspace.
+    Earlier data stays untouched until everything is done; stages with unchanged inputs are reused.
+    `check` is called with the new data's digest before it replaces the old data, and may raise.
+    `data.cleaning.selection` needs `models`.
     """
     if not is_prepared(recipe, workspace):
-        # Reported before anything is done, rather than after hours of cleaning, or of training.
+        # Reported first, not after hours of cleaning or training.
         check_inputs(TokenizerChoice.of(recipe), recipe.evaluation.test_sets, models)
     workspace.root.mkdir(parents=True, exist_ok=True)
     with at_work_alone(workspace.root, "`mtkit prepare`"):
@@ -116,13 +104,7 @@ def prepare(
 def check_inputs(
     choice: TokenizerChoice, test_sets: Sequence[TestSet], models: LanguageModels | None = None
 ) -> None:
-    """Checks that the files of all corpora, and a reused vocabulary are there and look readable.
-
-    And the language models by which text is selected.
-
-    Raises:
-        MtkitError: One isn't, or doesn't.
-    """
+    """Checks that corpora, a reused vocabulary and models that select text are readable."""
     data = choice.data
     if models is not None:
         check_models(data, models)
@@ -136,7 +118,7 @@ def check_inputs(
 
 
 def is_prepared(recipe: Recipe, workspace: Workspace) -> bool:
-    """Checks that the workspace holds this recipe's data, from input files unchanged since."""
+    """Checks that the workspace holds this recipe's data, and that input files are unchanged."""
     if read_facts(workspace).get("fingerprint") != fingerprint(recipe):
         return False
     preparation = Preparation(recipe, workspace.data)
@@ -154,7 +136,7 @@ def list_stages(preparation: Preparation) -> list[Stage]:
 
 
 def list_sections(stages: Sequence[Stage], report: Report) -> list[Section]:
-    """Returns what the stages have to say in a report: first what a terminal shows, too."""
+    """Returns the stages' sections of a report; those that a terminal shows come first."""
     sections = [section for stage in stages for section in stage.describe(report)]
     return sorted(sections, key=lambda section: not section.on_terminal)
 
@@ -162,7 +144,7 @@ def list_sections(stages: Sequence[Stage], report: Report) -> list[Section]:
 def _prepare(
     preparation: Preparation, workspace: Workspace, check: Callable[[str], None] | None
 ) -> None:
-    """Prepares the data, unless they are up to date; see `prepare`."""
+    """Prepares the data, unless it is up to date."""
     recipe, data, draft = preparation.recipe, preparation.data, preparation.draft
     found, stages = preparation.found, list_stages(preparation)
     restore_retired(workspace.data)
@@ -176,11 +158,11 @@ def _prepare(
         for stage in stages:
             _run(stage, preparation, workspace.data / stage.name)
     except BaseException:
-        # Finished stages stay, and the next `prepare` goes on with them.
+        # Finished stages stay, and the next `prepare` continues with them.
         if draft.is_dir() and not any((draft / name).is_dir() for name in names):
             remove_folder(draft)
         raise
-    # A measurement that was cut short, and that no stage needs any more.
+    # An interrupted measurement that no stage needs any more.
     (draft / UNFINISHED_FILE).unlink(missing_ok=True)
     noted = _list_noted(preparation)
     if check is not None:
@@ -211,14 +193,14 @@ def _prepare(
             **report.summary(),
         },
     )
-    # Last: where a kill comes between, the next `prepare` does this part again.
+    # Last: after a kill before this, the next `prepare` repeats this part.
     put_in_place(draft, workspace.data)
     show_report(report, sections, open_console())
     say(f"full report, with sample sentences: {workspace.data / 'report.html'}")
 
 
 def _run(stage: Stage, preparation: Preparation, earlier: Path) -> None:
-    """Finishes a stage in the draft, or takes over what an earlier preparation did."""
+    """Finishes a stage in the draft, or reuses an earlier preparation's."""
     started_at = time.monotonic()
     key, build = stage.compute_key(preparation), partial(stage.build, preparation)
     facts, is_new = run_stage(preparation.draft / stage.name, earlier, key, build)
@@ -228,9 +210,9 @@ def _run(stage: Stage, preparation: Preparation, earlier: Path) -> None:
 
 
 def _list_noted(preparation: Preparation) -> dict[str, Any]:
-    """Returns what is kept of a preparation, as the digest of all that training depends on."""
+    """Returns what is kept of a preparation, with the digest of all that training depends on."""
     recipe, found = preparation.recipe, preparation.found
-    # What training depends on beside the stages' files.
+    # Training depends on these as well as the stages' files.
     weights = [corpus.weight for corpus in recipe.data.train]
     longest = 0 if recipe.tokenizer.sampling is None else recipe.data.cleaning.max_tokens
     digests = [found[name]["digest"] for name in ("tokenizer", "train", "dev")]

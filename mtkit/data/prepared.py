@@ -1,4 +1,4 @@
-"""The data of a workspace, opened again, and whether they are up to date."""
+"""Opens the data of a workspace, and checks whether it is up to date."""
 
 import tomllib
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
 FORMAT_VERSION = 3
-"""Raised when data that this version prepares can't be read by older ones, or the reverse."""
+"""Increased when older versions can't read this version's data, or the reverse."""
 FACTS_FILE = "prepared.json"
 _MAX_TEXT_BYTES = 1 << 28
 _MAX_CHANGES_TOLD = 3
@@ -42,25 +42,19 @@ class PreparedData:
     """The data of a workspace.
 
     Attributes:
-        tokenizer: The run's tokenizer.
-        train: Training pairs as tokens, in the columns `source` and `target`, and `alignment` where
-            attention is guided; blocks of text in one
-            language in the column `text`.
+        train: Training pairs as tokens, in the columns `source` and `target`, and `alignment` with
+            guided attention; blocks of text in one language are in the column `text`.
         train_order: The same rows by length.
-        dev: The development set as tokens, for its loss; blocks likewise.
-        dev_text: Its source and target lines, for its score. Of text in one language both are its
-            lines, blank ones left out.
+        dev: The development set as tokens, for its loss.
+        dev_text: Its source and target lines, for its score. For text in one language, both are its
+            lines without blank ones.
         weights: How often an epoch sees each row of each training corpus.
         digest: Digest of all that training depends on: tokenizer, tokens and weights.
-        documents: The number of the document that each block of `train` is of, rising, [rows]; None
-            for pairs.
-        dev_documents: The same of `dev`.
-        train_short: The training text in short blocks; None where the recipe has none.
-        labels: A classifier's labels, sorted; empty for any other.
-        train_labels: The number of the label of each row of `train`; None without labels.
-        dev_labels: The same of `dev`.
-        word_aligner: File of the aligner that learned from the pairs; None without
-            `data.word_aligner`.
+        documents: The document number of each block of `train`, ascending, [rows]; None for pairs.
+        train_short: The training text in short blocks; None if the recipe has none.
+        labels: A classifier's labels, sorted; otherwise empty.
+        train_labels: The label number of each row of `train`; None without labels.
+        word_aligner: File of the aligner trained on the pairs; None without `data.word_aligner`.
     """
 
     tokenizer: SubwordTokenizer
@@ -80,11 +74,7 @@ class PreparedData:
 
 
 def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
-    """Returns the workspace's data.
-
-    Raises:
-        MtkitError: They aren't there, or were prepared from another recipe.
-    """
+    """Returns the workspace's data; raises MtkitError if it is from another recipe."""
     path = workspace.data / FACTS_FILE
     if not path.is_file():
         raise MtkitError(f"{workspace.data}: no prepared data", "run `mtkit prepare` first")
@@ -162,21 +152,21 @@ def _list_changes(wanted: dict[str, Any], workspace: Workspace) -> list[str]:
 
 
 def read_digest(workspace: Workspace) -> str:
-    """Returns the digest of the workspace's data, whatever their recipe; empty without data."""
+    """Returns the digest of the workspace's data, for any recipe; empty without data."""
     return str(read_facts(workspace).get("digest", ""))
 
 
 def read_facts(workspace: Workspace) -> dict[str, Any]:
-    """Returns what `prepare` noted of the data in this version's format; empty without any."""
+    """Returns what `prepare` noted about data in this version's format; empty without any."""
     path = workspace.data / FACTS_FILE
     facts = read_json(path) if path.is_file() else {}
     return facts if facts.get("format_version") == FORMAT_VERSION else {}
 
 
 def fingerprint(recipe: Recipe) -> str:
-    """Returns a digest of what the prepared data depend on, but for the corpora's contents.
+    """Returns a digest of what prepared data depends on, except the corpora's contents.
 
-    Where the corpora lie doesn't count: a project's folder may move.
+    The corpora's location doesn't count, because a project's folder may move.
     """
     chosen = _select_data(recipe.model_dump(mode="json"))
     kept = TokenizerChoice.of(recipe).reused_folder
@@ -194,9 +184,9 @@ def fingerprint(recipe: Recipe) -> str:
 
 
 def _select_data(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the keys of data, tokenizer and seed that bear on prepared data."""
+    """Returns the keys of data, tokenizer and seed that affect prepared data."""
     chosen = select(tables, Invalidates.DATA)
-    # Of where training starts from, only which vocabulary is kept bears on data.
+    # Only the choice of a kept vocabulary affects the data, not the rest of `training.start_from`.
     chosen.pop("training", None)
     root = str(tables.get("data", {}).get("data_root", ""))
     relative: dict[str, Any] = relative_to_root(chosen, root)
@@ -204,26 +194,19 @@ def _select_data(tables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_inputs(corpora: tuple[Any, ...]) -> list[dict[str, Any]]:
-    """Returns size and time of each file of some corpora, by which a change is noticed."""
+    """Returns size and time of each file of some corpora, which reveal a change."""
     return [describe_location(path) for corpus in corpora for path in input_files(corpus)]
 
 
 def describe_pretrained(tokenizer: Tokenizer) -> list[dict[str, Any]]:
-    """Returns what tells a recipe's SentencePiece models from others; empty without any."""
+    """Returns what identifies a recipe's SentencePiece models; empty without any."""
     models = tokenizer.pretrained
     paths = [] if models is None else [models.source, models.target]
     return [describe_location(path) for path in paths if path is not None]
 
 
 def read_dev_text(workspace: Workspace) -> tuple[list[str], list[str]]:
-    """Returns source and target lines of the development set, whatever their recipe.
-
-    Of text in one language both are its lines.
-
-    Raises:
-        OSError: There is none.
-        MtkitError: It is damaged.
-    """
+    """Returns source and target lines of the development set; both the same for text."""
     if (workspace.data / "dev" / "text.txt").is_file():
         lines = read_dev_side(workspace.data, "text")
         return lines, lines
@@ -232,7 +215,7 @@ def read_dev_text(workspace: Workspace) -> tuple[list[str], list[str]]:
 
 def read_dev_side(data: Path, side: Literal["source", "target", "text"]) -> list[str]:
     """Returns one side of the development set in a folder of prepared data, or its text."""
-    # Bytes: reading as text would take a lone "\r" for the end of a line.
+    # Bytes, because reading as text would treat a lone "\r" as a line end.
     path = data / "dev" / f"{side}.txt"
     try:
         content = read_file(path, max_bytes=_MAX_TEXT_BYTES).decode("utf-8")

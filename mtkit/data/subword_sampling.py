@@ -1,7 +1,7 @@
-"""Another segmentation of each training sentence in each epoch.
+"""Segments each training sentence differently in each epoch.
 
 Subword regularisation (arXiv 1804.10959) and BPE-dropout (arXiv 1910.13267), sampled while training
-reads: a pure function of the recipe's seed, the epoch and the sentence, whatever process asks.
+reads: a pure function of the recipe's seed, the epoch and the sentence, in any process.
 """
 
 from random import Random
@@ -15,18 +15,13 @@ from mtkit.recipe.tokenizer import Sampling
 from mtkit.text.tokenizer import SubwordTokenizer
 
 _SAMPLING_STREAM = 4
-"""Parts these draws from those of updates (mtkit/data/batches/updates.py), which have 0 to 3."""
+"""Keeps these draws apart from those of updates (mtkit/data/batches/updates.py), 0 to 3."""
 
 
 class SegmentationSampler:
     """Reads the sentences of a store with sampled segmentations.
 
-    Args:
-        store: The sentences.
-        tokenizer: Their tokenizer, which has a vocabulary for each column.
-        sampling: How to sample.
-        max_tokens: Greatest length of a sentence, `</s>` counted.
-        seed: The recipe's seed.
+    The tokenizer has a vocabulary for each column; `max_tokens` limits a sentence, `</s>` counted.
     """
 
     def __init__(
@@ -50,22 +45,22 @@ class SegmentationSampler:
         self._drawn: dict[int, list[int]] = {}
 
     def bound(self, lengths: Indices) -> Indices:
-        """Returns how long a segmentation may be, by the length of the best one."""
+        """Returns the maximum length of a segmentation, given the length of the best one."""
         grown = np.floor(lengths * self._max_growth).astype(np.int64)
         bounds: Indices = np.maximum(lengths, np.minimum(grown, self._max_tokens))
         return bounds
 
     def count_tokens(self, rows: Indices, epoch: int, column: str) -> int:
-        """Returns how many tokens the sentences of a column have in an epoch, `</s>` counted."""
+        """Returns how many tokens a column's sentences have in an epoch, `</s>` counted."""
         best = self._store.gather(rows, [column])[column]
         sentences = self._draw(rows, epoch, column, best)
-        # They are read next; whoever counts an update needn't draw it twice.
+        # Cached, because these sentences are read next.
         self._counted = (column, epoch)
         self._drawn = dict(zip(rows.tolist(), sentences, strict=True))
         return sum(map(len, sentences))
 
     def gather(self, rows: Indices, epoch: int) -> dict[str, Ragged]:
-        """Returns some rows' sentences by column as they are in an epoch."""
+        """Returns the rows' sentences by column, as they are in an epoch."""
         found = {}
         for column, best in self._store.gather(rows).items():
             if self._counted == (column, epoch) and all(

@@ -1,4 +1,4 @@
-"""Which tokenizer a recipe gets: another model's, one that it names, or one of its own text."""
+"""Chooses a recipe's tokenizer: another model's, one that it names, or one trained on its text."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,12 +29,8 @@ class TokenizerChoice:
     """Which tokenizer a recipe gets, by the sections that decide it.
 
     Attributes:
-        settings: The recipe's section `tokenizer`.
-        start_from: The model that training starts from, if any.
-        data: The recipe's section.
-        tags: The tags that stand before sources, each once.
-        own_symbols: The symbols that the objective or made examples need in a vocabulary.
-        seed: The recipe's.
+        tags: The tags in front of sources, each once.
+        own_symbols: The symbols that the objective or augmented examples need in a vocabulary.
     """
 
     settings: Tokenizer
@@ -46,7 +42,7 @@ class TokenizerChoice:
 
     @classmethod
     def of(cls, recipe: Recipe) -> "TokenizerChoice":
-        """Returns the choice of a recipe."""
+        """Returns the choice for a recipe."""
         data = recipe.data
         symbols = list_augment_symbols(data.augment)
         if recipe.objective == "classification" and recipe.classification.kind == "causal-lm":
@@ -60,22 +56,22 @@ class TokenizerChoice:
 
     @property
     def reused_folder(self) -> Path | None:
-        """The model folder whose vocabulary is reused; None where none is."""
+        """The model folder whose vocabulary is reused; None if none is."""
         return self._reused[1]
 
     @property
     def extends_vocabulary(self) -> bool:
-        """Whether pieces of the recipe's text are added to the vocabulary that is reused."""
+        """Whether pieces of the recipe's text are added to the reused vocabulary."""
         return self.start_from is not None and self.start_from.vocabulary == "extend"
 
     @property
     def symbols(self) -> list[str]:
-        """The strings that are always one piece of the vocabulary, tags left out."""
+        """The strings that are always one piece of the vocabulary, without tags."""
         return list(dict.fromkeys((*self.settings.user_symbols, *self.own_symbols)))
 
     @property
     def punctuation(self) -> Literal["as-is", "moses"]:
-        """How punctuation is treated: as the recipe says, or the reused vocabulary's model."""
+        """How punctuation is treated: as the recipe says, or as the reused model does."""
         folder = self.reused_folder
         if folder is None:
             return self.settings.punctuation
@@ -84,7 +80,7 @@ class TokenizerChoice:
 
     @property
     def punctuation_languages(self) -> tuple[str, str] | None:
-        """The languages whose punctuation is normalised; None where it stays as it is."""
+        """The languages whose punctuation is normalised; None if it stays."""
         return self.data.languages if self.punctuation == "moses" else None
 
     @property
@@ -95,13 +91,7 @@ class TokenizerChoice:
         return next(iter(self.start_from.folders.items()))
 
     def read_reused(self) -> SubwordTokenizer:
-        """Returns the tokenizer of the model that training starts from.
-
-        Raises:
-            MtkitError: There is none, it is damaged, or the recipe wants one vocabulary where it
-                has two, or the reverse; or encoder and decoder start from models of different
-                vocabularies.
-        """
+        """Returns the tokenizer of the model that training starts from, if it fits the recipe."""
         key, folder = self._reused
         assert folder is not None, "callers look at reused_folder"
         tokenizer = _load(folder, key)
@@ -132,15 +122,9 @@ class TokenizerChoice:
         return tokenizer
 
     def find(self, punctuation: tuple[str, str] | None = None) -> SubwordTokenizer | None:
-        """Returns the tokenizer that is there already; None where `prepare` trains one.
+        """Returns the existing tokenizer, without pieces to be added; None if `prepare` trains one.
 
-        Where pieces of the recipe's text are to be added, it is the one without them.
-
-        Args:
-            punctuation: `punctuation_languages`, for a tokenizer that is to encode text.
-
-        Raises:
-            MtkitError: It can't be read, or lacks one of the recipe's tags.
+        `punctuation` is `punctuation_languages`, for a tokenizer that will encode text.
         """
         if self.find_source_model() is not None:
             return None
@@ -161,13 +145,10 @@ class TokenizerChoice:
         return tokenizer
 
     def find_source_model(self) -> bytes | None:
-        """Returns the SentencePiece model of a parser's sentences that is there already.
+        """Returns an existing SentencePiece model of a parser's sentences, if any.
 
-        It is that which the recipe names, or that of a model without trees that training starts
-        from. The trees' vocabulary is made of the text in either case.
-
-        Raises:
-            MtkitError: It can't be read.
+        It is the recipe's, or that of a model without trees that training starts from. The trees'
+        vocabulary is made from the text in either case.
         """
         if not self.data.is_trees:
             return None
@@ -182,15 +163,9 @@ class TokenizerChoice:
     def learn(
         self, sources: Iterable[str], targets: Iterable[str], *, settings: Tokenizer | None = None
     ) -> SubwordTokenizer:
-        """Returns a tokenizer of some text, or the reused one with pieces of the text added.
+        """Returns a tokenizer trained on some text, or the reused one with pieces of the text.
 
-        Args:
-            sources: Sentences of the source, or of text in one language.
-            targets: Sentences of the target; none of text in one language.
-            settings: In place of the recipe's.
-
-        Raises:
-            MtkitError: The text is too small, or a model that is needed can't be read.
+        Text in one language has no targets. `settings` replace the recipe's.
         """
         settings = settings or self.settings
         punctuation = self.punctuation_languages
@@ -216,11 +191,7 @@ class TokenizerChoice:
 
 
 def digest_reused(folder: Path) -> dict[str, str]:
-    """Returns a digest of each file of a model folder that its vocabulary depends on.
-
-    Raises:
-        MtkitError: One is a link to another place, or larger than it can be.
-    """
+    """Returns a digest of each file of a model folder that its vocabulary depends on."""
     names = [name for name in TOKENIZER_FILES if (folder / name).is_file()]
     for name in names:
         read_model(folder / name)
@@ -228,7 +199,7 @@ def digest_reused(folder: Path) -> dict[str, str]:
 
 
 def has_language_pieces(folder: Path) -> bool:
-    """Returns whether the vocabulary of a model folder has a piece for each language."""
+    """Checks that the vocabulary of a model folder has a piece for each language."""
     path = folder / SETTINGS_FILE
     return path.is_file() and bool(read_json(path).get("languages"))
 

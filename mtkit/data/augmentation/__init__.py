@@ -1,4 +1,4 @@
-"""Training examples made of others.
+"""Training examples made from other examples.
 
-What becomes of a pair is a function of the seed and its text: the same in any block and process.
+An example depends on the seed and its pair's text alone, not on the block or the process.
 """

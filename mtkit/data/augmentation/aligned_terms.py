@@ -1,8 +1,8 @@
-"""Words of a pair, and short runs of them, that are translations of each other by its links.
+"""Finds words, and short runs of words, that a pair's links show to be translations of each other.
 
-From it comes the form in which a translation is given to a model: the most frequent one of its
-stem, for which no lemmatizer is needed. So `Katzen` is given as `Katze` behind `cats`, if `cat` and
-`cats` have `Katze` more often than any other form.
+A translation is given to a model in the most frequent form of its stem, which needs no lemmatizer:
+`Katzen` is given as `Katze` after `cats`, if `cat` and `cats` have `Katze` more often than any
+other form.
 """
 
 import json
@@ -22,14 +22,14 @@ from mtkit.text.term_forms import MAX_ENDING, MIN_STEM, are_forms, strip_marks
 from mtkit.text.words import Span
 
 _MAX_WORDS = 3
-"""Of either side of a term."""
+"""Per side of a term."""
 _LETTERS = regex.compile(r"[\p{L}\p{M}]+")
 _SIGNS = regex.compile(r"^[^\p{L}\p{N}]+|[^\p{L}\p{M}\p{N}]+$")
 _JOINTS = frozenset("-‐‑'’_")
-"""What joins letters to what isn't the same word: a glossary doesn't look behind these either."""
+"""Characters that join letters to another word; a glossary stops at these too."""
 
 CommonWords = tuple[Collection[str], Collection[str]]
-"""Words of source and target that are too frequent to be terms, without capitals."""
+"""Lower-case source and target words that are too frequent to be terms."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,8 @@ class LinkedPair:
     """A pair with the links between its words.
 
     Attributes:
-        source: The source.
-        target: The target.
-        links: As a line: `0-0 1-2`.
-        find_words: What tells where the words stand that links count.
+        links: In Pharaoh format: `0-0 1-2`.
+        find_words: Returns the spans of the words that the links count.
     """
 
     source: str
@@ -51,13 +49,7 @@ class LinkedPair:
 
 @dataclass(frozen=True)
 class LinkedTerm:
-    """A term of a source, and its translation.
-
-    Attributes:
-        source: Where it stands.
-        target: Where its translation stands in the target.
-        num_words: Words of the source that it has.
-    """
+    """The span of a term, that of its translation, and its number of source words."""
 
     source: Span
     target: Span
@@ -65,10 +57,10 @@ class LinkedTerm:
 
 
 def find_linked_terms(pair: LinkedPair, common: CommonWords) -> list[LinkedTerm]:
-    """Returns the terms of a pair: words that stand together and are linked to no others.
+    """Returns the terms of a pair: neighbouring words that are linked to no others.
 
-    Each side has three words at most, all of letters alone, none of them common, and nothing but
-    spaces between them. Terms may overlap.
+    Each side has up to three words, of letters only, none of them common, with nothing but spaces
+    in between. Terms may overlap.
     """
     sides = [
         _Side(text, pair.find_words(text), words)
@@ -81,11 +73,7 @@ def find_linked_terms(pair: LinkedPair, common: CommonWords) -> list[LinkedTerm]
 
 
 class _Side:
-    """A side's words.
-
-    Attributes:
-        linked: The words of the other side that each is linked to.
-    """
+    """A side's words, with the words of the other side that each is `linked` to."""
 
     def __init__(self, text: str, words: list[Span], common: Collection[str]) -> None:
         self._text, self._common = text, common
@@ -96,7 +84,7 @@ class _Side:
         return len(self._spans)
 
     def is_content(self, word: int) -> bool:
-        """Checks that a word has letters alone, is linked, and isn't common or a part of one."""
+        """Checks that a word is only letters, linked, not common and not part of another word."""
         start, end = self._spans[word]
         text = self._text
         return (
@@ -108,7 +96,7 @@ class _Side:
         )
 
     def join(self, first: int, last: int) -> Span | None:
-        """Returns where a run of words stands; None where there is more between them."""
+        """Returns the span of a run of words; None if there is more than spaces between them."""
         for word in range(first, last):
             if self._text[self._spans[word][1] : self._spans[word + 1][0]].strip(" "):
                 return None
@@ -140,7 +128,7 @@ def _parse_link(link: str) -> Link:
 
 
 def _strip_signs(text: str, span: Span) -> Span:
-    """Returns a word without signs around it, where only spaces separate words."""
+    """Returns a word's span without surrounding signs, where only spaces separate words."""
     start, end = span
     word = text[start:end]
     if _LETTERS.fullmatch(word):
@@ -153,9 +141,7 @@ def _strip_signs(text: str, span: Span) -> Span:
 class TermLexicon:
     """Terms and their translations.
 
-    Args:
-        common: Words that are too frequent to be terms.
-        translations: How often each term, without capitals, is linked to which translation.
+    `translations` counts how often each lower-case term is linked to each translation.
     """
 
     def __init__(self, common: CommonWords, translations: Mapping[str, Mapping[str, int]]) -> None:
@@ -178,12 +164,7 @@ class TermLexicon:
         return cls(tuple(tables["common"]), tables["translations"])
 
     def find_base(self, source: str, target: str) -> str:
-        """Returns the form in which a translation is given; its own where no other is known.
-
-        Args:
-            source: A term as it stands in a source.
-            target: Its translation as it stands in the target.
-        """
+        """Returns the form in which a translation is given; `target` where no other is known."""
         counts: Counter[str] = Counter()
         for term in self._find_related(source.casefold()):
             for form, count in self._translations[term].items():
@@ -192,15 +173,10 @@ class TermLexicon:
         return min(counts, key=lambda form: (-counts[form], len(form), form), default=target)
 
     def invent(self, base: str, form: str, random: Random) -> tuple[str, str]:
-        """Returns a translation and a form of it with another stem, which is no word as a rule.
+        """Returns a translation and its form in the target with an invented stem, rarely a word.
 
-        The stem is the beginning of one word and the end of another; endings and capitals stay.
-        Forms that don't begin alike, and terms of several words, stay as they are.
-
-        Args:
-            base: The translation as it is given.
-            form: As it stands in the target.
-            random: Draws the words.
+        The stem is the start of one word and the end of another; endings and capitals stay. Forms
+        that begin differently, and terms of several words, stay unchanged.
         """
         pairs = zip(base.lower(), form.lower(), strict=False)
         length = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
@@ -217,7 +193,7 @@ class TermLexicon:
 
     @cached_property
     def _words(self) -> list[str]:
-        """Words of the target that stems are made of, without capitals."""
+        """Lower-case target words to make stems of."""
         words = {
             form.casefold()
             for forms in self._translations.values()
@@ -227,13 +203,13 @@ class TermLexicon:
         return sorted(words)
 
     def _find_related(self, term: str) -> Iterable[str]:
-        """Returns the terms that are forms of one, itself among them if it is known."""
+        """Returns the known terms that are forms of this one, itself included."""
         near = dict.fromkeys(each for stem in _list_stems(term) for each in self._stems[stem])
         return [each for each in near if are_forms(each, term)]
 
 
 def _list_stems(term: str) -> list[str]:
-    """Returns how a term may begin; two that are forms of each other have one in common."""
+    """Returns possible stems; two forms of a term have at least one in common."""
     letters = strip_marks(term)
     shortest = max(MIN_STEM, len(letters) - MAX_ENDING)
     return [letters, *(letters[:length] for length in range(shortest, len(letters)))]

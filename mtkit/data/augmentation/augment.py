@@ -1,7 +1,6 @@
-"""The examples that a recipe makes of its pairs.
+"""The examples that a recipe makes from its pairs.
 
-They are added to the pairs, which stay: a small corpus loses nothing, and each kind of example is
-counted by itself.
+They are added to the pairs, so a small corpus loses nothing. Each kind is counted separately.
 """
 
 import hashlib
@@ -26,23 +25,15 @@ from mtkit.text.words import Span, replace_spans
 
 _TYPED_WORD = regex.compile(r"\p{L}{4,}")
 _FINAL = regex.compile(r"(?<=\w[\p{Pe}\p{Pf}\"']?)[.!?。！？…]+(?=[\p{Pe}\p{Pf}\"”’]?\s*$)")
-"""Final punctuation behind a word."""
+"""Final punctuation after a word."""
 _WORD = regex.compile(r"\d+(?:[.,:/-]\d+)*|[\p{L}\p{M}\p{N}_]+(?:[-'’.@/][\p{L}\p{M}\p{N}_]+)*")
-"""A number with its signs, or a word; in scripts without spaces a word runs on to the next sign."""
+"""A number with its signs, or a word; in scripts without spaces, a word ends at the next sign."""
 Example = tuple[str, str, str]
-"""Its kind, source and target."""
+"""Kind, source and target."""
 
 
 class TermAnnotator:
-    """Annotates sources by a dictionary.
-
-    Args:
-        dictionary: Its file.
-        settings: How many terms an example has, and how many are left out of its source.
-
-    Raises:
-        MtkitError: The dictionary can't be read.
-    """
+    """Annotates sources with translations from a dictionary."""
 
     def __init__(self, dictionary: Path, settings: Terms) -> None:
         read = read_glossary(dictionary)
@@ -50,13 +41,7 @@ class TermAnnotator:
         self._settings = settings
 
     def annotate(self, source: str, target: str, random: Random) -> tuple[str, str] | None:
-        """Returns a source with translations that its target has, and that; None without any.
-
-        Args:
-            source: A source.
-            target: Its target.
-            random: Decides how many words are annotated, and which.
-        """
+        """Returns a source annotated with translations from its target, and the target; or None."""
         found = self._dictionary.find(source)
         if not found or has_symbols(source + target):
             return None
@@ -76,31 +61,19 @@ class TermAnnotator:
 
 
 class AlignedTermAnnotator:
-    """Annotates sources by the words that theirs are aligned to, in the most frequent form.
-
-    Args:
-        lexicon: The terms of the corpora.
-        settings: How many terms an example has, and how many are left out of its source.
-    """
+    """Annotates sources with their aligned target words, in their most frequent form."""
 
     def __init__(self, lexicon: TermLexicon, settings: Terms) -> None:
         self._lexicon, self._settings = lexicon, settings
 
     def annotate(self, pair: LinkedPair, random: Random) -> tuple[str, str] | None:
-        """Returns a source with translations of some of its terms, and its target.
-
-        None where it has none.
-
-        Args:
-            pair: The pair.
-            random: Decides how many terms are annotated, and which.
-        """
+        """Returns a source annotated with translations, and its target; None if it has no terms."""
         if has_symbols(pair.source + pair.target):
             return None
         terms = find_linked_terms(pair, self._lexicon.common)
         if not terms:
             return None
-        # A run of words is chosen less often than each of them.
+        # A run of words is chosen less often than its single words.
         drawn = sorted(terms, key=lambda term: random.random() * term.num_words)
         number = random.randint(1, self._settings.max_terms)
         chosen: list[LinkedTerm] = []
@@ -121,7 +94,7 @@ class AlignedTermAnnotator:
 
 
 def _choose_masked(terms: Sequence[tuple[Span, str]], share: float, random: Random) -> list[Span]:
-    """Returns those of the terms that are left out of the source."""
+    """Returns the terms that are left out of the source."""
     return [span for span, _ in terms if share and random.random() < share]
 
 
@@ -130,26 +103,18 @@ def _overlap(first: LinkedTerm, second: LinkedTerm) -> bool:
 
 
 def write_title(text: str) -> str:
-    """Returns a text with the first letter of each word in upper case; others stay as they are."""
+    """Returns a text with each word's first letter in upper case; the others don't change."""
     return regex.sub(r"(?<![\p{L}\p{M}\p{N}'’])\p{Ll}", lambda found: found.group().upper(), text)
 
 
 def strip_final_punctuation(text: str) -> str | None:
-    """Returns a text without its final punctuation; None where it has none."""
+    """Returns a text without its final punctuation; None if it has none."""
     stripped, count = _FINAL.subn("", text)
     return stripped if count else None
 
 
 def make_typos(text: str, share: float, random: Random) -> str | None:
-    """Returns a text with typing errors in some words of four letters or more.
-
-    None where there is no such word, or where no error changes one.
-
-    Args:
-        text: The text.
-        share: Of the words.
-        random: Decides which, and by which errors.
-    """
+    """Returns a text with errors in a share of its words of four or more letters, or None."""
     words = [found.span() for found in _TYPED_WORD.finditer(text)]
     if not words:
         return None
@@ -160,7 +125,7 @@ def make_typos(text: str, share: float, random: Random) -> str | None:
 
 
 def _misspell(word: str, random: Random) -> str:
-    """Returns a word with one error behind its first letter, which people seldom miss."""
+    """Returns a word with one error after the first letter, which people seldom get wrong."""
     index = random.randrange(1, len(word) - 1)
     letter = word[index]
     match random.randrange(4):
@@ -175,9 +140,9 @@ def _misspell(word: str, random: Random) -> str:
 
 
 def find_shared(source: str, target: str) -> list[tuple[Span, Span]]:
-    """Returns where the words stand that occur once on each side, written the same.
+    """Returns the spans of words that occur once on each side, in the same spelling.
 
-    A single letter isn't one, as the article and the pronoun of two languages may look alike.
+    Single letters don't count: an article and a pronoun of two languages may look the same.
     """
     sides = [list(_WORD.finditer(side)) for side in (source, target)]
     counts = [Counter(found.group() for found in side) for side in sides]
@@ -197,16 +162,8 @@ def put_symbols(
     symbols: Sequence[str],
     random: Random,
 ) -> tuple[str, str]:
-    """Returns a pair with symbols in place of one or more of the words that its sides share.
-
-    Args:
-        source: A source.
-        target: Its target.
-        shared: What `find_shared` found, at least one.
-        symbols: Symbols to choose from.
-        random: Decides how many words, which, and by which symbols.
-    """
-    # Half the examples have one, so that the text around stays natural; all symbols are learned.
+    """Returns a pair in which symbols replace one or more of the shared words (`find_shared`)."""
+    # Half of the examples have one, so that the text around stays natural; all symbols are learned.
     most = min(len(shared), len(symbols))
     number = 1 if random.random() < 0.5 else random.randint(1, most)
     chosen = random.sample(shared, number)
@@ -226,7 +183,7 @@ def _replace(text: str, edits: Sequence[tuple[Span, str]]) -> str:
 
 @dataclass(frozen=True)
 class Examples:
-    """Examples made of pairs, column by column."""
+    """Examples made from pairs, column by column."""
 
     kinds: list[str]
     sources: list[str]
@@ -239,7 +196,7 @@ class Links:
 
     Attributes:
         lines: `0-0 1-2` for each pair.
-        find_words: What tells where the words stand that links count.
+        find_words: Returns the spans of the words that the links count.
     """
 
     lines: Sequence[str]
@@ -247,26 +204,20 @@ class Links:
 
 
 def list_copy_symbols(augment: Augment | None) -> list[str]:
-    """Returns the symbols that stand for copied words; none where a recipe doesn't make them."""
+    """Returns the symbols for copied words; none if a recipe doesn't make them."""
     if augment is None or augment.placeholders is None:
         return []
     return [f"<copy{number}>" for number in range(augment.placeholders.num_symbols)]
 
 
 def list_augment_symbols(augment: Augment | None) -> list[str]:
-    """Returns all symbols that a vocabulary needs for a recipe's examples."""
+    """Returns all symbols that a recipe's examples need in a vocabulary."""
     has_terms = augment is not None and augment.terms is not None
     return [*list_copy_symbols(augment), *(TERM_SYMBOLS if has_terms else ())]
 
 
 class Augmenter:
-    """Makes examples of pairs.
-
-    Args:
-        settings: The recipe's section.
-        seed: The recipe's.
-        lexicon: The terms of the corpora; needed where terms come from alignments.
-    """
+    """Makes examples from pairs; terms from alignments need a `lexicon`."""
 
     def __init__(self, settings: Augment, seed: int, lexicon: TermLexicon | None = None) -> None:
         self._settings, self._seed = settings, seed
@@ -282,13 +233,7 @@ class Augmenter:
     def augment(
         self, sources: Sequence[str], targets: Sequence[str], links: Links | None = None
     ) -> "Examples":
-        """Returns the examples made of pairs, in the pairs' order.
-
-        Args:
-            sources: Of the pairs.
-            targets: Of the pairs.
-            links: Of the pairs; needed where terms come from alignments.
-        """
+        """Returns the examples in the pairs' order; terms from alignments need `links`."""
         given = None if links is None else links.find_words
         lines = [""] * len(sources) if links is None else links.lines
         added = [
@@ -309,18 +254,11 @@ class Augmenter:
         links: str = "",
         find_words: Callable[[str], list[Span]] | None = None,
     ) -> Iterator[Example]:
-        """Yields the examples made of a pair: at most one of each kind, each by itself.
-
-        Args:
-            source: A source.
-            target: Its target.
-            links: Between their words; needed where terms come from alignments.
-            find_words: What tells where the words stand that links count; likewise.
-        """
+        """Yields a pair's examples, at most one of each kind, each made from the original."""
         settings = self._settings
 
         def draw(purpose: str) -> Random:
-            # A generator for each purpose: one rate changes nothing of another kind's examples. No
+            # One generator per purpose, so that a rate doesn't affect another kind's examples. No
             # sentence holds the character between them.
             text = f"{self._seed}\n{purpose}\n{source}\n{target}"
             return Random(hashlib.blake2b(text.encode(), digest_size=16).digest())
@@ -368,10 +306,6 @@ class Augmenter:
     def _annotate(
         self, source: str, target: str, pair: LinkedPair | None, random: Random
     ) -> tuple[str, str] | None:
-        """Returns a source with translations of some of its terms, and its target.
-
-        None where it has none.
-        """
         if isinstance(self._terms, AlignedTermAnnotator):
             assert pair is not None
             return self._terms.annotate(pair, random)

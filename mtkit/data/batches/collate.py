@@ -1,4 +1,4 @@
-"""Sentences of unequal length to tensors: in padded grids, packed in rows, or padded."""
+"""Sentences of unequal length as tensors: in padded grids, packed in rows, or padded."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,19 +17,19 @@ from mtkit.network.device import Sendable
 from mtkit.text.token_ids import BOS, PAD
 
 RowLayout = GridLayout | PackedLayout
-"""A layout of training."""
+"""A layout used in training."""
 LayOut = Callable[[Indices], RowLayout]
 """Returns the layout of one side of a micro-batch, given the tokens of each sentence."""
 
 
 @dataclass(frozen=True)
 class LinkedTokens(Sendable):
-    """The pairs of a batch's target and source tokens that are aligned.
+    """Aligned target and source tokens of a batch.
 
     Attributes:
-        cells: int64 [links]: the index of each among a head's weights, which stand by grid
-            (`Layout.grid_shapes`), sentence, target position and source position.
-        num_sources: int64 [links]: the source tokens that the link's target token is aligned to.
+        cells: int64 [links], each link's index in a head's attention weights, which are ordered by
+            grid (`Layout.grid_shapes`), sentence, target position and source position.
+        num_sources: int64 [links], how many source tokens the link's target token is aligned to.
     """
 
     cells: Tensor
@@ -38,18 +38,13 @@ class LinkedTokens(Sendable):
 
 @dataclass(frozen=True)
 class TranslationBatch(Sendable):
-    """Sentence pairs as tensors, both sides laid out in the same way.
+    """Sentence pairs as tensors, both sides in the same kind of layout.
 
     Attributes:
-        source_tokens: int64, of the source layout's shape: each sentence closed by `</s>`.
-        source_layout: Where the sources stand.
-        target_inputs: int64, of the target layout's shape: of each sentence, `<s>` and the target.
-        target_layout: Where the targets stand.
-        target_outputs: int64 [target tokens]: the targets, each closed by `</s>`, without padding:
-            what each input predicts.
-        links: The tokens that are aligned; None where none are asked for.
-        is_filled: Whether every position predicts: at padding the target is padding, which the
-            loss leaves out (`fill`).
+        source_tokens: int64, in the source layout's shape; each sentence ends with `</s>`.
+        target_inputs: int64, in the target layout's shape; each sentence is `<s>` and the target.
+        target_outputs: int64 [target tokens], without padding; each target ends with `</s>`.
+        is_filled: Whether padding has outputs too, which the loss ignores (`fill`).
     """
 
     source_tokens: Tensor
@@ -61,10 +56,9 @@ class TranslationBatch(Sendable):
     is_filled: bool = False
 
     def fill(self, max_length: int) -> "TranslationBatch":
-        """Returns a packed batch whose shapes are those of its rows alone.
+        """Returns a packed batch whose shapes depend on its rows alone.
 
-        Args:
-            max_length: Tokens of the longest sentence of any batch.
+        `max_length` is the length of the longest sentence of any batch, in tokens.
         """
         source_layout, target_layout = self.source_layout, self.target_layout
         assert isinstance(source_layout, PackedLayout), "filled batches are packed"
@@ -80,18 +74,14 @@ class TranslationBatch(Sendable):
         )
 
     def link(self, links: Ragged, *, first_row: int) -> "TranslationBatch":
-        """Returns the batch with the tokens that are aligned, before it is sent to a device.
+        """Returns the batch with its aligned tokens; to be called before it is sent to a device.
 
-        Args:
-            links: Of each sentence, source and target index of each link in turn, by target index.
-            first_row: The position at which the first target token's attention is looked at.
-
-        Raises:
-            ValueError: A link is beyond the batch.
+        `links` alternate source and target index, ordered by target index. `first_row` is the first
+        target token's position among the queries of attention.
         """
         sources, targets = links.tokens[::2], links.tokens[1::2]
         sentences = np.repeat(np.arange(len(links)), links.lengths // 2)
-        # Of each sentence, where its weights begin, and the weights of a target position.
+        # For each sentence: where its weights begin, and how many a target position has.
         shapes = np.array(
             [
                 (count, length, memory_length)
@@ -115,12 +105,11 @@ class TranslationBatch(Sendable):
 
 @dataclass(frozen=True)
 class TextBatch(Sendable):
-    """Text in one language as tensors, for a model that predicts each next token.
+    """Text in one language as tensors, for a model that predicts the next token.
 
     Attributes:
-        inputs: int64, of the layout's shape: of each row, `<s>` and its tokens but the last.
-        layout: Where the rows stand.
-        outputs: int64 [tokens]: the rows' tokens, without padding: what each input predicts.
+        inputs: int64, in the layout's shape; each row is `<s>` and its tokens except the last.
+        outputs: int64 [tokens], without padding.
     """
 
     inputs: Tensor
@@ -130,15 +119,12 @@ class TextBatch(Sendable):
 
 @dataclass(frozen=True)
 class JoinedBatch(Sendable):
-    """Sentence pairs as texts, for a decoder alone that learns the targets.
+    """Sentence pairs as single texts, for a decoder-only model that learns the targets.
 
     Attributes:
-        inputs: int64, of the layout's shape: of each pair, `<s>`, the source, `</s>`, and the
-            target.
-        layout: Where the texts stand.
-        indices: int64 [target tokens]: which tokens predict targets, of all that aren't padding,
-            text after text.
-        outputs: int64 [target tokens]: the targets, each closed by `</s>`: what these predict.
+        inputs: int64, in the layout's shape; `<s>`, source, `</s>` and target of each pair.
+        indices: int64 [target tokens], the tokens that predict targets; padding isn't counted.
+        outputs: int64 [target tokens], the targets; each ends with `</s>`.
     """
 
     inputs: Tensor
@@ -152,15 +138,12 @@ class MaskedBatch(Sendable):
     """Text in one language as tensors, for a model that predicts hidden tokens.
 
     Attributes:
-        inputs: int64, of the layout's shape: of each text, `<s>`, its first segment, `</s>`, and
-            its second, `</s>`, if there is one; some tokens hidden.
-        segments: int64, likewise: 0 up to the first `</s>`, 1 behind it.
-        layout: Where the texts stand.
-        indices: int64 [predicted]: which tokens are predicted, of all that aren't padding, text
-            after text.
-        outputs: int64 [predicted]: what stood there.
-        is_random: int64 [texts]: 1 where the second segment doesn't follow the first, else 0; None
-            where there are no second segments.
+        inputs: int64, in the layout's shape; `<s>`, then one or two segments that end with `</s>`.
+        segments: int64, in the same shape; 0 up to the first `</s>`, then 1.
+        indices: int64 [predicted], the tokens that are predicted; padding isn't counted.
+        outputs: int64 [predicted], the original tokens.
+        is_random: int64 [texts], 1 where the second segment doesn't follow the first; None without
+            second segments.
     """
 
     inputs: Tensor
@@ -172,13 +155,7 @@ class MaskedBatch(Sendable):
 
 
 def collate_pairs(source: Ragged, target: Ragged, lay_out: LayOut) -> TranslationBatch:
-    """Returns sentence pairs, each side closed by `</s>`, as one batch.
-
-    Args:
-        source: The sources.
-        target: Their targets.
-        lay_out: Returns the layout of a side, given the tokens of each sentence.
-    """
+    """Returns sentence pairs, each side closed by `</s>`, as one batch."""
     source_layout, target_layout = lay_out(source.lengths), lay_out(target.lengths)
     return TranslationBatch(
         spread(source.tokens, source_layout),
@@ -192,25 +169,18 @@ def collate_pairs(source: Ragged, target: Ragged, lay_out: LayOut) -> Translatio
 def lay_out(
     source: Ragged, target: Ragged, grid_sizes: Sequence[int], *, row_step: int = 1
 ) -> TranslationBatch:
-    """Returns sentence pairs, each side closed by `</s>`, as one batch of grids.
-
-    Args:
-        source: The sources, grid after grid.
-        target: Their targets.
-        grid_sizes: Sentences of each grid.
-        row_step: A number that divides each row's length.
-    """
+    """Returns sentence pairs, ordered by grid and closed by `</s>`, as grids (`lay_out_side`)."""
     form = partial(lay_out_side, grid_sizes=grid_sizes, row_step=row_step)
     return collate_pairs(source, target, form)
 
 
 def collate_text(text: Ragged, layout: RowLayout) -> TextBatch:
-    """Returns rows of text as one batch with a layout of their lengths."""
+    """Returns rows of text as one batch."""
     return TextBatch(spread(_shift(text), layout), layout, torch.from_numpy(text.tokens))
 
 
 def join(source: Ragged, target: Ragged) -> Ragged:
-    """Returns each source with its target behind it."""
+    """Returns each source followed by its target."""
     lengths = source.lengths + target.lengths
     starts = np.cumsum(lengths) - lengths
     tokens = np.empty(lengths.sum(), dtype=np.int64)
@@ -220,16 +190,10 @@ def join(source: Ragged, target: Ragged) -> Ragged:
 
 
 def collate_joined(source: Ragged, target: Ragged, layout: RowLayout) -> JoinedBatch:
-    """Returns sentence pairs as texts in one batch.
-
-    Args:
-        source: The sources, each closed by `</s>`.
-        target: Their targets, likewise.
-        layout: The layout of texts as long as both together.
-    """
+    """Returns pairs closed by `</s>` as one batch; `layout` is of both sides' summed lengths."""
     text = join(source, target)
     starts = np.cumsum(text.lengths) - text.lengths
-    # A token is predicted at the position of the one before it, where inputs have the same index.
+    # Inputs are shifted by one: a token has the same index as the input that predicts it.
     indices = join_ranges(starts + source.lengths, target.lengths)
     return JoinedBatch(
         spread(_shift(text), layout),
@@ -240,7 +204,7 @@ def collate_joined(source: Ragged, target: Ragged, layout: RowLayout) -> JoinedB
 
 
 def collate_masked(segments: Segments, hidden: HiddenTokens, layout: RowLayout) -> MaskedBatch:
-    """Returns texts with hidden tokens as one batch with a layout of their lengths."""
+    """Returns texts with hidden tokens as one batch."""
     is_random = segments.is_random
     return MaskedBatch(
         spread(hidden.inputs, layout),
@@ -253,13 +217,7 @@ def collate_masked(segments: Segments, hidden: HiddenTokens, layout: RowLayout) 
 
 
 def lay_out_side(lengths: Indices, grid_sizes: Sequence[int], *, row_step: int = 1) -> GridLayout:
-    """Returns the layout of sentences in grids.
-
-    Args:
-        lengths: Tokens of each sentence, grid after grid.
-        grid_sizes: Sentences of each grid.
-        row_step: A number that divides the row's length.
-    """
+    """Returns the layout of sentences ordered by grid; its row is a multiple of `row_step` long."""
     sizes = np.asarray(grid_sizes)
     grid_lengths = np.maximum.reduceat(lengths, np.cumsum(sizes) - sizes)
     widths = np.repeat(grid_lengths, sizes)
@@ -279,7 +237,7 @@ def lay_out_side(lengths: Indices, grid_sizes: Sequence[int], *, row_step: int =
 
 
 def spread(tokens: Indices, layout: RowLayout, *, padding: int = PAD) -> Tensor:
-    """Returns the rows of a layout with the tokens of its sentences, and padding elsewhere."""
+    """Returns a layout's rows with the tokens of its sentences, and padding elsewhere."""
     rows = torch.full(layout.shape, padding)
     rows.view(-1)[layout.token_indices] = torch.from_numpy(tokens)
     return rows
@@ -295,14 +253,7 @@ def pack(
 def pack_side(
     lengths: Indices, row_sizes: Sequence[int] | None = None, *, width_step: int = WIDTH_STEP
 ) -> PackedLayout:
-    """Returns the layout of packed sentences.
-
-    Args:
-        lengths: Tokens of each sentence, row after row.
-        row_sizes: Sentences of each row, which may be none; all are in one row where it isn't
-            given.
-        width_step: A number that divides the width of a row.
-    """
+    """Returns the layout of packed sentences, in one row without `row_sizes`; rows may be empty."""
     sizes = np.array([len(lengths)] if row_sizes is None else row_sizes)
     rows = np.repeat(np.arange(len(sizes)), sizes)
     filled = np.bincount(rows, lengths, minlength=len(sizes)).astype(np.int64)
@@ -325,7 +276,7 @@ def pack_side(
 
 
 def _shift(target: Ragged) -> Indices:
-    """Returns the targets with `<s>` before each, and without its last token, as a rule `</s>`."""
+    """Returns the targets with `<s>` in front and without the last token, usually `</s>`."""
     inputs = np.roll(target.tokens, 1)
     inputs[np.cumsum(target.lengths) - target.lengths] = BOS
     return inputs

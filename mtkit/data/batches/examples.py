@@ -1,6 +1,7 @@
-"""Texts to be labelled, as tokens: joined and cut, then as a classifier reads them.
+"""Labelled texts as tokens in the form a classifier reads.
 
-A row is a text's tokens and `</s>`; of a pair, both texts with a `</s>` each. `<s>` goes before it.
+A row is a text's tokens and `</s>`; for a pair, both texts with a `</s>` each. `<s>` is added in
+front.
 """
 
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ from mtkit.text.token_ids import BOS, CLOSING_PIECES, EOS, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 
 ClosingTokens = tuple[int, int]
-"""What a causal classifier has in place of `</s>`: the delimiter behind the first text of a pair,
-the extract token at the end."""
+"""The delimiter after a pair's first text and the final extract token, which a causal classifier
+uses instead of `</s>`."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,11 @@ class ExampleBatch(Sendable):
     """Texts as tensors, for a classifier.
 
     Attributes:
-        inputs: int64, of the layout's shape: of each text `<s>`, its tokens and what closes them.
-        segments: int64, likewise: 0 up to the first closing token, 1 behind it.
-        layout: Where the texts stand.
-        tokens: int64 [tokens]: the inputs without padding, text after text.
-        last: int64 [texts]: where each one's last token is, among all that aren't padding.
-        labels: int64 [texts]: the number of each one's label.
+        inputs: int64, in the layout's shape; `<s>`, the text's tokens and its closing tokens.
+        segments: int64, in the same shape; 0 up to the first closing token, then 1.
+        tokens: int64 [tokens], the inputs without padding.
+        last: int64 [texts], index of each text's last token in `tokens`.
+        labels: int64 [texts].
     """
 
     inputs: Tensor
@@ -45,11 +45,7 @@ class ExampleBatch(Sendable):
 
 
 def find_closing(tokenizer: SubwordTokenizer, kind: ClassifierKind) -> ClosingTokens | None:
-    """Returns the tokens that close the texts of a classifier; None where `</s>` does.
-
-    Raises:
-        MtkitError: The vocabulary lacks one.
-    """
+    """Returns the closing tokens of a classifier's texts; None for `</s>`."""
     if kind == "masked-lm":
         return None
     delimiter, extract = map(tokenizer.source_vocabulary.id_of, CLOSING_PIECES)
@@ -63,7 +59,7 @@ def find_closing(tokenizer: SubwordTokenizer, kind: ClassifierKind) -> ClosingTo
 
 
 def add_begin(rows: Ragged) -> Ragged:
-    """Returns rows with `<s>` before each."""
+    """Returns the rows with `<s>` in front."""
     begins = np.cumsum(rows.lengths) - rows.lengths
     return Ragged(np.insert(rows.tokens, begins, BOS), rows.lengths + 1)
 
@@ -75,17 +71,10 @@ def collate_examples(
     *,
     closing: ClosingTokens | None,
 ) -> ExampleBatch:
-    """Returns texts as one batch.
-
-    Args:
-        rows: Of each, `<s>`, its tokens and `</s>`, of a pair twice.
-        labels: The number of each one's label, [texts].
-        layout: A layout of their lengths.
-        closing: What a causal classifier has in place of `</s>`; None for another.
-    """
+    """Returns rows with `<s>` and `</s>` as one batch; `closing`, if any, replaces each `</s>`."""
     ends = np.cumsum(rows.lengths)
     is_end = rows.tokens == EOS
-    # Behind the first `</s>` of its row.
+    # After the first `</s>` of its row.
     ended = np.cumsum(is_end) - is_end
     before = np.repeat(ended[ends - rows.lengths], rows.lengths)
     segments = np.minimum(ended - before, 1)
@@ -104,7 +93,7 @@ def collate_examples(
 
 
 def collate_together(rows: Ragged, labels: Indices, closing: ClosingTokens | None) -> ExampleBatch:
-    """Returns texts as one batch with padding; `rows` have no `<s>` yet."""
+    """Returns rows without `<s>` as one padded batch."""
     rows = add_begin(rows)
     layout = lay_out_side(rows.lengths, [len(rows)])
     return collate_examples(rows, labels, layout, closing=closing)

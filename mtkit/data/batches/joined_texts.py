@@ -1,4 +1,4 @@
-"""Texts to be labelled, as tokens: encoded, joined and cut; torch isn't loaded."""
+"""Encodes, joins and cuts texts to be labelled; doesn't load torch."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ def encode_texts(
     *,
     max_tokens: int,
 ) -> Ragged:
-    """Returns a row of tokens for each text or pair of texts, as `join_texts` makes it."""
+    """Returns a row of tokens for each text or pair (`join_texts`)."""
     return join_texts(
         tokenizer.encode_source(texts),
         None if seconds is None else tokenizer.encode_source(seconds),
@@ -28,15 +28,10 @@ def join_texts(
     *,
     max_tokens: int,
 ) -> Ragged:
-    """Returns a row for each text, or pair of texts, cut so that it fits behind `<s>`.
+    """Returns a row for each text or pair, cut so that it fits together with `<s>`.
 
-    Of a pair the longer text loses its last tokens first, the second one where both are as long, as
-    in BERT's code.
-
-    Args:
-        texts: Tokens of each text, closed by `</s>`.
-        seconds: Likewise of each second text; None where there are no pairs.
-        max_tokens: Greatest length, `<s>` counted; 3 at least.
+    Texts are closed by `</s>`. In a pair, the longer text loses its last tokens first; if both are
+    equally long, the second does (as in BERT's code). `max_tokens` counts `<s>` and is at least 3.
     """
     if seconds is None:
         return Ragged.of([[*text[: max_tokens - 2], EOS] for text in map(_open, texts)])

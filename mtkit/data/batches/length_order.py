@@ -1,8 +1,8 @@
-"""The sentences of a store by length: sorted once after writing, mapped from disk ever after.
+"""The sentences of a store by length: sorted once after writing, then mapped from disk.
 
-`order.npy` holds rows of the store, sorted by length in each column, the last column's first, then
-by corpus and row: of sentence pairs by (target length, source length, corpus, row). `strata.npy`
-says where in it the rows of one such length and corpus are.
+`order.npy` holds the store's rows, sorted by the length of each column, last column first, then by
+corpus and row; sentence pairs by (target length, source length, corpus, row). `strata.npy` holds
+the range of each combination of lengths and corpus.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,13 +21,13 @@ from mtkit.foreign_files import check_file
 _ORDER_FILE = "order.npy"
 _STRATA_FILE = "strata.npy"
 _ROWS_AT_ONCE = 1 << 18
-# Lengths and corpus in one number, which sorts as they do.
+# A key is one number with lengths and corpus; it sorts as they do.
 _CORPUS_BITS, _LENGTH_BITS = 15, 24
 _MAX_COLUMNS = 2
 
 
 def stratum_type(columns: Sequence[str]) -> np.dtype[np.void]:
-    """Returns the type of a stratum: its rows' lengths and corpus, and their range in the order."""
+    """Returns the dtype of a stratum: lengths, corpus, and the range of its rows in the order."""
     lengths = (f"{column}_length" for column in reversed(columns))
     return np.dtype([(name, np.int64) for name in (*lengths, "corpus", "first", "count")])
 
@@ -36,23 +36,15 @@ class LengthOrder:
     """A store's sentences by length.
 
     Attributes:
-        rows: Rows of the store in order of length, mapped from disk.
-        strata: Rows of `stratum_type`, in the same order.
+        rows: The store's rows in order of length, mapped from disk.
+        strata: An array of `stratum_type`, in the same order.
     """
 
     def __init__(self, folder: Path, columns: Sequence[str] = PAIR_COLUMNS) -> None:
-        """Opens what `build_order` wrote into a store's folder.
-
-        Args:
-            folder: The folder.
-            columns: The columns by whose lengths it was built.
-
-        Raises:
-            MtkitError: It isn't there, or is incomplete.
-        """
+        """Opens what `build_order` wrote; `columns` are the columns that it was built for."""
         try:
             self.rows: NDArray[Any] = _map(folder / _ORDER_FILE)
-            # Mapped first: a header can tell of more than there is.
+            # Mapped first, because the header may promise more than the file holds.
             self.strata: NDArray[np.void] = np.array(_map(folder / _STRATA_FILE))
         except FileNotFoundError as error:
             raise MtkitError(
@@ -78,7 +70,7 @@ class LengthOrder:
 
 
 def _map(path: Path) -> NDArray[Any]:
-    """Returns an array that stays in its file; a ValueError says that it is incomplete, or none."""
+    """Returns an array mapped from its file; raises ValueError if it is incomplete."""
     check_file(path)
     array = np.load(path, mmap_mode="r")
     if not isinstance(array, np.ndarray):
@@ -87,17 +79,10 @@ def _map(path: Path) -> NDArray[Any]:
 
 
 def build_order(folder: Path, columns: Sequence[str] | None = None) -> None:
-    """Writes the order of a store's rows by length beside it; in constant memory.
+    """Writes the order of a complete store's rows by length; in constant memory.
 
-    A counting sort in two passes over the store: the first counts each length, the second puts
-    each row where it belongs.
-
-    Args:
-        folder: Of a complete store.
-        columns: The columns whose lengths count, two at most; all where None.
-
-    Raises:
-        ValueError: Three columns or more.
+    A counting sort in two passes: the first counts each length, the second places each row. At most
+    two columns count; None takes all of the store's.
     """
     store = TokenStore(folder)
     columns = store.columns if columns is None else columns
@@ -123,12 +108,12 @@ def build_order(folder: Path, columns: Sequence[str] | None = None) -> None:
         lengths = lengths >> _LENGTH_BITS
     strata["first"] = firsts
     strata["count"] = counts
-    # Last: an order without strata counts as none.
+    # Last, because an order without strata counts as missing.
     np.save(folder / _STRATA_FILE, strata)
 
 
 def _count(store: TokenStore, columns: Sequence[str]) -> tuple[Indices, Indices]:
-    """Returns the keys of all strata, sorted, and how many rows each has."""
+    """Returns the sorted keys of all strata, and how many rows each has."""
     keys = counts = np.empty(0, dtype=np.int64)
     for rows in _iterate_rows(store):
         found, added = np.unique(_keys(store, columns, rows), return_counts=True)
@@ -143,7 +128,7 @@ def _count(store: TokenStore, columns: Sequence[str]) -> tuple[Indices, Indices]
 def _fill(
     order: NDArray[Any], store: TokenStore, columns: Sequence[str], keys: Indices, firsts: Indices
 ) -> None:
-    """Writes every row into the order; `firsts` has the position where each stratum begins."""
+    """Writes every row into the order; `firsts` are the strata's first positions."""
     nexts = firsts.copy()
     for rows in _iterate_rows(store):
         strata = np.searchsorted(keys, _keys(store, columns, rows))
@@ -160,7 +145,7 @@ def _iterate_rows(store: TokenStore) -> Iterator[Indices]:
 
 
 def _keys(store: TokenStore, columns: Sequence[str], rows: Indices) -> Indices:
-    """Returns each row's lengths, the last column's highest, and corpus as one number."""
+    """Returns each row's key, with the last column's length in the highest bits."""
     keys: Indices = np.searchsorted(np.cumsum(store.corpus_sizes), rows, side="right")
     lengths = store.lengths(rows)
     for number, column in enumerate(columns):

@@ -1,22 +1,20 @@
-"""Tokens and spans hidden from a language model, drawn anew in each epoch.
+"""Hides tokens and spans from a language model, with new draws in each epoch.
 
-Masking: of each input a share of its tokens of text is predicted, to the whole number next to it,
-at least one (BERT, arXiv 1810.04805, section 3.1, task 1). Of these most give way to `<mask>`, some
-to a random piece, and the rest stay as they are: a draw for each token, as in the authors' code.
-`<s>` and `</s>` are neither predicted nor drawn.
+Masking (BERT, arXiv 1810.04805, section 3.1, task 1): a share of each input's text tokens is
+predicted, rounded, and at least one. Most of these become `<mask>`, some a random piece, and the
+rest stay. Each token is drawn separately, as in the authors' code. `<s>` and `</s>` are neither
+predicted nor drawn.
 
-Text infilling (BART, arXiv 1910.13461, section 2.2): spans of a text, with lengths of a Poisson
-distribution, are each replaced by one `<mask>`, whatever their length; one of no tokens inserts a
-`<mask>`. Here:
+Text infilling (BART, arXiv 1910.13461, section 2.2): each span of a text is replaced by one
+`<mask>`; span lengths follow a Poisson distribution, and an empty span inserts a `<mask>`. Here:
 
-- Of each text a share of its tokens is hidden, to the nearest whole number and at least one. The
-  span with which that number is reached is cut to fit, as in the authors' code
-  (`denoising_dataset.py`). There are at most as many spans as hidden tokens, so that no corrupted
-  text is longer than the text was.
-- Spans don't overlap; each arrangement of spans and visible tokens is as likely as another.
-- The `</s>` of sentences inside a block are left out: `</s>` ends a text, as a translator's.
+- A share of each text's tokens is hidden, rounded, and at least one. The last span is cut to fit,
+  as in the authors' code (`denoising_dataset.py`). There are at most as many spans as hidden
+  tokens, so that a corrupted text is never longer than the original.
+- Spans don't overlap. All arrangements of spans and visible tokens are equally likely.
+- `</s>` ends a text, as in translation, so the `</s>` of sentences inside a block are removed.
 
-Both are pure functions of the words that they are given, the epoch and the block.
+Both are pure functions of the seed words, the epoch and the block.
 """
 
 from collections.abc import Sequence
@@ -36,24 +34,23 @@ from mtkit.text.token_ids import EOS, SPECIAL_PIECES
 from mtkit.text.tokenizer import SubwordTokenizer
 
 FIXED_WORDS = (1 << 32,)
-"""Words of the draws of held-out text, in place of a recipe's seed, which is smaller: such text has
-the same tokens hidden whatever the seed."""
+"""Words for held-out text, so that its hidden tokens don't depend on the seed, which is smaller."""
 _MASKING_STREAM = 6
-"""Parts these draws from those of segments, which have 5."""
+"""Keeps these draws apart from those of segments, which use 5."""
 _CHOICE, _FATE, _PIECE = range(3)
 _SCALE = 1 << 30
 _POSITION_BITS = 20
-"""Of a position in an input, which has at most a million tokens."""
+"""For a position in an input, which has at most a million tokens."""
 
 
 @dataclass(frozen=True)
 class HiddenTokens:
-    """What is predicted of some inputs.
+    """The predicted tokens of some inputs.
 
     Attributes:
-        inputs: int64 [tokens]: all tokens of the inputs, hidden ones replaced.
-        indices: int64 [predicted], rising: which of them are predicted.
-        outputs: int64 [predicted]: the tokens that stood there.
+        inputs: int64 [tokens], all tokens of the inputs, with the hidden ones replaced.
+        indices: int64 [predicted], ascending, which of them are predicted.
+        outputs: int64 [predicted], the original tokens.
     """
 
     inputs: Indices
@@ -64,11 +61,8 @@ class HiddenTokens:
 class TokenMasker:
     """Hides tokens.
 
-    Args:
-        masking: How many, and by what.
-        mask_token: Id of `<mask>`.
-        pieces: Ids that a random piece is drawn from.
-        words: Non-negative numbers that name the draws: the recipe's seed, say.
+    `pieces` are the ids that random pieces are drawn from. `words` are non-negative numbers that
+    seed the draws, such as the recipe's seed.
     """
 
     def __init__(
@@ -83,11 +77,7 @@ class TokenMasker:
     def of(
         cls, masking: Masking, tokenizer: SubwordTokenizer, *, words: Sequence[int]
     ) -> "TokenMasker":
-        """Returns the masker of a vocabulary; random pieces are all but the special ones.
-
-        Raises:
-            MtkitError: The vocabulary has no `<mask>`.
-        """
+        """Returns a vocabulary's masker; random pieces are all pieces except special ones."""
         vocabulary = tokenizer.source_vocabulary
         mask_token = tokenizer.mask_token
         special = (*map(vocabulary.id_of, SPECIAL_PIECES), mask_token)
@@ -95,13 +85,13 @@ class TokenMasker:
         return cls(masking, mask_token=mask_token, pieces=pieces, words=words)
 
     def count(self, num_text_tokens: Indices) -> Indices:
-        """Returns how many tokens are predicted of inputs with so many tokens of text."""
+        """Returns how many tokens are predicted in inputs with that many text tokens."""
         counts = np.rint(num_text_tokens * self._masking.share).astype(np.int64)
         found: Indices = np.minimum(np.maximum(counts, 1), num_text_tokens)
         return found
 
     def hide(self, segments: Segments, rows: Indices, epoch: int) -> HiddenTokens:
-        """Returns the inputs of some blocks with tokens hidden as they are in an epoch."""
+        """Returns the inputs of some blocks with the tokens hidden that an epoch hides."""
         sizes = segments.num_text_tokens
         counts = self.count(sizes)
         chosen = permute(
@@ -128,14 +118,14 @@ class TokenMasker:
 
 
 _INFILLING_STREAM = 7
-"""Parts these draws from those of other streams, which have 0 to 6."""
+"""Keeps these draws apart from those of other streams, which use 0 to 6."""
 _LENGTH, _PLACE = range(2)
 _INDEX_BITS = 20
-"""Of a span's number in its text, which has at most a million tokens."""
+"""For a span's number in its text, which has at most a million tokens."""
 
 
 class DenoisingTexts(NamedTuple):
-    """Texts as they are read, and as they were, each closed by `</s>`."""
+    """Corrupted and original texts, each closed by `</s>`."""
 
     source: Ragged
     target: Ragged
@@ -144,11 +134,7 @@ class DenoisingTexts(NamedTuple):
 class InfillingReader:
     """Reads blocks of text as corrupted sources and their targets.
 
-    Args:
-        store: The blocks, a column `text` whose sentences each end with `</s>`.
-        denoising: How much is hidden, and in what spans.
-        mask_token: Id of `<mask>`.
-        words: Non-negative numbers that name the draws: the recipe's seed, say.
+    The store's column `text` has sentences that each end with `</s>`; `words` seed the draws.
     """
 
     def __init__(
@@ -161,18 +147,18 @@ class InfillingReader:
         self._thresholds = _accumulate_poisson(denoising.mean_span)
 
     def bound(self, rows: Indices) -> Indices:
-        """Returns how long source and target of some blocks may be in any epoch, [rows]."""
-        # A sentence that was cut has no `</s>`, and gets one.
+        """Returns the maximum length of source and target in any epoch, [rows]."""
+        # A cut sentence has no `</s>`, and gets one.
         lengths: Indices = self._store.lengths(rows)["text"] + 1
         return lengths
 
     def read(self, rows: Indices, epoch: int) -> DenoisingTexts:
-        """Returns some blocks as they are in an epoch, in the order asked for."""
+        """Returns blocks as they are in an epoch, in the order of `rows`."""
         target = self.read_targets(rows)
         return DenoisingTexts(self.corrupt(target, rows, epoch), target)
 
     def read_targets(self, rows: Indices) -> Ragged:
-        """Returns the text of some blocks, with one `</s>`, at its end."""
+        """Returns the blocks' text with a single `</s>` at the end."""
         text = self._store.gather(rows, ["text"])["text"]
         is_text = text.tokens != EOS
         owners = np.repeat(np.arange(len(rows)), text.lengths)
@@ -182,19 +168,13 @@ class InfillingReader:
         return Ragged(tokens, lengths)
 
     def corrupt(self, target: Ragged, rows: Indices, epoch: int) -> Ragged:
-        """Returns texts, each closed by `</s>`, with spans replaced as they are in an epoch.
-
-        Args:
-            target: The texts.
-            rows: The number of each one's block, which its draws hang on.
-            epoch: The epoch.
-        """
+        """Returns the texts with the spans replaced that an epoch hides; `rows` seed the draws."""
         sizes = target.lengths - 1
         rows = rows.astype(np.int64)
         num_hidden = self._count_hidden(sizes)
         owners, lengths = self._draw_lengths(num_hidden, rows, epoch)
         counts = np.bincount(owners, minlength=len(rows))
-        # A text of `<mask>` and visible tokens, in which any order is as likely as another.
+        # Any order of `<mask>` and visible tokens is equally likely.
         source_lengths = sizes - num_hidden + counts + 1
         begins = np.cumsum(source_lengths) - source_lengths
         slots = begins[owners] + permute(
@@ -204,7 +184,7 @@ class InfillingReader:
         )
         order = np.argsort(slots)
         slots, lengths = slots[order], lengths[order]
-        # Each span begins behind what is hidden before it and seen before it.
+        # A span begins after all tokens that are hidden or visible before it.
         hidden_before = np.cumsum(lengths) - lengths
         seen_before = slots - np.arange(len(slots))
         is_visible = np.ones(len(target.tokens), dtype=np.bool_)
@@ -216,7 +196,6 @@ class InfillingReader:
         return Ragged(source, source_lengths)
 
     def _count_hidden(self, sizes: Indices) -> Indices:
-        """Returns how many tokens are hidden of texts of so many."""
         counts = np.rint(sizes * self._denoising.share).astype(np.int64)
         found: Indices = np.minimum(np.maximum(counts, 1), sizes)
         return found
@@ -224,7 +203,7 @@ class InfillingReader:
     def _draw_lengths(
         self, num_hidden: Indices, rows: Indices, epoch: int
     ) -> tuple[Indices, Indices]:
-        """Returns the text that each span is of, rising, and its length."""
+        """Returns each span's text index, ascending, and its length."""
         owners = np.repeat(np.arange(len(rows)), num_hidden)
         indices = join_ranges(np.zeros_like(num_hidden), num_hidden)
         keys = derive_keys_of(
@@ -233,7 +212,7 @@ class InfillingReader:
         draws = scale_keys(keys, np.full_like(owners, _SCALE))
         lengths = np.searchsorted(self._thresholds, draws, side="right")
         limits = num_hidden[owners]
-        # The last one that there may be takes all that is left.
+        # The last possible span takes all that is left.
         lengths = np.where(indices == limits - 1, limits, lengths)
         totals = np.append(0, np.cumsum(lengths))
         before = totals[:-1] - totals[np.cumsum(num_hidden) - num_hidden][owners]
@@ -242,8 +221,8 @@ class InfillingReader:
 
 
 def _accumulate_poisson(mean: float) -> NDArray[np.int64]:
-    """Returns how many of `_SCALE` draws of a Poisson distribution are 0, up to 1, up to 2, ..."""
-    # Far beyond the mean less than one draw of `_SCALE` is left.
+    """Returns how many of `_SCALE` Poisson draws are 0, up to 1, up to 2, and so on."""
+    # Far above the mean, less than one of `_SCALE` draws is left.
     numbers = np.arange(1, round(mean + 12.0 * np.sqrt(mean) + 20.0))
     logs = np.append(0.0, np.cumsum(np.log(mean / numbers))) - mean
     found: NDArray[np.int64] = np.rint(np.cumsum(np.exp(logs)) * _SCALE).astype(np.int64)

@@ -1,4 +1,4 @@
-"""How an update, or a development set, is cut into what passes through the model at once."""
+"""Cuts an update, or a development set, into what passes through the model at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,19 +10,18 @@ from mtkit.data.batches.ragged import Indices
 from mtkit.data.batches.rows import WIDTH_STEP, count_width, fill_rows
 
 SHARE_SLACK = 1.15
-"""How much larger than a process's fair share a micro-batch may be. Without slack, a group that is
-a little larger than the mean would make a second pass of a few sentences."""
+"""How much larger than a process's fair share a micro-batch may be. Without slack, a group slightly
+above the mean would cause a second pass with a few sentences."""
 _GRIDS_PER_PASS = 2
-"""The cost of a pass beside its tokens, in grids: on one core 430 tokens of a model of 4+4 layers
-of 128 numbers, 120 of the paper's base."""
+"""Fixed cost of a pass, in grids. On one core a grid costs 430 tokens for a model with 4+4 layers
+of width 128, and 120 for the paper's base."""
 _ROW_STEPS = 12
-"""Fewest steps in a row, lest more than a twenty-fourth of it be padding, in the mean."""
+"""Minimum number of steps in a row, so that padding averages at most 1/24 of it."""
 _SENTENCES_AT_ONCE = 16
 _BOUNDS_AT_ONCE = 32
 _IMPOSSIBLE = 1 << 48
 _WIDTH_FACTOR = 2
-"""How much coarser the widths of packed rows are with CUDA graphs: some 18 shapes, 9 % of padding
-(docs/log.md)."""
+"""Coarser widths of packed rows for CUDA graphs: about 18 shapes, 9 % padding (docs/log.md)."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +29,13 @@ class MicroBatch:
     """Sentences that one process passes through the model together.
 
     Attributes:
-        sentences: Their indices, grid after grid: the sentences of a grid are padded to one length.
-        num_padded_tokens: Tokens of the side that has more, with padding.
-        num_tokens: Tokens of both sides, without.
+        sentences: Indices, ordered by grid; a grid's sentences are padded to one length.
+        num_padded_tokens: Tokens of the larger side, with padding.
+        num_tokens: Tokens of both sides, without padding.
         num_slots: Tokens of both sides, with padding.
-        grid_sizes: Sentences of each grid, or of each packed row; where none is given, all make
-            one grid or, packed, each has a row.
-        row_step: Each side, or packed row, is filled up to a multiple of it; `num_slots` counts it.
+        grid_sizes: Sentences of each grid or packed row; if empty, there is one grid or, packed, a
+            row for each sentence.
+        row_step: Each side or packed row is padded to a multiple of it, which `num_slots` includes.
     """
 
     sentences: Indices
@@ -57,24 +56,16 @@ def split_update(
     grid_slots: int = 0,
     row_step: int = 1,
 ) -> list[list[MicroBatch]]:
-    """Returns each process's micro-batches of one update.
+    """Returns each process's micro-batches of one update; a process may get none.
 
-    The update is cut, without changing its order, into grids of alike sentences, so that padding,
-    and the cost of a grid beside its tokens, are minimal. Grids make up micro-batches that,
-    padding included, hold at most `micro_batch_tokens` of either side. For several processes
-    there are two ways, of which that is taken whose last process ends first: to deal out the whole
-    update's grids, no fewer than there are processes, largest first, to the process with the least
-    so far; or to cut the update evenly before. A process may get none.
+    The update keeps its order from `plan_epoch`, where neighbours are alike. It is cut into grids
+    with minimal padding and overhead. Micro-batches are made of grids and hold at most
+    `micro_batch_tokens` per side, padding included. With several processes, there are two options,
+    and the one whose slowest process is faster wins: deal the whole update's grids out, largest
+    first, to the process with the least so far; or cut the update evenly first.
 
-    Args:
-        sentences: The update, from `plan_epoch`: alike ones side by side.
-        source_lengths: Tokens of each one's source, `</s>` counted.
-        target_lengths: Tokens of each one's target, `</s>` counted.
-        micro_batch_tokens: Bound of one pass.
-        num_processes: How many processes share the update.
-        grid_slots: The cost of a grid beside its tokens, in tokens that it might hold.
-        row_step: A side of a micro-batch is filled up to a multiple of it, at most: a power of
-            two, and no more than a twelfth of what a process has.
+    `grid_slots` is the fixed cost of a grid in tokens. Each side of a micro-batch is padded to a
+    power of two of at most `row_step` and at most 1/12 of a process's share.
     """
     update = _Stretch(sentences, source_lengths, target_lengths, grid_slots)
 
@@ -101,7 +92,7 @@ def split_update(
 
 @dataclass(frozen=True)
 class _Grid:
-    """Sentences that are padded to one length; slots are tokens with padding."""
+    """Sentences padded to one length; slots are tokens with padding."""
 
     sentences: Indices
     num_tokens: int
@@ -110,13 +101,12 @@ class _Grid:
 
     @property
     def num_padded_tokens(self) -> int:
-        """Tokens of the longer side, with padding."""
         return max(self.num_source_slots, self.num_target_slots)
 
 
 @dataclass(frozen=True)
 class _Stretch:
-    """Sentences of an update, side by side in its order; for `grid_slots` see `split_update`."""
+    """Neighbouring sentences of an update; for `grid_slots` see `split_update`."""
 
     sentences: Indices
     source_lengths: Indices
@@ -125,11 +115,10 @@ class _Stretch:
 
     @property
     def longer(self) -> Indices:
-        """Tokens of each one's longer side."""
+        """Tokens of each sentence's longer side."""
         return np.maximum(self.source_lengths, self.target_lengths)
 
     def take(self, positions: Indices) -> "_Stretch":
-        """Returns its sentences at some positions."""
         return _Stretch(
             self.sentences[positions],
             self.source_lengths[positions],
@@ -138,11 +127,11 @@ class _Stretch:
         )
 
     def cut(self, bound: int, *, min_grids: int = 1) -> list[_Grid]:
-        """Returns its grids, the largest first."""
+        """Returns its grids, largest first."""
         longer = self.longer
         total = int(longer.sum())
         bound = max(bound, int(longer.max()))
-        # The search grows with the square of what it looks at, so a large update is cut up before.
+        # The search is quadratic, so a large update is split first.
         num_stretches = -(-total // (_BOUNDS_AT_ONCE * bound))
         ends = np.arange(1, num_stretches) * total / num_stretches
         bounds = np.searchsorted(np.cumsum(longer), ends)
@@ -159,7 +148,6 @@ class _Stretch:
         return sorted(grids, key=lambda grid: -grid.num_padded_tokens)
 
     def pad(self) -> _Grid:
-        """Returns it as one grid."""
         source, target, count = self.source_lengths, self.target_lengths, len(self.sentences)
         return _Grid(
             self.sentences,
@@ -180,22 +168,16 @@ def split_packed_update(
 ) -> list[list[MicroBatch]]:
     """Returns each process's micro-batches of one update, packed in rows (`fill_rows`).
 
-    The update is cut into stretches of at most `micro_batch_tokens` of their longer sides, without
-    padding: as few as can be the same number for every process, and as even as sentences allow.
-
-    Args:
-        sentences: The update.
-        source_lengths: Tokens of each one's source, `</s>` counted.
-        target_lengths: Tokens of each one's target, `</s>` counted.
-        micro_batch_tokens: Bound of one pass; one sentence may be longer.
-        num_processes: How many processes share the update.
-        rows_multiple: The number of rows is a multiple of it, where it is given.
+    Each micro-batch holds at most `micro_batch_tokens` on its longer side, without padding; a
+    single sentence may be longer. There are as few as possible, the same number for each process,
+    and as even as sentences allow. The number of rows is a multiple of `rows_multiple` unless it is
+    0.
     """
     longer = np.maximum(source_lengths, target_lengths)
     ends = np.cumsum(longer)
     widest = max(micro_batch_tokens, int(longer.max()))
     enough = num_processes * -(-(len(_fill(ends, widest)) + 1) // num_processes)
-    # The lowest bound that does with as many makes them most alike.
+    # The lowest bound that needs no more of them makes them most even.
     narrowest = max(int(longer.max()), -(-int(ends[-1]) // enough))
     while narrowest < widest:
         bound = (narrowest + widest) // 2
@@ -228,10 +210,7 @@ def split_packed_update(
 
 
 def _fill(ends: Indices, bound: int) -> list[int]:
-    """Returns where stretches after the first begin, each as full as a bound of tokens lets it be.
-
-    `ends` has the tokens up to each sentence's end.
-    """
+    """Returns the starts of full stretches after the first; `ends` are cumulative tokens."""
     starts: list[int] = []
     before = 0
     while before + bound < ends[-1]:
@@ -241,7 +220,7 @@ def _fill(ends: Indices, bound: int) -> list[int]:
 
 
 def _join(grids: Sequence[_Grid], bound: int, row_step: int) -> list[MicroBatch]:
-    """Returns micro-batches of grids, each put into the first one that still has room for it."""
+    """Returns micro-batches, each grid in the first one that has room for it."""
     members: list[list[_Grid]] = []
     for grid in grids:
         for part in members:
@@ -264,14 +243,14 @@ def _join(grids: Sequence[_Grid], bound: int, row_step: int) -> list[MicroBatch]
 
 
 def _count_slots(grids: Sequence[_Grid]) -> tuple[int, int]:
-    """Returns the tokens of sources and of targets, with padding."""
+    """Returns source and target tokens, with padding."""
     return sum(grid.num_source_slots for grid in grids), sum(
         grid.num_target_slots for grid in grids
     )
 
 
 def _longest_way(processes: list[list[MicroBatch]], grid_slots: int) -> int:
-    """Returns the load of the process with the most, in tokens of both sides with padding."""
+    """Returns the load of the slowest process, in tokens of both sides with padding."""
     return max(
         sum(one.num_slots + (_GRIDS_PER_PASS + len(one.grid_sizes)) * grid_slots for one in part)
         for part in processes
@@ -282,7 +261,7 @@ _Dealt = TypeVar("_Dealt", MicroBatch, _Grid)
 
 
 def _deal(pieces: Sequence[_Dealt], num_processes: int) -> list[list[_Dealt]]:
-    """Returns each process's pieces: the largest first, to the one with fewest tokens."""
+    """Returns each process's pieces, dealt out by size to the process with the fewest tokens."""
     processes: list[list[_Dealt]] = [[] for _ in range(num_processes)]
     load = [0] * num_processes
     for piece in sorted(pieces, key=lambda piece: -piece.num_padded_tokens):
@@ -300,11 +279,7 @@ def _choose_cuts(
     min_pieces: int,
     piece_cost: int,
 ) -> Indices:
-    """Returns where the pieces after the first begin, the best cut between blocks there is.
-
-    Dynamic programming: the cut of the first blocks into k pieces with the least padding, for one k
-    after the other.
-    """
+    """Returns the starts of pieces after the first, in the best cut between blocks."""
     starts = _block_starts(source_lengths, target_lengths, bound)
     num_blocks = len(starts)
     costs = _piece_costs(
@@ -315,13 +290,14 @@ def _choose_cuts(
     )
     min_possible = int(source_lengths.sum() + target_lengths.sum())
     widths = np.arange(1, costs.shape[1] + 1)
-    # A piece of w blocks that ends behind block b begins behind block b - w; none begins before 0.
+    # A piece of w blocks that ends after block b begins after block b - w, but not before 0.
     begins = np.maximum(np.arange(1, num_blocks + 1)[:, None] - widths, 0)
     lowest = np.full(num_blocks + 1, _IMPOSSIBLE)
     lowest[0] = 0
     widths_by_count: list[Indices] = []
     best, best_count = 2 * _IMPOSSIBLE, 0
-    # As long as one piece more could be worth what it costs.
+    # While one more piece may be worth its cost. Dynamic programming: the cut of the first blocks
+    # into k pieces with the least padding, for k = 1, 2, ...
     while (
         best > min_possible + (len(widths_by_count) + 1) * piece_cost
         and len(widths_by_count) < num_blocks
@@ -337,7 +313,7 @@ def _choose_cuts(
             best, best_count = total, count
     cuts = []
     end = num_blocks
-    # Back from the last piece; where the first one begins is no cut.
+    # Backwards from the last piece; the first piece's start isn't a cut.
     for chosen in widths_by_count[1:best_count][::-1]:
         end -= int(chosen[end - 1])
         cuts.append(starts[end])
@@ -345,7 +321,7 @@ def _choose_cuts(
 
 
 def _block_starts(source_lengths: Indices, target_lengths: Indices, bound: int) -> Indices:
-    """Returns where blocks begin: sentences of the very same lengths, a few at most."""
+    """Returns the starts of blocks: a few sentences of exactly the same lengths."""
     num_sentences = len(source_lengths)
     differs = (np.diff(source_lengths) != 0) | (np.diff(target_lengths) != 0)
     runs = np.cumsum(np.append(0, differs))
@@ -359,15 +335,11 @@ def _block_starts(source_lengths: Indices, target_lengths: Indices, bound: int) 
 def _piece_costs(
     source_lengths: Indices, target_lengths: Indices, sizes: Indices, bound: int
 ) -> Indices:
-    """Returns tokens of both sides, padded, of each piece of blocks that fits the bound.
-
-    `sizes` are the sentences of each block. [block, width - 1] is of the piece of `width` blocks
-    that ends with this one.
-    """
+    """Returns padded tokens of each piece that fits, both sides, [last block, blocks - 1]."""
     num_blocks = len(sizes)
     ends = np.cumsum(np.maximum(source_lengths, target_lengths) * sizes)
     begins = np.append(0, ends[:-1])
-    # Even without padding, no piece that fits is wider.
+    # Wider pieces don't fit even without padding.
     max_width = int((np.arange(num_blocks) - np.searchsorted(begins, ends - bound)).max()) + 1
     blocks = np.arange(num_blocks)[:, None] - np.arange(max_width)
     exists = blocks >= 0
@@ -383,10 +355,7 @@ def _piece_costs(
 def cut(
     order: Indices, source_lengths: Indices, target_lengths: Indices, *, max_tokens: int
 ) -> list[Indices]:
-    """Returns `order` in pieces of at most `max_tokens` real tokens on either side.
-
-    A sentence longer than that makes a piece of its own.
-    """
+    """Returns `order` in pieces of at most `max_tokens` real tokens per side, or one sentence."""
     ends = [np.cumsum(lengths[order]) for lengths in (source_lengths, target_lengths)]
     pieces = []
     first = 0

@@ -1,7 +1,7 @@
-"""Text in one language on disk: rows of a token store, and a number beside each.
+"""Text in one language on disk: rows of a token store, and a number for each.
 
-Blocks of text have the number of their document, which rises; labelled texts have that of their
-label, whose names are in `labels.json`.
+Blocks of text have the number of their document, which rises. Labelled texts have the number of
+their label; `labels.json` has the names.
 """
 
 import io
@@ -22,23 +22,16 @@ from mtkit.files import write_atomically
 from mtkit.foreign_files import check_file, parse_json, read_file
 
 TEXT_COLUMNS = ("text",)
-"""The column of a store of text in one language."""
 _NUMBER = np.dtype("<i8")
 _NAMES_FILE = "labels.json"
 _MAX_BYTES = 1 << 24
 Numbers = Literal["documents", "labels"]
-"""What the numbers are of."""
+"""What the numbers refer to."""
 
 
 @dataclass(frozen=True)
 class NumberedTexts:
-    """Rows of text.
-
-    Attributes:
-        store: Their tokens, in the column `text`.
-        order: The same rows by length.
-        numbers: The number of each row's document or label, [rows]; mapped from disk.
-    """
+    """Rows of text, their order by length, and the number of each row, mapped from disk."""
 
     store: TokenStore
     order: LengthOrder
@@ -46,28 +39,16 @@ class NumberedTexts:
 
     @classmethod
     def open(cls, folder: Path, vocab_size: int, what: Numbers = "documents") -> "NumberedTexts":
-        """Opens what a `NumberedTextsWriter` wrote.
-
-        Args:
-            folder: Where it is.
-            vocab_size: Pieces of the vocabulary, which no token may be beyond.
-            what: What the numbers are of.
-
-        Raises:
-            MtkitError: It is missing, incomplete or damaged.
-        """
+        """Opens what a `NumberedTextsWriter` wrote; reading checks tokens against `vocab_size`."""
         store = TokenStore(folder, dict.fromkeys(TEXT_COLUMNS, vocab_size))
         numbers = _map_numbers(folder / f"{what}.npy", len(store))
         return cls(store, LengthOrder(folder, TEXT_COLUMNS), numbers)
 
 
 class NumberedTextsWriter:
-    """Writes rows of text in constant memory; complete once the `with` block ends.
+    """Writes rows of text in constant memory; complete when the `with` block ends.
 
-    Args:
-        folder: Where; it must exist.
-        vocab_size: Pieces of the vocabulary.
-        labels: All labels, if the numbers are of these.
+    The folder must exist. `labels` are all labels, if the numbers refer to these.
     """
 
     def __init__(self, folder: Path, vocab_size: int, labels: Sequence[str] | None = None) -> None:
@@ -84,16 +65,7 @@ class NumberedTextsWriter:
         return self
 
     def append(self, rows: Ragged, numbers: Indices, *, corpus: int) -> None:
-        """Adds rows behind those written so far.
-
-        Args:
-            rows: Their tokens.
-            numbers: The number of each row's document or label, [rows].
-            corpus: Index in the recipe's list of the corpus that they come from.
-
-        Raises:
-            ValueError: Not one number for each row.
-        """
+        """Adds rows with a number each; `corpus` is the index in the recipe's list."""
         if len(numbers) != len(rows):
             raise ValueError(f"{len(numbers)} {self._what} for {len(rows)} rows")
         if len(rows):
@@ -117,11 +89,7 @@ class NumberedTextsWriter:
 
 
 def read_labels(folder: Path) -> tuple[str, ...]:
-    """Returns the labels of a store.
-
-    Raises:
-        MtkitError: They are missing or damaged.
-    """
+    """Returns the labels of a store."""
     path = folder / _NAMES_FILE
     try:
         names = parse_json(read_file(path, max_bytes=_MAX_BYTES), path)
@@ -133,11 +101,7 @@ def read_labels(folder: Path) -> tuple[str, ...]:
 
 
 def open_labelled(folder: Path, vocab_size: int) -> tuple[NumberedTexts, tuple[str, ...]]:
-    """Opens labelled texts; returns them and the labels.
-
-    Raises:
-        MtkitError: They are missing, incomplete or damaged.
-    """
+    """Opens labelled texts; returns them and the labels."""
     texts, names = NumberedTexts.open(folder, vocab_size, "labels"), read_labels(folder)
     if not np.isin(texts.numbers, np.arange(len(names))).all():
         raise _damaged(folder / "labels.npy", f"expected numbers below {len(names)}")
@@ -145,7 +109,7 @@ def open_labelled(folder: Path, vocab_size: int) -> tuple[NumberedTexts, tuple[s
 
 
 def _write_header(stream: IO[bytes], num_rows: int) -> None:
-    """Writes the header of an array of `num_rows` numbers, which is as long for any number."""
+    """Writes the header of an array of `num_rows` numbers; its length is always the same."""
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(
         header, {"descr": _NUMBER.str, "fortran_order": False, "shape": (num_rows,)}

@@ -8,24 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 Indices = NDArray[np.int64]
-"""Numbers of sentences, positions or tokens."""
+"""Indices of sentences, positions or tokens."""
 
 
 @dataclass(frozen=True)
 class Ragged:
-    """Token sequences without padding.
-
-    Attributes:
-        tokens: All tokens, sentence after sentence.
-        lengths: Tokens of each sentence.
-    """
+    """Token sequences in one array, without padding, and the length of each."""
 
     tokens: Indices
     lengths: Indices
 
     @classmethod
     def of(cls, sentences: Sequence[Sequence[int]]) -> "Ragged":
-        """Returns lists of tokens laid end to end."""
+        """Returns the sentences in one array."""
         lengths = np.fromiter(map(len, sentences), np.int64, count=len(sentences))
         tokens = np.fromiter(chain.from_iterable(sentences), np.int64, count=int(lengths.sum()))
         return cls(tokens, lengths)
@@ -39,6 +34,6 @@ class Ragged:
 
 
 def join_ranges(starts: Indices, sizes: Indices) -> Indices:
-    """Returns start, start + 1, ... for each range of `size` numbers, end to end."""
+    """Returns start, start + 1, ... for each range of `size` numbers, concatenated."""
     before = np.cumsum(sizes) - sizes
     return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()), dtype=np.int64)

@@ -1,18 +1,18 @@
-"""Which sentences share a row of a packed batch, so that rows are alike and hold little padding."""
+"""Assigns sentences to the rows of a packed batch, so that rows are even and padding is small."""
 
 import numpy as np
 
 from mtkit.data.batches.ragged import Indices
 
 _WIDTHS = (126, 158, 190, 254)
-"""Tokens of a row that are tried: a little under a multiple of 32, as the fullest row has more."""
+"""Row widths to try: slightly below a multiple of 32, because the fullest row gets more."""
 _ATTENTION_COST = 1_000
-"""Tokens of a row at which attention is weighed like all the rest of a pass. A base model's among
-128 took 7.6 of 42 ms on an H200: 600 would be nearer, and hold 1 % more padding (docs/log.md)."""
+"""Width at which attention counts as much as the rest of a pass. A base model's attention at width
+128 took 7.6 of 42 ms on an H200: 600 would be closer, with 1 % more padding (docs/log.md)."""
 _NUM_STEPS = 16
-"""Numbers of rows up to a full pass, where passes come in few shapes."""
+"""Different numbers of rows up to a full pass, where passes come in few shapes."""
 WIDTH_STEP = 8
-"""GPUs multiply rows whose width is a multiple of it fastest, and read their masks as they are."""
+"""GPUs multiply rows of a multiple of this width fastest, and read their masks without a copy."""
 
 
 def fill_rows(
@@ -20,14 +20,9 @@ def fill_rows(
 ) -> tuple[Indices, Indices]:
     """Returns sentences in the order of their rows, and how many each row has.
 
-    Both sides of a pair are in the same row of their sides. All rows of a side are as wide as the
-    fullest, so rows are filled evenly, on both sides.
-
-    Args:
-        source_lengths: Tokens of each sentence's source.
-        target_lengths: Tokens of its target.
-        rows_multiple: The number of rows is a multiple of it, and the narrowest width alone is
-            tried; where it is 0, the best number of rows is taken.
+    A pair has the same row on both sides. All rows of a side are as wide as the fullest, so they
+    are filled evenly. If `rows_multiple` isn't 0, the number of rows is a multiple of it and only
+    the narrowest width is tried.
     """
     longer = np.maximum(source_lengths, target_lengths)
     total = max(int(source_lengths.sum()), int(target_lengths.sum()))
@@ -53,15 +48,15 @@ def choose_rows_multiple(pass_tokens: int) -> int:
 
 
 def count_width(num_tokens: float, step: int = WIDTH_STEP) -> int:
-    """Returns the width of rows of which the fullest has so many tokens."""
+    """Returns the width of rows whose fullest has `num_tokens`."""
     return -(-int(num_tokens) // step) * step
 
 
 def _deal(source_lengths: Indices, target_lengths: Indices, num_rows: int) -> Indices:
-    """Returns each sentence's row: the longest are dealt out first, a round of them at a time.
+    """Returns each sentence's row.
 
-    Rows that a round's longest would overfill are left out of it. The pair whose source is the
-    longer by most goes to the row whose targets are.
+    The longest sentences are dealt first, in rounds: one to each row that has room for the longest
+    of the round.
     """
     longer, surplus = np.maximum(source_lengths, target_lengths), source_lengths - target_lengths
     order = np.argsort(-longer, kind="stable")
@@ -76,7 +71,8 @@ def _deal(source_lengths: Indices, target_lengths: Indices, num_rows: int) -> In
             continue
         dealt = order[first : first + len(open_rows)]
         first += len(dealt)
-        # Fewer at the end: the emptiest rows get them.
+        # In the last round the emptiest rows come first. The pair with the largest source surplus
+        # goes to the row with the largest target surplus.
         open_rows = open_rows[np.argsort(fullest[open_rows], kind="stable")][: len(dealt)]
         lead = loads[0, open_rows] - loads[1, open_rows]
         taken = open_rows[np.argsort(lead, kind="stable")]

@@ -1,21 +1,21 @@
-"""The two segments of a masked language model's input, drawn anew in each epoch.
+"""Draws the two segments of a masked language model's input, with new draws in each epoch.
 
-BERT (arXiv 1810.04805, section 3.1, task 2) reads `[CLS] A [SEP] B [SEP]` and tells whether B
-follows A in its document. Here [CLS] is `<s>` and [SEP] is `</s>`, the bounds of sentences inside a
-segment are left out, and:
+BERT (arXiv 1810.04805, section 3.1, task 2) reads `[CLS] A [SEP] B [SEP]` and predicts whether B
+follows A in its document. Here [CLS] is `<s>` and [SEP] is `</s>`, sentence bounds inside a segment
+are removed, and:
 
-- A and B are the two sides of one of the block's sentence bounds, each as likely as another.
-- In half of the blocks B gives way to sentences of another document. They begin behind a sentence
-  bound of a block that is drawn from all blocks of all other documents, and go on, into the
-  document's next block if need be, as long as they fit whole; where not even one does, it is cut.
-- They fit where A and they have no more tokens than the block has; or, of a block that isn't its
-  document's last and so is as full as whole sentences make it, no more than a block may have. So
-  neither length nor end tells a B that follows from one that doesn't.
-- A block without an inner bound, of one sentence, never has a B that follows, as in the authors'
-  code (`create_pretraining_data.py`). A is at most half as long as both may be: the sentence, or
-  its front, or its back.
+- A and B are the two sides of one of the block's sentence bounds, all bounds equally likely.
+- In half of the blocks B is replaced by sentences of another document. They begin after a sentence
+  bound of a block drawn from all other documents' blocks. As many whole sentences follow as fit, if
+  necessary from the document's next block; if not even one fits, it is cut.
+- A and the new B have at most as many tokens as the block. If the block isn't its document's last,
+  and so is as full as whole sentences allow, they have at most a block's maximum. So neither length
+  nor end reveals whether B follows.
+- A block of one sentence, without an inner bound, never has a B that follows, as in the authors'
+  code (`create_pretraining_data.py`). A is the sentence, its start or its end, and at most half as
+  long as both may be.
 
-All of it is a pure function of the words that a reader is given, the epoch and the block.
+All of it is a pure function of the seed words, the epoch and the block.
 """
 
 from collections.abc import Sequence
@@ -31,25 +31,24 @@ from mtkit.errors import MtkitError
 from mtkit.text.token_ids import BOS, EOS
 
 NUM_ADDED = 2
-"""Tokens that an input has more than its block, at most: `<s>`, and a `</s>`."""
+"""Maximum number of tokens that an input has in addition to its block's: `<s>`, and a `</s>`."""
 _SEGMENT_STREAM = 5
-"""Parts these draws from those of epochs (0 to 3) and of subword sampling (4)."""
+"""Keeps these draws apart from those of epochs (0 to 3) and of subword sampling (4)."""
 _NUM_LOOKED_AT = 1_000
 _RANDOM, _BOUND, _ROW, _START, _HALF = range(5)
 
 
 @dataclass(frozen=True)
 class Segments:
-    """Inputs before any of their tokens is hidden.
+    """Inputs before any token is hidden.
 
     Attributes:
-        tokens: Of each block, `<s>`, the first segment, `</s>`, and the second, `</s>`, if there is
-            one.
-        segments: int64 [tokens]: 0 up to the first `</s>`, 1 behind it.
-        text_indices: int64: where the tokens of text are, all but `<s>` and `</s>`.
-        num_text_tokens: How many of them each input has, [inputs].
-        is_random: bool [inputs]: whether the second segment is of another document; None where
-            there is no second one.
+        tokens: `<s>`, the first segment, `</s>` and, if any, the second with `</s>`.
+        segments: int64 [tokens], 0 up to the first `</s>`, then 1.
+        text_indices: int64, indices of all tokens except `<s>` and `</s>`.
+        num_text_tokens: How many of these each input has, [inputs].
+        is_random: bool [inputs], whether the second segment is from another document; None without
+            second segments.
     """
 
     tokens: Ragged
@@ -60,11 +59,7 @@ class Segments:
 
 
 def check_pairs(store: TokenStore, documents: Indices, what: str) -> None:
-    """Checks that blocks of text can be read as two segments, of one document or of two.
-
-    Raises:
-        MtkitError: All is one document, or no block of some that lie all over has two sentences.
-    """
+    """Checks that blocks can be read as two segments, from one document or two; samples them."""
     hint = (
         "--set training.masking.next_sentence=false; or see what parts documents and sentences "
         "(`documents` of the corpus)"
@@ -88,11 +83,7 @@ def check_pairs(store: TokenStore, documents: Indices, what: str) -> None:
 
 
 def read_whole(text: Ragged) -> Segments:
-    """Returns blocks as inputs of one segment: `<s>`, the text, `</s>`.
-
-    Args:
-        text: Tokens of the blocks, whose sentences each end with `</s>`.
-    """
+    """Returns blocks as inputs of one segment: `<s>`, the text, `</s>`."""
     begins = np.cumsum(text.lengths) - text.lengths
     return _join(text.tokens, begins[:, None], text.lengths[:, None], None)
 
@@ -100,15 +91,12 @@ def read_whole(text: Ragged) -> Segments:
 class SegmentReader:
     """Reads blocks as inputs.
 
-    Attributes:
-        has_pairs: Whether inputs have two segments.
-
     Args:
-        store: The blocks, a column `text` whose sentences each end with `</s>`.
-        documents: The number of each block's document, rising.
-        words: Non-negative numbers that name the draws: the recipe's seed, say.
-        max_tokens: Greatest length of an input.
-        next_sentence: Whether inputs have two segments; `check_pairs` says whether they can.
+        store: Blocks with a column `text`, in which each sentence ends with `</s>`.
+        documents: The number of each block's document, ascending.
+        words: Non-negative numbers that seed the draws, such as the recipe's seed.
+        max_tokens: Maximum length of an input.
+        next_sentence: Whether inputs have two segments; see `check_pairs`.
     """
 
     def __init__(
@@ -127,19 +115,19 @@ class SegmentReader:
         self.has_pairs = next_sentence
 
     def bound(self, rows: Indices) -> Indices:
-        """Returns how long the inputs of some blocks may be in any epoch, [rows]."""
+        """Returns the maximum length of the blocks' inputs in any epoch, [rows]."""
         lengths = self._store.lengths(rows)["text"]
         return NUM_ADDED + (self._rooms(rows, lengths) if self.has_pairs else lengths)
 
     def read(self, rows: Indices, epoch: int) -> Segments:
-        """Returns the inputs of some blocks as they are in an epoch, in the order asked for."""
+        """Returns the blocks' inputs in an epoch, in the order of `rows`."""
         text = self._store.gather(rows, ["text"])["text"]
         if not self.has_pairs:
             return read_whole(text)
         rooms = self._rooms(rows, text.lengths)
         firsts, seconds, is_random = self._cut(rows, text, rooms, epoch)
         chosen = np.flatnonzero(is_random)
-        # A sentence that was cut has no `</s>`, and gets one.
+        # A cut sentence has no `</s>`, and gets one.
         is_open = text.tokens[firsts[0] + firsts[1] - 1] != EOS
         left = np.maximum(rooms - firsts[1] - is_open, 0)[chosen]
         others, (starts, sizes) = self._draw(rows[chosen], left, epoch)
@@ -155,7 +143,7 @@ class SegmentReader:
         return derive_keys_of(rows, _SEGMENT_STREAM, *self._words, epoch, kind)
 
     def _rooms(self, rows: Indices, lengths: Indices) -> Indices:
-        """Returns how many tokens both segments of each block may have, `</s>` counted."""
+        """Returns how many tokens both segments of each block may have, including `</s>`."""
         followers = np.minimum(rows + 1, len(self._documents) - 1)
         is_last = (followers == rows) | (self._documents[followers] != self._documents[rows])
         rooms: Indices = np.where(is_last, lengths, np.maximum(self._max_row, lengths))
@@ -164,10 +152,10 @@ class SegmentReader:
     def _cut(
         self, rows: Indices, text: Ragged, rooms: Indices, epoch: int
     ) -> tuple[tuple[Indices, Indices], tuple[Indices, Indices], NDArray[np.bool_]]:
-        """Returns begin and length of both sides of a bound, and which blocks get another B."""
+        """Returns start and length of both sides of a bound, and which blocks get another B."""
         begins = np.cumsum(text.lengths) - text.lengths
         ends = np.flatnonzero(text.tokens == EOS) + 1
-        # A block may begin with the `</s>` of a sentence that was cut, which is none.
+        # A block may begin with the `</s>` of a cut sentence, which isn't a bound.
         lows = np.searchsorted(ends, begins + 1, side="right")
         counts = np.searchsorted(ends, begins + text.lengths, side="left") - lows
         has_bound = counts > 0
@@ -176,7 +164,7 @@ class SegmentReader:
         bounds[has_bound] = ends[picked[has_bound]]
         two = np.full_like(rows, 2)
         is_random = (scale_keys(self._keys(rows, epoch, _RANDOM), two) == 1) | ~has_bound
-        # Two at least: the last one may be `</s>`.
+        # At least two, because the last one may be `</s>`.
         halves = np.minimum(text.lengths, np.maximum((rooms + 1) // 2, 2))
         lengths = np.where(has_bound, bounds - begins, halves)
         is_back = ~has_bound & (scale_keys(self._keys(rows, epoch, _HALF), two) == 1)
@@ -186,10 +174,7 @@ class SegmentReader:
     def _draw(
         self, rows: Indices, rooms: Indices, epoch: int
     ) -> tuple[Indices, tuple[Indices, Indices]]:
-        """Returns tokens, and begin and length in them of text from another document than a row's.
-
-        Each has no more tokens than there is room, with a `</s>` added where it has none.
-        """
+        """Returns tokens, and ranges of other documents' text that fit `rooms` with a `</s>`."""
         documents = self._documents[rows]
         begins = np.searchsorted(self._documents, documents, side="left")
         ends = np.searchsorted(self._documents, documents, side="right")
@@ -213,9 +198,9 @@ class SegmentReader:
         picked = lows + scale_keys(self._keys(rows, epoch, _START), np.maximum(counts, 1))
         starts = np.where(counts > 0, bounds[np.minimum(picked, len(bounds) - 1)], firsts)
         limits = np.minimum(starts + rooms, firsts + lengths)
-        # Behind all bounds up to there comes the last one that is in reach, if any is.
+        # The last bound within reach, or -1.
         stops = np.append(-1, bounds)[np.searchsorted(bounds, limits, side="right")]
-        # A sentence that is cut is closed by a `</s>` of its own.
+        # A cut sentence gets a `</s>`.
         cut = np.minimum(starts + np.maximum(rooms - 1, 0), firsts + lengths)
         return text.tokens, (starts, np.where(stops > starts, stops, cut) - starts)
 
@@ -223,13 +208,13 @@ class SegmentReader:
 def _join(
     tokens: Indices, begins: Indices, lengths: Indices, is_random: NDArray[np.bool_] | None
 ) -> Segments:
-    """Returns inputs of one or two segments, [inputs, segments], each a range of tokens."""
+    """Returns inputs of one or two segments; ranges of tokens are [inputs, segments]."""
     num_segments = begins.shape[1]
     text = tokens[join_ranges(begins.ravel(), lengths.ravel())]
     owners = np.repeat(np.arange(lengths.size), lengths.ravel())
     is_text = text != EOS
     counts = np.bincount(owners[is_text], minlength=lengths.size).reshape(lengths.shape)
-    # Each segment is closed by `</s>`, and the first one opened by `<s>`.
+    # Each segment ends with `</s>`, and the first starts with `<s>`.
     sizes = counts + 1
     sizes[:, 0] += 1
     ends = np.cumsum(sizes.ravel()).reshape(sizes.shape)

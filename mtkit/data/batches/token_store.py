@@ -1,8 +1,8 @@
-"""Tokens on disk as an Arrow file, memory-mapped: a corpus costs what is read of it.
+"""Tokens on disk as a memory-mapped Arrow file; only what is read takes memory.
 
-`tokens.arrow` has named columns of sentences, such as `source` and `target`, or `text` alone: lists
-of uint16, or of uint32 for a large vocabulary. Any Arrow library reads it.
-`store.json` beside it holds what the file can't tell quickly.
+`tokens.arrow` has named columns of sentences, such as `source` and `target`, or only `text`: lists
+of uint16, or of uint32 for a large vocabulary. Any Arrow library reads it. `store.json` has what
+would take long to find out from the file.
 """
 
 import json
@@ -22,11 +22,9 @@ from mtkit.files import check_format, read_json, write_atomically
 from mtkit.foreign_files import check_file, describe_fault
 
 PAIR_COLUMNS = ("source", "target")
-"""The columns of a store of sentence pairs."""
 
 ALIGNMENT_COLUMN = "alignment"
-"""A further column of pairs that are aligned: of each link the index of a source token and that of
-a target token, in turn, by target index."""
+"""Optional third column of pairs: source and target token index of each link, by target index."""
 
 _FORMAT_VERSION = 2
 _TOKENS_FILE = "tokens.arrow"
@@ -35,15 +33,7 @@ _LISTS = (pa.list_(pa.uint16()), pa.list_(pa.uint32()))
 
 
 def make_batch(columns: Mapping[str, Ragged], vocab_sizes: Mapping[str, int]) -> pa.RecordBatch:
-    """Returns sentences as a `TokenStoreWriter` takes them; also for use in worker processes.
-
-    Args:
-        columns: Tokens of each column, each sentence closed by `</s>`; under 2^31 a column.
-        vocab_sizes: The writer's.
-
-    Raises:
-        ValueError: Columns differ in number of sentences, or a token doesn't fit.
-    """
+    """Returns sentences, closed by `</s>`, for a `TokenStoreWriter`; under 2^31 tokens a column."""
     schema = _schema(vocab_sizes)
     arrays: list[pa.Array] = []
     for name in schema.names:
@@ -64,11 +54,9 @@ def _schema(vocab_sizes: Mapping[str, int]) -> pa.Schema:
 
 
 class TokenStoreWriter:
-    """Writes a store batch by batch, in constant memory; complete once the `with` block ends.
+    """Writes a store batch by batch, in constant memory; complete when the `with` block ends.
 
-    Args:
-        folder: Where; it must exist.
-        vocab_sizes: The columns, with the number of pieces that sets each one's width on disk.
+    The folder must exist. `vocab_sizes` decide each column's width on disk.
     """
 
     def __init__(self, folder: Path, vocab_sizes: Mapping[str, int]) -> None:
@@ -84,15 +72,7 @@ class TokenStoreWriter:
         return self
 
     def append(self, batch: pa.RecordBatch, *, corpus: int) -> None:
-        """Adds rows, from `make_batch`, behind those written so far.
-
-        Args:
-            batch: Any number of rows.
-            corpus: Index in the recipe's list of the corpus they come from.
-
-        Raises:
-            ValueError: Rows of a later corpus stand there already, or other columns' batch.
-        """
+        """Adds rows from `make_batch`; `corpus` is its index in the recipe, in ascending order."""
         if corpus + 1 < len(self._corpus_sizes):
             raise ValueError(f"corpus {corpus} after corpus {len(self._corpus_sizes) - 1}")
         if batch.schema != self._schema:
@@ -124,27 +104,17 @@ class TokenStoreWriter:
 class TokenStore:
     """The sentences of one split, in the order they were written: rows of named columns.
 
-    Reading is by position in the mapped file, without a step per sentence in Python; what is held
-    in memory is a few numbers per record batch.
+    Reads by position in the mapped file, without Python code per sentence; holds only a few numbers
+    per record batch in memory.
 
     Attributes:
-        num_tokens: Tokens of each column, `</s>` counted.
-        corpus_sizes: Rows of each corpus; they lie in the file one corpus after the other.
+        num_tokens: Tokens by column, `</s>` counted.
+        corpus_sizes: Rows of each corpus, in the file's order.
         digest: Digest of the file's bytes when it was written.
     """
 
     def __init__(self, folder: Path, vocab_sizes: Mapping[str, int] | None = None) -> None:
-        """Opens a store that a `TokenStoreWriter` made.
-
-        Args:
-            folder: Where it lies.
-            vocab_sizes: The columns that it must have, in their order, each with the size of its
-                vocabulary, which no token may be beyond; any columns and tokens where None.
-
-        Raises:
-            MtkitError: It isn't there, is incomplete, has other columns, or is of another version's
-                format.
-        """
+        """Opens a store; `vocab_sizes`, if given, are its columns and limit their tokens."""
         path = folder / _TOKENS_FILE
         facts = _read_facts(folder)
         self._num_rows = facts.num_rows
@@ -168,7 +138,7 @@ class TokenStore:
         schema, num_rows = reader.schema, sum(batch.num_rows for batch in batches)
         if num_rows != self._num_rows or not _has_columns(schema, vocab_sizes):
             raise _damaged(path, f"{num_rows:,} rows of\n{schema}")
-        # An empty record batch may leave out its buffers, and nothing is ever looked up in it.
+        # An empty record batch may lack buffers; no row is ever looked up in it.
         batches = [batch for batch in batches if batch.num_rows]
         batch_sizes = np.array([batch.num_rows for batch in batches], dtype=np.int64)
         self._first_rows = np.cumsum(batch_sizes) - batch_sizes
@@ -189,25 +159,12 @@ class TokenStore:
         return self._num_rows
 
     def lengths(self, rows: Indices) -> dict[str, Indices]:
-        """Returns the tokens of each row's sentences by column, `</s>` counted, [rows].
-
-        Raises:
-            IndexError: There is no such row.
-        """
+        """Returns the tokens of each row's sentences by column, `</s>` counted, [rows]."""
         indices = self._find_batches(rows)
         return {name: column.locate(*indices)[1] for name, column in self._columns.items()}
 
     def gather(self, rows: Indices, columns: Sequence[str] | None = None) -> dict[str, Ragged]:
-        """Returns some rows' sentences by column, in the order asked for.
-
-        Args:
-            rows: Which rows.
-            columns: Which columns; all where None.
-
-        Raises:
-            IndexError: There is no such row.
-            MtkitError: A token is beyond the vocabulary.
-        """
+        """Returns the rows' sentences by column, in the order of `rows`; all columns if None."""
         indices = self._find_batches(rows)
         found = {}
         for name in self._columns if columns is None else columns:
@@ -220,7 +177,7 @@ class TokenStore:
         return found
 
     def _find_batches(self, rows: Indices) -> tuple[Indices, Indices]:
-        """Returns each row's record batch, and its index within that."""
+        """Returns each row's record batch, and its index in that batch."""
         rows = np.asarray(rows, dtype=np.int64)
         if len(rows) and not (rows.min() >= 0 and rows.max() < len(self)):
             raise IndexError(f"rows {rows.min()} to {rows.max()} of a store of {len(self)}")
@@ -229,7 +186,7 @@ class TokenStore:
 
 
 def _has_columns(schema: pa.Schema, expected: Mapping[str, int] | None) -> bool:
-    """Checks that columns are lists of tokens, and those that are expected if any are."""
+    """Checks that columns are lists of tokens and, if given, the expected ones."""
     return (
         bool(schema.names)
         and len(set(schema.names)) == len(schema.names)
@@ -239,11 +196,7 @@ def _has_columns(schema: pa.Schema, expected: Mapping[str, int] | None) -> bool:
 
 
 class _Column:
-    """Reads lists straight from the mapped file.
-
-    `parts` are the column's arrays, one for each record batch that has rows. An array that lies
-    elsewhere, as one does that is compressed, is a fault.
-    """
+    """Reads lists straight from the mapped file; `parts` are its arrays by record batch."""
 
     def __init__(
         self, mapped: pa.Buffer, parts: Sequence[pa.Array], item: np.dtype[Any], path: Path
@@ -256,13 +209,13 @@ class _Column:
         for buffer in (buffer for pair in buffers for buffer in pair if buffer and buffer.size):
             if not mapped.address <= buffer.address <= end - buffer.size:
                 raise _damaged(path, "compressed, or written by another program")
-        # Counted in items from the file's begin; Arrow aligns every buffer to 8 bytes.
+        # In items from the start of the file; Arrow aligns every buffer to 8 bytes.
         self._first_offsets = np.array(
             [(offsets.address - mapped.address) // 4 for offsets, _ in buffers], dtype=np.int64
         )
         self._first_values = np.array(
             [
-                # Sentences without any token may have no buffer, or one anywhere.
+                # Sentences without tokens may have no buffer, or one anywhere.
                 (values.address - mapped.address) // item.itemsize if values and values.size else 0
                 for _, values in buffers
             ],
@@ -270,7 +223,7 @@ class _Column:
         )
 
     def locate(self, batches: Indices, rows: Indices) -> tuple[Indices, Indices]:
-        """Returns where each row's list begins, in items from the file's begin, and its length."""
+        """Returns where each row's list starts, in items from the file's start, and its length."""
         indices = self._first_offsets[batches] + rows
         starts = self._offsets[indices].astype(np.int64)
         lengths = self._offsets[indices + 1] - starts
@@ -280,13 +233,12 @@ class _Column:
         return firsts, lengths
 
     def gather(self, batches: Indices, rows: Indices) -> Ragged:
-        """Returns some rows' lists."""
         starts, lengths = self.locate(batches, rows)
         return Ragged(self._values[join_ranges(starts, lengths)].astype(np.int64), lengths)
 
 
 class _StoreFacts(BaseModel):
-    """The part of `store.json` that opening needs."""
+    """The part of `store.json` that is needed to open a store."""
 
     num_rows: NonNegativeInt
     corpus_sizes: list[NonNegativeInt]

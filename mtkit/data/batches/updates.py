@@ -1,24 +1,21 @@
-"""The updates of a training, one after the other: which examples, and what passes they come to.
+"""The updates of a training in order: their examples, and the passes they are cut into.
 
-Which sentences make up an update is a pure function of lengths, weights, seed and epoch.
-
-An update's sentences don't depend on how many processes share it or how much fits into one pass;
-only its cut into micro-batches does. Nothing here has an entry per sentence: what stands where is
-computed when it is asked for.
+An update's sentences are a pure function of lengths, weights, seed and epoch. They don't depend on
+how many processes share the update or what fits into one pass; only the cut into micro-batches
+does. Nothing here has an entry per sentence: positions are computed on demand.
 
 An epoch is a line of draws from the strata (sentences of one target length, source length and
-corpus; a block of text in one language has one length, which stands for both). A stratum of n
-pairs, whose corpus has the weight p/q, has an endless row of draws: its n pairs in a fixed random
-order, over and over. Of that row, epochs 0 to e - 1 have taken floor((e * n * p + r) / q) draws, r
-being drawn from [0, q) once per stratum; epoch e takes those from there to where epoch e + 1
-begins. So any number of epochs on end has seen two pairs of a stratum equally often, give or take
-one, and an epoch takes n * p / q of them, rounded up or down by chance. With weight 1, that is
-every pair once.
+corpus; a block of text in one language has one length, used for both). A stratum of n pairs whose
+corpus has the weight p/q has an endless row of draws: its n pairs in a fixed random order, over and
+over. Epochs 0 to e - 1 have taken floor((e * n * p + r) / q) draws of that row, with r drawn from
+[0, q) once per stratum; epoch e takes those from there to the start of epoch e + 1. So after any
+number of epochs two pairs of a stratum were seen equally often, plus or minus one, and an epoch
+takes n * p / q of them, rounded up or down at random. With weight 1, that is every pair once.
 
-On the line, target lengths rise; at one target length, source lengths rise and at the next they
-fall, so that neighbours on the line are alike on both sides. The draws of one length class (target
-and source length) are shuffled again in each epoch. The line is cut into groups, the groups are
-shuffled, and each update takes some.
+On the line, target lengths rise. Source lengths rise at one target length and fall at the next, so
+that neighbours are alike on both sides. The draws of one length class (target and source length)
+are shuffled again in each epoch. The line is cut into groups, the groups are shuffled, and each
+update takes some.
 """
 
 import itertools
@@ -54,21 +51,9 @@ def plan_epoch(
 ) -> "EpochPlan":
     """Returns the sentences of each update of one epoch.
 
-    Sentences are lined up by length (those of one length shuffled) and cut into groups of at most
-    batch_tokens / length_groups tokens a side. Groups are shuffled in turn; each update takes
-    `length_groups` of them.
-
-    Args:
-        order: The store's sentences by length.
-        weights: How often an epoch sees each pair of each corpus: 2 is twice, 0.5 every other
-            epoch. To six decimals.
-        batch_tokens: Real tokens a side in one update, at most.
-        length_groups: Groups of similar length in one update.
-        seed: The recipe's seed.
-        epoch: Passes over the data before this one.
-
-    Raises:
-        ValueError: A corpus has no weight or a negative one, or none with pairs has more than 0.
+    Groups hold at most batch_tokens / length_groups real tokens per side; an update takes
+    `length_groups` of them. `weights` say how often an epoch sees each pair of a corpus (0.5 is
+    every other epoch), to six decimals.
     """
     line = _Line(order, weights, seed, epoch)
     starts = _cut_line(
@@ -82,20 +67,13 @@ def plan_epoch(
 
 
 def find_epoch(plan: Callable[[int], Sized], *, first: int = 0) -> int:
-    """Returns the first epoch from `first` on that has an update: with low weights some have none.
-
-    `plan` returns the updates of an epoch.
-    """
+    """Returns the first epoch from `first` on that has updates; with low weights some have none."""
     return next(epoch for epoch in itertools.count(first) if len(plan(epoch)))
 
 
 @dataclass(frozen=True, eq=False)
 class EpochPlan(Sequence[Indices]):
-    """The sentences of each update, worked out when asked for.
-
-    An update's sentences come in order of the line, alike ones side by side, as `split_update`
-    wants them.
-    """
+    """The sentences of each update, computed on demand, in the order that `split_update` needs."""
 
     _line: "_Line"
     _starts: Indices
@@ -104,13 +82,13 @@ class EpochPlan(Sequence[Indices]):
     _first_row: int = 0
 
     def take(self, num_updates: int, *, first_row: int) -> "EpochPlan":
-        """Returns its first `num_updates` updates, whose rows are numbered from `first_row` on."""
+        """Returns the first `num_updates` updates, with rows numbered from `first_row`."""
         shuffled = self._shuffled[: num_updates * self._length_groups]
         return replace(self, _shuffled=shuffled, _first_row=first_row)
 
     @property
     def num_pairs(self) -> int:
-        """Pairs that the epoch sees, each as often as it does."""
+        """Pairs that the epoch sees, repeated ones counted each time."""
         return int(self._line.class_counts.sum())
 
     @property
@@ -125,7 +103,7 @@ class EpochPlan(Sequence[Indices]):
 
     @property
     def length_classes(self) -> tuple[Indices, Indices, Indices]:
-        """How many pairs it sees of each source and target length, and these lengths."""
+        """Number of pairs, source length and target length of each length class."""
         line = self._line
         return line.class_counts, line.class_source_lengths, line.class_target_lengths
 
@@ -150,13 +128,7 @@ class EpochPlan(Sequence[Indices]):
 
 
 class _Line:
-    """All draws of an epoch in order of length.
-
-    Attributes:
-        class_counts: Draws of each length class.
-        class_source_lengths: Its source length.
-        class_target_lengths: Its target length.
-    """
+    """All draws of an epoch in order of length; a class is one source and target length."""
 
     def __init__(self, order: LengthOrder, weights: Sequence[float], seed: int, epoch: int) -> None:
         self._rows = order.rows
@@ -179,7 +151,7 @@ class _Line:
         self._class_keys = derive_keys(_CLASS_STREAM, seed, epoch, count=len(heads))
 
     def draw(self, positions: Indices) -> Indices:
-        """Returns the rows at some positions of the line."""
+        """Returns the rows at positions of the line."""
         classes = np.searchsorted(self._class_starts, positions, side="right") - 1
         starts = self._class_starts[classes]
         shuffled = starts + permute(
@@ -202,7 +174,7 @@ def _line_up(strata: NDArray[np.void]) -> Indices:
 
 
 def _lengths(strata: NDArray[np.void]) -> tuple[Indices, Indices]:
-    """Returns each stratum's target and source length: the first and the last that it has."""
+    """Returns each stratum's target and source length; text has one, used for both."""
     names = [name for name in strata.dtype.names or () if name.endswith("_length")]
     return strata[names[0]], strata[names[-1]]
 
@@ -222,9 +194,9 @@ def _shares(weights: Sequence[float], corpora: Indices) -> tuple[Indices, Indice
 def _draws_before(
     epoch: int, sizes: Indices, shares: tuple[Indices, Indices], keys: Keys
 ) -> Indices:
-    """Returns the draws from each stratum in all epochs before one."""
+    """Returns the draws from each stratum in all epochs before `epoch`."""
     numerators, denominators = shares
-    # Pairs times weight, whole and rest apart: the product with the epoch stays far below 2^63.
+    # Pairs times weight, split so that the product with the epoch stays far below 2^63.
     whole, rest = np.divmod(sizes * numerators, denominators)
     offsets = scale_keys(keys, denominators)
     drawn: Indices = epoch * whole + (epoch * rest + offsets) // denominators
@@ -234,17 +206,13 @@ def _draws_before(
 def _cut_line(
     counts: Indices, source_lengths: Indices, target_lengths: Indices, *, max_tokens: int
 ) -> Indices:
-    """Returns where each group of a line begins, and where the last one ends.
-
-    A group holds as many sentences as stay within `max_tokens` on both sides, or one. `counts` are
-    the sentences of each length class on the line.
-    """
+    """Returns the bounds of groups with at most `max_tokens` per side, or one sentence."""
     starts: list[Indices] = []
     position = source_room = target_room = 0
     for count, source_length, target_length in zip(
         counts.tolist(), source_lengths.tolist(), target_lengths.tolist(), strict=True
     ):
-        # What the open group still takes; before the first class there is none.
+        # Room in the current group; there is none before the first class.
         fitting = min(source_room // max(source_length, 1), target_room // max(target_length, 1))
         left = count - min(count, max(fitting, 0))
         if left:
@@ -269,14 +237,11 @@ class Update(Generic[Batch]):
     """One update: its examples, cut into what each process passes through the model at once.
 
     Attributes:
-        epoch: The epoch it belongs to.
         position: Updates of that epoch before this one.
-        is_last: Whether the epoch ends with it.
-        limit: Bound of one pass, in tokens a side.
+        limit: Maximum tokens per side of one pass.
         examples: All processes' examples.
-        shares: Each process's micro-batches.
-        micro_batches: Those of this process.
-        num_target_tokens: Tokens that the loss is a sum over, in all processes.
+        shares: Each process's micro-batches; `micro_batches` are this process's.
+        num_target_tokens: Tokens that the loss is summed over, in all processes.
         gather: Returns a micro-batch on the device.
     """
 
@@ -298,58 +263,56 @@ class Update(Generic[Batch]):
 
     @property
     def num_slots(self) -> int:
-        """Those, and the padding."""
+        """Tokens of both sides with padding, in all processes."""
         return sum(one.num_slots for share in self.shares for one in share)
 
     @property
     def largest(self) -> int:
-        """Tokens of the largest pass of any process: of its longer side, with padding."""
+        """Tokens of the largest pass of any process: its longer side, with padding."""
         return max(one.num_padded_tokens for share in self.shares for one in share)
 
     @property
     def is_in_single_examples(self) -> bool:
-        """Whether no pass of any process has two examples, and so none can be cut."""
+        """Whether each pass of each process has one example, so that none can be cut."""
         return all(len(one.sentences) == 1 for share in self.shares for one in share)
 
     @property
     def following(self) -> tuple[int, int]:
-        """Epoch and position of the update after this one; the epoch may turn out empty."""
+        """Epoch and position of the next update; that epoch may turn out to be empty."""
         return (self.epoch + 1, 0) if self.is_last else (self.epoch, self.position + 1)
 
     def load(self) -> None:
-        """Puts this process's batches on the device, for `batches` to find."""
+        """Puts this process's batches on the device ahead of `batches`."""
         self._loaded = deque([self.gather(one) for one in self.micro_batches])
 
     def batches(self) -> Iterator[Batch]:
-        """Yields this process's batches; one that wasn't loaded is gathered when its turn comes."""
+        """Yields this process's batches; gathers those that weren't loaded."""
         for micro_batch in self.micro_batches:
             yield self._loaded.popleft() if self._loaded else self.gather(micro_batch)
 
 
 class TrainingBatches(ABC, Generic[Batch]):
-    """Order and cut of a training's updates.
+    """Order and cut of a training's updates; subclasses know the examples.
 
-    A subclass knows the examples: in which order an epoch sees them, how an update is cut, and what
-    a batch of them looks like. `training.batch_tokens` bounds the real tokens of an update on
-    either side, in all processes together; the limit of a pass bounds those of one pass, with
-    padding.
+    `training.batch_tokens` bounds the real tokens of an update per side, in all processes together.
+    The limit of a pass bounds those of one pass, with padding.
     """
 
     def __init__(self, *, rank: int = 0, num_processes: int = 1) -> None:
         self._rank = rank
         self._num_processes = num_processes
-        # At an epoch's last update, the next epoch is looked at too.
+        # The last update of an epoch needs the next epoch's plan too.
         self._plan = lru_cache(maxsize=2)(self.plan_epoch)
         self._prefetched: Update[Batch] | None = None
 
     @property
     @abstractmethod
     def longest(self) -> int:
-        """Tokens of the longest side that an example may have; the limit of a pass isn't lower."""
+        """Maximum tokens of an example's longer side; the limit of a pass isn't lower."""
 
     @abstractmethod
     def plan_epoch(self, epoch: int) -> Sequence[Indices]:
-        """Returns the examples of each update of an epoch: a pure function of `epoch`."""
+        """Returns the examples of each update; a pure function of `epoch`."""
 
     @abstractmethod
     def split(self, examples: Indices, num_processes: int, limit: int) -> list[list[MicroBatch]]:
@@ -361,7 +324,7 @@ class TrainingBatches(ABC, Generic[Batch]):
 
     @abstractmethod
     def count_target_tokens(self, examples: Indices, epoch: int) -> int:
-        """Returns how many tokens the loss of these examples is a sum over in an epoch."""
+        """Returns how many tokens the loss of these examples is summed over in an epoch."""
 
     @abstractmethod
     def gather(self, micro_batch: MicroBatch, epoch: int) -> Batch:
@@ -369,18 +332,15 @@ class TrainingBatches(ABC, Generic[Batch]):
 
     @abstractmethod
     def largest(self, limit: int) -> Batch:
-        """Returns a made-up batch as large as any within the limit of a pass: a probe of memory."""
+        """Returns a dummy batch of the maximum size within the limit of a pass, to probe memory."""
 
     def update(self, epoch: int, position: int, limit: int) -> Update[Batch]:
-        """Returns the update at a position of an epoch, or of the next epoch that has any.
-
-        `limit` bounds one pass, in tokens a side.
-        """
+        """Returns the update at a position, or the first of the next epoch that has any."""
         epoch = find_epoch(self._plan, first=epoch)
         if position >= len(self._plan(epoch)):
             # The epoch had more updates when training was stopped, with other settings.
             epoch, position = find_epoch(self._plan, first=epoch + 1), 0
-        # Let go of in any case: on a GPU it may hold batches.
+        # Dropped in any case, because it may hold batches on a GPU.
         prefetched, self._prefetched = self._prefetched, None
         if prefetched is not None:
             found = prefetched.epoch, prefetched.position, prefetched.limit
@@ -396,12 +356,12 @@ class TrainingBatches(ABC, Generic[Batch]):
             examples=examples,
             shares=shares,
             micro_batches=shares[self._rank],
-            # First: sampling draws the targets that it counts, and gathers those.
+            # Before any gather: sampling draws the targets that it counts, and gather reuses them.
             num_target_tokens=self.count_target_tokens(examples, epoch),
             gather=lambda micro_batch: self.gather(micro_batch, epoch),
         )
 
     def prefetch(self, update: Update[Batch]) -> None:
-        """Loads the update that follows one, for `update` to find, while a GPU is still at work."""
+        """Loads the update after this one while the GPU is busy; `update` returns it later."""
         self._prefetched = self.update(*update.following, update.limit)
         self._prefetched.load()

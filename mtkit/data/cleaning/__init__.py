@@ -1,1 +1,1 @@
-"""Which training pairs are dropped, and how many for what reason; numpy over blocks of pairs."""
+"""Decides which training pairs are dropped, and counts the reasons; numpy over blocks of pairs."""

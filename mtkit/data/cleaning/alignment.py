@@ -1,10 +1,10 @@
-"""Stretches of a corpus whose two sides don't go together, as after a line that one file lacks.
+"""Finds stretches of a corpus whose sides don't match, as after a line missing on one side.
 
-The lengths of a sentence and of its translation are much alike: their logarithms correlate at 0.76
-or more in every 500 pairs of the corpora that this was measured on (news, captions, everyday
-sentences, technical documentation, encyclopedia; German, French, Chinese, Japanese). One line off,
-it is 0.3 at most, but for documentation here and there, whose neighbours are alike. It is a
-warning, not a filter: it says nothing of a single pair.
+The lengths of a sentence and its translation are similar: their logarithms correlate at 0.76 or
+more in every 500 pairs of the corpora measured (news, captions, everyday sentences, technical
+documentation, encyclopedia; German, French, Chinese, Japanese). Shifted by one line, it is at most
+0.3, except in some documentation, whose neighbours are similar. It is a warning, not a filter: it
+says nothing about a single pair.
 """
 
 from collections.abc import Iterator
@@ -14,25 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 _WINDOW = 500
-"""Pairs over which a correlation is taken."""
+"""Pairs per correlation."""
 _STEP = 50
 """Pairs from one window to the next."""
 _MIN_CORRELATION = 0.5
-"""Below it, a window's sides don't go together."""
+"""Below it, a window's sides don't match."""
 _MIN_DEVIATION = 0.1
-"""Standard deviation of log lengths below which they tell nothing: a list of single words."""
+"""Minimum standard deviation of log lengths; below it, as in a word list, lengths show nothing."""
 _MAX_SHIFT = 10
-"""Lines by which one side may be late for the shift to be found."""
+"""Maximum shift between the sides that is found, in lines."""
 _SHIFTED_CORRELATION = 0.6
-"""Correlation at which the sides go together once one is shifted back."""
+"""Minimum correlation for a shift to count as the cause."""
 
 
 class Misaligned(TypedDict):
-    """A stretch whose two sides don't go together.
+    """A stretch whose two sides don't match.
 
-    `first` and `last` are places of pairs, to within some 200; `correlation` is that of the sides'
-    log lengths. `shift` is by how many lines the target is late, negative where it is early; 0
-    where no shift makes the sides go together.
+    `first` and `last` are positions of pairs, accurate to about 200. `correlation` is that of the
+    sides' log lengths. `shift` is how many lines the target is late, negative if early, and 0 if no
+    shift makes the sides match.
     """
 
     first: int
@@ -44,12 +44,7 @@ class Misaligned(TypedDict):
 def find_misaligned(
     source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64]
 ) -> list[Misaligned]:
-    """Returns the stretches where the sides' lengths have nothing to do with each other.
-
-    Args:
-        source_lengths: Characters of each source line of a block, all pairs in their order.
-        target_lengths: Characters of each target line.
-    """
+    """Returns the stretches with unrelated lengths, given all lines' lengths in characters."""
     source, target = np.log1p(source_lengths), np.log1p(target_lengths)
     if len(source) < _WINDOW:
         return []
@@ -62,17 +57,17 @@ def find_misaligned(
 def _stretches(starts: NDArray[np.int64], is_low: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
     """Yields first and last index of each run of low windows."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], is_low, [0]))))
-    # Runs whose windows overlap are one: sentences of like length follow each other in between.
+    # Runs with overlapping windows are one: sentences of similar length lie in between.
     gaps = starts[edges[2::2]] - starts[edges[1:-1:2] - 1]
     is_inner = np.repeat(gaps <= _WINDOW, 2)
     edges = edges[np.concatenate(([True], ~is_inner, [True]))] if len(edges) else edges
-    # A window is low once half of it doesn't go together, so a run reaches past its ends.
+    # A window is low once half of it doesn't match, so a run's windows extend beyond it.
     margin = _WINDOW // 2
     for begin, end in edges.reshape(-1, 2).tolist():
         first, last = int(starts[begin]), int(starts[end - 1]) + _WINDOW - 1
         first += margin if begin > 0 else 0
         last -= margin if end < len(starts) else 0
-        # Of a single low window nothing is left: too little to tell.
+        # Nothing is left of a single low window, which is too little evidence.
         if first <= last:
             yield first, last
 
@@ -95,14 +90,13 @@ def _describe(
 
 
 def _correlate(source: NDArray[np.float64], target: NDArray[np.float64]) -> float:
-    """Returns Pearson's correlation; 1 where one of the two hardly varies."""
+    """Returns Pearson's correlation; 1 if one of the two hardly varies."""
     return float(_pearson(*(values.mean() for values in _moments(source, target))))
 
 
 def _correlate_windows(
     source: NDArray[np.float64], target: NDArray[np.float64], starts: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Returns the correlation over each window."""
     sums = [np.concatenate(([0.0], np.cumsum(values))) for values in _moments(source, target)]
     return _pearson(*((total[starts + _WINDOW] - total[starts]) / _WINDOW for total in sums))
 
@@ -120,7 +114,7 @@ def _pearson(
     target_square: NDArray[np.float64],
     product: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Returns correlations from means of values, of their squares and products."""
+    """Returns correlations from means of values, squares and products."""
     variances = source_square - source**2, target_square - target**2
     min_variance = _MIN_DEVIATION**2
     varies = np.minimum(*variances) >= min_variance

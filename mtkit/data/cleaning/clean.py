@@ -1,4 +1,4 @@
-"""The front door: a block of pairs or lines in, those that are kept out, why the others aren't."""
+"""The entry point: returns which pairs or lines of a block are kept, and why others are dropped."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,37 +40,29 @@ _SCRIPTS_OF = {
     "Cyrs": ("Cyrl",),
     "Aran": ("Arab",),
 }
-"""ISO 15924 codes of more than one script of Unicode, or of a variant of one."""
+"""ISO 15924 codes for several Unicode scripts, or for a variant of one."""
 _Find = Callable[[RepairedRows, Flags], Flags]
-"""Takes a block and the rows that are still in it; returns which rows to drop."""
+"""Takes a block and the rows that are left in it; returns which rows to drop."""
 _OF_PAIRS = ("length_ratio", "identical", "numbers", "urls")
 """Filters that compare two sides."""
 
 
 def scripts_of(language: str) -> tuple[str, ...]:
-    """Returns the ISO 15924 codes of the scripts that a language is written in; none if unknown."""
+    """Returns the ISO 15924 codes of the scripts of a language; none if unknown."""
     scripts = expand_script(find_script(language))
     return scripts if all(map(is_script, scripts)) else ()
 
 
 def expand_script(code: str) -> tuple[str, ...]:
-    """Returns the scripts of Unicode that an ISO 15924 code stands for: of Jpan, three."""
+    """Returns the Unicode scripts of an ISO 15924 code: three for Jpan."""
     return _SCRIPTS_OF.get(code, (code,))
 
 
 class Languages:
-    """Which language lines are in, of the recipe's own and some others."""
+    """Distinguishes the recipe's languages from some others."""
 
     def __init__(self, settings: LanguageIdentification, *languages: str) -> None:
-        """Loads the model.
-
-        Args:
-            settings: Which others, and from where on a line is judged.
-            languages: Languages of the recipe: of source and target, or of the text alone.
-
-        Raises:
-            MtkitError: The package isn't installed, or the model doesn't know a language.
-        """
+        """Loads the model; `languages` are source and target, or that of text alone."""
         self._settings = settings
         off = "--set data.cleaning.language.enabled=false"
         known = require_identifier("data.cleaning.language", off).labels
@@ -104,16 +96,15 @@ class Languages:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What became of a block.
+    """The result for a block.
 
     Attributes:
-        sides: Lines of each side of the rows that are kept, repaired, without spaces at their ends.
-        indices: Their indices in the block, rising.
-        dropped: By filter, in order of application: indices of the rows that it is the first to
-            drop, rising; filters that are off aren't in it.
-        repaired: By kind of repair: lines changed, of all sides and of rows dropped too.
-        seconds: Time spent by filter, and on `characters`, `repairs` and `alignment`.
-        misaligned: Stretches of a block of pairs whose two sides don't go together.
+        sides: Each side's kept lines, repaired and stripped.
+        indices: Indices of the kept rows in the block, ascending.
+        dropped: By active filter, in order of application, the rows that it is the first to drop.
+        repaired: Lines changed by kind of repair, on all sides and in dropped rows too.
+        seconds: Time by filter, and for `characters`, `repairs` and `alignment`.
+        misaligned: Stretches of a block of pairs whose sides don't match.
     """
 
     sides: tuple[list[str], ...]
@@ -130,12 +121,12 @@ class Cleaned:
 
     @property
     def targets(self) -> list[str]:
-        """Their target lines."""
+        """Target lines of the pairs that are kept."""
         return self.sides[1]
 
 
 class Cleaner:
-    """Judges blocks of pairs, or of lines; what it says of one depends on that one alone."""
+    """Judges blocks of pairs or lines; the verdict on a row depends on that row alone."""
 
     def __init__(
         self,
@@ -145,17 +136,10 @@ class Cleaner:
         length_ratio: float,
         held_out: HeldOut,
     ) -> None:
-        """Builds the tables, which takes some 0.2 s the first time in a process.
+        """Builds the tables, which takes about 0.2 s the first time in a process.
 
-        Args:
-            settings: Section of the recipe.
-            languages: Codes of source and target; of text in one language its own alone, and then
-                filters that compare two sides don't run.
-            length_ratio: Target characters per source character, of `measure_length_ratio`.
-            held_out: The development and test sets.
-
-        Raises:
-            MtkitError: A script or language that isn't known, or a package that isn't installed.
+        With a single language, filters that compare two sides don't run. `length_ratio` is from
+        `measure_length_ratio`.
         """
         self._settings = settings
         self._notes: list[str] = []
@@ -169,15 +153,13 @@ class Cleaner:
         self._filters = list(_arrange(settings, scripts, identified, length_ratio, held_out))
 
     def notes(self) -> tuple[str, ...]:
-        """Returns what this cleaner can't do for these languages, a sentence each."""
+        """Returns a sentence for each check that these languages don't allow."""
         return tuple(self._notes)
 
     def clean(self, *sides: Sequence[str]) -> Cleaned:
         """Returns which rows of a block are kept, and which filter drops each of the others.
 
-        Args:
-            sides: Source and target lines, as many, or lines of one language; without their ends,
-                U+FFFD where bytes were invalid UTF-8.
+        Lines have no line ends, and U+FFFD where bytes were invalid UTF-8.
         """
         if len(sides[0]) != len(sides[-1]):
             raise ValueError(f"{len(sides[0])} sources, but {len(sides[-1])} targets")
@@ -242,7 +224,7 @@ class Cleaner:
     def _choose_scripts(
         self, what: str, side: str, chosen: tuple[str, ...], language: str
     ) -> tuple[str, ...]:
-        """Returns the scripts of a side, called `what`, and notes where none is known."""
+        """Returns the scripts of a side, called `what`; adds a note if none is known."""
         if not self._settings.script.enabled:
             return ()
         for script in chosen:
@@ -268,7 +250,7 @@ def _arrange(
     length_ratio: float,
     held_out: HeldOut,
 ) -> Iterator[tuple[str, _Find]]:
-    """Yields the filters that are on, by name, in order of application: quick ones first."""
+    """Yields the active filters by name, in order of application: fast ones first."""
     ratio, known = settings.length_ratio, list(map(bool, scripts))
     finders: dict[str, _Find] = {
         "encoding": lambda block, _: filters.find_broken(block),
@@ -291,9 +273,5 @@ def _arrange(
 
 
 def measure_length_ratio(pairs: Iterable[tuple[str, ...]]) -> float:
-    """Returns target characters per source character over pairs that go together.
-
-    Args:
-        pairs: Some hundreds or more, such as the development set; 1 if a side of all is empty.
-    """
+    """Returns target characters per source character; give it some hundred good pairs or more."""
     return lengths.measure_length_ratio(pairs, lambda line: len(repair(line)))

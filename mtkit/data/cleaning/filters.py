@@ -1,4 +1,4 @@
-"""Filters: each returns which rows of a block it drops, by its own thresholds."""
+"""The filters: each returns which rows of a block it drops, by its own thresholds."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,42 +19,41 @@ _C1_CONTROLS = {
     for code in range(0x80, 0xA0)
     if code not in UNDEFINED_IN_WINDOWS_1252
 }
-"""Bytes of Windows-1252 that were taken for Latin-1 (WHATWG Encoding Standard, section 4.2)."""
+"""Windows-1252 bytes that were read as Latin-1 (WHATWG Encoding Standard, section 4.2)."""
 
 _REPAIRS: dict[str, dict[int, str]] = {
     "c1_control": _C1_CONTROLS,
-    # What ends a line for one program or another, but not in a file of one sentence a line.
+    # Line ends for some program, but not in a file with one sentence per line.
     "separator": dict.fromkeys((0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x2028, 0x2029), " "),
     "byte_order_mark": {0xFEFF: ""},
     "zero_width_space": {0x200B: ""},
     "soft_hyphen": {0x00AD: ""},
 }
 REPAIRS = tuple(_REPAIRS)
-"""Kinds of repairs."""
 _ALL_REPAIRS = {code: to for repairs in _REPAIRS.values() for code, to in repairs.items()}
 _IS_STRAY = np.isin(np.arange(0x10000), list(_ALL_REPAIRS))
 
 _EDGES = "".join(
     character
     for character in map(chr, range(0x3001))
-    # U+0085 is an ellipsis of Windows-1252, and U+001C to U+001F are controls: both are judged.
+    # U+0085 is a Windows-1252 ellipsis, and U+001C to U+001F are controls: filters judge both.
     if character.isspace() and character not in "\x1c\x1d\x1e\x1f\x85"
 )
 Flags = NDArray[np.bool_]
-"""One truth for each row of a block: a pair, or a line of text in one language."""
+"""One bool per row of a block; a row is a pair, or a line of text in one language."""
 _UNSPACED_WEIGHT = 3
-"""Latin letters that a letter of a script without spaces takes the place of: a translation into
-Chinese or Japanese is a third to a half as long."""
+"""Latin letters per letter of a script without spaces: a translation into Chinese or Japanese is
+a third to half as long."""
 _SIGNS_OF_ADDRESSES = ("://", "@", "www.", "WWW.")
 
 
 def strip(line: str) -> str:
-    """Returns a line without the spaces at its ends, controls that `str.strip` takes left in."""
+    """Returns a line without spaces at its ends; keeps controls that `str.strip` removes."""
     return line.strip(_EDGES)
 
 
 def repair(line: str) -> str:
-    """Returns a line with its stray characters repaired, and no spaces at its ends."""
+    """Returns a line with its stray characters repaired, stripped."""
     return strip(line.translate(_ALL_REPAIRS))
 
 
@@ -75,17 +74,17 @@ def repair_lines(text: Text) -> tuple[list[str], dict[str, int]]:
 
 
 def read_c1_controls(line: str) -> str:
-    """Returns a line with its C1 controls read as Windows-1252, and nothing else repaired."""
+    """Returns a line with its C1 controls read as Windows-1252; repairs nothing else."""
     return line.translate(_C1_CONTROLS)
 
 
 @dataclass(frozen=True)
 class RepairedRows:
-    """Pairs, or lines of one language, that are judged together, repaired and stripped.
+    """Pairs, or lines in one language, that are judged together, repaired and stripped.
 
     Attributes:
         sides: Source and target, or the text alone.
-        is_misread: Whether a side was read in a wrong encoding, by its lines before any repair.
+        is_misread: Whether a side was read in a wrong encoding, judged before any repair.
     """
 
     sides: tuple[Text, ...]
@@ -114,19 +113,16 @@ class RepairedRows:
 
 
 def find_blank(block: RepairedRows) -> Flags:
-    """Returns which rows have a side without anything in it."""
+    """Returns which rows have an empty side."""
     return either_side(block, lambda text: text.lengths == 0)
 
 
 def find_misread(text: Text) -> Flags:
     """Returns which lines are UTF-8 that was read as Windows-1252 or Latin-1.
 
-    A line is looked at by ftfy, which takes 17 µs, only where two to four characters in a row would
-    be a character of UTF-8 if they were bytes again.
-
-    Args:
-        text: Lines before any repair: what a repair takes away, such as a soft hyphen, may be the
-            second half of a letter here.
+    Lines must not be repaired yet: a soft hyphen may be the second half of a letter here. ftfy
+    takes 17 µs per line, so it only sees lines where two to four neighbouring characters would be a
+    UTF-8 character if they were bytes.
     """
     found = np.zeros(len(text.lines), np.bool_)
     leads = np.flatnonzero((text.codes >= 0xC2) & (text.codes <= 0xF4))
@@ -138,13 +134,13 @@ def find_misread(text: Text) -> Flags:
     is_sequence &= (lead < 0xE0) | follows[leads + 2]
     is_sequence &= (lead < 0xF0) | follows[leads + 3]
     for number in np.unique(text.lines_at(leads[is_sequence])).tolist():
-        # C1 controls stand for printable characters in real text, and ftfy takes each for a fault.
+        # C1 controls mean printable characters in real text, but ftfy counts each as a fault.
         found[number] = is_bad(read_c1_controls(text.lines[number]))
     return found
 
 
 def find_broken(block: RepairedRows) -> Flags:
-    """Returns which rows were misread, or hold a character that stands for no text."""
+    """Returns which rows were misread, or hold a character that isn't text."""
     return block.is_misread | either_side(block, lambda text: text.count(Kind.BROKEN) > 0)
 
 
@@ -159,13 +155,7 @@ def find_wrong_length(block: RepairedRows, settings: Length) -> Flags:
 
 
 def find_uneven(block: RepairedRows, settings: LengthRatio, length_ratio: float) -> Flags:
-    """Returns which pairs differ too much in length.
-
-    Args:
-        block: Pairs.
-        settings: Thresholds.
-        length_ratio: Target characters per source character.
-    """
+    """Returns which pairs differ too much in length; the ratio is target to source characters."""
     source, target = (side.lengths.astype(np.float64) for side in block.sides)
     ratio = compare_lengths(source, target, length_ratio, settings.smoothing)
     return np.maximum(ratio, 1 / ratio) > settings.max_ratio
@@ -177,7 +167,7 @@ def find_identical(block: RepairedRows, chosen: Flags) -> Flags:
 
 
 def find_few_letters(block: RepairedRows, settings: Letters) -> Flags:
-    """Returns which rows have a side that is mostly no letters."""
+    """Returns which rows have a side with too few letters."""
 
     def judge(text: Text) -> Flags:
         shown = text.lengths - text.count(Kind.SPACE)
@@ -187,13 +177,7 @@ def find_few_letters(block: RepairedRows, settings: Letters) -> Flags:
 
 
 def find_foreign_script(block: RepairedRows, settings: Script, are_known: Sequence[bool]) -> Flags:
-    """Returns which rows have a side whose letters are mostly of another script.
-
-    Args:
-        block: Rows.
-        settings: Thresholds.
-        are_known: For each side whether its language's scripts are known; it isn't judged if not.
-    """
+    """Returns which rows have a side mostly in another script, of the sides with known scripts."""
     found = np.zeros(len(block), np.bool_)
     kinds = (Kind.SOURCE_SCRIPT, Kind.TARGET_SCRIPT)[: len(block.sides)]
     for text, kind, is_known in zip(block.sides, kinds, are_known, strict=True):
@@ -209,13 +193,13 @@ def find_other_numbers(block: RepairedRows, settings: Numbers, chosen: Flags) ->
         ours, theirs = (find_numbers(line, settings.min_value) for line in (source, target))
         if max(ours.total(), theirs.total()) < settings.min_numbers:
             return False
-        # Few pairs need all readings, which take a hundred times as long.
+        # Few pairs need all readings, which are a hundred times slower.
         return not match_numbers(ours, theirs, settings.min_match) and not have_matching_numbers(
             source, target, share=settings.min_match, min_value=settings.min_value
         )
 
     digits = [text.count(Kind.DECIMAL) for text in (block.source, block.target)]
-    # So many numbers take at least so many digits.
+    # That many numbers take at least that many digits.
     is_candidate = np.maximum(*digits) >= settings.min_numbers * len(str(settings.min_value))
     return block.judge(chosen & is_candidate, have_others)
 
@@ -239,13 +223,13 @@ def find_repeated(block: RepairedRows, settings: Repetition) -> Flags:
 
 
 def _weigh(text: Text, kind: np.uint16) -> NDArray[np.int64]:
-    """Returns how many letters of a kind each line has, those of unspaced scripts weighted."""
+    """Returns each line's letters of a kind, those of unspaced scripts weighted."""
     has_kind = (text.kinds & kind) != 0
     is_unspaced = (text.kinds & Kind.UNSPACED) != 0
     return text.add(has_kind) + (_UNSPACED_WEIGHT - 1) * text.add(has_kind & is_unspaced)
 
 
 def either_side(block: RepairedRows, judge: Callable[[Text], Flags]) -> Flags:
-    """Returns which rows have a side of which `judge` says so."""
+    """Returns which rows have a side for which `judge` is True."""
     found: Flags = np.logical_or.reduce([judge(side) for side in block.sides])
     return found

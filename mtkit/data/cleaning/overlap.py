@@ -1,4 +1,4 @@
-"""Development and test sentences inside the training text."""
+"""Finds development and test sentences in the training text."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,20 +14,19 @@ from mtkit.text.normalization import Normalization
 
 _THREE = regex.compile(r"\p{Script=Han}")
 _TWO = regex.compile(r"[\p{Script=Hiragana}\p{Script=Katakana}\uAC00-\uD7A3]")
-"""Letters that count for three, and for two: on FLORES-200 a letter of Chinese stands for 2.8
-letters of English, a kana for 1.7. Thai, Lao, Khmer and Burmese have no spaces either, but their
-sentences have as many letters as English ones."""
+"""Letters that count as three and as two: on FLORES-200 a Chinese letter equals 2.8 English ones,
+a kana 1.7. Thai, Lao, Khmer and Burmese have no spaces either, but their sentences have as many
+letters as English ones."""
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The development and test sets, folded; it can be sent to another process.
+    """The development and test sets, folded; picklable.
 
     Attributes:
-        sides: For each side, rows by number in which each folded line stands: of pairs source and
-            target, of text in one language the text alone.
-        hashes: For each side the hash of each folded line, sorted.
-        normalizations: How each side was normalised before it was folded.
+        sides: For each side, the numbers of the rows that hold each folded line.
+        hashes: For each side, the sorted hashes of its folded lines.
+        normalizations: How each side is normalised before folding.
     """
 
     sides: tuple[dict[str, frozenset[int]], ...]
@@ -40,12 +39,7 @@ class HeldOut:
         rows: Iterable[tuple[str, ...]],
         normalizations: tuple[Normalization, ...] = ("nmt_nfkc", "nmt_nfkc"),
     ) -> "HeldOut":
-        """Returns what the filter needs to know of held-out rows.
-
-        Args:
-            rows: Source and target lines, or lines of one language, as the tokenizer will see them.
-            normalizations: How the tokenizer normalises each side.
-        """
+        """Returns the folded form of held-out rows, given as the tokenizer will see them."""
         # A training line is repaired before it is compared.
         columns = list(zip(*(map(repair, row) for row in rows), strict=True))
         sides = tuple(
@@ -59,7 +53,7 @@ class HeldOut:
 
 
 def _number_folded(lines: Iterable[str]) -> dict[str, frozenset[int]]:
-    """Returns by folded line, blank ones left out, the numbers of the pairs that it stands in."""
+    """Returns the row numbers of each folded line, without blank ones."""
     numbers: dict[str, set[int]] = {}
     for number, folded in enumerate(lines):
         if folded:
@@ -68,7 +62,7 @@ def _number_folded(lines: Iterable[str]) -> dict[str, frozenset[int]]:
 
 
 def find_overlap(block: RepairedRows, settings: Overlap, held_out: HeldOut, chosen: Flags) -> Flags:
-    """Returns which of the chosen rows have a side that stands in the held-out sets."""
+    """Returns which of the chosen rows have a side that is in the held-out sets."""
     if not len(block) or not any(held_out.sides):
         return np.zeros(len(block), np.bool_)
     foldings = [make_folding(normalization) for normalization in held_out.normalizations]
@@ -85,7 +79,7 @@ def find_overlap(block: RepairedRows, settings: Overlap, held_out: HeldOut, chos
             bool(numbers) and count_letters(line) >= settings.min_letters
             for numbers, line in zip(rows, folded, strict=True)
         )
-        # A short line alone, such as "Yes.", says nothing: both sides together do.
+        # A short line such as "Yes." proves nothing alone, but both sides together do.
         is_same_pair = len(rows) > 1 and bool(frozenset.intersection(*rows))
         return is_long or is_same_pair
 
@@ -93,12 +87,12 @@ def find_overlap(block: RepairedRows, settings: Overlap, held_out: HeldOut, chos
 
 
 def count_letters(folded: str) -> int:
-    """Returns how many letters of Latin script a folded line is worth."""
+    """Returns how many Latin letters a folded line is worth."""
     return len(folded) + 2 * len(_THREE.findall(folded)) + len(_TWO.findall(folded))
 
 
 def _is_in(hashes: NDArray[np.uint64], known: NDArray[np.uint64]) -> Flags:
-    """Returns which hashes are among the known ones, which are sorted."""
+    """Returns which hashes are among the sorted known ones."""
     if not len(known):
         return np.zeros(len(hashes), np.bool_)
     indices = np.searchsorted(known, hashes)

@@ -35,11 +35,11 @@ class Chooser:
         self._draw = generator.random
 
     def choose(self, items: Sequence[Item]) -> Item:
-        """Returns one of the items, each as likely as the others."""
+        """Returns one of the items, all equally likely."""
         return items[int(self._draw() * len(items))]
 
     def happens(self, probability: float) -> bool:
-        """Says yes with the probability."""
+        """Returns True with the given probability."""
         return self._draw() < probability
 
     def choose_adjectives(
@@ -102,7 +102,7 @@ class Chooser:
         return self.choose_person()
 
     def choose_person_object(self, subject: NounPhrase) -> NounPhrase:
-        """Returns somebody else than the subject; never `sie`, which is both her and them."""
+        """Returns somebody other than the subject; never `sie`, which is both her and them."""
         share = self._draw()
         if share < 0.25:
             name = self.choose(("I", "you", "he", "we"))
@@ -158,13 +158,13 @@ class Chooser:
         return phrases.add_owner(owner, thing, phrases.build_noun_phrase(noun, phrases.NONE))
 
     def build_definite(self, noun: Noun, probability: float = 0.2) -> NounPhrase:
-        """Returns the noun with the definite article, and with an adjective as likely as said."""
+        """Returns the noun with the definite article, and sometimes an adjective."""
         return phrases.build_noun_phrase(
             noun, phrases.THE, self.choose_adjectives(noun, probability)
         )
 
     def choose_quality(self, group: str = "male") -> Phrase:
-        """Returns an adjective as it stands behind `be`."""
+        """Returns an adjective in its form after `be`."""
         adjective = self.choose(lexicon.ADJECTIVES_OF[group])
         return Phrase(adjective.english, adjective.german)
 
@@ -221,7 +221,7 @@ class Chooser:
         return self.build_definite(place.noun).follow(place.at, "dative")
 
     def choose_goal(self, verb: Verb) -> Phrase:
-        """Returns where one goes to: to the station, zum Bahnhof."""
+        """Returns a destination: to the station, zum Bahnhof."""
         share = self._draw()
         if share < 0.2:
             goals = lexicon.PHRASES["fixed_goals"]
@@ -233,7 +233,7 @@ class Chooser:
         return self.build_definite(place.noun).follow(place.to, case)
 
     def choose_support(self, noun: Noun, case: str) -> Phrase:
-        """Returns where a thing lies (dative) or is put (accusative): on the table."""
+        """Returns a place that a thing lies on (dative) or is put on (accusative): on the table."""
         support, prepositions = self.choose(lexicon.SUPPORTS)
         preposition = self.choose(prepositions)
         if support is noun or (preposition.english == "in" and noun.group == "luggage"):
@@ -243,7 +243,7 @@ class Chooser:
     def choose_clause(
         self, subject: NounPhrase | None = None, modes: Sequence[Mode] = MODES
     ) -> Clause:
-        """Returns a clause about somebody's doing, without time and negation."""
+        """Returns a clause about an action, without time and negation."""
         if subject is None:
             subject = self.choose_subject()
         share, mode = self._draw(), self.choose(modes)
@@ -321,7 +321,7 @@ class Chooser:
         return Clause(subject, verb, mode, accusative=thing, place=place)
 
     def choose_kein_clause(self) -> Clause:
-        """Returns a clause on what somebody does not do with anything: kauft keine roten Äpfel."""
+        """Returns a clause with kein: kauft keine roten Äpfel."""
         subject, verb = self.choose_subject(), self.choose(lexicon.VERBS["transitive"])
         noun = self.choose(verb.objects)
         if noun.group in PERSON_GROUPS or subject.claims_all:
@@ -337,20 +337,20 @@ class Chooser:
         return Clause(subject, verb, mode, accusative=thing, claims_not=True)
 
     def choose_action(self, subject: NounPhrase) -> Clause:
-        """Returns a clause in the present that one can ask for, try or forget."""
+        """Returns a clause in the present for something that one can request, try or forget."""
         clause = self.choose_clause(subject, (clauses.PRESENT,))
         if clause.verb.english in (*lexicon.WORDS["stative"], *lexicon.WORDS["unwilled"]):
             return self.choose_action(subject)
         return clause
 
     def add_time(self, clause: Clause, probability: float) -> Clause:
-        """Returns the clause with a time, as likely as said; a state takes none."""
+        """Returns the clause with a time, with the given probability; a state takes none."""
         if clause.verb.english in lexicon.WORDS["stative"] or not self.happens(probability):
             return clause
         return replace(clause, time=self.choose_time(clause.mode))
 
     def add_circumstances(self, clause: Clause) -> Clause:
-        """Returns the clause with a time, a frequency or a negation, or as it was."""
+        """Returns the clause with a time, a frequency or a negation, or unchanged."""
         share = self._draw()
         if share < 0.15:
             return self.negate(clause)
@@ -362,7 +362,7 @@ class Chooser:
         return self.add_time(clause, 0.35)
 
     def negate(self, clause: Clause) -> Clause:
-        """Returns the clause with nicht or nie; as it was where that would sound odd."""
+        """Returns the clause with nicht or nie; unchanged if that would sound odd."""
         is_odd = clause.mode is clauses.MUST or clause.subject.claims_all or clause.place
         objects = (clause.accusative, clause.dative)
         if is_odd or any(thing and not thing.is_definite for thing in objects):
@@ -373,14 +373,14 @@ class Chooser:
 
 
 def find_comparable(noun: Noun) -> tuple[Adjective, ...]:
-    """Returns what the noun can be more or less of."""
+    """Returns the noun's adjectives that can be compared."""
     excluded = (*lexicon.WORDS["colours"], *lexicon.WORDS["incomparable"])
     adjectives = lexicon.ADJECTIVES_OF[noun.group]
     return tuple(item for item in adjectives if item.english not in excluded)
 
 
 def limit_mode(clause: Clause) -> Clause:
-    """Returns the clause in the present where its mode would be odd or have two translations.
+    """Returns the clause in the present if its mode would be odd or have two translations.
 
     `They read a book` is past or present, liest or hat gelesen: only the present is used.
     """

@@ -1,7 +1,7 @@
-"""Clauses in both languages: what stands where in statements, questions and subordinate clauses.
+"""Clauses in both languages: the word order of statements, questions and subordinate clauses.
 
-German order after the finite verb (Duden, Die Grammatik, Mittelfeld): subject if it is not in
-front, pronouns, dative, time, accusative, nicht, place and goal, then what closes the bracket.
+German order after the finite verb (Duden, Die Grammatik, Mittelfeld): subject if it isn't in front,
+pronouns, dative, time, accusative, nicht, place and goal, then what closes the bracket.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ MODALS = (
 CAN = MODALS[0]
 
 PRETERITES = {"sein": "war", "haben": "hatte"}
-# Words of phrasal verbs that stand behind a pronoun: picks him up, but looks for him.
+# Words of phrasal verbs that follow a pronoun: picks him up, but looks for him.
 ADVERBIAL_PARTICLES = frozenset({"up", "on", "off", "away", "along"})
 NEVER = Phrase("never", "nie")
 
@@ -121,10 +121,10 @@ def build_german_verbs(clause: Clause) -> tuple[str, str]:
 
 
 def _fill_german_middle(clause: Clause, *, subject: bool) -> str:
-    """Returns what stands inside the bracket, with or without the subject.
+    """Returns the content of the bracket, with or without the subject.
 
-    A pronoun comes before everything but another pronoun: Gestern hat mich der Mann gesehen. A
-    definite object comes before nicht and nie, and kein takes the place of nicht.
+    A pronoun comes before everything except another pronoun: Gestern hat mich der Mann gesehen. A
+    definite object comes before nicht and nie, and kein replaces nicht.
     """
     accusative, frequency = clause.accusative, clause.frequency
     negation = "nie" if frequency is NEVER else "nicht" if clause.claims_not else ""
@@ -159,7 +159,7 @@ def _fill_german_middle(clause: Clause, *, subject: bool) -> str:
 
 
 def state(clause: Clause, front: Phrase | None = None) -> Phrase:
-    """Returns a statement, the German verb second, behind `front` if there is one."""
+    """Returns a statement, the German verb second, after `front` if there is one."""
     auxiliary, verbs = build_english_verbs(clause, needs_auxiliary=clause.claims_not)
     if clause.claims_not:
         auxiliary = "cannot" if auxiliary == "can" else f"{auxiliary} not"
@@ -189,9 +189,9 @@ def ask(clause: Clause, question_word: Phrase | None = None) -> Phrase:
 
 
 def subordinate(clause: Clause) -> Phrase:
-    """Returns the clause as it stands behind a conjunction, with the German verb at the end.
+    """Returns the clause as it follows a conjunction, with the German verb at the end.
 
-    As a relative clause it stands so behind its own subject.
+    A relative clause follows its own subject in this form.
     """
     finite, closing = build_german_verbs(clause)
     is_split_verb = closing != "" and closing == clause.verb.prefix
@@ -201,7 +201,7 @@ def subordinate(clause: Clause) -> Phrase:
 
 
 def _build_nonfinite(clause: Clause, opening: Phrase, closing: str) -> Phrase:
-    """Returns the clause without its subject, between what opens it and a German verb form."""
+    """Returns the clause without its subject, between `opening` and a German verb form."""
     middle = _fill_german_middle(clause, subject=False)
     return Phrase(
         f"{opening.english} {_end_in_english(clause, clause.verb.english)}",

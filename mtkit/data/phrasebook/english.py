@@ -6,7 +6,7 @@ VOWELS = "aeiou"
 BE_PRESENT = {"1s": "am", "2s": "are", "3s": "is", "1p": "are", "3p": "are"}
 BE_PAST = {"1s": "was", "2s": "were", "3s": "was", "1p": "were", "3p": "were"}
 COMPARED_IRREGULARLY = {"good": ("better", "best")}
-# Beyond the short ones and those in -y, which take -er.
+# In addition to the short ones and those in -y, which take -er.
 COMPARED_WITH_MORE = frozenset({"tired", "ill"})
 COMPARED_WITH_ENDING = frozenset({"clever", "quiet", "polite"})
 
@@ -47,7 +47,7 @@ def inflect_past(verb: str, irregular: str) -> str:
 
 
 def takes_ending(adjective: str) -> bool:
-    """Says whether an adjective is compared with -er and not with `more`."""
+    """Checks that an adjective is compared with -er and not with `more`."""
     if adjective in COMPARED_WITH_MORE:
         return False
     num_vowel_groups = len(re.findall(f"[{VOWELS}]+", adjective.removesuffix("e")))

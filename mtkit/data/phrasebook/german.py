@@ -38,7 +38,7 @@ def decline_noun(noun: Noun, case: str, *, plural: bool) -> str:
 
 
 def takes_long_genitive(noun: str) -> bool:
-    """Says whether the genitive is in -es: after s and its like, and in words of one syllable."""
+    """Checks that the genitive is in -es: after s and similar, and in one-syllable words."""
     num_syllables = len(re.findall("[aeiouyäöü]+", noun.lower()))
     return noun.endswith(("s", "ß", "z", "x")) or (num_syllables == 1 and noun[-1] not in "aeiou")
 
@@ -49,14 +49,14 @@ def decline_adjective(stem: str, declension: str, case: str, column: int) -> str
 
 
 def contract(preposition: str, phrase: str) -> str:
-    """Returns preposition and phrase, with the article drawn in where it must be: im Garten."""
+    """Returns preposition and phrase, contracted with the article if necessary: im Garten."""
     article, _, rest = phrase.partition(" ")
     contracted = CONTRACTIONS.get(f"{preposition} {article}")
     return f"{contracted} {rest}" if contracted else f"{preposition} {phrase}"
 
 
 def conjugate(infinitive: str, third_person: str, person: str) -> str:
-    """Returns the present tense; `third_person` is given where the stem changes, else empty."""
+    """Returns the present tense; `third_person` is given if the stem changes, else empty."""
     if infinitive in IRREGULAR_VERBS:
         return IRREGULAR_VERBS[infinitive][PERSONS.index(person)]
     if person in ("1p", "3p"):
@@ -83,7 +83,7 @@ def find_stem(infinitive: str) -> str:
 
 
 def needs_linking_e(stem: str) -> bool:
-    """Says whether -st and -t need an e: du wartest, er öffnet, sie zeichnet."""
+    """Checks that -st and -t need an e: du wartest, er öffnet, sie zeichnet."""
     is_hard_cluster = stem.endswith("chn") or (stem[-1] in "mn" and stem[-2] not in "aeiouäöülrmnh")
     return stem.endswith(("t", "d")) or is_hard_cluster
 

@@ -55,13 +55,13 @@ class Verb:
 
 @dataclass(frozen=True)
 class Phrase:
-    """A piece of a sentence that stands in both languages as it is."""
+    """A piece of a sentence in both languages, which isn't inflected."""
 
     english: str
     german: str
 
     def __add__(self, other: "Phrase") -> "Phrase":
-        """Returns both phrases as one, with a blank between them."""
+        """Returns both phrases as one, with a space in between."""
         return Phrase(f"{self.english} {other.english}", f"{self.german} {other.german}")
 
 
@@ -133,7 +133,7 @@ ADJECTIVES_OF: Mapping[str, tuple[Adjective, ...]] = {
     for family, names in _TABLES["adjectives_of"].items()
     for group in _TABLES["families"].get(family, [family])
 }
-# Verbs by the construction that they take, and those that the grammar chooses by name.
+# Verbs by their construction, and those that the grammar chooses by name.
 VERBS: Mapping[str, tuple[Verb, ...]] = {
     name: tuple(_read_verb(row) for row in rows) for name, rows in _TABLES["verbs"].items()
 }

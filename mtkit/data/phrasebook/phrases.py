@@ -8,7 +8,7 @@ from mtkit.data.phrasebook.lexicon import ENDINGS, Adjective, Noun, Phrase
 
 @dataclass(frozen=True)
 class Determiner:
-    """What opens a noun phrase: `german` takes the `endings` named, or stands as it is."""
+    """The start of a noun phrase: `german` takes the `endings` named, or isn't inflected."""
 
     english: str
     english_plural: str
@@ -47,7 +47,7 @@ def count(number: Phrase) -> Determiner:
 class NounPhrase:
     """A noun phrase; `german` holds its forms in the order of `german.CASES`.
 
-    `pronoun` names the entry of `PRONOUNS` that takes the phrase up again, or is empty.
+    `pronoun` names the entry of `PRONOUNS` that refers back to the phrase, or is empty.
     """
 
     english: str
@@ -66,7 +66,7 @@ class NounPhrase:
         return self.german[german.CASES.index(case)]
 
     def follow(self, preposition: Phrase, case: str) -> Phrase:
-        """Returns the phrase behind a preposition, in German drawn together with its article."""
+        """Returns the phrase after a preposition, in German contracted with its article."""
         phrase = self.decline(case)
         if self.contracts:
             german_phrase = german.contract(preposition.german, phrase)
@@ -151,7 +151,7 @@ def build_noun_phrase(
 
 
 def build_name(name: str, pronoun: str) -> NounPhrase:
-    """Returns a personal name, which stays as it is in both languages."""
+    """Returns a personal name, which is the same in both languages."""
     return NounPhrase(name, name, (name, name, name, name + "s"), "3s", pronoun)
 
 
@@ -173,7 +173,7 @@ def build_relative_pronoun(column: int) -> NounPhrase:
 def add_owner(owner: NounPhrase, thing: NounPhrase, bare: NounPhrase) -> NounPhrase:
     """Returns the owner's thing: `the teacher's car`, das Auto des Lehrers; Anna's car, Annas Auto.
 
-    `thing` has the definite article, `bare` none, both with the same noun.
+    `thing` has the definite article, `bare` has none; both have the same noun.
     """
     text = f"{owner.english}'s {bare.english}"
     genitive = owner.decline("genitive")

@@ -1,4 +1,4 @@
-"""Says whole sentences in both languages: one method for each kind."""
+"""Makes whole sentences in both languages: one method for each kind."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -27,14 +27,14 @@ HOUSE_ANIMALS = lexicon.find_nouns(["house_animal"])
 STOP, QUESTION_MARK = Phrase(".", "."), Phrase("?", "?")
 AND, BUT = Phrase(", and", "und"), Phrase(", but", ", aber")
 PHRASEBOOK_SPLITS = ("train", "dev", "test")
-# What a request may ask for at most: the grammar has more than twice as many.
+# Maximum of a request: the grammar has more than twice as many.
 MAX_PAIRS = {"train": 500_000, "dev": 20_000, "test": 20_000}
 MAX_ENGLISH_WORDS = 15
 MIN_ENGLISH_WORDS = 3
 
 
 class SentenceMaker(Chooser):
-    """Makes sentence pairs, statements most often."""
+    """Makes sentence pairs, mostly statements."""
 
     def __init__(self, generator: Random) -> None:
         super().__init__(generator)
@@ -63,7 +63,7 @@ class SentenceMaker(Chooser):
         return finish(sentence.english), finish(sentence.german)
 
     def make_statement(self) -> Phrase:
-        """Returns a main clause; a time may stand in front."""
+        """Returns a main clause; a time may come first."""
         if self.happens(0.06):
             return state(self.choose_kein_clause()) + STOP
         clause = self.add_circumstances(self.choose_clause())
@@ -72,7 +72,7 @@ class SentenceMaker(Chooser):
         return state(clause) + STOP
 
     def make_question(self) -> Phrase:
-        """Returns a question, yes/no or for the person, the time, the reason, place or object."""
+        """Returns a question: yes/no or about the person, the time, the reason, place or object."""
         share = self._draw()
         if share < 0.4:
             return ask(self.add_time(self.choose_clause(), 0.3)) + QUESTION_MARK
@@ -89,7 +89,7 @@ class SentenceMaker(Chooser):
         return self._ask_for_object() + QUESTION_MARK
 
     def _ask_where(self) -> Phrase:
-        """Returns a question for where (wo) or where to (wohin)."""
+        """Returns a question about where (wo) or where to (wohin)."""
         share = self._draw()
         where = Phrase("where", "wo")
         if share < 0.3:
@@ -102,7 +102,7 @@ class SentenceMaker(Chooser):
         return ask(Clause(subject, self.choose(verbs), mode), Phrase("where", "wohin"))
 
     def _ask_for_object(self) -> Phrase:
-        """Returns a question for the object: who (wen), what, which, how many."""
+        """Returns a question about the object: who (wen), what, which, how many."""
         verb = self.choose(lexicon.VERBS["transitive"])
         clause = Clause(self.choose_subject(), verb, self.choose(PRESENT_OR_PAST))
         noun = self.choose(verb.objects)
@@ -119,7 +119,7 @@ class SentenceMaker(Chooser):
         return ask(clause, Phrase(asked.english, asked.decline("accusative")))
 
     def make_description(self) -> Phrase:
-        """Returns what somebody or something is or was like."""
+        """Returns a description of somebody or something, in the present or past."""
         if self.happens(0.4):
             subject, group = self.choose_subject(), "male"
         else:
@@ -278,13 +278,13 @@ class SentenceMaker(Chooser):
         return state(clause) + conjunction + subordinate(background) + STOP
 
     def make_report(self) -> Phrase:
-        """Returns what somebody knows, believes, says or hopes, or does not know."""
+        """Returns what somebody knows, believes, says or hopes, or doesn't know."""
         speaker = self.choose((phrases.PRONOUNS["I"], phrases.PRONOUNS["we"], self.choose_name()))
         modes = (*PRESENT_OR_PAST, clauses.WILL, clauses.CAN)
         clause = self.add_time(self.choose_clause(modes=modes), 0.2)
         if self.happens(0.3):
             clause = Clause(self.choose_subject(), lexicon.BE, complement=self.choose_quality())
-        # Nobody reports on themselves here: `we hope that I sang` would sound odd.
+        # Reports about oneself are left out: `we hope that I sang` would sound odd.
         if clause.subject.pronoun in ("I", "we") or clause.subject.english == speaker.english:
             return self.make_report()
         verbs = (
@@ -300,7 +300,7 @@ class SentenceMaker(Chooser):
         return state(reporting) + conjunction + subordinate(clause) + STOP
 
     def make_relative_clause(self) -> Phrase:
-        """Returns a sentence on somebody whom a relative clause describes."""
+        """Returns a sentence about somebody described by a relative clause."""
         noun = self.choose(STRANGERS)
         plural = self.happens(0.25)
         phrase = phrases.build_noun_phrase(noun, phrases.THE, plural=plural)
@@ -352,7 +352,7 @@ class SentenceMaker(Chooser):
 
 
 def finish(text: str) -> str:
-    """Returns the sentence with a capital, and its marks drawn to the words before them."""
+    """Returns the sentence with a capital, and its marks attached to the words before them."""
     for mark in (",", ".", "?"):
         text = text.replace(f" {mark}", mark)
     text = text.replace(",,", ",").replace(",.", ".")
@@ -362,8 +362,8 @@ def finish(text: str) -> str:
 def find_split(german: str) -> str:
     """Returns the split of a German sentence: 90 % train, 5 % dev, 5 % test.
 
-    The German decides, because every English sentence has one German: a sentence of either side
-    then stands in one split only, even where two English sentences share their German.
+    The German decides, because every English sentence has one German translation: a sentence of
+    either side is then in only one split, even if two English sentences share their German.
     """
     share = crc32(german.encode()) % 20
     return "dev" if share == 0 else "test" if share == 1 else "train"
@@ -374,14 +374,6 @@ def generate_pairs(split: str, count: int, *, seed: int = 1) -> Iterator[tuple[s
 
     The pairs depend on split, count and seed alone, on every platform and Python version, and a
     shorter request with the same seed is the start of a longer one.
-
-    Args:
-        split: One of `PHRASEBOOK_SPLITS`.
-        count: The number of pairs.
-        seed: Another seed draws other pairs of the same split.
-
-    Raises:
-        ValueError: The split is unknown, or more pairs are asked for than `MAX_PAIRS` allows.
     """
     if split not in PHRASEBOOK_SPLITS:
         raise ValueError(f"split must be one of {', '.join(PHRASEBOOK_SPLITS)}, got {split!r}")

@@ -1,4 +1,4 @@
-"""Which words of the cleaned pairs are aligned: as corpora say, or as mtkit's own aligner does."""
+"""Aligns the words of the cleaned pairs: with a corpus's own links, or with mtkit's aligner."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -31,9 +31,8 @@ class AligningJob:
     """The settings of a worker process that aligns parts of a text store; picklable.
 
     Attributes:
-        text: Folder of the text store.
-        names_alignments: Whether each corpus's alignments are in the store.
-        aligner: File of the aligner of the others; None where there are no others.
+        names_alignments: For each corpus, whether the store has its alignments.
+        aligner: File of the aligner for the other corpora, if any.
     """
 
     text: Path
@@ -42,7 +41,7 @@ class AligningJob:
 
 
 class PartAligner:
-    """Aligns parts of a text store; made once in each process."""
+    """Aligns parts of a text store; created once per process."""
 
     def __init__(self, job: AligningJob) -> None:
         self._job = job
@@ -50,7 +49,7 @@ class PartAligner:
         self._aligner = None if job.aligner is None else WordAligner.load(job.aligner)
 
     def __call__(self, part: TextPart) -> list[str]:
-        """Returns the links of each row of a part, none of rows that don't count."""
+        """Returns the links of each row of a part; none for rows that don't count."""
         rows = self._text.read_part(part.number)
         wanted = np.flatnonzero(part.is_unique)
         if self._job.names_alignments[part.corpus]:
@@ -66,7 +65,7 @@ class PartAligner:
 
 
 def _read_words(rows: pa.RecordBatch) -> tuple[list[list[str]], list[list[str]]]:
-    """Returns the words of sources and targets as the aligner knows them."""
+    """Returns the words of sources and targets in the aligner's form."""
     sources, targets = (
         [
             [line[start:end].casefold() for start, end in find_aligned_words(line)]
@@ -78,10 +77,10 @@ def _read_words(rows: pa.RecordBatch) -> tuple[list[list[str]], list[list[str]]]
 
 
 def align_text(preparation: Preparation, folder: Path) -> AlignmentFacts:
-    """Writes the alignment of each row of the cleaned text, in parts like its own.
+    """Writes the alignment of each row of the cleaned text, in the same parts.
 
-    Where a corpus names no alignments, an aligner learns from all such corpora together. The file
-    is the same whatever the number of workers.
+    One aligner learns from all corpora without alignments together. The file doesn't depend on the
+    number of workers.
     """
     store, parts = preparation.open_text(), preparation.parts
     names_alignments = preparation.data.names_alignments
@@ -121,7 +120,7 @@ def _read_pairs(
 
 
 def list_text_and_names(preparation: Preparation) -> list[Any]:
-    """Returns what a stage depends on that reads alignments which corpora name."""
+    """Returns what a stage that reads alignments depends on."""
     return [*_list_text(preparation), preparation.data.names_alignments]
 
 

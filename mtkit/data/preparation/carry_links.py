@@ -1,4 +1,4 @@
-"""Links between words of pairs, kept through repairs of these pairs."""
+"""Keeps links between words through repairs of the pairs."""
 
 from mtkit.data.sources.pharaoh import Link
 from mtkit.text.words import Span, find_between_spaces
@@ -7,15 +7,10 @@ from mtkit.text.words import Span, find_between_spaces
 def carry_links(
     links: set[Link], before: tuple[str, str], after: tuple[str, str]
 ) -> set[Link] | None:
-    """Returns links between the words that a pair has after repairs; None where none can be told.
+    """Returns a pair's links after repairs; None if they can't be determined.
 
-    Words are what spaces separate. A repair may add spaces or remove some: then words are found by
-    their characters.
-
-    Args:
-        links: Between the words of the pair as it was.
-        before: Source and target as they were.
-        after: Source and target as they are now.
+    Words are separated by spaces. If a repair adds or removes spaces, words are matched by
+    characters.
     """
     if before == after or not links:
         return links
@@ -31,13 +26,13 @@ def carry_links(
 
 
 def _map_words(before: str, after: str) -> list[list[int]] | None:
-    """Returns which words each word of a text became; None where it can't be told."""
+    """Returns which words each word of a text became; None if unclear."""
     old, new = find_between_spaces(before), find_between_spaces(after)
     if [before[slice(*span)] for span in old] == [after[slice(*span)] for span in new]:
         return [[index] for index in range(len(old))]
     of_old, of_new = _list_owners(before, old), _list_owners(after, new)
     if [character for character, _ in of_old] != [character for character, _ in of_new]:
-        # Other characters: the same number of words is as good a sign as any.
+        # Other characters: an equal number of words is the best evidence left.
         return [[index] for index in range(len(old))] if len(old) == len(new) else None
     found: list[list[int]] = [[] for _ in old]
     for (_, old_word), (_, new_word) in zip(of_old, of_new, strict=True):
@@ -47,7 +42,7 @@ def _map_words(before: str, after: str) -> list[list[int]] | None:
 
 
 def _list_owners(text: str, words: list[Span]) -> list[tuple[str, int]]:
-    """Returns each character of a text that is no space of any kind, with its word."""
+    """Returns each character that isn't a space of any kind, with its word."""
     return [
         (character, index)
         for index, (start, end) in enumerate(words)

@@ -1,4 +1,4 @@
-"""Corpora to cleaned text: read, repaired and filtered in several processes, duplicates marked."""
+"""Makes cleaned text from corpora: reads, repairs and filters in parallel, and marks duplicates."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -62,10 +62,7 @@ _MARKS_AT_ONCE = 1_000_000
 
 
 def make_job(preparation: Preparation) -> tuple[CleaningJob, float | None]:
-    """Returns how a recipe's corpora are cleaned, and target characters per source character.
-
-    The second is of the development set; None where there are no pairs.
-    """
+    """Returns how corpora are cleaned, and the development set's length ratio if it has pairs."""
     data, choice = preparation.data, preparation.choice
     settings = data.cleaning
     by = settings.duplicates.by
@@ -88,7 +85,7 @@ def make_job(preparation: Preparation) -> tuple[CleaningJob, float | None]:
     )
     held_out = _normalize_punctuation(chain(dev, tests), punctuation)
     if data.is_trees:
-        # Many a sentence has another's tree.
+        # Sources only, because many sentences share a tree with another.
         held_out = ((source, "") for source, *_ in held_out)
         settings = settings.without_rules_of_text()
     length_ratio = measure_length_ratio(dev) if is_pairs else 1.0
@@ -117,7 +114,7 @@ def make_job(preparation: Preparation) -> tuple[CleaningJob, float | None]:
 def _read_held_out(
     preparation: Preparation, corpus: HeldOutCorpus, split: Literal["dev", "test"]
 ) -> list[tuple[str, ...]]:
-    """Returns a development or test set; a check goes on without one that can't be read."""
+    """Returns a development or test set; a check continues without an unreadable one."""
     rows: list[tuple[str, ...]] = []
     with preparation.listing_faults():
         rows += read_held_out_rows(preparation.data, corpus, split)
@@ -138,7 +135,7 @@ def _digest_held_out(preparation: Preparation) -> frozenset[bytes]:
 def _normalize_punctuation(
     rows: Iterable[tuple[str, ...]], languages: tuple[str, ...] | None
 ) -> Iterable[tuple[str, ...]]:
-    """Returns rows with the punctuation that the tokenizer sees, as training rows have it."""
+    """Returns rows with their punctuation normalised, as in training rows."""
     if languages is None:
         return rows
     normalizers = list(map(punctuation_normalizer, languages))
@@ -149,16 +146,13 @@ def _normalize_punctuation(
 
 
 def _group_corpora(preparation: Preparation) -> list[list[int]]:
-    """Returns the indices of the corpora that are cleaned in one go.
-
-    In a check each is, so that a fault in one leaves the others to be looked at.
-    """
+    """Returns the indices of corpora that are cleaned together."""
     indices = list(range(len(preparation.data.train)))
     return [indices] if preparation.sample is None else [[index] for index in indices]
 
 
 def _read_corpus(preparation: Preparation, index: int) -> Iterator[Block]:
-    """Yields the blocks of one training corpus, in order; in a check a sample of them."""
+    """Yields the blocks of one training corpus, in order; a sample of them in a check."""
     data, sample = preparation.data, preparation.sample
     corpus = data.train[index]
     blocks = read_blocks(
@@ -172,13 +166,10 @@ def _read_corpus(preparation: Preparation, index: int) -> Iterator[Block]:
 
 
 def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
-    """Writes the training corpora's cleaned text into a folder; returns what became of them.
+    """Writes the training corpora's cleaned text; returns its facts.
 
-    The text is the same whatever the number of workers. Corpora keep their order, and of equal
-    rows the first is kept. Held-out pairs aren't trained on.
-
-    Raises:
-        MtkitError: A corpus that can't be read, or of which nothing is left.
+    The text doesn't depend on the number of workers. Corpora keep their order, and the first of
+    equal rows is kept. Held-out pairs are dropped from training.
     """
     data = preparation.data
     job, length_ratio = make_job(preparation)
@@ -218,7 +209,7 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
     kept = sum(facts["kept"] for facts in tally.corpora)
     if not kept:
         if preparation.faults:
-            # It is because of these that nothing was read.
+            # Nothing was read because of these.
             raise preparation.faults[-1]
         raise nothing_left(tally.corpora, unit)
     found: TextFacts = {
@@ -237,7 +228,7 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
 
 
 def _list_invalid(preparation: Preparation, tally: CleaningTally) -> None:
-    """Lists as faults of a check how many lines of each corpus are invalid UTF-8."""
+    """Adds a fault of a check for each corpus with lines of invalid UTF-8."""
     sample, settings = preparation.sample, preparation.data.cleaning.encoding
     if sample is None or settings.invalid_utf8 == "drop":
         return
@@ -284,7 +275,7 @@ def _list_inputs(preparation: Preparation) -> list[Any]:
         preparation.dump(data.cleaning, {"max_tokens", "selection"}),
         [preparation.dump(corpus, {"tag"}) for corpus in held_out],
         [*data.languages, choice.punctuation],
-        # Held-out pairs are found as the tokenizer normalises them.
+        # Held-out pairs are compared in the tokenizer's normalisation.
         digest_reused(kept)
         if kept is not None
         else describe_pretrained(recipe.tokenizer) or recipe.tokenizer.normalization,
@@ -294,7 +285,7 @@ def _list_inputs(preparation: Preparation) -> list[Any]:
 
 
 def _count_rows(report: Report) -> Section:
-    """Returns the section on what was dropped and repaired of each corpus."""
+    """Returns the section on what was dropped and repaired in each corpus."""
     corpora = report.corpora
     several = len(corpora) > 1
     read = [corpus["read"] for corpus in corpora]
@@ -330,7 +321,7 @@ def _count_rows(report: Report) -> Section:
 
 
 def describe_corpora(report: Report) -> Iterator[Section]:
-    """Yields the sections on the corpora: what was dropped and repaired, and rows to read."""
+    """Yields the sections on the corpora: what was dropped and repaired, and sample rows."""
     corpora, unit = report.corpora, report.unit
     yield _count_rows(report)
     num_read = max(1, sum(corpus["read"] for corpus in corpora))
@@ -358,7 +349,7 @@ def _show_rows(
     *,
     in_check: bool = False,
 ) -> Section:
-    """Returns a section with rows to read."""
+    """Returns a section with sample rows."""
     shown = [
         [
             f"{row['line'] or ''}",

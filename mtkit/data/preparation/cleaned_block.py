@@ -1,4 +1,4 @@
-"""A block of pairs or lines, cleaned in whatever process: what is left, what was dropped."""
+"""Cleans a block of pairs or lines, in any process: what is left, and what was dropped."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,22 +19,22 @@ from mtkit.data.sources.pharaoh import Link, read_links, write_links
 from mtkit.text.normalization import punctuation_normalizer
 
 NUM_SAMPLES = 5
-"""Pairs that a report shows of each filter and corpus."""
+"""Sample rows that a report shows per filter and corpus."""
 _LONGEST_SHOWN = 300
-"""Characters of a line that a report shows."""
+"""Maximum characters of a line in a report."""
 _SCATTER = 0x9E3779B97F4A7C15
-"""Odd, so that multiples modulo 2^64 are scattered: 2^64 divided by the golden ratio."""
+"""2^64 divided by the golden ratio: odd, so that multiples modulo 2^64 are scattered."""
 
 
 class RowCleaner(Protocol):
-    """Judges blocks of rows; what it says of a row depends on that row alone."""
+    """Judges blocks of rows; the verdict on a row depends on that row alone."""
 
     def clean(self, *sides: Sequence[str]) -> Cleaned:
         """Returns which rows are kept, and which filter drops each of the others."""
         ...
 
     def notes(self) -> tuple[str, ...]:
-        """Returns what it can't do for these languages, a sentence each."""
+        """Returns a sentence for each check that these languages don't allow."""
         ...
 
 
@@ -44,11 +44,10 @@ class CleaningJob:
 
     Attributes:
         columns: Names of the columns that are cleaned.
-        build_cleaner: Makes what judges the rows.
-        duplicate_keys: How duplicates are found; empty where they are kept.
-        punctuation: Languages whose punctuation is normalised first; None leaves it.
-        drop_invalid: Whether a line of invalid UTF-8 is dropped, rather than an error.
-        has_alignments: Whether the text gets a column of alignments, which some corpus names.
+        duplicate_keys: How duplicates are found; empty to keep them.
+        punctuation: Languages whose punctuation is normalised first; None to leave it.
+        drop_invalid: Whether a line of invalid UTF-8 is dropped, not an error.
+        has_alignments: Whether the text gets a column of alignments, because some corpus has them.
     """
 
     columns: tuple[str, ...]
@@ -61,17 +60,15 @@ class CleaningJob:
 
 @dataclass(frozen=True)
 class CleanedBlock:
-    """A block of pairs or of lines, cleaned.
+    """A block of pairs or lines, cleaned.
 
     Attributes:
-        corpus: Which entry of `data.train` it is of.
+        corpus: Index in `data.train`.
         text: What is left, as a part of a text store, without its documents.
-        documents: The documents of the lines that are left; None for pairs.
-        keys: For each way of finding duplicates, 16 bytes a row that is left.
-        facts: What became of its rows; duplicates aren't known yet.
-        seconds: Time spent, by filter.
-        notes: What the filters can't do for these languages.
-        num_unlinked: Pairs that are left whose alignment a repair made meaningless.
+        documents: The documents of the remaining lines; None for pairs.
+        keys: For each kind of duplicates, 16 bytes per remaining row.
+        facts: Counts and samples; duplicates aren't known yet.
+        num_unlinked: Remaining pairs whose alignment a repair invalidated.
     """
 
     corpus: int
@@ -85,7 +82,7 @@ class CleanedBlock:
 
 
 class BlockCleaner:
-    """Cleans blocks; made once in each process."""
+    """Cleans blocks; created once per process."""
 
     def __init__(self, job: CleaningJob) -> None:
         self._job = job
@@ -93,11 +90,7 @@ class BlockCleaner:
         self._cleaner = job.build_cleaner()
 
     def __call__(self, block: Block) -> CleanedBlock:
-        """Returns what becomes of a block.
-
-        Raises:
-            MtkitError: A line is invalid UTF-8, and such lines aren't dropped.
-        """
+        """Returns the cleaned block; invalid UTF-8 raises MtkitError unless the job drops it."""
         rows = block.decode(drop_invalid=self._job.drop_invalid)
         given = tuple(rows.columns[name] for name in self._job.columns)
         sides: tuple[Sequence[str], ...] = given
@@ -126,7 +119,7 @@ class BlockCleaner:
 
 
 def _carry_alignments(rows: Rows, cleaned: Cleaned) -> list[set[Link] | None]:
-    """Returns the links of each row that is left; None where its words have changed."""
+    """Returns the links of each remaining row; None where its words have changed."""
     links = read_links(rows)
     if links is None:
         return [set() for _ in cleaned.indices]
@@ -140,7 +133,7 @@ def _carry_alignments(rows: Rows, cleaned: Cleaned) -> list[set[Link] | None]:
 
 
 def _describe(rows: Rows, columns: Mapping[str, Sequence[str]], cleaned: Cleaned) -> BlockFacts:
-    """Returns what became of a block's rows."""
+    """Returns the facts of a block."""
 
     def sample(indices: NDArray[np.int64]) -> list[ShownRow]:
         return [
@@ -180,7 +173,7 @@ def _describe(rows: Rows, columns: Mapping[str, Sequence[str]], cleaned: Cleaned
     }
     characters = [sum(map(len, lines)) for lines in cleaned.sides]
     if "text" in columns:
-        # Of a pair of texts with a label both.
+        # Both texts of a labelled pair.
         facts["text_characters"] = sum(characters[:2])
     else:
         facts["source_characters"], facts["target_characters"] = characters
@@ -188,12 +181,7 @@ def _describe(rows: Rows, columns: Mapping[str, Sequence[str]], cleaned: Cleaned
 
 
 def shorten(line: int, texts: Mapping[str, str]) -> ShownRow:
-    """Returns a row to read, as long as a report shows.
-
-    Args:
-        line: Its number.
-        texts: Its text by column.
-    """
+    """Returns a row to show, cut to a report's maximum; `line` is its number."""
     shown: ShownRow = {"line": line}
     if "label" in texts:
         texts = {"text": " | ".join(filter(None, map(texts.get, ("label", "text", "second"))))}
@@ -208,6 +196,6 @@ def _clip(text: str) -> str:
 
 
 def choose_scattered(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the indices of a few numbers, the same few of a union of parts as of the whole."""
+    """Returns the indices of a few numbers, the same ones in one go as part by part."""
     ranks = numbers.astype(np.uint64) * np.uint64(_SCATTER)
     return np.argsort(ranks, kind="stable")[:NUM_SAMPLES]

@@ -1,4 +1,4 @@
-"""The terms of the cleaned pairs and how often each has which translation, by their alignments."""
+"""Collects the terms of the cleaned pairs and counts their translations, from alignments."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -27,11 +27,11 @@ from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 
 MIN_PAIRS = 100
-"""With fewer, statistics say nothing of which words are translations."""
+"""With fewer, statistics don't show which words are translations."""
 _COMMON_SHARE = 0.02
-"""Words that stand in more of the pairs aren't terms: function words, for the most part."""
+"""Words in a larger share of the pairs aren't terms: they are mostly function words."""
 _MAX_COUNTS = 200_000
-"""Words, or terms with their translations, that are counted at a time: bounds memory."""
+"""Words, or terms with their translations, counted at a time; limits memory."""
 
 Counts = Counter[tuple[str, str]]
 
@@ -41,9 +41,8 @@ class CollectingJob:
     """The settings of a worker process that counts; picklable.
 
     Attributes:
-        text: Folder of the text store.
         alignments: Folder of the store of the pairs' alignments.
-        names_alignments: Whether each corpus's are its own.
+        names_alignments: For each corpus, whether it has its own alignments.
     """
 
     text: Path
@@ -52,7 +51,7 @@ class CollectingJob:
 
 
 class PartWords:
-    """Counts in how many pairs of a part each word stands, by side; made once in each process."""
+    """Counts the pairs of a part that contain each word, by side; created once per process."""
 
     def __init__(self, job: CollectingJob) -> None:
         self._text = TextStore(job.text)
@@ -69,17 +68,14 @@ class PartWords:
 
 
 class PartTerms:
-    """Counts the terms of a part with their translations; made once in each process."""
+    """Counts the terms of a part with their translations; created once per process."""
 
     def __init__(self, job: CollectingJob, common: CommonWords) -> None:
         self._job, self._common = job, common
         self._text, self._alignments = TextStore(job.text), TextStore(job.alignments)
 
     def __call__(self, part: TextPart) -> tuple[int, Counts]:
-        """Returns the number of pairs, and the counts by term, without capitals, and translation.
-
-        Each is counted once a pair.
-        """
+        """Returns the number of pairs, and of pairs with each lower-case term and translation."""
         wanted = pa.array(part.is_unique)
         text = self._text.read_part(part.number).filter(wanted)
         links = self._alignments.read_part(part.number).filter(wanted)
@@ -102,11 +98,7 @@ class PartTerms:
 
 
 def collect_terms(preparation: Preparation, folder: Path) -> TermFacts:
-    """Writes the lexicon of the cleaned pairs; it is the same whatever the number of workers.
-
-    Raises:
-        MtkitError: Too few pairs to align, or none with a term.
-    """
+    """Writes the lexicon of the cleaned pairs; it doesn't depend on the number of workers."""
     names = preparation.data.names_alignments
     job = CollectingJob(preparation.text, preparation.draft / "alignment", names)
     num_pairs = sum(int(np.count_nonzero(part.is_unique)) for part in preparation.list_parts())
@@ -137,13 +129,9 @@ def collect_terms(preparation: Preparation, folder: Path) -> TermFacts:
 
 
 def add_up(counted: Iterable[Counts], *, max_counts: int) -> Counts:
-    """Returns the sum of counts, without the least of them where there are too many.
+    """Returns the sum of counts in a fixed order, without the smallest if there are too many.
 
-    As in lossy counting (Manku and Motwani 2002), what is left out on the way is rare.
-
-    Args:
-        counted: The counts, in an order that is always the same.
-        max_counts: How many are kept at a time.
+    As in lossy counting (Manku and Motwani 2002), only rare keys are dropped on the way.
     """
     total: Counts = Counter()
     least = 1

@@ -1,7 +1,7 @@
-"""A document's sentences, one after the other, cut into blocks for a language model.
+"""Cuts documents into blocks for a language model.
 
-Where blocks begin depends on the documents alone, never on the parts in which their text comes:
-what is left of a document at a part's end is held until the next.
+Blocks depend on the documents alone, not on the parts in which their text comes: the rest of a
+document at the end of a part waits for the next part.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,17 +12,12 @@ import numpy as np
 from mtkit.data.batches.ragged import Indices, Ragged
 
 Cut = Callable[[Indices, int], Indices]
-"""Takes the tokens of each of a document's sentences, and of a block; returns each block's."""
+"""Takes the tokens of a document's sentences, and the maximum; returns the blocks' tokens."""
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks of documents.
-
-    Attributes:
-        tokens: Their tokens.
-        documents: The number of each block's document, [blocks].
-    """
+    """Blocks of documents, and the number of each block's document."""
 
     tokens: Ragged
     documents: Indices
@@ -32,32 +27,22 @@ class Blocks:
 
 
 def cut_anywhere(lengths: Indices, max_tokens: int) -> Indices:
-    """Returns the lengths of blocks that are full, but for the last.
-
-    Args:
-        lengths: Tokens of each of a document's sentences, `</s>` counted.
-        max_tokens: Tokens of a block.
-    """
+    """Returns the lengths of full blocks and the rest; `lengths` count `</s>`."""
     whole, rest = divmod(int(lengths.sum()), max_tokens)
     return np.array([max_tokens] * whole + [rest] * bool(rest), dtype=np.int64)
 
 
 def cut_between_sentences(lengths: Indices, max_tokens: int) -> Indices:
-    """Returns the lengths of blocks of whole sentences, each of as many as it has room for.
+    """Returns the lengths of blocks of whole sentences, as many as fit; `lengths` count `</s>`.
 
-    A sentence that is longer than a block is cut into full blocks; what is left of it begins the
-    next one.
-
-    Args:
-        lengths: Tokens of each of a document's sentences, `</s>` counted.
-        max_tokens: Greatest length of a block.
+    A sentence longer than a block is cut into full blocks; its rest begins the next one.
     """
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     sizes: list[int] = []
     start = 0
     while start < total:
-        # The last sentence's end that a block from here on reaches; none if a sentence is longer.
+        # The last sentence end within reach; none if a sentence is longer than a block.
         last = int(np.searchsorted(ends, start + max_tokens, side="right")) - 1
         end = int(ends[last]) if last >= 0 else 0
         if end <= start:
@@ -70,13 +55,9 @@ def cut_between_sentences(lengths: Indices, max_tokens: int) -> Indices:
 class BlockCutter:
     """Cuts documents into blocks as their sentences come, part by part; in constant memory.
 
-    Args:
-        cut: How a document is cut that is longer than a block. The blocks of its first sentences,
-            but for the last block, must be those of the whole document.
-        max_tokens: Tokens of a block.
-
-    Attributes:
-        num_documents: Documents that have ended; blocks have their documents' numbers from 0 on.
+    `cut` is for documents longer than a block. For a document's first sentences, it must return the
+    same blocks as for the whole document, except for the last block. Blocks have the numbers of
+    their documents; `num_documents` have ended.
     """
 
     def __init__(self, cut: Cut, max_tokens: int) -> None:
@@ -86,13 +67,7 @@ class BlockCutter:
         self.num_documents = 0
 
     def add(self, sentences: Ragged, documents: Indices) -> Blocks:
-        """Returns the blocks that are complete once the next sentences are known.
-
-        Args:
-            sentences: Tokens of each, none without any.
-            documents: The number of each one's document, rising; the first may go on from the part
-                before.
-        """
+        """Returns the blocks that are complete now; a document may continue from the last part."""
         tokens = np.concatenate([self._open.tokens, sentences.tokens])
         lengths = np.concatenate([self._open.lengths, sentences.lengths])
         held = np.full(len(self._open), self._open_document)
@@ -101,7 +76,7 @@ class BlockCutter:
             return _NO_BLOCKS
         heads = np.flatnonzero(np.append(True, np.diff(documents) != 0))
         sizes, counts = self._cut_all(lengths, heads)
-        # The last one's last block may yet grow.
+        # The last document's last block may still grow.
         sizes, counts[-1] = sizes[:-1], counts[-1] - 1
         num_cut = int(sizes.sum())
         self._hold(tokens, lengths, num_cut)
@@ -111,7 +86,7 @@ class BlockCutter:
         return Blocks(Ragged(tokens[:num_cut], sizes), numbers)
 
     def close(self) -> Blocks:
-        """Returns the last block of the last document, which has ended."""
+        """Returns the last block of the last document."""
         tokens, self._open = self._open.tokens, Ragged.of([])
         if not len(tokens):
             return _NO_BLOCKS
@@ -126,7 +101,7 @@ class BlockCutter:
         counts = np.ones(len(heads), np.int64)
         sizes: list[Indices] = []
         done = 0
-        # Most documents of short texts are one block, and cost no step of Python.
+        # Most documents of short texts are one block, and take no step of Python.
         for document in np.flatnonzero(totals > self._max_tokens).tolist():
             sizes.append(totals[done:document])
             sizes.append(self._cut(lengths[heads[document] : ends[document]], self._max_tokens))
@@ -135,7 +110,7 @@ class BlockCutter:
         return np.concatenate([*sizes, totals[done:]]), counts
 
     def _hold(self, tokens: Indices, lengths: Indices, num_cut: int) -> None:
-        """Keeps what lies behind the first `num_cut` tokens; a sentence may have been cut there."""
+        """Keeps what follows the first `num_cut` tokens; the cut may be inside a sentence."""
         ends = np.cumsum(lengths)
         first = int(np.searchsorted(ends, num_cut, side="right"))
         left = lengths[first:].copy()
@@ -144,7 +119,7 @@ class BlockCutter:
 
 
 def join_blocks(parts: Sequence[Blocks]) -> Blocks:
-    """Returns blocks that follow each other as one."""
+    """Returns consecutive blocks as one object."""
     return Blocks(
         Ragged(
             np.concatenate([part.tokens.tokens for part in parts]),

@@ -34,11 +34,7 @@ from mtkit.text.tokenizer import SubwordTokenizer
 
 
 def prepare_dev(preparation: Preparation, folder: Path) -> DevFacts:
-    """Writes the development set.
-
-    Raises:
-        MtkitError: It can't be read, or nothing of it is left.
-    """
+    """Writes the development set."""
     if is_labelled(preparation):
         return _write_labelled(preparation, folder)
     return (_write_pairs if has_pairs(preparation) else _write_blocks)(preparation, folder)
@@ -63,7 +59,7 @@ def _write_pairs(preparation: Preparation, folder: Path) -> DevFacts:
 
 
 def _write_blocks(preparation: Preparation, folder: Path) -> DevFacts:
-    # Lines without blank ones.
+    # Blank lines are left out.
     corpus, shape = preparation.data.dev, BlockShape.of(preparation.recipe)
     assert isinstance(corpus, TextCorpus | TextTableCorpus), "text in one language"
     tokenizer = SubwordTokenizer.load(preparation.tokenizer)
@@ -86,7 +82,7 @@ def _write_blocks(preparation: Preparation, folder: Path) -> DevFacts:
 def _tokenize_pairs(
     tokenizer: SubwordTokenizer, data: Data, pairs: Sequence[Pair]
 ) -> dict[str, Ragged]:
-    """Returns the tokens of pairs by column, but of those that are blank or too long."""
+    """Returns the tokens of pairs by column, without blank and too long pairs."""
     max_tokens = data.cleaning.max_tokens
     usable = [(source, target) for source, target in pairs if source.strip() and target.strip()]
     marks = find_marks(tokenizer, data.languages)

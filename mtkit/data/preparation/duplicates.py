@@ -1,8 +1,8 @@
-"""Exact duplicates among any number of pairs, in constant memory.
+"""Finds exact duplicates among any number of pairs, in constant memory.
 
-A pair is known by 128 bits of BLAKE2, which no two different pairs of any corpus share in practice.
-The digests lie on disk in the pairs' order; they are compared part by part, a part being those with
-the same remainder, so that all copies of a pair come together.
+A pair is identified by 128 bits of BLAKE2, which don't collide in practice. The digests are on disk
+in the pairs' order. They are compared part by part; a part has the same remainder, so that all
+copies of a pair are together.
 """
 
 import hashlib
@@ -19,24 +19,19 @@ DuplicateKey = Literal["pair", "source", "target", "text"]
 
 _KEY = np.dtype([("high", "<u8"), ("low", "<u8")])
 _KEYS_AT_ONCE = 1_000_000
-"""Keys read, and about as many compared, at a time: some 100 MB."""
+"""Keys read, and about as many compared, at a time: about 100 MB."""
 
 
 def list_keys(by: Literal["pair", "source", "target", "either"]) -> tuple[DuplicateKey, ...]:
-    """Returns by which parts of a pair duplicates are found."""
+    """Returns the parts of a pair by which duplicates are found."""
     return ("source", "target") if by == "either" else (by,)
 
 
 def digest_rows(sides: Sequence[Sequence[str]], key: DuplicateKey) -> bytes:
-    """Returns 16 bytes for each row, equal where the rows are equal in `key`.
-
-    Args:
-        sides: Lines of source and target, or of the text alone.
-        key: What counts.
-    """
+    """Returns 16 bytes for each row, equal if the rows are equal in `key`."""
     match key:
         case "pair":
-            # No sentence holds the character between them.
+            # Sentences don't contain the character between them.
             texts: Iterable[str] = map("\n".join, zip(*sides, strict=True))
         case "source" | "text":
             texts = sides[0]
@@ -49,12 +44,9 @@ def digest_rows(sides: Sequence[Sequence[str]], key: DuplicateKey) -> bytes:
 def mark_repeated(
     path: Path, marks: NDArray[np.bool_], *, keys_at_once: int = _KEYS_AT_ONCE
 ) -> None:
-    """Sets `marks` to True at each pair whose key an earlier pair has; others stay as they are.
+    """Sets `marks` to True for each pair with the key of an earlier pair, and changes no others.
 
-    Args:
-        path: File of keys, 16 bytes each, in the pairs' order.
-        marks: One for each key.
-        keys_at_once: How many to hold in memory.
+    The file has 16 bytes per key, in the pairs' order.
     """
     num_parts = max(1, -(-len(marks) // keys_at_once))
     for part in range(num_parts):
@@ -80,7 +72,7 @@ def _mark_part(
     touched = np.zeros(len(keys), dtype=np.bool_)
     touched[1:] |= is_tied
     touched[:-1] |= is_tied
-    # The few whose halves agree are compared in full.
+    # The few with equal halves are compared in full.
     order = order[touched]
     keys, indices = keys[order], indices[order]
     order = np.lexsort((indices, keys["low"], keys["high"]))
@@ -89,12 +81,7 @@ def _mark_part(
 
 
 class KeyFiles:
-    """Digests of all pairs, on disk in their order while the corpora are read.
-
-    Args:
-        folder: Where; a text store's.
-        keys: The ways by which duplicates are found; none where they aren't dropped.
-    """
+    """Digests of all pairs in a text store's folder, in order, while the corpora are read."""
 
     def __init__(self, folder: Path, keys: Sequence[DuplicateKey]) -> None:
         self._folder = folder
@@ -106,7 +93,7 @@ class KeyFiles:
         return self
 
     def append(self, keys: Sequence[bytes]) -> None:
-        """Takes in the keys of the next block, 16 bytes a row in each way."""
+        """Adds the keys of the next block, 16 bytes per row for each kind of key."""
         for stream, content in zip(self._streams, keys, strict=True):
             stream.write(content)
 
@@ -115,10 +102,7 @@ class KeyFiles:
             stream.close()
 
     def mark_duplicates(self, pairs_per_corpus: Sequence[int]) -> list[NDArray[np.bool_]]:
-        """Returns for each corpus which of its pairs are duplicates.
-
-        The marks lie in a text store's file; the files of keys are gone afterwards.
-        """
+        """Returns each corpus's marks, mapped from a text store's file; removes the key files."""
         marks = open_duplicate_marks(self._folder, sum(pairs_per_corpus))
         for path in self._paths:
             mark_repeated(path, marks)

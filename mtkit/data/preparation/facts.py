@@ -1,4 +1,4 @@
-"""Facts that the stages of preparation note, as `stage.json` and `report.json` hold them."""
+"""Facts that the stages of preparation record in `stage.json` and `report.json`."""
 
 from typing import Literal, NotRequired, TypedDict
 
@@ -6,7 +6,7 @@ from mtkit.data.cleaning.alignment import Misaligned
 
 
 class ShownRow(TypedDict):
-    """A pair or a line to read, shortened; `line` is its number in its corpus, 0 if unknown."""
+    """A pair or line to show, shortened; `line` is its number in its corpus, 0 if unknown."""
 
     line: int
     source: NotRequired[str]
@@ -15,14 +15,14 @@ class ShownRow(TypedDict):
 
 
 class RankedRow(ShownRow):
-    """A pair or a line with its cross-entropy difference, and the index of its corpus."""
+    """A pair or line with its cross-entropy difference, and the index of its corpus."""
 
     corpus: int
     difference: float
 
 
 class NamedRow(ShownRow):
-    """The same with the name of its corpus."""
+    """A pair or line with its difference, and the name of its corpus."""
 
     corpus: str
     difference: float
@@ -35,10 +35,9 @@ class LongRow(ShownRow):
 
 
 class BlockFacts(TypedDict):
-    """What became of some pairs, or lines of text, that follow each other in a corpus.
+    """Facts of consecutive rows of a corpus.
 
-    Rows read and kept, rows dropped by filter, lines changed by repair, rows to read; characters
-    of each column.
+    Rows dropped are by filter, lines repaired by kind; characters are totals of a column.
     """
 
     read: int
@@ -56,23 +55,23 @@ class BlockFacts(TypedDict):
 
 
 class CorpusFacts(BlockFacts):
-    """The same of a whole corpus, with its duplicates; of text also its documents and blocks."""
+    """Facts of a whole corpus, with its duplicates; for text also its documents and blocks."""
 
     name: str
     documents: NotRequired[int]
     blocks: NotRequired[int]
     augmented: NotRequired[dict[str, int]]
-    """Examples that were made of others, by kind; with `data.augment`."""
+    """Examples made from others, by kind; with `data.augment`."""
 
 
 class ReportedCorpus(CorpusFacts):
-    """The same with how often an epoch sees each row."""
+    """Facts of a corpus with how often an epoch sees each row."""
 
     weight: float
 
 
 class TextFacts(TypedDict):
-    """Of the stage `text`; `parts` has corpus and rows of each part of the text store."""
+    """Facts of the stage `text`; `parts` has corpus and rows of each part of the text store."""
 
     corpora: list[CorpusFacts]
     parts: list[tuple[int, int]]
@@ -81,15 +80,12 @@ class TextFacts(TypedDict):
     notes: list[str]
     seconds: dict[str, float]
     labels: NotRequired[list[str]]
-    """Of labelled texts, sorted."""
+    """Sorted; for labelled texts."""
     digest: list[str]
 
 
 class DifferencesFacts(TypedDict):
-    """Of the stage `differences`; `unit` is what cross-entropies are divided by.
-
-    Or `probability`, where a classifier measures.
-    """
+    """Facts of the stage `differences`; cross-entropies are per `unit`."""
 
     unit: Literal["token", "character", "probability"]
     scored: int
@@ -97,10 +93,7 @@ class DifferencesFacts(TypedDict):
 
 
 class SelectedCorpus(TypedDict):
-    """The rows of a corpus that were ranked, those that are kept, and the mean difference.
-
-    The mean is None where none was ranked.
-    """
+    """Ranked rows, kept rows, and the mean difference, None if nothing was ranked."""
 
     scored: int
     kept: int
@@ -108,11 +101,11 @@ class SelectedCorpus(TypedDict):
 
 
 class SelectionFacts(TypedDict):
-    """Of the stage `selection`; differences are in nats per token or character.
+    """Facts of the stage `selection`; differences are in nats per token or character.
 
-    By a classifier they are probabilities that a pair is no translation. `limit` is the largest
-    value that may be kept; `samples` has rows at the beginning of the ranking, the last ones
-    that are kept, and those at its end.
+    A classifier's are probabilities that a pair isn't a translation. `limit` is the largest value
+    that may be kept; `samples` has rows from the start of the ranking, the last kept ones, and its
+    end.
     """
 
     unit: Literal["token", "character", "probability"]
@@ -126,10 +119,7 @@ class SelectionFacts(TypedDict):
 
 
 class ReportedSelection(TypedDict):
-    """The same with names of corpora: what a report shows of the ranking.
-
-    `is_estimate` tells whether it is of a sample alone.
-    """
+    """What a report shows of the ranking, with names of corpora; an estimate is from a sample."""
 
     unit: Literal["token", "character", "probability"]
     scored: int
@@ -142,14 +132,14 @@ class ReportedSelection(TypedDict):
 
 
 class AlignerFacts(TypedDict):
-    """Of the stage `aligner`: the size of what it learned."""
+    """Facts of the stage `aligner`: its size."""
 
     bytes: int
     digest: list[str]
 
 
 class AlignmentFacts(TypedDict):
-    """Of the stage `alignment`: pairs with links, and links in all."""
+    """Facts of the stage `alignment`: pairs with links, and all links."""
 
     aligned: int
     links: int
@@ -157,14 +147,14 @@ class AlignmentFacts(TypedDict):
 
 
 class TermFacts(TypedDict):
-    """Of the stage `terms`: terms that have a translation."""
+    """Facts of the stage `terms`: terms with a translation."""
 
     terms: int
     digest: list[str]
 
 
 class TokenizerFacts(TypedDict):
-    """Of the stage `tokenizer`."""
+    """Facts of the stage `tokenizer`."""
 
     source_pieces: int
     target_pieces: int
@@ -173,10 +163,7 @@ class TokenizerFacts(TypedDict):
 
 
 class TokenizedCorpus(TypedDict):
-    """The pairs of a corpus that are short enough, and those that are too long.
-
-    Of text in one language its lines, the documents that they are of, and the blocks of these.
-    """
+    """Pairs that are short enough, and too long ones; for text its lines, documents and blocks."""
 
     kept: int
     too_long: int
@@ -184,11 +171,11 @@ class TokenizedCorpus(TypedDict):
     documents: NotRequired[int]
     blocks: NotRequired[int]
     augmented: NotRequired[dict[str, int]]
-    """Examples that were made of others, by kind; with `data.augment`."""
+    """Examples made from others, by kind; with `data.augment`."""
 
 
 class ColumnFacts(TypedDict):
-    """Counts of the tokens of a column; `lengths` is a histogram of its rows' lengths."""
+    """Counts of a column's tokens; `lengths` is a histogram of its rows' lengths."""
 
     tokens: int
     lengths: list[int]
@@ -201,7 +188,7 @@ class ColumnFacts(TypedDict):
 
 
 class TrainFacts(TypedDict):
-    """Of the stage `train`; its columns are source and target, or the text alone."""
+    """Facts of the stage `train`; its columns are source and target, or text."""
 
     corpora: list[TokenizedCorpus]
     source: NotRequired[ColumnFacts]
@@ -211,7 +198,7 @@ class TrainFacts(TypedDict):
 
 
 class DevFacts(TypedDict):
-    """Of the stage `dev`."""
+    """Facts of the stage `dev`."""
 
     read: int
     kept: NotRequired[int]
@@ -224,7 +211,7 @@ class DevFacts(TypedDict):
 
 
 class PreparedFacts(TypedDict, total=False):
-    """Of the stages that are finished."""
+    """Facts of the finished stages."""
 
     text: TextFacts
     differences: DifferencesFacts

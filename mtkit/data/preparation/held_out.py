@@ -1,4 +1,4 @@
-"""Development and test sets as pairs, or as lines of one language."""
+"""Development and test sets as pairs, or as lines in one language."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -17,14 +17,7 @@ def read_held_out(
     *,
     is_tagged: bool = False,
 ) -> Iterator[Pair]:
-    """Yields the pairs of a development or test set, with its tag or without.
-
-    Args:
-        data: The section whose languages and trees it has.
-        corpus: The recipe's entry.
-        split: What the embedded corpus stands for here.
-        is_tagged: Whether sources begin with the entry's tag.
-    """
+    """Yields the pairs of a development or test set; `split` selects the embedded corpus's part."""
     parallel = require_parallel(corpus)
     return read_pairs(
         parallel if is_tagged else without_tag(parallel),
@@ -37,16 +30,7 @@ def read_held_out(
 def read_held_out_rows(
     data: Data, corpus: HeldOutCorpus, split: Literal["dev", "test"]
 ) -> Iterator[tuple[str, ...]]:
-    """Yields the pairs of a development or test set without its tag, or lines of one language.
-
-    Args:
-        data: The section whose languages and trees it has.
-        corpus: The recipe's entry.
-        split: What the embedded corpus stands for here.
-
-    Raises:
-        MtkitError: It can't be read; a development set in one language has no line of text.
-    """
+    """Yields a development or test set's pairs without tags, or its lines in one language."""
     if isinstance(corpus, TextCorpus | TextTableCorpus):
         lines, _ = read_text(corpus)
         if split == "dev" and not lines:

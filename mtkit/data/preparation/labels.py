@@ -1,6 +1,6 @@
-"""Labelled texts: which rows are kept, and which labels there are.
+"""Labelled texts: which rows are kept, and which labels exist.
 
-Nothing is repaired. A row is dropped whose text is blank, or that is in the development or a test
+Nothing is repaired. A row is dropped if its text is blank, or if it is in the development or a test
 set (`data.cleaning.overlap`); repeated rows are duplicates as in any other text.
 """
 
@@ -20,7 +20,7 @@ from mtkit.recipe.objective import MAX_LABELS
 from mtkit.recipe.text_corpora import ClassifierCorpus
 
 LABELLED_COLUMNS = ("text", "second", "label")
-"""Columns of a text store of labelled texts; `second` is empty where there are no pairs."""
+"""Columns of a text store of labelled texts; `second` is empty without pairs."""
 _DIGEST_BYTES = 16
 
 
@@ -30,18 +30,14 @@ def list_labelled(corpora: Iterable[object]) -> list[ClassifierCorpus]:
 
 
 def digest_texts(texts: Sequence[str], seconds: Sequence[str]) -> list[bytes]:
-    """Returns 16 bytes for each text, or pair of texts."""
+    """Returns 16 bytes for each text or pair of texts."""
     content = digest_rows((texts, seconds), "pair")
     return [content[at : at + _DIGEST_BYTES] for at in range(0, len(content), _DIGEST_BYTES)]
 
 
 @dataclass(frozen=True)
 class LabelledCleaner:
-    """Judges blocks of labelled texts; picklable.
-
-    Attributes:
-        held_out: Digests of the texts of the development and test sets.
-    """
+    """Judges blocks of labelled texts, given digests of held-out ones; picklable."""
 
     held_out: frozenset[bytes]
 
@@ -72,16 +68,7 @@ class LabelledCleaner:
 
 
 def find_labels(store: TextStore, held_out: Iterable[ClassifierCorpus]) -> list[str]:
-    """Returns the labels of the training data, sorted by code point.
-
-    Args:
-        store: Its cleaned text.
-        held_out: Development and test sets.
-
-    Raises:
-        MtkitError: There is one alone, or far too many; a held-out set has another, in which file
-            and line.
-    """
+    """Returns the training data's labels by code point; held-out sets may have no others."""
     counts: Counter[str] = Counter()
     for part in store.iterate_unique():
         counts.update(part.column("label").to_pylist())
@@ -93,11 +80,7 @@ def find_labels(store: TextStore, held_out: Iterable[ClassifierCorpus]) -> list[
 
 
 def check_known(corpus: ClassifierCorpus, labels: list[str]) -> None:
-    """Checks that a development or test set has labels of the training data alone.
-
-    Raises:
-        MtkitError: One isn't; it says file and line.
-    """
+    """Checks that a development or test set has only labels of the training data."""
     known = set(labels)
     for rows in decode_all(corpus):
         for number, label in zip(rows.numbers.tolist(), rows.columns["label"], strict=True):
@@ -110,11 +93,7 @@ def check_known(corpus: ClassifierCorpus, labels: list[str]) -> None:
 
 
 def _check_labels(counts: Counter[str]) -> list[str]:
-    """Returns the labels of the training data, sorted by code point.
-
-    Raises:
-        MtkitError: There is one alone, or far too many.
-    """
+    """Returns the labels sorted by code point; rejects a single one, or far too many."""
     labels = sorted(counts)
     if len(labels) == 1:
         raise MtkitError(

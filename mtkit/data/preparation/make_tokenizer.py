@@ -1,4 +1,4 @@
-"""The tokenizer of a recipe: one that is there already, or one trained on its text."""
+"""Makes the tokenizer of a recipe: an existing one, or one trained on its text."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,11 +21,7 @@ _MIN_PIECES = 64
 
 
 def make_tokenizer(preparation: Preparation, folder: Path) -> TokenizerFacts:
-    """Writes the recipe's tokenizer: one that is there, or one trained on a sample of the text.
-
-    Raises:
-        MtkitError: It can't be read, or the text is too small to train it.
-    """
+    """Writes the recipe's tokenizer: an existing one, or one trained on a sample of the text."""
     choice = preparation.choice
     tokenizer, reused = choice.find(choice.punctuation_languages), choice.reused_folder
     if choice.extends_vocabulary:
@@ -52,11 +48,7 @@ def make_tokenizer(preparation: Preparation, folder: Path) -> TokenizerFacts:
 
 
 def _learn(preparation: Preparation) -> SubwordTokenizer:
-    """Returns a tokenizer of the text; of a sample of it one with a smaller vocabulary if needed.
-
-    Raises:
-        MtkitError: The text is too small to train it.
-    """
+    """Returns a tokenizer of the text; in a check, with a smaller vocabulary if necessary."""
     choice, sample = preparation.choice, preparation.sample
     settings = choice.settings
     while True:
@@ -100,7 +92,7 @@ def _depends(preparation: Preparation) -> list[Any]:
         languages,
     ]
     if data.is_trees:
-        # The trees' vocabulary may be made of the text.
+        # The trees' vocabulary may be made from the text.
         depends.append(text)
     return [*depends, text, settings, recipe.seed] if choice.extends_vocabulary else depends
 

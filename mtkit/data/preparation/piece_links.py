@@ -1,4 +1,4 @@
-"""Links between words as links between the tokens that the words are cut into."""
+"""Converts links between words to links between their tokens."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,14 +12,10 @@ FindWords = Callable[[str], list[Span]]
 def link_pieces(
     links: str, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
 ) -> list[int]:
-    """Returns source and target index of each link between tokens in turn, by target index.
+    """Returns alternating source and target indices of linked tokens, by target index.
 
-    Each token of a word is linked to each of the other word.
-
-    Args:
-        links: `0-0 1-2`: links between words.
-        sources: Tokens of each source word, by index.
-        targets: Tokens of each target word, by index.
+    `links` are in Pharaoh format, `0-0 1-2`. Each token of a word is linked to each of the other
+    word.
     """
     pairs = set()
     for link in links.split():
@@ -29,12 +25,7 @@ def link_pieces(
 
 
 class WordPieces:
-    """Finds the tokens of each word of a line.
-
-    Args:
-        tokenizer: What makes tokens.
-        marks: Tokens of languages around those of a line.
-    """
+    """Finds the tokens of each word of a line, between `marks` of languages."""
 
     def __init__(self, tokenizer: SubwordTokenizer, marks: LanguageTokens) -> None:
         self._tokenizer = tokenizer
@@ -43,16 +34,9 @@ class WordPieces:
     def find(
         self, side: str, line: str, tokens: Sequence[int], find_words: FindWords
     ) -> list[list[int]]:
-        """Returns the indices of the tokens of each word.
-
-        Args:
-            side: Source or target.
-            line: The line.
-            tokens: Its tokens, with tags, marks and `</s>`.
-            find_words: Returns where the words of a line stand.
-        """
+        """Returns the token indices of each word; `tokens` include tags, marks and `</s>`."""
         pieces = self._tokenizer.locate_normalized(side, line)
-        # A tag and marks stand before the line's own tokens, and `</s>` and marks behind.
+        # A tag and marks precede the line's own tokens, `</s>` and marks follow them.
         num_before = len(tokens) - 1 - self._num_behind[side] - len(pieces)
         words = find_words(line)
         found: list[list[int]] = [[] for _ in words]

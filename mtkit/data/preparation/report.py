@@ -1,4 +1,4 @@
-"""What became of the corpora, and in words what a reader should look at."""
+"""What happened to the corpora, and in words what to look at."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -31,21 +31,14 @@ from mtkit.recipe.training import Training
 from mtkit.units import plural
 
 _NOTABLE_UNKNOWN = 1e-3
-"""Share of unknown tokens from which a report warns."""
+"""Minimum share of unknown tokens for a warning."""
 _NOTABLE_DROP = 0.3
-"""Share of a corpus that a filter drops from which a report warns."""
+"""Minimum share of a corpus dropped by one filter for a warning."""
 
 
 @dataclass(frozen=True)
 class EpochSize:
-    """The size of one pass over the data.
-
-    Attributes:
-        pairs: Sentence pairs, as often as their corpus's weight says.
-        source_tokens: Source tokens, `</s>` counted.
-        target_tokens: Target tokens, `</s>` counted.
-        updates: Updates of the weights.
-    """
+    """The size of one pass over the data: pairs by corpus weight, and tokens with `</s>`."""
 
     pairs: int
     source_tokens: int
@@ -53,7 +46,7 @@ class EpochSize:
     updates: int
 
     def multiply(self, factor: float) -> "EpochSize":
-        """Returns the size of a pass over so many times the data."""
+        """Returns the size of a pass over `factor` times the data."""
         return EpochSize(
             pairs=round(self.pairs * factor),
             source_tokens=round(self.source_tokens * factor),
@@ -71,20 +64,14 @@ class EpochSize:
 
 @dataclass(frozen=True)
 class TextEpochSize:
-    """The size of one pass over text in one language.
-
-    Attributes:
-        blocks: Blocks, as often as their corpus's weight says.
-        tokens: Their tokens, `</s>` counted.
-        updates: Updates of the weights.
-    """
+    """The size of one pass over text: blocks by corpus weight, and tokens with `</s>`."""
 
     blocks: int
     tokens: int
     updates: int
 
     def multiply(self, factor: float) -> "TextEpochSize":
-        """Returns the size of a pass over so many times the text."""
+        """Returns the size of a pass over `factor` times the text."""
         return TextEpochSize(
             blocks=round(self.blocks * factor),
             tokens=round(self.tokens * factor),
@@ -98,21 +85,16 @@ class TextEpochSize:
 
 @dataclass(frozen=True)
 class Report:
-    """The findings of a preparation, as JSON can express it.
+    """The findings of a preparation, in a form that JSON allows.
 
     Attributes:
-        recipe: The recipe's name.
         languages: Source and target language, or that of the text alone.
-        corpora: For each training corpus: name, weight, rows read and kept, rows dropped by
-            filter, lines repaired by kind, samples of both, the longest rows, stretches that look
-            misaligned; a row is a pair, or a line of text in one language.
-        tokens: For each column: tokens, lengths, pieces of the vocabulary, unknown pieces.
-        dev: The development set.
+        tokens: Facts by column.
         epoch: One pass over the data; None before there are tokens.
         max_steps: Updates that the recipe trains for.
-        seconds: Processor time of the cleaning, by filter.
-        notes: What a reader should look at.
-        selection: The ranking by `data.cleaning.selection`; None where text isn't selected.
+        seconds: CPU time of the cleaning, by filter.
+        notes: What to look at, a sentence each.
+        selection: The ranking by `data.cleaning.selection`, if any.
     """
 
     recipe: str
@@ -150,15 +132,8 @@ class Report:
     ) -> "Report":
         """Returns the report on a preparation.
 
-        Args:
-            recipe: The recipe's name.
-            training: The recipe's section.
-            choice: Which tokenizer the recipe got.
-            facts: The facts of each stage; of a check those that it finished.
-            epoch: One pass over the data; None before there are tokens.
-            dev_lines: Targets of the development set, or its text; none before they are known.
-            is_sample: Whether it is a check of a sample; corpora that couldn't be read are left
-                out.
+        A check's `facts` are those of the stages that it finished; corpora that it couldn't read
+        are left out. `dev_lines` are the development set's targets, or its text, if known.
         """
         data, names = choice.data, corpus_names(choice.data.train)
         text, train = facts["text"], facts.get("train")
@@ -181,7 +156,7 @@ class Report:
             tokens = {column: cast("dict[str, ColumnFacts]", train)[column] for column in columns}
         dev = facts.get("dev", DevFacts(read=0)).copy()
         dev.pop("digest", None)
-        # Text in one language has none.
+        # Missing for text in one language.
         length_ratio = text.get("length_ratio")
         return cls(
             recipe=recipe,
@@ -218,7 +193,7 @@ class Report:
         }
 
     def total_augmented(self) -> dict[str, int]:
-        """Returns the examples of each kind that were made of others, over all corpora."""
+        """Returns the augmented examples of each kind, over all corpora."""
         total: Counter[str] = Counter()
         for corpus in self.corpora:
             total.update(corpus.get("augmented", {}))
@@ -235,13 +210,7 @@ class Report:
 def _describe_selection(
     facts: SelectionFacts, names: Sequence[str], *, is_estimate: bool
 ) -> ReportedSelection:
-    """Returns what a report shows of a ranking.
-
-    Args:
-        facts: What was found.
-        names: The name of each corpus.
-        is_estimate: Whether it was found in a sample.
-    """
+    """Returns what a report shows of a ranking."""
     return {
         "unit": facts["unit"],
         "scored": facts["scored"],
@@ -265,7 +234,7 @@ def _merge(
     *,
     selects: bool,
 ) -> ReportedCorpus:
-    """Returns what became of a corpus, its stages' facts put together."""
+    """Returns the merged facts of a corpus's stages."""
     merged: ReportedCorpus = {**cleaned, "weight": weight}
     merged["name"] = name
     if tokenized is None:
@@ -285,7 +254,7 @@ def _merge(
     if "augmented" in tokenized:
         merged["augmented"] = tokenized["augmented"]
     if "blocks" in tokenized:
-        # Nothing is too long for a block: it is cut.
+        # Nothing is too long for a block, because it is cut.
         merged["documents"], merged["blocks"] = tokenized["documents"], tokenized["blocks"]
     else:
         merged["dropped"] = {**dropped, "max_tokens": tokenized["too_long"]}
@@ -293,13 +262,7 @@ def _merge(
 
 
 def note_corpora(corpora: Sequence[CorpusFacts], length_ratio: float | None) -> list[str]:
-    """Returns what a reader should look at in the corpora, a sentence each.
-
-    Args:
-        corpora: What became of each.
-        length_ratio: Target characters per source character in the development set; None for text
-            in one language.
-    """
+    """Returns what to look at in the corpora, a sentence each; no length ratio means text."""
     unit = "line" if length_ratio is None else "pair"
     notes = []
     for corpus in corpora:
@@ -310,7 +273,7 @@ def note_corpora(corpora: Sequence[CorpusFacts], length_ratio: float | None) -> 
             )
         notes += [_note_misaligned(name, stretch) for stretch in corpus["misaligned"]]
         for filter_name, count in corpus["dropped"].items():
-            # How much a selection keeps was asked for.
+            # The recipe sets how much a selection keeps.
             if count > _NOTABLE_DROP * read and filter_name != "selection":
                 measure = (
                     f" (compared with the development set, which has {length_ratio:.2f} target "
@@ -335,14 +298,7 @@ def note_corpora(corpora: Sequence[CorpusFacts], length_ratio: float | None) -> 
 def measure_epoch(
     store: Path, data: Data, training: Training, *, seed: int
 ) -> EpochSize | TextEpochSize:
-    """Returns what one pass over prepared data is.
-
-    Args:
-        store: The folder of the tokens.
-        data: The recipe's section.
-        training: The recipe's section.
-        seed: The recipe's.
-    """
+    """Returns the size of one pass over the tokens in a folder."""
     epoch = plan_epoch(
         LengthOrder(store, TEXT_COLUMNS if data.is_text else PAIR_COLUMNS),
         weights=[corpus.weight for corpus in data.train],
@@ -364,14 +320,9 @@ def measure_epoch(
 def note_epoch(
     train: Sequence[Corpus], wanted: int, epoch: EpochSize | TextEpochSize | None
 ) -> list[str]:
-    """Returns what a reader should look at where low weights leave less than an update of an epoch.
+    """Returns a warning if low weights make an epoch smaller than an update.
 
-    An update ends with its epoch, so that each would be as small.
-
-    Args:
-        train: The training corpora.
-        wanted: Tokens of each side in an update.
-        epoch: One pass over them.
+    An update ends with its epoch, so every update would be that small.
     """
     is_low = any(corpus.weight < 1.0 for corpus in train)
     if epoch is None or not is_low:
@@ -403,12 +354,7 @@ def _note_misaligned(name: str, stretch: Misaligned) -> str:
 
 
 def note_tokens(tokens: Mapping[str, ColumnFacts], *, is_reused: bool) -> list[str]:
-    """Returns what a reader should look at in the tokens, a sentence each.
-
-    Args:
-        tokens: Counts by column.
-        is_reused: Whether the vocabulary is that of another model.
-    """
+    """Returns what to look at in the tokens, a sentence each."""
     remedy = (
         "the vocabulary of the model that training starts from lacks them: add some with "
         'tokenizer.user_symbols, or set training.start_from.vocabulary = "new"'

@@ -1,4 +1,4 @@
-"""A report as one page for a browser: tables, histograms of lengths, sentences to read."""
+"""A report as an HTML page: tables, histograms of lengths, sample sentences."""
 
 import io
 import json
@@ -16,7 +16,7 @@ from mtkit.files import write_atomically
 
 
 def write_report(report: Report, sections: Iterable[Section], folder: Path) -> None:
-    """Writes `report.json`, and `report.html` to read in a browser."""
+    """Writes `report.json`, and `report.html` for a browser."""
     found = asdict(report)
     if report.selection is None:
         del found["selection"]
@@ -26,7 +26,7 @@ def write_report(report: Report, sections: Iterable[Section], folder: Path) -> N
 
 
 def render_page(report: Report, sections: Iterable[Section]) -> str:
-    """Returns a self-contained HTML page on a report."""
+    """Returns a self-contained HTML page of a report."""
     # Imported here: a command that ends before its report needs no templates.
     from markupsafe import Markup  # noqa: PLC0415
 
@@ -47,8 +47,8 @@ def draw_lengths(languages: Sequence[str], histograms: Sequence[Sequence[int]], 
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     picture = io.StringIO()
-    # Neither date nor random names: the same report makes the same page. And no LaTeX, which a
-    # `matplotlibrc` in the current folder could have run.
+    # No date or random names, so that the same report gives the same page. And no LaTeX, which a
+    # `matplotlibrc` in the current folder could run.
     style: dict[Any, Any] = {"svg.hashsalt": "mtkit", "svg.fonttype": "none", "text.usetex": False}
     with mpl.rc_context(style):
         figure = Figure(figsize=(8.0, 3.0), layout="constrained")

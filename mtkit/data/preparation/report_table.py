@@ -17,7 +17,7 @@ _TEXT_CHARACTERS = 60
 def show_report(
     report: Report, sections: Iterable[Section], console: Console, *, is_check: bool = False
 ) -> None:
-    """Prints the report: what was dropped by each filter, what the tokens look like, the notes."""
+    """Prints the report: what each filter dropped, facts of the tokens, and the notes."""
     for section in sections:
         if section.on_terminal or (is_check and section.in_check):
             console.print(_make_table(section))

@@ -1,4 +1,4 @@
-"""Stages of preparation: what is done is kept, what depends on something new is done again."""
+"""Runs stages of preparation: finished work is kept, work with changed inputs is repeated."""
 
 import json
 import os
@@ -20,7 +20,7 @@ Part = TypeVar("Part")
 _SECONDS_BETWEEN_LINES = 30.0
 _RECORD_FILE = "stage.json"
 Facts = Mapping[str, Any]
-"""The findings of a stage, as JSON can express it; see `facts.py`."""
+"""The findings of a stage, in a form that JSON allows; see `facts.py`."""
 
 
 def show_progress(
@@ -28,10 +28,7 @@ def show_progress(
 ) -> Iterator[Part]:
     """Yields each part of a stage's work, and shows how many rows are done and how fast.
 
-    Args:
-        parts: Each with the number of rows that it took.
-        what: Name of the stage.
-        unit: What a row is: a pair or a line.
+    Parts come with their number of rows; a row is a `unit`.
     """
     console = open_console()
     started_at = shown_at = time.monotonic()
@@ -58,16 +55,11 @@ def show_progress(
 def run_stage(
     folder: Path, earlier: Path, key: str, build: Callable[[Path], Facts]
 ) -> tuple[Any, bool]:
-    """Returns a stage's facts, and whether it was done now, rather than found done.
+    """Returns a stage's facts, and whether it was done now, not reused.
 
-    A stage is whole or absent, so that a preparation that was interrupted goes on with those that
-    it finished.
-
-    Args:
-        folder: Where the stage goes.
-        earlier: Where an earlier preparation may have put it.
-        key: Digest of all that its result depends on; one done by the same key is taken over.
-        build: Fills an empty folder, and returns the stage's facts.
+    A stage is whole or missing, so that an interrupted preparation continues with the stages it
+    finished. A stage in `folder` or `earlier` with the same key is reused; otherwise `build` fills
+    an empty folder and returns the facts.
     """
     for found in (folder, earlier):
         record = read_record(found)
@@ -84,7 +76,7 @@ def run_stage(
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
-    """Returns a finished stage's key and facts; None where it isn't finished and whole."""
+    """Returns a finished stage's key and facts; None if it isn't finished and whole."""
     path = folder / _RECORD_FILE
     try:
         record = read_json(path) if path.is_file() else None
@@ -94,7 +86,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 
 
 def _list_files(folder: Path) -> dict[str, int]:
-    """Returns the size of each file of a stage but its record."""
+    """Returns the size of each file of a stage, except its record."""
     return {
         str(path.relative_to(folder)): path.stat().st_size
         for path in sorted(folder.rglob("*"))
@@ -103,7 +95,7 @@ def _list_files(folder: Path) -> dict[str, int]:
 
 
 def _link_folder(origin: Path, folder: Path) -> None:
-    """Makes a folder that shares another's files, which never change once they are written."""
+    """Creates a folder that shares another's files, which never change once written."""
     with building(folder) as unfinished:
         for path in sorted(origin.rglob("*")):
             target = unfinished / path.relative_to(origin)
@@ -122,7 +114,7 @@ def _link(path: Path, target: Path) -> None:
 
 
 def clear_stages(draft: Path, names: tuple[str, ...]) -> None:
-    """Removes everything in a draft folder but finished stages of these names."""
+    """Removes everything in a draft folder except finished stages with these names."""
     if draft.is_dir():
         for path in draft.iterdir():
             if path.name not in names:

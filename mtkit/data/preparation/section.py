@@ -1,4 +1,4 @@
-"""A section of the report: a table, as a terminal and a page show it."""
+"""A section of the report: a table for a terminal and a page."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,17 +8,15 @@ Rows = list[list[str]]
 
 @dataclass(frozen=True)
 class Section:
-    """A table with what belongs to it.
+    """A table with its title and caption.
 
     Attributes:
-        title: Of the page's section.
-        header: The head of each column.
-        rows: The cells.
+        title: On the page.
         caption: A sentence above the table.
-        num_text_columns: Columns at the end that hold text, rather than numbers.
-        on_terminal: Whether it is printed, too.
-        in_check: Whether a check prints it, too.
-        draw: Draws a picture below the table of the page, as SVG.
+        num_text_columns: Columns at the end that hold text, not numbers.
+        on_terminal: Whether it is printed as well.
+        in_check: Whether a check prints it as well.
+        draw: Returns a picture below the page's table, as SVG.
     """
 
     title: str
@@ -37,7 +35,7 @@ def share(count: int, total: int) -> str:
 
 
 def make_visible(text: str) -> str:
-    """Returns text with characters that no font shows written out."""
+    """Returns text with unprintable characters written out."""
     return "".join(
         character if character.isprintable() else f"⟨U+{ord(character):04X}⟩" for character in text
     )

@@ -32,19 +32,17 @@ from mtkit.recipe.tables import relative_to_root
 
 LEXICON_FILE = "lexicon.json"
 LEFT_OUT_FILE = "left_out.npy"
-"""Which rows of the text store aren't selected, duplicates among them, [rows]."""
+"""Marks rows of the text store that aren't selected, including duplicates, [rows]."""
 
 
 class Sample:
-    """Blocks evenly spread over each corpus, all that a check cleans.
+    """Blocks evenly spread over each corpus, which a check cleans.
 
-    Args:
-        max_blocks: Of each corpus; at least half as many are chosen where there are more.
-        rows_per_block: Rows of a block.
+    At most `max_blocks` per corpus are chosen, and at least half as many if there are more.
 
     Attributes:
         num_rows: Rows of each corpus.
-        num_chosen: Rows in blocks that were chosen.
+        num_chosen: Rows in chosen blocks.
         num_invalid: Values of each corpus that are invalid UTF-8.
     """
 
@@ -55,11 +53,7 @@ class Sample:
         self.num_invalid: Counter[int] = Counter()
 
     def choose(self, blocks: Iterable[Block]) -> Iterator[Block]:
-        """Yields the sample of a corpus once all of it has been read.
-
-        Raises:
-            MtkitError: A row of it can't be parsed.
-        """
+        """Yields the sample of a corpus after reading all of it."""
         chosen: list[Block] = []
         stride = 1
         for number, block in enumerate(blocks):
@@ -76,19 +70,17 @@ class Sample:
             yield block
 
     def scale(self, corpus: int) -> float:
-        """Returns how many rows of a corpus there are for each that was chosen."""
+        """Returns how many rows of a corpus there are per chosen row."""
         return self.num_rows[corpus] / max(1, self.num_chosen[corpus])
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """A preparation of a recipe's data under way.
+    """A preparation of a recipe's data in progress.
 
     Attributes:
-        recipe: Whose data to prepare.
-        draft: Where each stage has a folder of its name.
-        executor: Cleans, measures and tokenises.
-        models: What runs the language models of `data.cleaning.selection`, where there is any.
+        draft: Each stage has a folder of its name in it.
+        models: Runs the language models of `data.cleaning.selection`, if any.
         found: The facts of the stages so far.
         sample: What a check cleans; None to prepare everything.
         faults: What a check has found.
@@ -119,7 +111,7 @@ class Preparation:
 
     @contextmanager
     def listing_faults(self) -> Iterator[None]:
-        """Keeps a fault that ends the block, where this is a check, so that it finds others."""
+        """Lists a fault that ends the block if this is a check, so that it finds others."""
         try:
             yield
         except MtkitError as error:
@@ -140,22 +132,22 @@ class Preparation:
 
     @property
     def parts(self) -> list[tuple[int, int]]:
-        """Corpus and number of rows, duplicates included, of each part of the cleaned text."""
+        """Corpus and number of rows, with duplicates, of each part of the cleaned text."""
         return self.found["text"]["parts"]
 
     @property
     def left_out(self) -> Path | None:
-        """The file that marks the rows that aren't selected; None where all are."""
+        """The file that marks rows that aren't selected; None if all are."""
         selects = self.data.cleaning.selection is not None
         return self.draft / "selection" / LEFT_OUT_FILE if selects else None
 
     @property
     def facts(self) -> dict[str, Any]:
-        """`found` as a plain dictionary, for names that are known at run time alone."""
+        """`found` as a plain dictionary, for names that are only known at run time."""
         return cast("dict[str, Any]", self.found)
 
     def note(self, stage: "Stage", facts: Any) -> None:
-        """Takes in the facts of the next stage."""
+        """Adds the facts of the next stage."""
         self.facts[stage.name] = facts
 
     def open_text(self) -> TextStore:
@@ -163,28 +155,27 @@ class Preparation:
         return TextStore(self.text, left_out=self.left_out)
 
     def list_parts(self) -> Iterator[TextPart]:
-        """Yields each part of the cleaned text, and which rows of it count."""
+        """Yields each part of the cleaned text, and which of its rows count."""
         return self.open_text().list_parts(self.parts)
 
     def describe_text(self) -> list[Any]:
-        """Returns what tells the text that is tokenised from others."""
+        """Returns what identifies the text that is tokenised."""
         digests, selection = self.found["text"]["digest"], self.found.get("selection")
         return digests if selection is None else [digests, selection["digest"]]
 
     def dump(self, section: BaseModel, left_out: set[str] | None = None) -> Any:
-        """Returns a section's values but for some, with paths as they start from the corpora."""
+        """Returns a section's values without some keys, with paths relative to the data root."""
         values = section.model_dump(mode="json", exclude=left_out)
         return relative_to_root(values, str(self.data.data_root))
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A step of preparation; it is done again where something changes that it depends on.
+    """A step of preparation; it is repeated if something it depends on changes.
 
     Attributes:
-        name: Of its folder and its facts.
         build: Fills an empty folder, and returns the facts.
-        depends: Returns all that the result depends on, given the facts of the stages before.
+        depends: Returns all that the result depends on, given the facts of earlier stages.
         applies: Checks that a recipe has it.
         describe: Returns its sections of the report.
     """
@@ -201,7 +192,7 @@ class Stage:
 
 
 def has_pairs(preparation: Preparation) -> bool:
-    """Checks that a recipe learns from pairs of sentences."""
+    """Checks that a recipe learns from sentence pairs."""
     return not preparation.data.is_text
 
 
@@ -216,13 +207,13 @@ def is_labelled(preparation: Preparation) -> bool:
 
 
 def name_unit(preparation: Preparation) -> str:
-    """Returns what a row of a recipe's corpora is called."""
+    """Returns the name of a row of a recipe's corpora."""
     if is_labelled(preparation):
         return "text"
     return "line" if preparation.data.is_text else "pair"
 
 
 def needs_alignments(preparation: Preparation) -> bool:
-    """Checks that a recipe reads which words of each pair are aligned."""
+    """Checks that a recipe needs word alignments."""
     is_guided = preparation.recipe.training.guided_alignment is not None
     return is_guided or preparation.data.aligns_terms

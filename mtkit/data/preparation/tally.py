@@ -1,4 +1,4 @@
-"""What became of the corpora's rows, added up block by block."""
+"""Adds up the facts of the corpora's rows, block by block."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -18,16 +18,7 @@ from mtkit.units import plural
 
 
 class CleaningTally:
-    """What became of all training corpora so far.
-
-    Args:
-        names: Of the corpora.
-
-    Attributes:
-        corpora: The facts of each; what is kept has duplicates until `drop_duplicates`.
-        seconds: Processor time, by filter.
-        notes: What the filters can't do for these languages.
-    """
+    """Facts of all training corpora so far; `kept` has duplicates until `drop_duplicates`."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.corpora = list(map(_nothing_read, names))
@@ -37,7 +28,7 @@ class CleaningTally:
         self._num_unlinked: Counter[int] = Counter()
 
     def add(self, block: CleanedBlock) -> pa.RecordBatch:
-        """Takes in the next block; returns what is left of it, as a part of the text store."""
+        """Adds the next block; returns its remaining rows as a part of the text store."""
         facts = self.corpora[block.corpus]
         _add_facts(facts, block.facts)
         self.seconds.update(block.seconds)
@@ -52,7 +43,7 @@ class CleaningTally:
         return add_documents(block.text, numbers)
 
     def note_unlinked(self) -> None:
-        """Adds a note for each corpus of which pairs lost their alignment."""
+        """Adds a note for each corpus in which pairs lost their alignment."""
         self.notes += [
             f"{self.corpora[corpus]['name']}: {plural(count, 'pair')} lost "
             f"{'its' if count == 1 else 'their'} alignment, since repairs or punctuation changed "
@@ -62,7 +53,7 @@ class CleaningTally:
         ]
 
     def drop_duplicates(self, keys: KeyFiles) -> list[NDArray[np.bool_]]:
-        """Counts duplicates as dropped; returns for each corpus which of its pairs they are."""
+        """Counts duplicates as dropped; returns which pairs of each corpus they are."""
         marks = keys.mark_duplicates([facts["kept"] for facts in self.corpora])
         for facts, is_duplicate in zip(self.corpora, marks, strict=True):
             facts["dropped"]["duplicates"] = int(np.count_nonzero(is_duplicate))
@@ -87,7 +78,7 @@ def _nothing_read(name: str) -> CorpusFacts:
 
 
 def _add_facts(facts: BlockFacts, block: BlockFacts) -> None:
-    """Adds the facts of the block that follows."""
+    """Adds the facts of the next block."""
     facts["read"] += block["read"]
     facts["kept"] += block["kept"]
     facts["invalid_utf8"] += block["invalid_utf8"]
@@ -111,7 +102,7 @@ def _add_facts(facts: BlockFacts, block: BlockFacts) -> None:
         facts["samples"][name] = in_order
     for stretch in block["misaligned"]:
         last = facts["misaligned"][-1] if facts["misaligned"] else None
-        # A stretch that goes on across the border of two blocks.
+        # A stretch that continues from the last block.
         if last and last["last"] + 1 == stretch["first"] and last["shift"] == stretch["shift"]:
             last["last"] = stretch["last"]
             last["correlation"] = min(last["correlation"], stretch["correlation"])
@@ -122,12 +113,7 @@ def _add_facts(facts: BlockFacts, block: BlockFacts) -> None:
 
 
 def nothing_left(corpora: Sequence[CorpusFacts], unit: str) -> MtkitError:
-    """Returns the fault that no row of any corpus passed the filters, with what dropped them.
-
-    Args:
-        corpora: What became of each.
-        unit: What a row is: a pair or a line.
-    """
+    """Returns the error for no row passing the filters, with what dropped them."""
     dropped: Counter[str] = Counter()
     for facts in corpora:
         dropped.update(facts["dropped"])

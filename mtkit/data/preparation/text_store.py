@@ -1,4 +1,4 @@
-"""Cleaned text on disk in named columns, of which tokenizer and tokens are made."""
+"""Cleaned text on disk in named columns, from which tokenizer and tokens are made."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,15 +17,14 @@ from mtkit.foreign_files import check_file
 _TEXT_FILE = "text.arrow"
 _DUPLICATES_FILE = "is_duplicate.npy"
 _MAX_FOR_HYPERGEOMETRIC = 1_000_000_000
-"""numpy draws from no more."""
-# Offsets of 64 bits: a block of very long lines passes 2 GiB.
+"""numpy's maximum."""
+# 64-bit offsets, because a block of very long lines exceeds 2 GiB.
 _TEXT = pa.large_string()
 DOCUMENT_COLUMN = "document"
-"""Column with the number of each line's document, rising; text in one language has it."""
+"""Column with the number of each line's document, ascending; for text in one language."""
 
 ALIGNMENT_COLUMN = "alignment"
-"""Column with the words of each pair that are aligned, `0-0 1-2`; pairs of a training whose
-alignment is guided have it."""
+"""Column with each pair's links, `0-0 1-2`, if a recipe needs them."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +32,9 @@ class TextPart:
     """A part of a text store.
 
     Attributes:
-        number: Which part.
-        corpus: Which entry of `data.train` it is of.
-        is_unique: Which of its rows are selected, and no duplicates, [rows].
+        number: Index of the part.
+        corpus: Index in `data.train`.
+        is_unique: Which of its rows are selected and not duplicates, [rows].
     """
 
     number: int
@@ -51,7 +50,7 @@ def make_text_batch(columns: Mapping[str, Sequence[str] | Indices]) -> pa.Record
 
 
 def add_documents(batch: pa.RecordBatch, documents: Indices) -> pa.RecordBatch:
-    """Returns sentences with the number of each one's document, as a part of a text store."""
+    """Returns sentences with their document numbers, as a part of a text store."""
     schema = _schema((*batch.schema.names, DOCUMENT_COLUMN))
     numbers = pa.array(documents, type=pa.int64())
     return pa.record_batch([*batch.columns, numbers], schema=schema)
@@ -64,19 +63,14 @@ def _schema(columns: Sequence[str]) -> pa.Schema:
 
 
 class TextStoreWriter:
-    """Writes a text store part by part, in constant memory; complete once the `with` block ends.
-
-    Args:
-        folder: Where; it must exist.
-        columns: Names of the columns.
-    """
+    """Writes a text store part by part, in constant memory; complete when the `with` block ends."""
 
     def __init__(self, folder: Path, columns: Sequence[str]) -> None:
         self._path, self._schema = folder / _TEXT_FILE, _schema(columns)
 
     def __enter__(self) -> "TextStoreWriter":
         self._file = pa.OSFile(os.fsencode(self._path), "wb")
-        # Text shrinks to a third, and reads faster so than in full.
+        # Text shrinks to a third, and reads faster than uncompressed.
         options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
         self._writer = pa.ipc.new_file(self._file, self._schema, options=options)
         return self
@@ -94,13 +88,7 @@ class TextStoreWriter:
 class TextStore:
     """Cleaned sentences in parts, rows of named columns, and which of them are duplicates.
 
-    Args:
-        folder: What a `TextStoreWriter` filled.
-        left_out: File of marks, one for each row, True where the row isn't selected; None where all
-            are.
-
-    Raises:
-        MtkitError: It isn't there, or is incomplete.
+    `left_out` is a file of marks, True for each row that isn't selected; None if all are.
     """
 
     def __init__(self, folder: Path, *, left_out: Path | None = None) -> None:
@@ -108,7 +96,7 @@ class TextStore:
         path = folder / _TEXT_FILE
         try:
             check_file(path)
-            # Read, not mapped: pages of a map would count as this process's memory.
+            # Read, not mapped: mapped pages would count as this process's memory.
             self._reader = pa.ipc.open_file(pa.OSFile(os.fsencode(path), "rb"))
         except (FileNotFoundError, pa.ArrowInvalid) as error:
             raise MtkitError(f"{path}: missing or damaged", "run `mtkit prepare` again") from error
@@ -116,7 +104,7 @@ class TextStore:
         self.columns = tuple(self._reader.schema.names)
 
     def read_part(self, number: int) -> pa.RecordBatch:
-        """Returns the columns of one part, duplicates included."""
+        """Returns the columns of one part, with duplicates."""
         return self._reader.get_batch(number)
 
     def list_parts(self, parts: Iterable[tuple[int, int]]) -> Iterator[TextPart]:
@@ -127,7 +115,7 @@ class TextStore:
             first += num_rows
 
     def iterate_unique(self) -> Iterator[pa.RecordBatch]:
-        """Yields the columns of each part, without duplicates and rows that aren't selected."""
+        """Yields the columns of each part, without duplicates and unselected rows."""
         first = 0
         for number in range(self.num_parts):
             part = self.read_part(number)
@@ -135,11 +123,11 @@ class TextStore:
             first += part.num_rows
 
     def is_duplicate(self, first: int, count: int) -> NDArray[np.bool_]:
-        """Returns for each of `count` rows from `first` on whether it repeats an earlier one."""
+        """Returns which of `count` rows from `first` on repeat an earlier one."""
         return _read_marks(self._folder / _DUPLICATES_FILE, first, count)
 
     def is_wanted(self, first: int, count: int) -> NDArray[np.bool_]:
-        """Returns for each of `count` rows from `first` on whether it is selected, no repeat."""
+        """Returns which of `count` rows from `first` on are selected and not duplicates."""
         is_left_out = self.is_duplicate(first, count)
         if self._left_out is not None:
             is_left_out |= _read_marks(self._left_out, first, count)
@@ -148,20 +136,15 @@ class TextStore:
     def sample(
         self, column: str, size: int, num_unique: int, *, seed: Sequence[int]
     ) -> Iterator[str]:
-        """Yields a column of rows that are no duplicates, drawn evenly, in order.
+        """Yields a column of rows that aren't duplicates, drawn evenly, in order.
 
-        The same rows, whatever the column.
-
-        Args:
-            column: Which column.
-            size: How many; all where it is more than there are.
-            num_unique: How many there are.
-            seed: Seed of the draw.
+        The rows don't depend on the column. All are drawn if `size` exceeds their number
+        `num_unique`.
         """
         generator = np.random.Generator(np.random.PCG64(list(seed)))
         wanted, left = min(size, num_unique), num_unique
         for part in self.iterate_unique():
-            # Draws from a part as many as a draw from the whole would take of it.
+            # As many from a part as a draw from the whole would take.
             count = part.num_rows
             share = _share(generator, wanted, left, count)
             wanted, left = wanted - share, left - count
@@ -175,7 +158,7 @@ def _share(generator: np.random.Generator, wanted: int, left: int, count: int) -
         return wanted
     if left < _MAX_FOR_HYPERGEOMETRIC:
         return int(generator.hypergeometric(wanted, left - wanted, count))
-    # Of so many, draws with and without replacement hardly differ.
+    # With that many, draws with and without replacement hardly differ.
     return min(wanted, count, int(generator.binomial(count, wanted / left)))
 
 
@@ -185,14 +168,14 @@ def _read_marks(path: Path, first: int, count: int) -> NDArray[np.bool_]:
 
 
 def open_duplicate_marks(folder: Path, num_rows: int) -> NDArray[np.bool_]:
-    """Returns one mark for each row of a text store, all False, in a new file behind it."""
+    """Returns a mark for each row of a text store, all False, mapped from its new file."""
     return open_marks(folder / _DUPLICATES_FILE, num_rows)
 
 
 def open_marks(path: Path, num_rows: int) -> NDArray[np.bool_]:
-    """Returns one mark for each row of a text store, all False, in a new file."""
+    """Returns a mark for each row of a text store, all False, mapped from a new file."""
     if not num_rows:
-        # Nothing can't be mapped.
+        # An empty file can't be mapped.
         np.save(path, np.zeros(0, dtype=np.bool_))
         return np.zeros(0, dtype=np.bool_)
     marks: NDArray[np.bool_] = np.lib.format.open_memmap(

@@ -1,4 +1,4 @@
-"""Lines of one language to blocks of tokens: lines are tokenised, and documents cut."""
+"""Makes blocks of tokens from lines in one language: tokenises lines, and cuts documents."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -30,8 +30,8 @@ from mtkit.recipe.objective import Objective
 from mtkit.text.tokenizer import SubwordTokenizer
 
 _EXTRA: dict[Objective, int] = {"masked-lm": 2, "denoising": 1}
-"""Tokens that a block gets besides: a masked language model's `<s>` before it, and the `</s>` that
-parts its two segments; the `</s>` that closes a sentence which was cut, for a denoising model."""
+"""Additional tokens of a block: for a masked language model `<s>`, and the `</s>` between two
+segments; for a denoising model the `</s>` of a cut sentence."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,8 @@ class BlockShape:
     """How a recipe's documents become blocks.
 
     Attributes:
-        objective: What reads the blocks.
-        block_tokens: The recipe's bound of a block, with what the objective adds.
-        short_tokens: The same of the blocks of the first updates; None where there are none.
+        block_tokens: Maximum length of a block, including what the objective adds.
+        short_tokens: The same for blocks of the first updates; None if there are none.
     """
 
     objective: Objective
@@ -55,23 +54,18 @@ class BlockShape:
         return cls(recipe.objective, recipe.data.block_tokens, short_tokens)
 
     def list_bounds(self) -> list[int]:
-        """Returns the greatest length of a block, and that of a short one if there are any."""
+        """Returns the maximum length of a block, and that of a short one if any."""
         extra = _EXTRA.get(self.objective, 0)
         return [each - extra for each in (self.block_tokens, self.short_tokens) if each is not None]
 
     def cutter(self, max_tokens: int) -> BlockCutter:
-        """Returns a new cutter into blocks of so many tokens."""
+        """Returns a new cutter into blocks of `max_tokens`."""
         keeps_sentences = self.objective in _EXTRA
         return BlockCutter(cut_between_sentences if keeps_sentences else cut_anywhere, max_tokens)
 
 
 class LineTokenizer:
-    """Tokenises parts of a text store; made once in each process.
-
-    Args:
-        text: Folder of the store.
-        tokenizer: Folder of the tokenizer.
-    """
+    """Tokenises parts of the text store in a folder; created once per process."""
 
     def __init__(self, text: Path, tokenizer: Path) -> None:
         self._text = TextStore(text)
@@ -83,7 +77,7 @@ class LineTokenizer:
         lines: list[str] = unique.column("text").to_pylist()
         sentences = Ragged.of(self._tokenizer.tokenize("source", lines))
         counts = ColumnCounts(
-            # Of blocks, which only the store knows.
+            # The lengths of blocks, which only the store knows.
             lengths=np.zeros(0, np.int64),
             pieces=np.bincount(sentences.tokens, minlength=self._tokenizer.source_vocab_size),
             unknown=count_unknown(self._tokenizer, "source", sentences, lines),
@@ -93,12 +87,12 @@ class LineTokenizer:
 
 
 def build_line_tokenizer(preparation: Preparation) -> Callable[[], LineTokenizer]:
-    """Returns what makes a tokenizer of a recipe's lines, in any process."""
+    """Returns a picklable factory of a tokenizer for a recipe's lines."""
     return partial(LineTokenizer, preparation.text, preparation.tokenizer)
 
 
 class _BlockStore:
-    """Cuts documents into blocks, and writes these."""
+    """Cuts documents into blocks and writes them."""
 
     def __init__(self, folder: Path, shape: BlockShape, max_tokens: int, num_pieces: int) -> None:
         self._cutter = shape.cutter(max_tokens)
@@ -113,7 +107,7 @@ class _BlockStore:
         return self
 
     def add(self, part: TokenizedPart) -> None:
-        """Takes in the next part of the text store."""
+        """Adds the next part of the text store."""
         if part.corpus != self._corpus:
             self._close_document()
             self._corpus = part.corpus
@@ -137,14 +131,9 @@ class _BlockStore:
 
 
 class BlockStores:
-    """Cuts documents into blocks and writes them, short ones into a folder of their own inside.
+    """Cuts documents into blocks and writes them, short ones into a subfolder.
 
-    Blocks are the same wherever parts begin.
-
-    Args:
-        folder: An empty folder.
-        shape: How documents are cut.
-        tokenizer: What made the tokens.
+    Blocks don't depend on where parts begin.
     """
 
     def __init__(self, folder: Path, shape: BlockShape, tokenizer: SubwordTokenizer) -> None:
@@ -164,7 +153,7 @@ class BlockStores:
         self._stack.__exit__(kind, *rest)
 
     def add(self, part: TokenizedPart) -> None:
-        """Takes in the next part."""
+        """Adds the next part."""
         for store in self._stores:
             store.add(part)
 
@@ -179,13 +168,7 @@ class BlockStores:
 
 
 def cut_whole(shape: BlockShape, sentences: Ragged, documents: Indices) -> tuple[Blocks, int]:
-    """Returns the blocks of some documents, and how many documents there are.
-
-    Args:
-        shape: How documents are cut.
-        sentences: Tokens of all sentences.
-        documents: The number of each one's document, rising.
-    """
+    """Returns the blocks of whole documents, and the number of documents."""
     cutter = shape.cutter(shape.list_bounds()[0])
     blocks = join_blocks([cutter.add(sentences, documents), cutter.close()])
     return blocks, cutter.num_documents

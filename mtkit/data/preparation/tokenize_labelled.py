@@ -1,4 +1,4 @@
-"""Labelled texts to tokens and numbers of labels."""
+"""Makes tokens and label numbers from labelled texts."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,15 +20,7 @@ from mtkit.text.tokenizer import SubwordTokenizer
 
 @dataclass(frozen=True)
 class LabelledJob:
-    """The settings of a worker process that tokenises labelled texts; picklable.
-
-    Attributes:
-        text: Folder of the text store.
-        tokenizer: Folder of the tokenizer.
-        labels: All labels.
-        max_tokens: Greatest length of a row.
-        has_pairs: Whether pairs of texts have a label.
-    """
+    """The settings of a worker process that tokenises labelled texts; picklable."""
 
     text: Path
     tokenizer: Path
@@ -38,7 +30,7 @@ class LabelledJob:
 
 
 class LabelledTokenizer:
-    """Tokenises parts of a text store of labelled texts; made once in each process."""
+    """Tokenises parts of a text store of labelled texts; created once per process."""
 
     def __init__(self, job: LabelledJob) -> None:
         self._job = job
@@ -65,13 +57,7 @@ class LabelledTokenizer:
 
 
 class LabelledStore:
-    """Writes the tokens and labels of texts.
-
-    Args:
-        folder: An empty folder.
-        tokenizer: What made the tokens.
-        labels: All labels.
-    """
+    """Writes the tokens and labels of texts into an empty folder."""
 
     def __init__(self, folder: Path, tokenizer: SubwordTokenizer, labels: Sequence[str]) -> None:
         self._writer = NumberedTextsWriter(folder, tokenizer.source_vocab_size, labels)
@@ -85,7 +71,7 @@ class LabelledStore:
         self._writer.__exit__(kind, *rest)
 
     def add(self, part: TokenizedPart) -> None:
-        """Takes in the next part."""
+        """Adds the next part."""
         self._writer.append(*part.content, corpus=part.corpus)
         self._num_rows[part.corpus] += part.num_kept
 
@@ -93,12 +79,12 @@ class LabelledStore:
         """Returns nothing: its rows are the texts that were added."""
 
     def describe(self, corpus: int) -> dict[str, int]:
-        """Returns the texts of a corpus: each is a document and a block."""
+        """Returns the texts of a corpus; each is a document and a block."""
         return dict.fromkeys(("documents", "blocks"), self._num_rows[corpus])
 
 
 def build_labelled_tokenizer(preparation: Preparation) -> Callable[[], LabelledTokenizer]:
-    """Returns what makes a tokenizer of a recipe's labelled texts, in any process."""
+    """Returns a picklable factory of a tokenizer for a recipe's labelled texts."""
     data = preparation.data
     job = LabelledJob(
         preparation.text,

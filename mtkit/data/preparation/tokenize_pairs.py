@@ -1,4 +1,4 @@
-"""Pairs to tokens, with examples made of them and the links between their tokens."""
+"""Makes tokens from pairs, with augmented examples and links between tokens."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ from mtkit.text.words import Span, find_between_spaces
 
 _NUM_SAMPLES = 5
 _SAMPLED_PER_PART = 100
-"""Sentences of each part whose growth by subword sampling is measured."""
+"""Sentences of each part whose growth through subword sampling is measured."""
 
 
 @dataclass(frozen=True)
@@ -44,19 +44,16 @@ class TokenizingJob:
     """The settings of a worker process that tokenises parts of a text store; picklable.
 
     Attributes:
-        text: Folder of the text store.
-        tokenizer: Folder of the tokenizer.
-        tags: The tag of each training corpus; empty where it has none.
+        tags: The tag of each training corpus; empty if it has none.
         languages: Source and target, for a vocabulary with a piece for each language.
-        max_tokens: Greatest length of either side, tag and `</s>` counted.
-        sampling: How training samples segmentations; None where it doesn't.
-        seed: Seed of the samples by which their growth is measured.
-        left_out: File that marks rows that aren't selected; None where all are.
-        alignments: Folder of the store of the pairs' alignments; None where there are none.
-        stores_links: Whether the links between their tokens are stored.
-        names_alignments: Whether each corpus's are its own, between words that spaces separate.
-        augment: Which examples are made of the pairs; None for none.
-        lexicon: File of the terms that alignments tell; None where a dictionary does.
+        max_tokens: Maximum length of either side, tag and `</s>` counted.
+        sampling: How training samples segmentations, if it does.
+        seed: Seed for measuring the samples' growth.
+        left_out: File that marks rows that aren't selected; None if all are.
+        alignments: Folder of the store of the pairs' alignments, if any.
+        stores_links: Whether the links between tokens are stored.
+        names_alignments: For each corpus, whether its links are its own, between spaces.
+        lexicon: File of terms from alignments; None with a dictionary.
     """
 
     text: Path
@@ -75,7 +72,7 @@ class TokenizingJob:
 
 
 class PairTokenizer:
-    """Tokenises parts of a text store of pairs; made once in each process."""
+    """Tokenises parts of a text store of pairs; created once per process."""
 
     def __init__(self, job: TokenizingJob) -> None:
         self._job = job
@@ -127,7 +124,7 @@ class PairTokenizer:
             for column, lines in text.items()
         }
         is_short = find_short(tokens, self._job.max_tokens)
-        # What is made of a pair can be too long where the pair isn't: it is left out then.
+        # An augmented example can be too long where its pair isn't: it is dropped then.
         is_kept, is_added = np.split(is_short, [unique.num_rows])
         too_long = np.flatnonzero(~is_kept)
         samples = unique.take(too_long[:_NUM_SAMPLES]).to_pylist()
@@ -137,7 +134,7 @@ class PairTokenizer:
         columns, widths = tokens, self._widths
         if self._job.stores_links:
             assert links is not None
-            # What is made of a pair has other words, and no links.
+            # Augmented examples have other words, and no links.
             lines = list(compress([*links.lines, *("" for _ in kinds)], is_short))
             aligned = self._link(Links(lines, links.find_words), text, tokens)
             columns, widths = (
@@ -155,7 +152,7 @@ class PairTokenizer:
         )
 
     def _read_links(self, part: TextPart) -> Links | None:
-        """Returns the links of a part's pairs; None where pairs aren't aligned."""
+        """Returns the links of a part's pairs; None if pairs aren't aligned."""
         if self._alignments is None:
             return None
         found = self._alignments.read_part(part.number).filter(pa.array(part.is_unique))
@@ -165,7 +162,7 @@ class PairTokenizer:
     def _link(
         self, links: Links, text: Mapping[str, Sequence[str]], tokens: Mapping[str, Ragged]
     ) -> Ragged:
-        """Returns the links between the tokens of each pair, given those between its words."""
+        """Returns the links between the tokens of each pair, from those between its words."""
         words = [
             [
                 self._pieces.find(column, line, sentence, links.find_words) if each else []
@@ -200,11 +197,7 @@ def choose_words(*, is_own: bool) -> Callable[[str], list[Span]]:
 
 
 def find_marks(tokenizer: SubwordTokenizer, languages: tuple[str, str]) -> LanguageTokens:
-    """Returns the tokens of a recipe's languages; none where the vocabulary has none for them.
-
-    Raises:
-        MtkitError: It has, but not for these.
-    """
+    """Returns the tokens of a recipe's languages; none if the vocabulary has no such tokens."""
     if not tokenizer.has_language_pieces:
         return NO_MARKS
     assert tokenizer.languages is not None
@@ -221,7 +214,7 @@ def find_marks(tokenizer: SubwordTokenizer, languages: tuple[str, str]) -> Langu
 
 
 def mark(sentences: Sequence[list[int]], marks: LanguageTokens, column: str) -> Sequence[list[int]]:
-    """Returns the tokens of sentences of a column with those of its language."""
+    """Returns the tokens of a column's sentences with those of its language."""
     if column == "source" and (marks.before or marks.behind):
         return [[*marks.before, *sentence, *marks.behind] for sentence in sentences]
     if column == "target" and marks.begin:
@@ -230,26 +223,26 @@ def mark(sentences: Sequence[list[int]], marks: LanguageTokens, column: str) -> 
 
 
 def choose_widths(tokenizer: SubwordTokenizer) -> dict[str, int]:
-    """Returns for each column of a token store the pieces that it must have room for."""
+    """Returns the vocabulary size that each column of a token store must allow."""
     sizes = tokenizer.vocab_sizes
-    # Both sides as wide as the larger: stores of before hold them so.
+    # Both sides as wide as the larger one, as in existing stores.
     return dict.fromkeys(sizes, max(sizes.values()))
 
 
 def with_links(widths: Mapping[str, int], max_tokens: int) -> dict[str, int]:
-    """Returns the columns of a store whose pairs are aligned."""
+    """Returns the columns of a store of aligned pairs."""
     return {**widths, TOKEN_LINKS: max_tokens}
 
 
 def find_short(tokens: Mapping[str, Ragged], max_tokens: int) -> NDArray[np.bool_]:
-    """Returns for each row whether no column has more than `max_tokens`, [rows]."""
+    """Returns which rows have at most `max_tokens` in all columns, [rows]."""
     lengths = [column.lengths for column in tokens.values()]
     is_short: NDArray[np.bool_] = np.max(lengths, axis=0) <= max_tokens
     return is_short
 
 
 def keep(tokens: Mapping[str, Ragged], is_kept: NDArray[np.bool_]) -> dict[str, Ragged]:
-    """Returns the tokens of the rows that are kept."""
+    """Returns the tokens of the kept rows."""
     return {
         column: Ragged(found.tokens[np.repeat(is_kept, found.lengths)], found.lengths[is_kept])
         for column, found in tokens.items()
@@ -257,13 +250,7 @@ def keep(tokens: Mapping[str, Ragged], is_kept: NDArray[np.bool_]) -> dict[str, 
 
 
 class PairStore:
-    """Writes the tokens of pairs.
-
-    Args:
-        folder: An empty folder.
-        preparation: Whose pairs.
-        tokenizer: What made the tokens.
-    """
+    """Writes the tokens of pairs into an empty folder."""
 
     def __init__(self, folder: Path, preparation: Preparation, tokenizer: SubwordTokenizer) -> None:
         self._folder, self._max_tokens = folder, preparation.data.cleaning.max_tokens
@@ -278,7 +265,7 @@ class PairStore:
         return self
 
     def add(self, part: TokenizedPart) -> None:
-        """Takes in the next part."""
+        """Adds the next part."""
         self._writer.append(part.content, corpus=part.corpus)
         self._num_kept += part.num_kept
         self._num_too_long += part.num_too_long
@@ -305,7 +292,7 @@ class PairStore:
 
 
 def build_pair_tokenizer(preparation: Preparation) -> Callable[[], PairTokenizer]:
-    """Returns what makes a tokenizer of a recipe's pairs, in any process."""
+    """Returns a picklable factory of a tokenizer for a recipe's pairs."""
     recipe, data, draft = preparation.recipe, preparation.data, preparation.draft
     job = TokenizingJob(
         text=preparation.text,
@@ -326,12 +313,12 @@ def build_pair_tokenizer(preparation: Preparation) -> Callable[[], PairTokenizer
 
 
 def list_pair_inputs(preparation: Preparation) -> list[Any]:
-    """Returns what the tokens of pairs depend on, beside the text and the tokenizer."""
+    """Returns what the tokens of pairs depend on apart from the text and the tokenizer."""
     recipe, data, found = preparation.recipe, preparation.data, preparation.found
     kept, sampling = preparation.choice.reused_folder, recipe.tokenizer.sampling
     terms: list[Any] = [] if data.dictionary is None else [describe_location(data.dictionary)]
     if "terms" in found:
-        # Alignments are read for terms alone, or are a column of the store, too.
+        # Alignments may be read for terms only, or also be a column of the store.
         terms = [found["terms"]["digest"], recipe.training.guided_alignment is not None]
     return [
         [corpus.tag for corpus in data.train],

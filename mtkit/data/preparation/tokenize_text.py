@@ -1,4 +1,4 @@
-"""Cleaned text to tokens, in several processes: pairs, blocks of documents, or labelled texts."""
+"""Makes tokens from cleaned text in parallel: pairs, blocks of documents, or labelled texts."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -42,12 +42,9 @@ _Tokenize = Callable[[TextPart], TokenizedPart]
 
 
 def tokenize_text(preparation: Preparation, folder: Path) -> TrainFacts:
-    """Writes the tokens of the cleaned text, in order of length too; returns what they look like.
+    """Writes the tokens of the cleaned text and their order by length; returns facts on them.
 
-    The files are the same whatever the number of workers.
-
-    Raises:
-        MtkitError: No pair is short enough.
+    The files don't depend on the number of workers.
     """
     tokenizer = SubwordTokenizer.load(preparation.tokenizer)
     corpora: list[TokenizedCorpus] = [
@@ -86,7 +83,7 @@ def tokenize_text(preparation: Preparation, folder: Path) -> TrainFacts:
 def _choose_kind(
     preparation: Preparation, tokenizer: SubwordTokenizer, folder: Path
 ) -> tuple[Callable[[], _Tokenize], TokenizedStore]:
-    """Returns what makes a tokenizer of parts in a process, and what takes their tokens."""
+    """Returns the factory of a tokenizer of parts, and the store for their tokens."""
     if is_labelled(preparation):
         store = LabelledStore(folder, tokenizer, preparation.found["text"]["labels"])
         return build_labelled_tokenizer(preparation), store
@@ -99,7 +96,7 @@ def _choose_kind(
 def _depends(preparation: Preparation) -> list[Any]:
     shared = [
         preparation.describe_text(),
-        # Which corpus each row is of, which the text itself doesn't tell.
+        # The corpus of each row, which isn't in the text itself.
         preparation.parts,
         preparation.found["tokenizer"]["digest"],
     ]

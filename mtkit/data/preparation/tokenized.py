@@ -1,4 +1,4 @@
-"""What tokenising a part of the text gives, and counts of its tokens for the report."""
+"""The tokens of a part of the text, and counts of them for the report."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ class ColumnCounts:
 
     Attributes:
         lengths: Sentences by number of tokens, `</s>` counted.
-        pieces: How often each piece stands there.
-        unknown: Characters that the vocabulary lacks, with how often they stand there.
+        pieces: Occurrences of each piece.
+        unknown: Occurrences of characters that the vocabulary lacks.
         best_tokens: Tokens of the sentences whose growth was measured.
-        sampled_tokens: Their tokens by a sampled segmentation.
+        sampled_tokens: The same sentences' tokens in a sampled segmentation.
     """
 
     lengths: NDArray[np.int64]
@@ -44,17 +44,7 @@ class ColumnCounts:
 
 @dataclass(frozen=True)
 class TokenizedPart:
-    """The tokens of a part of the text.
-
-    Attributes:
-        corpus: Index of the entry of `data.train` that it is of.
-        content: What the store of its kind takes.
-        counts: Counts of the tokens of each column.
-        num_kept: Rows that are short enough.
-        num_too_long: Rows that aren't.
-        too_long: The first of these.
-        augmented: How many examples of each kind were made of others.
-    """
+    """The tokens of a part of the text; `content` is for the store of its kind."""
 
     corpus: int
     content: Any
@@ -66,36 +56,29 @@ class TokenizedPart:
 
 
 class TokenizedStore(Protocol):
-    """Writes the tokens of a text part by part; complete once the `with` block ends."""
+    """Writes the tokens of a text part by part; complete when the `with` block ends."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None: ...
 
     def add(self, part: TokenizedPart) -> None:
-        """Takes in the next part."""
+        """Adds the next part."""
         ...
 
     def measure_lengths(self) -> NDArray[np.int64] | None:
-        """Returns the number of its rows by length; None where they are those that were added."""
+        """Returns the number of its rows by length; None if they are the rows that were added."""
         ...
 
     def describe(self, corpus: int) -> dict[str, int]:
-        """Returns the documents and blocks of a corpus; empty where it has none."""
+        """Returns the documents and blocks of a corpus; empty if it has none."""
         ...
 
 
 def count_unknown(
     tokenizer: SubwordTokenizer, side: str, tokens: Ragged, lines: Sequence[str]
 ) -> Counter[str]:
-    """Returns the characters of lines of a side that its vocabulary lacks, and how often.
-
-    Args:
-        tokenizer: What made the tokens.
-        side: Source or target.
-        tokens: Of each line.
-        lines: The lines.
-    """
+    """Returns the characters of a side's lines that its vocabulary lacks, and how often."""
     unknown: Counter[str] = Counter()
     is_unknown = tokens.tokens == UNK
     if is_unknown.any():
@@ -107,7 +90,7 @@ def count_unknown(
 
 
 def describe_column(counts: ColumnCounts, vocab_size: int) -> ColumnFacts:
-    """Returns a column's counts, as JSON can express it."""
+    """Returns a column's counts, in a form that JSON allows."""
     num_tokens = int(counts.pieces.sum())
     used = counts.pieces[:vocab_size]
     facts: ColumnFacts = {

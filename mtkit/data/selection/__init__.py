@@ -1,1 +1,1 @@
-"""Text that is like one's own, or pairs that are translations, by models, which come from above."""
+"""Selects in-domain text, or pairs that are translations, by models that the caller provides."""

@@ -1,11 +1,11 @@
-"""The rank of every row of a text store, on disk: a cross-entropy difference or a probability.
+"""Ranks every row of a text store, on disk: by a cross-entropy difference or a probability.
 
-H_in(s) - H_gen(s) (Moore and Lewis 2010, section 2), in nats: low for a sentence that a model of
-text in the domain expects more than a model of general text does. Of a pair the sum over both sides
-(Axelrod, He and Gao 2011, section 3). H(s) is minus the log-probability of the sentence and its
-`</s>`, divided by their number of tokens, each model's own; or by the number of characters, the end
-counted as one, where two models have different vocabularies (`choose_unit`). By a classifier of
-pairs it is the probability that a pair isn't a translation.
+H_in(s) - H_gen(s) (Moore and Lewis 2010, section 2), in nats: low for a sentence that an in-domain
+model expects more than a general model. For a pair it is the sum over both sides (Axelrod, He and
+Gao 2011, section 3). H(s) is minus the log-probability of the sentence and its `</s>`, divided by
+the model's number of tokens; or by the number of characters, counting the end as one, if the two
+models' vocabularies differ (`choose_unit`). A classifier of pairs gives the probability that a pair
+isn't a translation.
 """
 
 import os
@@ -38,9 +38,9 @@ from mtkit.executor import ONE_WORKER, Executor
 from mtkit.recipe.cleaning import Selection
 
 DIFFERENCES_FILE = "differences.f32"
-"""A key of 16 characters, and a number of 32 bits for each row; NaN for a duplicate."""
+"""A key of 16 characters, and a 32-bit number for each row; NaN for a duplicate."""
 UNFINISHED_FILE = "differences.part"
-"""The same as far as an interrupted preparation has come."""
+"""The same, as far as an interrupted preparation has come."""
 
 _NUMBER = np.dtype("<f4")
 _KEY_BYTES = 16
@@ -51,10 +51,8 @@ class ScoringJob:
     """The settings of a worker process that measures parts of a text store; picklable.
 
     Attributes:
-        text: Folder of the store.
-        by_column: Folders of the in-domain and the general model of each column that is measured.
-        unit: What a cross-entropy is divided by.
-        models: What opens the models.
+        by_column: Folders of the in-domain and the general model of each measured column.
+        unit: The divisor of a cross-entropy.
         classifier: Folder of a classifier of pairs, and the label to keep; instead of models.
     """
 
@@ -66,7 +64,7 @@ class ScoringJob:
 
     @classmethod
     def of(cls, selection: Selection, text: Path, models: LanguageModels) -> "ScoringJob":
-        """Returns what measures a text store by the models that a recipe's section names."""
+        """Returns the job for the models of a recipe's section."""
         by_column, classifier = selection.models, None
         if selection.classifier is not None:
             classifier = selection.classifier, selection.label
@@ -82,7 +80,7 @@ class ScoringJob:
 
 
 class PartScorer:
-    """Measures parts of a text store; made once in each process."""
+    """Measures parts of a text store; created once per process."""
 
     def __init__(self, job: ScoringJob) -> None:
         self._job = job
@@ -95,11 +93,7 @@ class PartScorer:
             self._judge = job.models.open_classifier(*job.classifier)
 
     def __call__(self, part: TextPart) -> NDArray[np.float32]:
-        """Returns the difference of each row of a part; NaN for a duplicate, [rows].
-
-        Raises:
-            MtkitError: A model has no probability for a line: its weights are NaN or infinite.
-        """
+        """Returns the difference of each row of a part; NaN for a duplicate, [rows]."""
         differences = np.full(len(part.is_unique), np.nan, dtype=_NUMBER)
         if part.is_unique.any():
             unique = self._text.read_part(part.number).filter(pa.array(part.is_unique))
@@ -114,7 +108,7 @@ class PartScorer:
         return differences
 
     def _entropy(self, folder: Path, lines: Sequence[str]) -> NDArray[np.float64]:
-        """Returns the cross-entropy of each line, in nats per token or per character, [lines]."""
+        """Returns the cross-entropy of each line, in nats per token or character, [lines]."""
         log_probabilities, num_units = self._scorers[folder](lines)
         if not np.isfinite(log_probabilities).all():
             raise MtkitError(
@@ -138,19 +132,10 @@ def score_text(
 ) -> DifferencesFacts:
     """Writes the difference of each row of a text store, in order, in constant memory.
 
-    The file is the same whatever the number of workers. What is measured is on disk after each
-    part, and a preparation that was killed goes on behind it.
-
-    Args:
-        job: What to measure, and how.
-        parts: Corpus and number of rows, duplicates included, of each part of the text store.
-        folder: An empty folder.
-        key: Digest of all that the differences depend on; 16 characters.
-        unfinished: File that keeps what is measured until all is.
-        executor: Measures.
-
-    Raises:
-        MtkitError: A model's probabilities aren't finite.
+    The file doesn't depend on the number of workers. Measurements are written after each part to
+    `unfinished`, so that a killed preparation continues after them. `parts` has the corpus and
+    number of rows, with duplicates, of each part. `key` is a digest of all that the differences
+    depend on.
     """
     num_rows = [count for _, count in parts]
     num_done = _count_done(unfinished, key, num_rows)
@@ -183,7 +168,7 @@ def score_text(
 
 
 def _count_done(unfinished: Path, key: str, num_rows: Sequence[int]) -> int:
-    """Returns how many whole parts an earlier preparation has measured with the same key."""
+    """Returns how many whole parts an earlier preparation measured with the same key."""
     if not unfinished.is_file():
         return 0
     with unfinished.open("rb") as stream:
@@ -199,12 +184,7 @@ def open_differences(folder: Path) -> NDArray[np.float32]:
 
 
 def _measure(preparation: Preparation, folder: Path) -> DifferencesFacts:
-    """Writes the cross-entropy difference of each row of the cleaned text.
-
-    Raises:
-        MtkitError: A language model was replaced meanwhile.
-        ValueError: There is nothing that runs language models.
-    """
+    """Writes the difference of each row of the cleaned text."""
     if preparation.models is None:
         raise ValueError("data.cleaning.selection needs something that runs language models")
     settings = preparation.data.cleaning.selection
@@ -227,7 +207,7 @@ def _measure(preparation: Preparation, folder: Path) -> DifferencesFacts:
 
 
 def selects(preparation: Preparation) -> bool:
-    """Checks that models choose a recipe's rows."""
+    """Checks that models select a recipe's rows."""
     return preparation.data.cleaning.selection is not None
 
 

@@ -1,4 +1,4 @@
-"""The models that a recipe selects text with, and what runs them."""
+"""The models that select a recipe's text, and the protocol that runs them."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.tokenizer_files import TOKENIZER_FILES
 
 Unit = Literal["token", "character", "probability"]
-"""What a cross-entropy is divided by; or that a value is a probability, a classifier's."""
+"""The divisor of a cross-entropy; or that a value is a classifier's probability."""
 
 _MODEL_FILES = ("config.json", "model.safetensors", *TOKENIZER_FILES)
 """The files of a model folder that a line's probability depends on."""
@@ -25,13 +25,10 @@ class LineScorer(Protocol):
     """A language model that measures lines."""
 
     def __call__(self, lines: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Returns the natural log-probability of each line, and its number of tokens.
+        """Returns each line's natural log-probability and number of tokens, both with `</s>`.
 
-        Both count the line's end, `</s>`. A line is measured by itself, without those around it;
-        the numbers depend on nothing but the lines of the call.
-
-        Args:
-            lines: Lines of text, none blank.
+        No line is blank. Lines are measured independently; the numbers depend only on the call's
+        lines.
         """
         ...
 
@@ -40,44 +37,27 @@ class PairJudge(Protocol):
     """A classifier that measures pairs."""
 
     def __call__(self, sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.float64]:
-        """Returns the probability that each pair has another label than the one to keep, [pairs].
-
-        Args:
-            sources: Source sentences, none blank.
-            targets: Their translations.
-        """
+        """Returns the probability that each pair lacks the label to keep, [pairs]."""
         ...
 
 
 class LanguageModels(Protocol):
-    """Opens language models and classifiers; picklable, as worker processes open their own."""
+    """Opens language models and classifiers; picklable, because each worker opens its own."""
 
     def check(self, folder: Path, language: str) -> None:
-        """Checks that a folder holds a causal language model; warns if of another language.
-
-        Args:
-            folder: The model folder.
-            language: Code of the language that it is to measure.
-
-        Raises:
-            MtkitError: It doesn't, or a file of it is missing or damaged.
-        """
+        """Checks that a folder holds a causal language model; warns if of another language."""
         ...
 
     def open(self, folder: Path) -> LineScorer:
-        """Returns what measures lines with the model in a folder."""
+        """Returns the scorer for the model in a folder."""
         ...
 
     def check_classifier(self, folder: Path, label: str) -> None:
-        """Checks that a folder holds a classifier of pairs that knows a label.
-
-        Raises:
-            MtkitError: It doesn't, or a file of it is missing or damaged.
-        """
+        """Checks that a folder holds a classifier of pairs with a label."""
         ...
 
     def open_classifier(self, folder: Path, label: str) -> PairJudge:
-        """Returns what measures pairs with the classifier in a folder."""
+        """Returns the judge for the classifier in a folder."""
         ...
 
     def max_processes(self, folders: Sequence[Path]) -> int | None:
@@ -86,12 +66,12 @@ class LanguageModels(Protocol):
 
 
 def digest_language_model(folder: Path) -> dict[str, str]:
-    """Returns a digest of each file of a model folder that a line's probability depends on."""
+    """Returns a digest of each file that a line's probability depends on."""
     return {name: digest_file(folder / name) for name in _MODEL_FILES if (folder / name).is_file()}
 
 
 def digest_models(selection: Selection) -> dict[str, list[dict[str, str]]]:
-    """Returns the digests of a recipe's models, by column; a classifier's is of `pair`."""
+    """Returns the digests of a recipe's models, by column; `pair` for a classifier."""
     if selection.classifier is not None:
         return {"pair": [digest_language_model(selection.classifier), {"label": selection.label}]}
     return {
@@ -100,11 +80,7 @@ def digest_models(selection: Selection) -> dict[str, list[dict[str, str]]]:
 
 
 def check_models(data: Data, models: LanguageModels) -> None:
-    """Checks that a recipe's models can be used, before anything else takes hours.
-
-    Raises:
-        MtkitError: One is missing, damaged, or of another kind; both language models are the same.
-    """
+    """Checks that a recipe's models can be used, before anything else takes hours."""
     selection = data.cleaning.selection
     if selection is None:
         return
@@ -127,11 +103,11 @@ def check_models(data: Data, models: LanguageModels) -> None:
 
 
 def choose_unit(by_column: Mapping[str, tuple[Path, Path]]) -> Unit:
-    """Returns what cross-entropies are divided by, for all columns alike.
+    """Returns the divisor of cross-entropies, for all columns alike.
 
-    Without any, values are a classifier's probabilities. By tokens, as in
-    the papers, where the two models of each column have the same vocabulary. Where they don't, a
-    model with longer pieces would be at a loss: by characters.
+    By tokens, as in the papers, if both models of each column have the same vocabulary. Otherwise
+    by characters, because a model with longer pieces would be at a disadvantage. Without models,
+    values are a classifier's probabilities.
     """
     if not by_column:
         return "probability"

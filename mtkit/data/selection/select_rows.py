@@ -1,8 +1,8 @@
-"""The rows of a text store that models choose, and what the ranking looks like.
+"""Selects rows of a text store by the models' ranking, and describes the ranking.
 
-Of a file of numbers, values at given ranks are found exactly and in constant memory.
-Numbers of 32 bits are counted by their upper 16 bits; of the few of those counts that hold a wanted
-rank, by their lower 16 bits: two passes over the file, whatever its size.
+Values at given ranks are found exactly and in constant memory: a first pass over the file counts
+32-bit numbers by their upper 16 bits, and a second counts those in the bins of wanted ranks by
+their lower 16 bits.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,15 +32,7 @@ _QUANTILES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
 
 
 def find_ranked(values: NDArray[np.float32], ranks: Sequence[int]) -> list[float]:
-    """Returns the values at some ranks in rising order, NaN left out.
-
-    Args:
-        values: Numbers, [numbers]; may be mapped from disk.
-        ranks: Ranks from 0 on; each less than the count of numbers that aren't NaN.
-
-    Raises:
-        IndexError: There are fewer numbers.
-    """
+    """Returns the values at some ranks, from 0, in ascending order without NaN."""
     upper = np.zeros(_HALF, dtype=np.int64)
     for keys in _iterate_keys(values):
         upper += np.bincount(keys >> 16, minlength=_HALF)
@@ -62,13 +54,13 @@ def find_ranked(values: NDArray[np.float32], ranks: Sequence[int]) -> list[float
 
 
 def iterate_chunks(values: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
-    """Yields numbers in order, a bounded number at a time."""
+    """Yields numbers in order, a limited number at a time."""
     for first in range(0, len(values), _AT_ONCE):
         yield np.array(values[first : first + _AT_ONCE])
 
 
 def _iterate_keys(values: NDArray[np.float32]) -> Iterator[NDArray[np.uint32]]:
-    """Yields unsigned integers that rise as the numbers do, NaN left out."""
+    """Yields unsigned integers that sort like the numbers, without NaN."""
     for chunk in iterate_chunks(values):
         # Zero is added because -0.0 equals 0.0.
         bits = (chunk[~np.isnan(chunk)] + np.float32(0)).view(np.uint32)
@@ -82,7 +74,7 @@ def _to_float(key: int) -> float:
 
 @dataclass(frozen=True)
 class _Limit:
-    """What is kept: all below `value`, and the first `num_equal` of those equal to it."""
+    """What is kept: all below `value`, and the first `num_equal` that are equal to it."""
 
     value: float
     num_equal: int
@@ -97,20 +89,10 @@ def select_rows(
     *,
     unit: Unit,
 ) -> SelectionFacts:
-    """Marks the rows that aren't kept, in constant memory; returns what the ranking looks like.
+    """Marks the rows that aren't kept, in constant memory; returns facts on the ranking.
 
     Rows are ranked over all corpora; of rows with the same difference, the first come first.
-
-    Args:
-        settings: How many are kept.
-        text: Folder of the text store.
-        parts: Corpus and number of rows of each part of the text store.
-        differences: The difference of each row; NaN for a duplicate, [rows].
-        folder: An empty folder.
-        unit: What the differences are divided by, or that they are probabilities.
-
-    Raises:
-        MtkitError: No row is left.
+    `parts` has the corpus and number of rows of each part. A duplicate's difference is NaN.
     """
     num_scored = sum(int(np.count_nonzero(~np.isnan(each))) for each in iterate_chunks(differences))
     ranks = [round(share * (num_scored - 1)) for share in _QUANTILES]
@@ -151,7 +133,7 @@ def select_rows(
 
 def _find_limit(settings: Selection, differences: NDArray[np.float32], num_scored: int) -> _Limit:
     if settings.max_value is not None:
-        # With the precision that differences have.
+        # In the precision of differences.
         return _Limit(float(np.float32(settings.max_value)), len(differences))
     assert settings.keep is not None
     num_kept = max(1, round(settings.keep * num_scored))
@@ -179,7 +161,7 @@ def _iterate_parts(
 
 
 class _Tally:
-    """Counts by corpus, and the rows at the ends of the ranking, of the parts so far."""
+    """Counts by corpus, and the rows at the ends of the ranking, over the parts so far."""
 
     def __init__(self, num_corpora: int) -> None:
         self.corpora: list[SelectedCorpus] = [
@@ -192,7 +174,7 @@ class _Tally:
     def add(
         self, corpus: int, first: int, found: NDArray[np.float32], is_kept: NDArray[np.bool_]
     ) -> None:
-        """Takes in the next part; `first` is the number of its first row."""
+        """Adds the next part; `first` is the number of its first row."""
         rows = np.flatnonzero(~np.isnan(found))
         facts = self.corpora[corpus]
         num_scored = facts["scored"] + len(rows)
@@ -257,7 +239,7 @@ def _depends(preparation: Preparation) -> list[Any]:
 
 
 def describe_ranking(report: Report) -> Iterator[Section]:
-    """Yields the sections on the ranking: its corpora, its quantiles, and rows to read."""
+    """Yields the sections on the ranking: its corpora, its quantiles, and sample rows."""
     found = report.selection
     if found is None:
         return

@@ -1,1 +1,1 @@
-"""Corpora as pairs of lines, or lines of one language, from any file, in constant memory."""
+"""Reads corpora as pairs of lines, or lines in one language, in constant memory."""

@@ -1,4 +1,4 @@
-"""Blocks of rows of a corpus: raw and cheap to read and to send; decoded in any process."""
+"""Blocks of a corpus's rows: raw, fast to read and send; any process can decode them."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,8 +11,8 @@ from mtkit.data.sources.documents import DocumentRun, Indices
 from mtkit.errors import MtkitError
 
 BYTES_PER_BLOCK = 8 << 20
-"""A block ends with the rows that exceed this, so that long lines need no more memory than others:
-cleaning needs some thirty times the size of the text."""
+"""A block ends with the row that exceeds this, so that long lines need no more memory than others:
+cleaning needs about thirty times the size of the text."""
 ROWS_PER_STEP = 256
 """Rows between two checks of a block's size."""
 _LINE_BREAKS = re.compile(r"[\r\n]+")
@@ -20,18 +20,16 @@ _LINE_BREAKS = re.compile(r"[\r\n]+")
 
 @dataclass(frozen=True)
 class Rows:
-    """Decoded rows of a corpus: pairs, lines of one language, or labelled texts.
+    """Decoded rows of a corpus: pairs, lines in one language, or labelled texts.
 
     Attributes:
-        columns: Values of each column: `source` and `target`, with `alignment` where a file gives
-            it; `text`; or `text`, `second` and `label`.
+        columns: `source` and `target`, and `alignment` if a file has it; or `text`; or `text`,
+            `second` and `label`.
         numbers: Number of each row in its file, from 1, [rows].
-        locate: Returns where a row is for a message, such as `train.tsv:7`, given its number and
-            the name of a column.
+        locate: Returns a location for messages, such as `train.tsv:7`, from row number and column.
         num_invalid: Values that were invalid UTF-8; they contain U+FFFD.
-        num_skipped: Entries without a row, such as a unit of a translation memory that lacks a
-            language.
-        documents: The documents of lines of one language; None for others.
+        num_skipped: Entries without a row, such as a translation unit that lacks a language.
+        documents: The documents of lines in one language; None for others.
     """
 
     columns: Mapping[str, list[str]]
@@ -51,21 +49,16 @@ class Decoder(Protocol):
 
     @property
     def first_number(self) -> int:
-        """Number of the first row of the corpus in its file."""
+        """Number of the corpus's first row in its file."""
         ...
 
     def decode(
         self, content: Any, number: int, *, drop_invalid: bool
     ) -> tuple[dict[str, list[str]], int]:
-        """Returns the values of each column, and how many of them were invalid UTF-8.
+        """Returns the values of each column, and how many were invalid UTF-8.
 
-        Args:
-            content: What the source packed.
-            number: Number of the first row in the file.
-            drop_invalid: Decode invalid UTF-8 as U+FFFD instead of raising.
-
-        Raises:
-            MtkitError: Invalid UTF-8, unless `drop_invalid`; a row that can't be parsed.
+        `number` is that of the first row in the file. Invalid UTF-8 becomes U+FFFD if
+        `drop_invalid`, and otherwise raises MtkitError, as does a row that can't be parsed.
         """
         ...
 
@@ -75,12 +68,12 @@ class Decoder(Protocol):
 
 
 class Source(Protocol):
-    """An open corpus that gives raw rows in order.
+    """An open corpus that yields raw rows in order.
 
     Attributes:
         name: For messages.
-        no_rows: What is said of it where it has no rows.
-        num_skipped: Entries so far that are no row.
+        no_rows: The message if it has no rows.
+        num_skipped: Entries so far that aren't rows.
     """
 
     name: str
@@ -89,19 +82,15 @@ class Source(Protocol):
 
     @property
     def decoder(self) -> Decoder:
-        """What decodes its rows."""
+        """The decoder of its rows."""
         ...
 
     def take(self, count: int) -> Sequence[list[bytes]]:
-        """Returns the columns of the next rows, fewer than `count` rows only at the end.
-
-        Raises:
-            MtkitError: The file is damaged, or shorter or longer than its counterpart.
-        """
+        """Returns the columns of the next rows, fewer than `count` rows only at the end."""
         ...
 
     def pack(self, columns: Sequence[list[bytes]]) -> Any:
-        """Returns the columns of a block in a form that is quick to send and to decode."""
+        """Returns the columns of a block in a form that is fast to send and decode."""
         ...
 
 
@@ -110,13 +99,10 @@ class Block:
     """Consecutive rows of a corpus, raw.
 
     Attributes:
-        corpus: Index of the entry of `data.train`.
-        first: Index of its first row within the corpus.
-        num_rows: Number of rows.
+        corpus: Index in `data.train`.
+        first: Index of its first row in the corpus.
         content: What the source packed.
-        decoder: What decodes it.
-        shape: What makes rows of the values.
-        num_skipped: Entries without a row since the block before.
+        num_skipped: Entries without a row since the last block.
     """
 
     corpus: int
@@ -128,15 +114,9 @@ class Block:
     num_skipped: int = 0
 
     def decode(self, *, drop_invalid: bool) -> Rows:
-        r"""Returns its rows; a corpus's `tag` isn't there yet.
+        r"""Returns its rows, without the corpus's `tag`; see `Decoder` for `drop_invalid`.
 
-        "\r" at a line's end and a byte-order mark at a text file's start are gone.
-
-        Args:
-            drop_invalid: Decode invalid UTF-8 as U+FFFD instead of raising.
-
-        Raises:
-            MtkitError: Invalid UTF-8, unless `drop_invalid`; a row that can't be parsed.
+        "\r" at line ends and a byte-order mark at the start of a text file are removed.
         """
         number = self.decoder.first_number + self.first
         columns, num_invalid = self.decoder.decode(self.content, number, drop_invalid=drop_invalid)
@@ -151,9 +131,9 @@ class Reading:
     """How a corpus is cut into blocks.
 
     Attributes:
-        index: Index of the entry of `data.train`.
-        rows_per_block: Rows of each block but the last, unless lines are long.
-        max_rows: Rows to read; what follows them isn't looked at. None for all.
+        index: Index in `data.train`.
+        rows_per_block: Rows of each block except the last, unless lines are long.
+        max_rows: Maximum rows; the rest isn't read. None for all.
     """
 
     index: int
@@ -168,22 +148,13 @@ class Reading:
 
 
 def cut(source: Source, reading: Reading, shape: Shape) -> Iterator[Block]:
-    """Yields a corpus in blocks.
-
-    Args:
-        source: The corpus.
-        reading: How it is cut.
-        shape: What makes rows of its values.
-
-    Raises:
-        MtkitError: There is no row in it; what the source raises.
-    """
+    """Yields a corpus in blocks; raises MtkitError if it has no rows."""
     first = num_skipped = 0
     while size := reading.size_at(first):
         columns = _take(source, size)
         if not columns[0] and source.num_skipped == num_skipped:
             break
-        # Without rows where entries are skipped behind the last one.
+        # It has no rows if only skipped entries follow the last row.
         yield Block(
             corpus=reading.index,
             first=first,
@@ -200,7 +171,7 @@ def cut(source: Source, reading: Reading, shape: Shape) -> Iterator[Block]:
 
 
 def _take(source: Source, size: int) -> list[list[bytes]]:
-    """Returns the columns of the next rows: at most `size`, fewer where they are long."""
+    """Returns the columns of the next rows: at most `size`, fewer if they are long."""
     columns: list[list[bytes]] = []
     num_bytes = 0
     while not columns or (len(columns[0]) < size and num_bytes <= BYTES_PER_BLOCK):
@@ -216,12 +187,12 @@ def _take(source: Source, size: int) -> list[list[bytes]]:
 
 
 def as_one_line(text: str) -> str:
-    r"""Returns text with a space for each run of "\n" and "\r" inside it, and none at its ends."""
+    r"""Returns text with each run of "\n" and "\r" replaced by a space, or removed at its ends."""
     if "\n" in text or "\r" in text:
         return _LINE_BREAKS.sub(" ", text.strip("\r\n"))
     return text
 
 
 def split_lines(text: str) -> list[str]:
-    r"""Returns the lines of a text, parted by each run of "\n" and "\r"."""
+    r"""Returns the lines of a text, separated by runs of "\n" and "\r"."""
     return _LINE_BREAKS.split(text) if "\n" in text or "\r" in text else [text]

@@ -1,4 +1,4 @@
-"""Corpora of every kind and format as blocks of rows, checked, and the files that they are in.
+"""Corpora of every kind and format as blocks of rows, and the files that they are in.
 
 A new format is a file beside this one with a function like `open_tsv`, and its entry in `_OPENERS`
 here and in `FORMATS` of mtkit/recipe/corpus_files.py.
@@ -61,7 +61,7 @@ ParallelCorpus = (
 AnyCorpus = ParallelCorpus | OneLanguageCorpus | ClassifierCorpus
 Pair = tuple[str, str]
 _ROWS_AT_ONCE = 1_000
-"""What planted faults draw other words from, see planted_faults.py."""
+"""Also the number of rows that planted faults draw from; see planted_faults.py."""
 _PAIR = ("source", "target")
 _Opened = tuple[AbstractContextManager[Source], Shape]
 
@@ -84,20 +84,12 @@ def read_blocks(
     phrasebook_split: str = "train",
     linearization: Linearization | None = None,
 ) -> Iterator[Block]:
-    """Yields a corpus's rows in blocks, in order; `Block.decode` makes text of them, anywhere.
+    """Yields a corpus's rows in blocks, in order; any process can make text from them.
 
-    Args:
-        corpus: An entry of the recipe; its `max_pairs` is heeded, its `tag` isn't put in.
-        languages: Codes of source and target, for kinds that name their languages.
-        index: Index of the entry of `data.train`.
-        rows_per_block: Rows of each block but the last, unless they are long.
-        phrasebook_split: The split that the embedded corpus is read as: train, dev or test.
-        linearization: What a tree looks like as a target; the default where there are no trees.
-
-    Raises:
-        MtkitError: A file that is missing, empty, damaged or longer than its partner; a data set
-            that can't be read; columns, members or languages that aren't there; a file that has
-            changed meanwhile.
+    Reads at most the corpus's `max_pairs`, without its `tag`. `languages` are for kinds that name
+    their languages, `index` is the corpus's in `data.train`, and `phrasebook_split` is the split
+    that the embedded corpus is read as: train, dev or test. Raises MtkitError if a file changes
+    while it is read.
     """
     max_rows = corpus.max_pairs if isinstance(corpus, TrainingKeys) else None
     opened, shape = _open(corpus, languages, phrasebook_split, linearization)
@@ -116,7 +108,7 @@ def _open(
     phrasebook_split: str,
     linearization: Linearization | None,
 ) -> _Opened:
-    """Returns the source of a corpus, to be opened, and what makes rows of its values."""
+    """Returns the source of a corpus, to be opened, and the shape of its rows."""
     shape: Shape = as_pairs
     match corpus:
         case FileCorpus() | PlantedCorpus():
@@ -175,11 +167,7 @@ def _generate(rows: RawRows, name: str) -> AbstractContextManager[Source]:
 
 
 def require_parallel(corpus: AnyCorpus) -> ParallelCorpus:
-    """Returns a corpus that has two sides.
-
-    Raises:
-        MtkitError: It is text in one language, or labelled text.
-    """
+    """Returns the corpus if it has two sides; otherwise raises MtkitError."""
     if isinstance(corpus, ClassifierCorpus):
         name = corpus.path if isinstance(corpus, LabelledCorpus) else corpus.source
         raise MtkitError(
@@ -196,7 +184,7 @@ def require_parallel(corpus: AnyCorpus) -> ParallelCorpus:
 
 
 def without_tag(corpus: ParallelCorpus) -> ParallelCorpus:
-    """Returns a corpus whose sources don't begin with its tag."""
+    """Returns the corpus without its tag."""
     return corpus.model_copy(update={"tag": ""}) if corpus.tag else corpus
 
 
@@ -207,17 +195,7 @@ def read_pairs(
     languages: tuple[str, str],
     linearization: Linearization | None = None,
 ) -> Iterator[Pair]:
-    """Yields a corpus's source and target lines, one pair at a time, in order, its `tag` put in.
-
-    Args:
-        corpus: An entry of the recipe.
-        phrasebook_split: The split that the embedded corpus is read as: train, dev or test.
-        languages: Codes of source and target, for kinds that name their languages.
-        linearization: What a tree looks like as a target.
-
-    Raises:
-        MtkitError: What `read_blocks` and `Block.decode` raise.
-    """
+    """Yields a corpus's source and target lines pair by pair, with its `tag`."""
     for block in read_blocks(
         corpus,
         languages=languages,
@@ -230,16 +208,12 @@ def read_pairs(
 
 
 def put_tag(tag: str, source: str) -> str:
-    """Returns a source with a corpus's tag before it; a blank one stays as it is."""
+    """Returns a source with a corpus's tag in front; a blank one stays as it is."""
     return f"{tag} {source}" if tag and source.strip() else source
 
 
 def read_text(corpus: OneLanguageCorpus) -> tuple[list[str], Indices]:
-    """Returns all lines of a corpus that aren't blank, and the number of each one's document.
-
-    Raises:
-        MtkitError: What `read_blocks` and `Block.decode` raise.
-    """
+    """Returns all lines of a corpus that aren't blank, and their document numbers."""
     lines: list[str] = []
     documents: list[Indices] = [np.zeros(0, np.int64)]
     counter = DocumentCounter()
@@ -251,11 +225,7 @@ def read_text(corpus: OneLanguageCorpus) -> tuple[list[str], Indices]:
 
 
 def read_labelled(corpus: ClassifierCorpus) -> dict[str, list[str]]:
-    """Returns the texts, second texts and labels of a corpus.
-
-    Raises:
-        MtkitError: What `read_blocks` and `Block.decode` raise.
-    """
+    """Returns the texts, second texts and labels of a corpus."""
     found: dict[str, list[str]] = {"text": [], "second": [], "label": []}
     for rows in decode_all(corpus):
         for name, values in found.items():
@@ -264,32 +234,19 @@ def read_labelled(corpus: ClassifierCorpus) -> dict[str, list[str]]:
 
 
 def decode_all(corpus: OneLanguageCorpus | ClassifierCorpus) -> Iterator[Rows]:
-    """Yields the rows of a corpus without languages, block by block.
-
-    Raises:
-        MtkitError: What `read_blocks` and `Block.decode` raise.
-    """
+    """Yields the rows of a corpus without languages, block by block."""
     return (block.decode(drop_invalid=False) for block in read_blocks(corpus))
 
 
 def check_corpus(corpus: AnyCorpus, *, languages: tuple[str, str]) -> None:
-    """Checks that a corpus can be read as far as its first row tells; a hub's isn't fetched.
-
-    Args:
-        corpus: An entry of the recipe.
-        languages: Codes of source and target, for kinds that name their languages.
-
-    Raises:
-        MtkitError: A file that is missing, a folder, empty, damaged at its start or of another
-            kind than its name says; columns, members or languages that aren't there.
-    """
+    """Checks that a corpus is readable, up to its first row; doesn't fetch one from a hub."""
     if isinstance(corpus, PhrasebookCorpus):
         return _check_direction(languages)
     if isinstance(corpus, HubCorpus):
         check_data_set(corpus)
         if not input_files(corpus):
             return None
-    # What isn't UTF-8 may be dropped later on.
+    # Invalid UTF-8 may be dropped later.
     rows = next(read_blocks(corpus, languages=languages, rows_per_block=1)).decode(
         drop_invalid=True
     )
@@ -298,7 +255,7 @@ def check_corpus(corpus: AnyCorpus, *, languages: tuple[str, str]) -> None:
 
 
 def input_files(corpus: AnyCorpus) -> list[Location]:
-    """Returns the files whose size and time tell whether a corpus changed, there or not."""
+    """Returns the files whose size and time show whether a corpus changed, existing or not."""
     match corpus:
         case FileCorpus() | PlantedCorpus():
             alignments = corpus.alignments if isinstance(corpus, FileTrainingCorpus) else None
@@ -310,7 +267,7 @@ def input_files(corpus: AnyCorpus) -> list[Location]:
         case TreeCorpus():
             return [corpus.trees]
         case HubCorpus():
-            # A name on the hub is no folder, and nothing is found in it.
+            # A name on the hub isn't a folder, and yields nothing.
             return sorted(path for path in Path(corpus.dataset).rglob("*") if path.is_file())
         case PhrasebookCorpus() | PublishedCorpus():
             return []

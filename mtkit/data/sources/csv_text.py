@@ -1,6 +1,6 @@
 """Comma-separated text as spreadsheets write it: quoted fields, which may hold line breaks.
 
-What separates fields is what is most frequent in the first line: a comma, a semicolon, or a tab.
+The separator is the most frequent in the first line: comma, semicolon or tab.
 """
 
 import csv
@@ -20,22 +20,18 @@ from mtkit.units import plural
 _SEPARATORS = ",;\t"
 _PEEK_BYTES = 1 << 16
 _MAX_FIELD = 1 << 24
-"""Characters of a field: a quote that is never closed takes all that follows."""
+"""Characters of a field: a quote without an end takes all that follows."""
 
 
 @contextmanager
 def open_csv(path: Location, wanted: Wanted) -> Iterator[ValueSource]:
-    """Opens comma-separated text; the first row is a pair unless columns are named.
-
-    Raises:
-        MtkitError: The file is missing, empty or damaged, or lacks a column that is named.
-    """
+    """Opens comma-separated text; the first row is a pair unless columns are named."""
     check_has_content(path)
     csv.field_size_limit(_MAX_FIELD)
     with damage_told(path, compression_of(path), lambda: ""), open_binary(path) as stream:
         first_line = cast(io.BufferedReader, stream).peek(_PEEK_BYTES).split(b"\n", 1)[0]
         separator = max(_SEPARATORS, key=first_line.decode("latin-1").count)
-        # What isn't UTF-8 is reported by row later on.
+        # Invalid UTF-8 is reported by row later.
         text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
         rows = csv.reader(text, delimiter=separator, strict=True)
         places = find_places(wanted.number(), lambda: next(rows, []), path)

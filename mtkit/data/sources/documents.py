@@ -1,4 +1,4 @@
-"""The documents of lines of one language, and how they continue from one block to the next."""
+"""The documents of lines in one language, and how they continue across blocks."""
 
 from dataclasses import dataclass, replace
 
@@ -13,12 +13,11 @@ class DocumentRun:
     """The documents of a block's lines.
 
     Attributes:
-        numbers: Number of each line's document within the block, rising, [lines]; some may be left
-            out.
-        last: The number that a line behind the block would have, if its document went on.
-        opens: Name of the document that the block begins in; None where it has none, and so begins
-            a new one. Empty where documents don't go by names.
-        closes: Name of the document that it ends in, likewise.
+        numbers: Number of each line's document in the block, ascending, maybe with gaps, [lines].
+        last: The number of the next line after the block, if its document continues.
+        opens: Name of the document that the block begins in; None if it has none and so begins a
+            new one. Empty if documents have no names.
+        closes: Name of the document that the block ends in, likewise.
     """
 
     numbers: Indices
@@ -27,16 +26,12 @@ class DocumentRun:
     closes: str | None
 
     def keep(self, indices: Indices) -> "DocumentRun":
-        """Returns the same of some of the lines."""
+        """Returns the run of some of the lines."""
         return replace(self, numbers=self.numbers[indices])
 
 
 class DocumentCounter:
-    """Numbers documents through a corpus, block by block, and from one corpus to the next.
-
-    Attributes:
-        num_documents: Documents so far that have a line.
-    """
+    """Numbers documents through corpora, block by block; `num_documents` have had a line."""
 
     def __init__(self) -> None:
         self.num_documents = 0
@@ -45,12 +40,7 @@ class DocumentCounter:
         self._last = -1
 
     def number(self, corpus: int, run: DocumentRun) -> Indices:
-        """Returns the number of each line's document, of the next block, rising, [lines].
-
-        Args:
-            corpus: Index of the entry of `data.train` that the block is of.
-            run: The documents of those of its lines that are kept.
-        """
+        """Returns the document number of each kept line of the next block, ascending, [lines]."""
         if corpus != self._corpus or run.opens is None or run.opens != self._closes:
             self._base += 1
         numbers = run.numbers + self._base

@@ -1,4 +1,4 @@
-"""JSON lines: an object a line."""
+"""JSON lines: one object per line."""
 
 import json
 import re
@@ -12,17 +12,13 @@ from mtkit.data.sources.tables import TRANSLATION, Wanted, kind_of, open_rows, p
 from mtkit.errors import MtkitError
 from mtkit.storage import Location
 
-# An escape can write what UTF-8 can't contain.
+# An escape can express what UTF-8 can't.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @contextmanager
 def open_json_lines(path: Location, wanted: Wanted) -> Iterator[LineSource]:
-    """Opens JSON lines.
-
-    Raises:
-        MtkitError: The file is missing, empty or damaged.
-    """
+    """Opens JSON lines."""
     check_has_content(path)
     with LineReader.open(path) as reader:
         yield open_rows(reader, JsonParser(wanted))
@@ -30,11 +26,7 @@ def open_json_lines(path: Location, wanted: Wanted) -> Iterator[LineSource]:
 
 @dataclass(frozen=True)
 class JsonParser:
-    """Finds values in objects.
-
-    Attributes:
-        wanted: Which values.
-    """
+    """Finds values in objects."""
 
     wanted: Wanted
 
@@ -59,7 +51,6 @@ class JsonParser:
         return dict(named), num_invalid
 
     def _read(self, line: str, where: str) -> list[str]:
-        """Returns the values of a line."""
         if not line.strip():
             return [""] * len(self.wanted.columns)
         row = parse_object(line, where)
@@ -76,15 +67,7 @@ class JsonParser:
 
 
 def parse_object(line: str, where: str) -> dict[str, Any]:
-    """Returns the object that a line holds.
-
-    Args:
-        line: The line.
-        where: File and line, for messages.
-
-    Raises:
-        MtkitError: It is no JSON, or no object.
-    """
+    """Returns the object in a line; `where` is file and line, for messages."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:

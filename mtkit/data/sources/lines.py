@@ -1,4 +1,4 @@
-"""Lines out of a text file, compressed or not; faults are reported by file and line."""
+"""Reads lines from a text file, compressed or not; errors name file and line."""
 
 import bz2
 import codecs
@@ -20,7 +20,7 @@ from mtkit.recipe.corpus_files import COMPRESSIONS
 from mtkit.storage import Location, Url, measure_location, open_location
 
 BYTE_ORDER_MARK = "\ufeff"
-"""What editors on Windows put before the first line of UTF-8; no part of it."""
+"""Windows editors write it before the first line of UTF-8; it isn't part of the line."""
 _BUFFER_BYTES = 1 << 18
 _PEEK_BYTES = 1 << 16
 _LINES_AT_ONCE = 4_096
@@ -32,7 +32,7 @@ _MAGIC = {
     "zstd": b"\x28\xb5\x2f\xfd",
     "zip": b"PK",
 }
-"""How a file of each kind begins."""
+"""First bytes of a file of each kind."""
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _TEST_COMMANDS = {
     "gzip": "gzip -t",
@@ -44,13 +44,9 @@ _TEST_COMMANDS = {
 
 
 class LineReader:
-    r"""Takes raw lines off a stream, some at a time; only "\n" ends a line.
+    r"""Takes raw lines from a stream, some at a time; only "\n" ends a line.
 
-    Args:
-        stream: Where they come from; it is closed with the reader.
-        path: The file it belongs to.
-        name: What to call it in messages; the path by default.
-        compression: What the file is packed with; empty where it is plain.
+    The stream is closed with the reader. `name` is for messages, by default the path.
     """
 
     def __init__(
@@ -64,11 +60,7 @@ class LineReader:
 
     @classmethod
     def open(cls, path: Location) -> "LineReader":
-        """Returns a reader of a text file, decompressed as its ending says.
-
-        Raises:
-            MtkitError: There is no such file.
-        """
+        """Returns a reader of a text file, decompressed by its ending."""
         check_is_file(path)
         return cls(open_binary(path), path, compression=compression_of(path))
 
@@ -79,36 +71,24 @@ class LineReader:
         self._stream.close()
 
     def take(self, count: int) -> list[bytes]:
-        r"""Returns the next lines with the "\n" of each, fewer than asked for at the end.
-
-        Raises:
-            MtkitError: The file is damaged.
-        """
+        r"""Returns the next lines with their "\n", fewer than `count` only at the end."""
         lines: list[bytes] = []
         with self._damage_told():
             try:
                 lines.extend(islice(self._stream, count))
             finally:
-                # What came before the damage is counted too.
+                # Lines before the damage count too.
                 self.num_taken += len(lines)
         return lines
 
     def peek(self) -> bytes:
-        """Returns the beginning of the next line, which stays to be taken; 64 KiB at most.
-
-        Raises:
-            MtkitError: The file is damaged.
-        """
+        """Returns the start of the next line without taking it; 64 KiB at most."""
         with self._damage_told():
             ahead: bytes = cast(io.BufferedReader, self._stream).peek(_PEEK_BYTES)
         return ahead.split(b"\n", 1)[0][:_PEEK_BYTES]
 
     def count_rest(self) -> int:
-        """Returns how many lines are left, and takes them.
-
-        Raises:
-            MtkitError: The file is damaged.
-        """
+        """Takes the remaining lines, and returns their number."""
         count, last = 0, b"\n"
         with self._damage_told():
             while chunk := self._stream.read(_BUFFER_BYTES):
@@ -125,11 +105,9 @@ class LineReader:
 
 
 class LineSource:
-    """Rows that are a line of each of some files, or of one that holds whole rows.
+    """Rows made of a line of each file, or of one file that holds whole rows.
 
-    Args:
-        readers: Readers of the files, one for each column; closed with the source.
-        decoder: What decodes their lines.
+    The readers are closed with the source.
     """
 
     num_skipped = 0
@@ -141,11 +119,7 @@ class LineSource:
         self.no_rows = "no lines in them" if len(readers) > 1 else "no lines of text in it"
 
     def take(self, count: int) -> Sequence[list[bytes]]:
-        """Returns the next lines of each file.
-
-        Raises:
-            MtkitError: A file is damaged, or shorter or longer than the first.
-        """
+        """Returns the next lines of each file, which must have the same number of lines."""
         taken = [reader.take(count) for reader in self._readers]
         for reader, lines in zip(self._readers, taken, strict=True):
             if len(lines) != len(taken[0]):
@@ -158,7 +132,7 @@ class LineSource:
 
 
 def _unequal(first: LineReader, other: LineReader) -> MtkitError:
-    """Returns the error of two readers, only one of which is at its end."""
+    """Returns the error for two readers of which only one is at its end."""
     first_unpaired = min(first.num_taken, other.num_taken) + 1
     longer = first if first.num_taken > other.num_taken else other
     longer.count_rest()
@@ -172,12 +146,7 @@ def _unequal(first: LineReader, other: LineReader) -> MtkitError:
 
 @dataclass(frozen=True)
 class LineDecoder:
-    """Decodes files whose lines are values.
-
-    Attributes:
-        names: Name of the file of each column.
-        columns: Names of the columns.
-    """
+    """Decodes files whose lines are values; `names` are the columns' files."""
 
     names: tuple[str, ...]
     columns: tuple[str, ...]
@@ -201,14 +170,7 @@ class LineDecoder:
 
 @contextmanager
 def open_lines(files: Mapping[str, Location]) -> Iterator[LineSource]:
-    """Opens text files whose lines belong together.
-
-    Args:
-        files: The file of each column.
-
-    Raises:
-        MtkitError: A file is missing, a folder, or empty.
-    """
+    """Opens text files with parallel lines, one for each column."""
     for path in files.values():
         check_has_content(path)
     with ExitStack() as stack:
@@ -220,15 +182,9 @@ def open_lines(files: Mapping[str, Location]) -> Iterator[LineSource]:
 def read_lines(path: Path, *, is_verbatim: bool = False) -> Iterator[str]:
     r"""Yields a text file's lines without their ends.
 
-    Only "\n" ends a line, and a "\r" before it belongs to it; a byte-order mark is no part of the
-    first; a name in `.gz`, `.bz2`, `.xz` or `.zst` is decompressed.
-
-    Args:
-        path: The file, or a pipe with a name: it is read once.
-        is_verbatim: Whether a "\r" and a byte-order mark stay, for who tells of them.
-
-    Raises:
-        MtkitError: The file can't be read, or a line is invalid UTF-8.
+    Only "\n" ends a line, and a "\r" before it belongs to it. A byte-order mark isn't part of the
+    first line. Names in `.gz`, `.bz2`, `.xz` or `.zst` are decompressed. The file may be a named
+    pipe: it is read once. If `is_verbatim`, "\r" and a byte-order mark stay, to be reported.
     """
     if not path.is_fifo():
         check_is_file(path, "is its name right?")
@@ -242,7 +198,7 @@ def read_lines(path: Path, *, is_verbatim: bool = False) -> Iterator[str]:
 
 
 def _put_back(raw: bytes, line: str) -> str:
-    """Returns a line with the byte-order mark and the carriage return that it came with."""
+    """Returns a line with its original byte-order mark and carriage return."""
     mark = (
         BYTE_ORDER_MARK if raw.startswith(codecs.BOM_UTF8) and line[:1] != BYTE_ORDER_MARK else ""
     )
@@ -257,17 +213,10 @@ def join_lines(lines: list[bytes]) -> bytes:
 def decode_text(
     content: bytes, name: str, first_line: int, *, drop_invalid: bool
 ) -> tuple[list[str], int]:
-    r"""Returns lines of a text file without their ends, and how many weren't UTF-8.
+    r"""Returns lines of a text file without their ends, and how many were invalid UTF-8.
 
-    Args:
-        content: Raw lines as `join_lines` leaves them.
-        name: The file's, for messages.
-        first_line: Number of the first of them, from 1; a byte-order mark is taken off line 1.
-        drop_invalid: Whether a line of invalid UTF-8 is decoded with U+FFFD rather than a fault.
-
-    Raises:
-        MtkitError: A line of invalid UTF-8; whatever `drop_invalid`, a file that is UTF-16 or
-            packed all through.
+    `content` is from `join_lines`. Removes a byte-order mark if `first_line` is 1. Invalid UTF-8
+    becomes U+FFFD if `drop_invalid`, except in a file that is UTF-16 or compressed.
     """
 
     def fault(index: int, error: UnicodeDecodeError) -> MtkitError:
@@ -291,24 +240,21 @@ def decode_text(
 def decode_lines(
     content: bytes, fault: Callable[[int, UnicodeDecodeError], MtkitError] | None
 ) -> tuple[list[str], int]:
-    r"""Returns lines that "\n" joins, decoded, and how many of them weren't UTF-8.
+    r"""Returns lines joined by "\n", decoded, and how many were invalid UTF-8.
 
-    Args:
-        content: The lines.
-        fault: Makes the error to raise of a line's index from 0 and what is wrong with it; where
-            there is none, the line is decoded with U+FFFD.
+    `fault` makes the error from a line's index and the fault; without it, U+FFFD replaces bytes.
     """
     try:
         return content.decode().split("\n"), 0
     except UnicodeDecodeError:
-        # Only now is it worth looking at each line.
+        # Checked line by line only now.
         return decode_values(content.split(b"\n"), fault)
 
 
 def decode_values(
     values: Sequence[bytes], fault: Callable[[int, UnicodeDecodeError], MtkitError] | None
 ) -> tuple[list[str], int]:
-    """Returns values, decoded, and how many of them weren't UTF-8; `fault` as in decode_lines."""
+    """Returns values, decoded, and how many were invalid UTF-8; `fault` as in `decode_lines`."""
     texts, num_invalid = [], 0
     for index, value in enumerate(values):
         try:
@@ -322,7 +268,7 @@ def decode_values(
 
 
 def open_binary(path: Location) -> IO[bytes]:
-    """Returns a file's bytes as a stream, decompressed as its ending says."""
+    """Returns a file's bytes as a stream, decompressed by its ending."""
     opened = open_location(path)
     match compression_of(path):
         case "gzip":
@@ -332,7 +278,7 @@ def open_binary(path: Location) -> IO[bytes]:
         case "xz":
             stream = lzma.open(opened)  # noqa: SIM115
         case "zstd":
-            # Imported here: it takes a while, and most corpora are packed otherwise.
+            # Imported here: it takes a while, and most corpora are compressed differently.
             import pyarrow as pa  # noqa: PLC0415
 
             stream = pa.CompressedInputStream(pa.PythonFile(opened, "r"), "zstd")
@@ -342,7 +288,7 @@ def open_binary(path: Location) -> IO[bytes]:
 
 
 class _Buffered(io.BufferedReader):
-    """A stream that closes the one below what decompresses it, too."""
+    """A stream that also closes the stream below the decompressor."""
 
     below: IO[bytes] | None = None
 
@@ -353,11 +299,9 @@ class _Buffered(io.BufferedReader):
 
 
 def buffered(stream: object, below: IO[bytes] | None = None) -> IO[bytes]:
-    """Returns a stream whose lines are found in C: these classes find them in Python, slowly.
+    """Returns a stream that finds lines in C, because decompressors find them in slow Python.
 
-    Args:
-        stream: What decompresses.
-        below: What it reads from, if that is to be closed with it.
+    `below` is the stream that the decompressor reads, if it should be closed too.
     """
     found = _Buffered(cast(io.RawIOBase, stream), _BUFFER_BYTES)
     found.below = below
@@ -365,7 +309,7 @@ def buffered(stream: object, below: IO[bytes] | None = None) -> IO[bytes]:
 
 
 def compression_of(path: Location) -> str:
-    """Returns what a file is compressed with by its ending; empty where it is plain."""
+    """Returns a file's compression by its ending; empty if it is plain."""
     return COMPRESSIONS.get(path.suffix.lower(), "")
 
 
@@ -373,18 +317,15 @@ def compression_of(path: Location) -> str:
 def damage_told(
     path: Location, packing: str, progress: Callable[[], str], *, name: str = ""
 ) -> Iterator[None]:
-    """Turns what decompression raises on damaged files into a `MtkitError`.
+    """Turns errors of decompression in damaged files into a `MtkitError`.
 
-    Args:
-        path: The file.
-        packing: What it is packed with, a key of the magic numbers; empty where it is plain.
-        progress: Returns how far reading has come, with a space before it.
-        name: What to call it in the message; the path by default.
+    `packing` is a key of `_MAGIC`, or empty; `progress` returns how far reading has come, with a
+    leading space. `name` is for messages, by default the path.
     """
     try:
         yield
     except _DAMAGE as error:
-        # With a number, it is the system that fails, not the file.
+        # With a number, the system failed, not the file.
         if isinstance(error, OSError) and error.errno is not None:
             raise MtkitError(
                 f"{name or path}: can't be read{progress()}: {error.strerror}",
@@ -403,15 +344,7 @@ def damage_told(
 
 
 def check_is_file(path: Location, hint: str = "") -> None:
-    """Checks that a file is there.
-
-    Args:
-        path: The file.
-        hint: What to do where it is missing and none of a like name is there.
-
-    Raises:
-        MtkitError: There is none, or a folder.
-    """
+    """Checks that a file is there; `hint` is shown if no file with a similar name is found."""
     if isinstance(path, Url) or path.is_file():
         return
     if path.is_dir():
@@ -428,11 +361,7 @@ def check_is_file(path: Location, hint: str = "") -> None:
 
 
 def check_has_content(path: Location) -> None:
-    """Checks that a file is there and holds something.
-
-    Raises:
-        MtkitError: It is missing, a folder, or empty.
-    """
+    """Checks that a file is there and not empty."""
     check_is_file(path)
     if measure_location(path) == 0:
         raise MtkitError(f"{path}: empty file", "is the file complete?")

@@ -1,4 +1,4 @@
-"""Moses archives as OPUS hands them out: two aligned text files in a zip, and what comes along."""
+"""Moses archives as OPUS distributes them: a zip with two aligned text files and other files."""
 
 import io
 import zipfile
@@ -20,12 +20,7 @@ from mtkit.storage import Location, open_location
 
 @contextmanager
 def open_zip(path: Location, wanted: Wanted) -> Iterator[LineSource]:
-    """Opens a Moses archive.
-
-    Raises:
-        MtkitError: The file is missing, damaged or no zip, or not one pair of its members is
-            named by the two languages.
-    """
+    """Opens a Moses archive; exactly one pair of members must be named by the two languages."""
     check_has_content(path)
     with ExitStack() as stack:
         opened = stack.enter_context(open_location(path))
@@ -63,7 +58,7 @@ def _find_members(
 
 
 def _members_in(members: list[str], language: str) -> dict[str, str]:
-    """Returns the members whose ending is a language's code, by the name before it."""
+    """Returns the members with a language code as their ending, by the name before it."""
     return {
         stem: name
         for name in members
@@ -77,7 +72,7 @@ def _open_member(archive: zipfile.ZipFile, name: str, path: Location) -> LineRea
         with damage_told(path, "zip", lambda: f" at {name}"):
             stream: io.BufferedIOBase = archive.open(name)  # type: ignore[assignment]
     except (RuntimeError, NotImplementedError) as error:
-        # A password, or a method of compression that Python doesn't know.
+        # A password, or a compression method unknown to Python.
         raise MtkitError(
             f"{path}: {name} can't be extracted: {error}",
             "unzip it with another program, and give the two files as source and target",

@@ -1,4 +1,4 @@
-"""Parquet files, data sets that the `datasets` library streams, and their tables of Arrow."""
+"""Parquet files, and data sets that the `datasets` library streams, as Arrow tables."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,21 +13,17 @@ from mtkit.recipe.corpora import HubCorpus
 from mtkit.storage import Location, open_location
 
 _BUFFER_BYTES = 1 << 20
-"""Read of a column at a time; without it, all of a row group is."""
+"""Bytes of a column read at a time; without it, a whole row group is read."""
 _ROWS_AT_ONCE = 4_096
 _STREAMED_ROWS = 1_024
 _FORMATS = ("arrow", "cache", "csv", "json", "parquet", "text")
-"""Readers of the library's that read tables and nothing else; `pandas` unpickled what it found,
-and with that ran it, until the library switched that off."""
+"""The library's readers that only read tables. `pandas` unpickled what it found, and so ran it,
+until the library disabled that."""
 
 
 @contextmanager
 def open_parquet(path: Location, wanted: Wanted) -> Iterator[ValueSource]:
-    """Opens a Parquet file; reads little of it at a time.
-
-    Raises:
-        MtkitError: The file is missing, empty or damaged, or lacks the columns.
-    """
+    """Opens a Parquet file; reads little of it at a time."""
     # Imported here: they take a while, and most corpora are text.
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
@@ -43,7 +39,7 @@ def open_parquet(path: Location, wanted: Wanted) -> Iterator[ValueSource]:
             tables = file.iter_batches(_ROWS_AT_ONCE, columns=paths)
             yield ValueSource(_read_rows(tables, wanted, name), tuple(wanted.columns), name)
     except (pa.ArrowException, OSError) as error:
-        # With a number, it is the system that fails, not the file.
+        # With a number, the system failed, not the file.
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise MtkitError(
@@ -53,11 +49,7 @@ def open_parquet(path: Location, wanted: Wanted) -> Iterator[ValueSource]:
 
 @contextmanager
 def open_data_set(corpus: HubCorpus, wanted: Wanted) -> Iterator[ValueSource]:
-    """Opens a data set.
-
-    Raises:
-        MtkitError: The data set can't be found, reached or read, or lacks the columns.
-    """
+    """Opens a data set on a hub or in a local folder."""
     name = f"data set {corpus.dataset} ({corpus.configuration}, {corpus.split})"
     yield ValueSource(_stream(corpus, wanted, name), tuple(wanted.columns), name)
 
@@ -88,11 +80,7 @@ def _stream(corpus: HubCorpus, wanted: Wanted, name: str) -> RawRows:
 
 
 def check_data_set(corpus: HubCorpus) -> None:
-    """Checks that a data set that is a local folder is there; reads no network.
-
-    Raises:
-        MtkitError: There is no such folder, or no file in it.
-    """
+    """Checks that a data set in a local folder is there; doesn't use the network."""
     folder = Path(corpus.dataset)
     if folder.is_absolute() and not folder.is_dir():
         raise MtkitError(
@@ -104,7 +92,7 @@ def check_data_set(corpus: HubCorpus) -> None:
 
 
 def _read_rows(tables: Iterable[Any], wanted: Wanted, name: str) -> RawRows:
-    """Yields the values of each row of some tables or batches of Arrow, unchecked UTF-8."""
+    """Yields the values of each row of Arrow tables or batches, as unchecked UTF-8."""
     for table in tables:
         paths = _find_columns(table.schema, wanted, name)
         columns = zip(wanted.columns, paths, strict=True)
@@ -136,7 +124,7 @@ def _values_at(table: Any, path: ColumnPath, column: str, wanted: Wanted, name: 
         kind = kind.value_type
         values = values.cast(kind)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view():
-        # As bytes, invalid UTF-8 is reported by row later on.
+        # As bytes, because invalid UTF-8 is reported by row later.
         return [text or b"" for text in values.cast(pa.large_binary()).to_pylist()]
     is_number = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
     if pa.types.is_null(kind) or (is_number and column in NUMBERED):

@@ -1,7 +1,7 @@
 """Word alignments beside a corpus: a file with a line `0-0 1-2` for each pair.
 
-The form is that of Pharaoh, which fast_align, eflomal and others write: the numbers of a source
-word and of a target word, both from 0; words are what spaces or tabs separate.
+Pharaoh's format, which fast_align, eflomal and others write: the numbers of a source and a target
+word, from 0, where words are separated by spaces or tabs.
 """
 
 from mtkit.data.sources.blocks import Rows
@@ -11,23 +11,14 @@ from mtkit.text.words import count_between_spaces
 _COLUMN = "alignment"
 
 Link = tuple[int, int]
-"""A source word and the target word that it is aligned to, by index."""
+"""Index of a source word, and of the target word that it is aligned to."""
 
 _SHAPE = "each line is links such as `0-0 1-2`: a source word and a target word, both from 0"
 _MAX_DIGITS = 9
 
 
 def parse_links(line: str, num_words: tuple[int, int], where: str) -> set[Link]:
-    """Returns the links of one line.
-
-    Args:
-        line: `0-0 1-2`.
-        num_words: Words of source and target.
-        where: What to call the line in messages.
-
-    Raises:
-        MtkitError: Something that is no link, or one to a word that isn't there.
-    """
+    """Returns the links of a line; `num_words` are those of source and target."""
     links = set()
     for token in line.split():
         source, _, target = token.partition("-")
@@ -48,16 +39,12 @@ def parse_links(line: str, num_words: tuple[int, int], where: str) -> set[Link]:
 
 
 def write_links(links: set[Link]) -> str:
-    """Returns links as a line, by source and target."""
+    """Returns links as a line, sorted by source and target."""
     return " ".join(f"{source}-{target}" for source, target in sorted(links))
 
 
 def read_links(rows: Rows) -> list[set[Link]] | None:
-    """Returns the links of each pair of a block; None where its corpus gives none.
-
-    Raises:
-        MtkitError: Something that is no link, or one to a word that isn't there.
-    """
+    """Returns the links of each pair of a block; None if its corpus has none."""
     if _COLUMN not in rows.columns:
         return None
     columns = rows.columns

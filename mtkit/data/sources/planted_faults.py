@@ -1,8 +1,8 @@
-"""Pairs of sentences, and beside each the same with a planted fault: what is no translation.
+"""Pairs of sentences, each followed by the same pair with a planted fault.
 
-A classifier learns to tell the two apart, as bicleaner's does (Sánchez-Cartagena et al. 2018,
-"Prompsit's submission to WMT 2018 Parallel Corpus Filtering shared task", section 3). What is
-planted depends on the text alone: a test set is the same for everyone.
+A classifier learns to distinguish the two, as bicleaner does (Sánchez-Cartagena et al. 2018,
+"Prompsit's submission to WMT 2018 Parallel Corpus Filtering shared task", section 3). Faults depend
+on the text alone, so a test set is the same for everyone.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,14 +11,14 @@ from random import Random
 from mtkit.recipe.text_corpora import PlantedFault
 
 TRANSLATION, FAULT = "translation", "fault"
-"""The label of a pair as it stands in the files, and of one with a planted fault."""
+"""The label of an original pair, and of one with a planted fault."""
 
 _PAIRS_AT_ONCE = 1_000
-"""Pairs among which another target or word is drawn."""
+"""Pairs to draw another target or word from."""
 _NUM_DRAWN = 8
-"""Targets drawn: the one nearest in length is taken, as lengths alone mustn't tell; or words."""
+"""Targets drawn to find one of similar length, as lengths mustn't reveal a fault; or for words."""
 _MIN_UNITS = 3
-"""Words, or characters where there are no spaces, of a text that is cut or changed."""
+"""Minimum words, or characters without spaces, of a text that is cut or changed."""
 
 Pair = tuple[str, str]
 
@@ -28,13 +28,8 @@ def plant_faults(
 ) -> Iterator[tuple[int, Pair | None]]:
     """Yields the index of each pair without a blank side, and the pair with a planted fault.
 
-    The faults take turns. One that a pair is too short for gives way to the next; where all do, it
-    is None. Other targets and words come from 1,000 pairs around.
-
-    Args:
-        pairs: Consecutive pairs of a corpus.
-        kinds: Kinds of faults.
-        first_number: Number of the first pair in its file, from 1.
+    The kinds take turns. If a pair is too short for one, the next is tried; None if all fail. Other
+    targets and words come from 1,000 pairs around. Numbers count from 1 in the file.
     """
     for start in range(0, len(pairs), _PAIRS_AT_ONCE):
         around = pairs[start : start + _PAIRS_AT_ONCE]
@@ -47,7 +42,7 @@ def plant_faults(
 def _plant(
     pairs: Sequence[Pair], index: int, kinds: Sequence[PlantedFault], number: int
 ) -> Pair | None:
-    """Returns a pair with a fault; None where no kind of fault can be planted."""
+    """Returns a pair with a fault; None if no kind of fault can be planted."""
     random = Random(f"{number} {pairs[index][0]}")
     for turn in range(len(kinds)):
         faulty = _PLANTERS[kinds[(number + turn) % len(kinds)]](pairs, index, random)
@@ -67,7 +62,7 @@ def _shuffle(pairs: Sequence[Pair], index: int, random: Random) -> Pair | None:
 
 
 def _truncate(pairs: Sequence[Pair], index: int, random: Random) -> Pair | None:
-    """Returns the pair with the beginning or the end of one side cut off, a third to two thirds."""
+    """Returns the pair with one side cut to a third to two thirds, at its start or end."""
     sides = list(pairs[index])
     side = random.randrange(2)
     units, joint = _split(sides[side])
@@ -80,7 +75,7 @@ def _truncate(pairs: Sequence[Pair], index: int, random: Random) -> Pair | None:
 
 
 def _perturb(pairs: Sequence[Pair], index: int, random: Random) -> Pair | None:
-    """Returns the pair with a fifth to a half of the target's words replaced by others'."""
+    """Returns the pair with a fifth to half of the target's words replaced by words of others."""
     source, target = pairs[index]
     units, joint = _split(target)
     drawn = [pairs[random.randrange(len(pairs))][1] for _ in range(_NUM_DRAWN)]
@@ -96,7 +91,7 @@ def _perturb(pairs: Sequence[Pair], index: int, random: Random) -> Pair | None:
 
 
 def _split(text: str) -> tuple[list[str], str]:
-    """Returns a text's words, or characters where it has hardly a space, and what joins them."""
+    """Returns a text's words, or characters if it has hardly any spaces, and what joins them."""
     words = text.split()
     if len(words) < _MIN_UNITS and len(text) > 3 * _MIN_UNITS * len(words):
         return list(text.strip()), ""

@@ -1,4 +1,4 @@
-"""Test sets that sacreBLEU knows by name, and downloads (arXiv 1804.08771)."""
+"""Test sets that sacreBLEU knows by name and downloads (arXiv 1804.08771)."""
 
 import difflib
 from collections.abc import Callable
@@ -18,20 +18,13 @@ _SHORTENED = {
         "wmt14/full",
     )
 }
-"""Sets of which another holds the sentences that papers report on."""
+"""Sets for which another set has the sentences that papers report on."""
 
 
 def read_published(name: str, *, languages: tuple[str, str]) -> tuple[list[str], list[list[str]]]:
     """Returns a test set's sources and its sets of references.
 
-    It is downloaded where `~/.sacrebleu` (or the folder that SACREBLEU names) doesn't hold it.
-
-    Args:
-        name: sacreBLEU's name of it, such as `wmt14/full`.
-        languages: Codes of source and target.
-
-    Raises:
-        MtkitError: No such test set, none for these languages, or it can't be downloaded.
+    Downloads it unless it is in `~/.sacrebleu` (or the folder in SACREBLEU).
     """
     # sacreBLEU takes a while to load.
     from sacrebleu import (  # noqa: PLC0415
@@ -70,7 +63,7 @@ def _download(name: str, pair: str, fetch: Callable[[], _Result]) -> _Result:
     except URLError as error:
         reason = str(error.reason)
     except (OSError, SystemExit) as error:
-        # sacreBLEU ends the process where a download has another digest than it should.
+        # sacreBLEU exits if a download's digest is wrong.
         reason = str(error) if isinstance(error, OSError) else "wrong checksum"
     raise MtkitError(
         f"test set {name} ({pair}) isn't on this machine, and can't be downloaded: {reason}",

@@ -1,6 +1,6 @@
-"""What the values of a file are read as: pairs, lines of one language, or labelled texts.
+"""Reads the values of a file as pairs, lines in one language, or labelled texts.
 
-Each is a `Shape` of `blocks.py`, whatever the file's format.
+Each is a `Shape` of `blocks.py`, for any file format.
 """
 
 from collections.abc import Sequence
@@ -17,22 +17,18 @@ from mtkit.recipe.text_corpora import Documents, PlantedFault
 
 
 def as_pairs(rows: Rows) -> Rows:
-    """Returns the pairs of a table: a line break inside a value becomes a space."""
+    """Returns the pairs of a table, with spaces for line breaks inside values."""
     columns = {name: list(map(as_one_line, values)) for name, values in rows.columns.items()}
     return replace(rows, columns=columns)
 
 
 def as_given(rows: Rows) -> Rows:
-    """Returns pairs from text files, whose lines are kept as they are."""
+    """Returns pairs from text files, with unchanged lines."""
     return rows
 
 
 def as_lines(parted_by: Documents) -> Shape:
-    """Returns the shape of a text file in one language: blank lines are left out.
-
-    Args:
-        parted_by: What parts documents.
-    """
+    """Returns the shape of a text file in one language: blank lines are dropped."""
     return partial(_leave_out_blank, parted_by=parted_by)
 
 
@@ -51,7 +47,7 @@ def _leave_out_blank(rows: Rows, *, parted_by: Documents) -> Rows:
         rows,
         columns={"text": [lines[index] for index in kept.tolist()]},
         numbers=rows.numbers[kept],
-        # By number alone: the document that the block before ends in goes on.
+        # Without names, the document that the last block ends in continues.
         documents=DocumentRun(before[kept].astype(np.int64), last, opens="", closes=""),
     )
 
@@ -59,7 +55,7 @@ def _leave_out_blank(rows: Rows, *, parted_by: Documents) -> Rows:
 def as_texts(rows: Rows) -> Rows:
     """Returns the lines of a table's texts that aren't blank.
 
-    A line break inside a text parts two lines. Rows that follow each other under one name in the
+    A line break inside a text separates two lines. Consecutive rows with the same name in the
     column `document` are a document; without that column, or a name, each row is one.
     """
     texts, names = rows.columns["text"], rows.columns.get("document")
@@ -91,11 +87,7 @@ def as_texts(rows: Rows) -> Rows:
 
 
 def as_labelled(rows: Rows) -> Rows:
-    """Returns texts, or pairs of texts, with their labels; rows without anything are left out.
-
-    Raises:
-        MtkitError: A row has no label.
-    """
+    """Returns texts, or pairs of texts, with their labels; drops empty rows."""
     columns = {name: list(map(as_one_line, values)) for name, values in rows.columns.items()}
     seconds = columns.get("second") or [""] * len(rows.numbers)
     found = [
@@ -114,11 +106,7 @@ def as_labelled(rows: Rows) -> Rows:
 
 @dataclass(frozen=True)
 class AsPlanted:
-    """The shape of pairs beside which the same with a planted fault is put; see plant_faults.
-
-    Attributes:
-        kinds: Kinds of faults, which take turns.
-    """
+    """The shape of pairs, each followed by the same with a planted fault (`plant_faults`)."""
 
     kinds: tuple[PlantedFault, ...]
 

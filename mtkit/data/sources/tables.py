@@ -1,4 +1,4 @@
-"""Columns of a table: which are asked for, where they are, and what a value is as text."""
+"""Columns of a table: which are wanted, where they are, and their values as text."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from mtkit.data.sources.lines import LineReader, LineSource, decode_text
 from mtkit.errors import MtkitError, suggest
 
 TRANSLATION = "translation"
-"""Column in which data sets on the hub keep a sentence in several languages, by code."""
+"""Column in which hub data sets keep a sentence in several languages, by code."""
 _MAX_LISTED = 20
 _MAX_BROKEN = 5
 _KINDS = {
@@ -19,7 +19,7 @@ _KINDS = {
     type(None): "null",
 }
 NUMBERED = ("document", "label")
-"""Columns in which a whole number is as good as text."""
+"""Columns in which integers count as text."""
 ColumnPath = tuple[str, ...]
 """A column, or a column and a field in it."""
 _Row = TypeVar("_Row")
@@ -27,12 +27,11 @@ _Row = TypeVar("_Row")
 
 @dataclass(frozen=True)
 class Wanted:
-    """Columns that a corpus asks of a table.
+    """The columns that a corpus needs from a table.
 
     Attributes:
-        columns: Name or number, from 1, of each column by our name for it, such as `source`; empty
-            where source and target are found by their language.
-        languages: Codes of source and target.
+        columns: Name or number, from 1, of each column by our name for it, such as `source`;
+            empty to find source and target by `languages`.
     """
 
     columns: Mapping[str, int | str]
@@ -45,7 +44,7 @@ class Wanted:
 
     @property
     def hint(self) -> str:
-        """What to do where a column is missing or holds no text."""
+        """What to do if a column is missing or isn't text."""
         *first, last = (f"{name}_column" for name in self.columns)
         return f"choose other columns with {', '.join(first)}{' and ' if first else ''}{last}"
 
@@ -54,13 +53,8 @@ class Wanted:
     ) -> tuple[ColumnPath, ...]:
         """Returns the path to each column.
 
-        Args:
-            names: The columns there are.
-            inside: The fields inside the `translation` column; none where it isn't there.
-            where: What they are columns of, for messages.
-
-        Raises:
-            MtkitError: There are no such columns.
+        `names` are the table's columns, and `inside` the fields of its `translation` column, if
+        any.
         """
         paths = tuple((str(column),) for column in self.columns.values())
         if not all(path[0] for path in paths):
@@ -85,18 +79,9 @@ class Wanted:
         return paths
 
     def as_text(self, value: Any, column: str, key: str, where: str) -> str:
-        """Returns a value as text; nothing is blank.
+        """Returns a JSON or Arrow value as text; null is blank.
 
-        A whole number is text where it names a document or a label; so is a truth as a label.
-
-        Args:
-            value: A value of JSON or Arrow.
-            column: Our name of its column.
-            key: Its name in the table.
-            where: Where it is, for messages.
-
-        Raises:
-            MtkitError: It is something else.
+        An integer is text if it names a document or a label; so is a bool as a label.
         """
         if isinstance(value, str) or value is None:
             return value or ""
@@ -118,24 +103,14 @@ class Parser(Protocol):
     ) -> tuple[dict[str, list[str]], int]:
         """Returns the values of each column, and how many rows were invalid UTF-8.
 
-        Args:
-            lines: Lines of a file.
-            name: The file's.
-            number: Number of the first line.
-            drop_invalid: Write U+FFFD for what isn't UTF-8 instead of raising.
+        `number` is that of the first line. Invalid UTF-8 becomes U+FFFD if `drop_invalid`.
         """
         ...
 
 
 @dataclass(frozen=True)
 class TableDecoder:
-    """Decodes a file whose lines hold a row each.
-
-    Attributes:
-        name: Name of the file.
-        first_number: Number of the first line that is a row.
-        parse: What parses its lines.
-    """
+    """Decodes a file whose lines hold a row each; `first_number` is the first such line."""
 
     name: str
     first_number: int
@@ -156,23 +131,14 @@ class TableDecoder:
 
 
 def open_rows(reader: LineReader, parse: Parser) -> LineSource:
-    """Returns the rows that are left in a reader, a line each."""
+    """Returns the remaining rows of a reader, one per line."""
     return LineSource([reader], TableDecoder(reader.name, reader.num_taken + 1, parse))
 
 
 def parse_lines(
     lines: Sequence[str], first_line: int, parse: Callable[[str, int], _Row]
 ) -> list[_Row]:
-    """Returns what each line holds.
-
-    Args:
-        lines: The lines.
-        first_line: Number of the first.
-        parse: Returns what a line holds, given its number.
-
-    Raises:
-        MtkitError: `parse` raised it: the first line's error, with how many lines are broken.
-    """
+    """Returns each line parsed; raises the first error, with the number of broken lines."""
     rows: list[_Row] = []
     faults: list[tuple[int, MtkitError]] = []
     for number, line in enumerate(lines, start=first_line):
@@ -194,12 +160,12 @@ def parse_lines(
 
 
 def kind_of(value: Any) -> str:
-    """Returns what a value of JSON is, in words."""
+    """Returns a JSON value's type in words."""
     return _KINDS.get(type(value), "a number")
 
 
 def list_names(names: Collection[str]) -> str:
-    """Returns the first of some names, sorted, as a message lists them."""
+    """Returns the first of some names, sorted, for a message."""
     quoted = [f"'{name}'" for name in sorted(names)]
     listed = ", ".join(quoted[:_MAX_LISTED])
     num_more = max(0, len(quoted) - _MAX_LISTED)

@@ -1,9 +1,9 @@
 """Translation memories (TMX, https://www.gala-global.org/tmx-14b), read unit by unit.
 
-A memory may come from anywhere, so what an entity can do matters. External entities aren't
-fetched: one that is used is an undefined entity, which is a fault. Internal ones that multiply are
-stopped by expat itself, once their text is over 8 MiB and a hundred times what was read (2.4.1 and
-later, https://libexpat.github.io/doc/api/latest/).
+Memories are untrusted, so entities matter. External entities aren't fetched: using one is an
+undefined entity, which is an error. expat stops internal ones that multiply, once their text
+exceeds 8 MiB and a hundred times the input (2.4.1 and later,
+https://libexpat.github.io/doc/api/latest/).
 """
 
 import codecs
@@ -22,7 +22,7 @@ from mtkit.errors import MtkitError
 from mtkit.storage import Location
 
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
-"""Elements that hold another format's markup; `hi` holds text."""
+"""Elements with markup of another format; `hi` has text."""
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _OLD_LANGUAGE = "lang"
 """The attribute before TMX 1.4."""
@@ -30,18 +30,14 @@ _MAX_LANGUAGES = 100
 _CHARACTER = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|&#(?:([0-9]{1,50})|[xX]([0-9a-fA-F]{1,50}));"
 )
-"""A control, or a character by its number."""
+"""A control, or a character reference."""
 _MAX_REFERENCE = 64
-"""Bytes of a character's number at most."""
+"""Maximum bytes of a character reference."""
 
 
 @contextmanager
 def open_tmx(path: Location, wanted: Wanted) -> Iterator[ValueSource]:
-    """Opens a translation memory; a unit that lacks one of both languages is skipped.
-
-    Raises:
-        MtkitError: The file is missing, damaged or no TMX, or never holds both languages.
-    """
+    """Opens a translation memory; skips units that lack one of both languages."""
     check_has_content(path)
     with open_binary(path) as stream:
         rows = _read_units(path, stream, wanted.languages)
@@ -49,7 +45,7 @@ def open_tmx(path: Location, wanted: Wanted) -> Iterator[ValueSource]:
 
 
 def _read_units(path: Location, stream: IO[bytes], languages: tuple[str, str]) -> RawRows:
-    """Yields both sides of each unit, or nothing where it lacks one."""
+    """Yields both sides of each unit, or None if it lacks one."""
     num_units = num_pairs = 0
     found: set[str] = set()
     for unit in _parse(path, stream):
@@ -75,10 +71,10 @@ def _read_units(path: Location, stream: IO[bytes], languages: tuple[str, str]) -
 
 
 class _Writable:
-    """A stream of XML in which characters that XML can't write are U+FFFD, which filters find.
+    """A stream of XML in which characters that XML doesn't allow are U+FFFD; filters find it.
 
-    Without it a single one, which some tools write, would end the whole memory. UTF-16 is left as
-    it is.
+    Without it, a single such character, which some tools write, would end the whole memory. UTF-16
+    is passed through unchanged.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -87,7 +83,7 @@ class _Writable:
         self._is_wide: bool | None = None
 
     def read(self, size: int = -1) -> bytes:
-        """Returns some bytes; a reference is never cut."""
+        """Returns some bytes; never splits a reference."""
         read = self._stream.read(size)
         content = self._rest + read
         if self._is_wide is None:
@@ -99,12 +95,12 @@ class _Writable:
         end = len(content) if is_whole else begun
         self._rest = content[end:]
         written = _CHARACTER.sub(_make_writable, content[:end])
-        # Nothing means the end.
+        # An empty result would mean the end.
         return written if written or not read else self.read(size)
 
 
 def _make_writable(found: re.Match[bytes]) -> bytes:
-    """Returns a character, or U+FFFD where XML 1.0 doesn't allow it (section 2.2)."""
+    """Returns a character, or U+FFFD if XML 1.0 doesn't allow it (section 2.2)."""
     decimal, hexadecimal = found.groups()
     code = int(decimal) if decimal else int(hexadecimal, 16) if hexadecimal else 0
     is_writable = (
@@ -117,7 +113,7 @@ def _make_writable(found: re.Match[bytes]) -> bytes:
 
 
 def _parse(path: Location, stream: IO[bytes]) -> Iterator[ET.Element]:
-    """Yields each `tu` element, and drops it once the next is asked for."""
+    """Yields each `tu` element, and drops it when the next is requested."""
     above: list[ET.Element] = []
     try:
         with damage_told(path, compression_of(path), lambda: ""):
@@ -133,7 +129,7 @@ def _parse(path: Location, stream: IO[bytes]) -> Iterator[ET.Element]:
                 above.pop()
                 if _local_name(element) == "tu" and above:
                     yield element
-                    # All of its parent's children, or an empty one would stay for each unit.
+                    # All of its parent's children, or an empty one would remain for each unit.
                     above[-1].clear()
     except ET.ParseError as error:
         raise MtkitError(
@@ -143,7 +139,7 @@ def _parse(path: Location, stream: IO[bytes]) -> Iterator[ET.Element]:
             "encoding that its first line declares?",
         ) from error
     except (LookupError, ValueError) as error:
-        # What Python's parser raises of an encoding that it doesn't know.
+        # Python's parser raises these for an unknown encoding.
         raise MtkitError(
             f"{path}:1: its encoding can't be read: {error}",
             "convert it to UTF-8: iconv -f ENCODING -t UTF-8, and declare that in its first line",
@@ -165,7 +161,7 @@ def _read_variants(unit: ET.Element) -> dict[str, str]:
 
 
 def _choose(variants: dict[str, str], wanted: str) -> str | None:
-    """Returns the sentence in a language: as it is written, else but for case, else in a region."""
+    """Returns the sentence in a language: exact code first, then any case, then a region."""
     if wanted in variants:
         return variants[wanted]
     code = _normalize(wanted)
@@ -188,7 +184,7 @@ def _text_of(segment: ET.Element) -> str:
     if len(segment) == 0:
         return segment.text or ""
     parts: list[str] = []
-    # Not by recursion, since elements may lie deeper than Python's stack.
+    # No recursion, because elements may be nested deeper than Python's stack.
     pending: list[ET.Element | str] = [segment]
     while pending:
         node = pending.pop()

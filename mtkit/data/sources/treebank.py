@@ -1,4 +1,4 @@
-"""A treebank as pairs: a sentence, and its tree as symbols."""
+"""A treebank as pairs of a sentence and its tree as symbols."""
 
 from collections.abc import Iterator
 
@@ -11,28 +11,14 @@ _LINES_AT_ONCE = 1_024
 
 
 def read_treebank(corpus: TreeCorpus) -> Iterator[Tree]:
-    """Yields the trees of a treebank, simplified; words keep bytes that are invalid UTF-8.
-
-    Raises:
-        MtkitError: As `read_tree_rows`.
-    """
+    """Yields the trees of a treebank, simplified; words keep bytes that are invalid UTF-8."""
     check_has_content(corpus.trees)
     with LineReader.open(corpus.trees) as reader:
         yield from map(simplify, read_trees(_decode(reader), reader.name))
 
 
 def read_tree_rows(corpus: TreeCorpus, form: Linearization) -> RawRows:
-    """Yields each tree of a treebank as its words and as its symbols.
-
-    A tree of traces alone has neither, and is skipped.
-
-    Args:
-        corpus: The treebank.
-        form: What a tree looks like as a target.
-
-    Raises:
-        MtkitError: A file that is missing, empty or damaged; brackets that don't match.
-    """
+    """Yields each tree's words and symbols; skips a tree of traces only, which has neither."""
     for tree in read_treebank(corpus):
         source = " ".join(map(escape, tree.words))
         target = " ".join(linearize(tree, form))
@@ -40,7 +26,7 @@ def read_tree_rows(corpus: TreeCorpus, form: Linearization) -> RawRows:
 
 
 def _decode(reader: LineReader) -> Iterator[str]:
-    """Yields lines; brackets can be read whatever the words are encoded in."""
+    """Yields lines; brackets are readable in any encoding of the words."""
     is_first = True
     while lines := reader.take(_LINES_AT_ONCE):
         for line in lines:

@@ -1,4 +1,4 @@
-"""Tab-separated text: a row a line; a quote is text like any other."""
+"""Tab-separated text: one row per line; quotes are ordinary text."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,11 +20,7 @@ from mtkit.units import plural
 
 @contextmanager
 def open_tsv(path: Location, wanted: Wanted) -> Iterator[LineSource]:
-    """Opens tab-separated text; the first line is a row unless columns are named.
-
-    Raises:
-        MtkitError: The file is missing, empty or damaged, or lacks a column that is named.
-    """
+    """Opens tab-separated text; the first line is a row unless columns are named."""
     check_has_content(path)
     columns = wanted.number()
     with LineReader.open(path) as reader:
@@ -36,11 +32,7 @@ def open_tsv(path: Location, wanted: Wanted) -> Iterator[LineSource]:
 
 @dataclass(frozen=True)
 class TsvParser:
-    """Finds columns of lines.
-
-    Attributes:
-        places: Index of each column in a line.
-    """
+    """Finds columns of lines by their indices."""
 
     places: dict[str, int]
 
@@ -52,7 +44,7 @@ class TsvParser:
         last = max(self.places.values())
 
         def split(line: str, number: int) -> list[str]:
-            # What follows the last column isn't cut.
+            # The text after the last column isn't split.
             row = line.split("\t", last + 1)
             if len(row) > last:
                 return row
@@ -80,16 +72,7 @@ def _read_names(reader: LineReader) -> list[str]:
 def find_places(
     columns: Mapping[str, int | str], read_names: Callable[[], list[str]], path: Location
 ) -> dict[str, int]:
-    """Returns the index of each column in a row.
-
-    Args:
-        columns: Name or number, from 1, of each column by our name for it.
-        read_names: Takes the first row, which has the names; called if a column is named.
-        path: The file, for messages.
-
-    Raises:
-        MtkitError: No column has such a name, or two are the same.
-    """
+    """Returns the index of each column in a row; `read_names` takes the first row if needed."""
     has_names = any(isinstance(column, str) for column in columns.values())
     names = read_names() if has_names else []
     places: dict[str, int] = {}
@@ -111,7 +94,7 @@ def find_places(
 
 
 def _warn_of_names(reader: LineReader, languages: tuple[str, str]) -> None:
-    """Warns where a first line that is read as text names the two languages."""
+    """Warns if a first line that is read as text names the two languages."""
     names = reader.peek().decode("utf-8-sig", errors="replace").strip().lower().split("\t")
     if sorted(names) == sorted(language.lower() for language in languages):
         warn(

@@ -1,4 +1,4 @@
-"""Rows whose values come one by one: of a table of Arrow, a translation memory, a generator."""
+"""Rows whose values come one by one: from an Arrow table, a translation memory, a generator."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,24 +7,18 @@ from mtkit.data.sources.lines import decode_values
 from mtkit.errors import MtkitError
 
 RawRows = Iterator[tuple[bytes, ...] | None]
-"""Values of each row as UTF-8; None for an entry that is no row."""
+"""Values of each row as UTF-8; None for an entry that isn't a row."""
 
 
 class _End:
-    """What comes behind the last row."""
+    """Marks the end of the rows."""
 
 
 _END = _End()
 
 
 class ValueSource:
-    """Rows from an iterator.
-
-    Args:
-        rows: The rows.
-        columns: Names of their columns.
-        name: What they are read from, for messages.
-    """
+    """Rows from an iterator; `name` is their origin, for messages."""
 
     no_rows = "no rows in it"
 
@@ -55,12 +49,7 @@ class ValueSource:
 
 @dataclass(frozen=True)
 class ValueDecoder:
-    """Decodes values that are UTF-8.
-
-    Attributes:
-        name: What they were read from.
-        columns: Names of the columns.
-    """
+    """Decodes values that are UTF-8; `name` is their origin."""
 
     name: str
     columns: tuple[str, ...]
@@ -83,11 +72,11 @@ class ValueDecoder:
         return columns, sum(num_invalid for _, num_invalid in found)
 
     def locate(self, number: int, column: str) -> str:
-        """Returns what it was read from, and the row."""
+        """Returns the origin and the row."""
         del column
         return f"{self.name}, row {number}"
 
 
 def encode_rows(rows: Iterator[tuple[str, ...]]) -> RawRows:
-    """Yields rows of text as a source takes them."""
+    """Yields rows of text in a source's form."""
     return (tuple(value.encode() for value in row) for row in rows)

@@ -1,1 +1,1 @@
-"""Which words of a pair are translations of each other, found by statistics of many pairs."""
+"""Finds which words of a pair are translations of each other, from statistics of many pairs."""

@@ -32,12 +32,12 @@ from mtkit.foreign_files import read_file
 ALIGNER_FILE = "aligner.safetensors"
 _MAKE_AGAIN = "make the model again with `mtkit average`, or copy the complete folder again"
 MAX_WORDS = 400
-"""Words of a side, from which on a pair isn't aligned: time grows with the square."""
+"""Pairs with more words on a side aren't aligned: time grows with the square."""
 Cells = NDArray[np.int32]
 _PRIOR = 0.1
-"""How often each word is taken to have been linked to any, before pairs were seen."""
+"""How many links to any word each word counts as having before pairs are seen."""
 _MIN_AGREED = 0.1
-"""Product of both sides' posteriors from which on two words are linked."""
+"""Minimum product of both sides' posteriors for two words to be linked."""
 _MAX_BYTES = 1 << 30
 
 
@@ -47,10 +47,10 @@ class Direction:
 
     Attributes:
         by_pair: Probability of a word given another, by `WordPairs`.
-        by_none: Probability of each word that has none; the last one is of unknown words.
+        by_none: Probability of each word without a counterpart; the last is for unknown words.
         jumps: Weight of each jump; see `find_by_order`.
-        by_itself: Probability of each word, whatever it is given; the last one is of unknown words.
-        counts: How often each given word was linked; the last one is of unknown words, 0.
+        by_itself: Unconditional probability of each word; the last is for unknown words.
+        counts: How often each given word was linked; the last is for unknown words, 0.
     """
 
     by_pair: Floats
@@ -62,12 +62,9 @@ class Direction:
     def emit(self, cells: Cells, words: Numbers, given: Numbers) -> Floats:
         """Returns the probability of each word given each of the other side, [batch, words, given].
 
-        A word that was rarely seen may be given any other (Dirichlet's prior).
-
-        Args:
-            cells: Indices of `WordPairs`, [batch, words, given].
-            words: The words, [batch, words].
-            given: The words of the other side, [batch, given].
+        `cells` are indices of `WordPairs`, [batch, words, given]; `words` is [batch, words],
+        `given` is [batch, given]. A rarely seen word gives probability to all others (Dirichlet
+        prior).
         """
         seen = np.where(cells == NO_PAIR, 0.0, self.by_pair[cells])
         counts = self.counts[given][:, None]
@@ -75,7 +72,7 @@ class Direction:
         return (counts * seen + prior) / (counts + _PRIOR)
 
     def keep(self, is_kept: NDArray[np.bool_]) -> "Direction":
-        """Returns a direction with some of the pairs of words, as exact as a file keeps it."""
+        """Returns a direction with some of the pairs of words, in the precision of a file."""
         arrays = {**vars(self), "by_pair": self.by_pair[is_kept]}
         return Direction(
             **{name: each.astype(np.float32).astype(np.float64) for name, each in arrays.items()}
@@ -85,13 +82,8 @@ class Direction:
 class WordAligner:
     """Aligns the words of pairs by a hidden Markov model from each side.
 
-    Args:
-        sources: Source words by number.
-        targets: Target words.
-        pairs: Words that were seen together.
-        forward: The model of target words, given source words.
-        backward: The model of source words, given target words.
-        none: Probability that a word has no counterpart.
+    `forward` models target words given source words, `backward` the reverse; `none` is the
+    probability that a word has no counterpart.
     """
 
     def __init__(
@@ -108,12 +100,8 @@ class WordAligner:
         self.forward, self.backward, self.none = forward, backward, none
 
     def save(self, path: Path) -> None:
-        """Writes the aligner, for other processes and translators to `load`.
-
-        Raises:
-            OSError: The disk is full, or the like.
-        """
-        # No word holds a space.
+        """Writes the aligner, for other processes and translators to `load`."""
+        # Words hold no spaces.
         arrays: dict[str, NDArray[Any]] = {
             name: np.frombuffer(" ".join(numbers.numbers).encode(), np.uint8)
             for name, numbers in (("sources", self.sources), ("targets", self.targets))
@@ -127,11 +115,7 @@ class WordAligner:
 
     @classmethod
     def load(cls, path: Path) -> "WordAligner":
-        """Returns an aligner that `save` wrote.
-
-        Raises:
-            MtkitError: The file is missing or damaged.
-        """
+        """Returns an aligner that `save` wrote."""
         try:
             arrays = safetensors.numpy.load(read_file(path, max_bytes=_MAX_BYTES))
             sources, targets = (
@@ -157,10 +141,7 @@ class WordAligner:
     def align(
         self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]
     ) -> list[set[Link]]:
-        """Returns the links of each pair, given its words; none of a very long one.
-
-        What is beside a pair doesn't matter: see `align_together`.
-        """
+        """Returns each pair's links, regardless of other pairs; none for a very long one."""
         found: list[set[Link]] = [set() for _ in sources]
         lengths = [
             (len(source), len(target)) for source, target in zip(sources, targets, strict=True)
@@ -207,7 +188,7 @@ def find_agreed(
 ) -> Iterator[set[Link]]:
     """Yields the links of each pair of a block: what both sides' posteriors agree on."""
     agreed = forward.by_source * turn(backward.by_source)
-    # What is beside a pair's words may be anything.
+    # Padding may hold anything.
     is_source = np.arange(agreed.shape[2]) < source_lengths[:, None]
     is_target = np.arange(agreed.shape[1]) < target_lengths[:, None]
     is_linked = (agreed >= _MIN_AGREED) & is_source[:, None] & is_target[:, :, None]
@@ -221,12 +202,7 @@ def find_agreed(
 def _read_direction(
     arrays: Mapping[str, NDArray[Any]], name: str, num_pairs: int, num_words: int, num_given: int
 ) -> Direction:
-    """Returns one direction of a saved aligner.
-
-    Raises:
-        KeyError: A part of it is missing.
-        ValueError: One isn't what it should be.
-    """
+    """Returns one direction of a saved aligner; raises KeyError or ValueError if damaged."""
     shapes = {
         "by_pair": num_pairs,
         "by_none": num_words + 1,

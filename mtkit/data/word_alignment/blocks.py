@@ -1,4 +1,4 @@
-"""Pairs of alike lengths, padded so that they are aligned together."""
+"""Pairs of similar length, padded so that they are aligned together."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,21 +15,20 @@ _Number = TypeVar("_Number", bound=np.generic)
 CELLS_AT_ONCE = 200_000
 _MAX_WAITING = 2_000_000
 _COPIED = 0.1
-"""Least probability of a word, given one that is spelled alike, as names and numbers are."""
+"""Minimum probability of a word, given one of the same spelling, such as a name or number."""
 _ALIKE = 1e-2
-"""The same where both begin alike, as words of one origin do."""
+"""Minimum probability if both begin alike, as related words do."""
 _NUM_LETTERS = 4
 
 
 @dataclass(frozen=True)
 class Alike:
-    """Words of a block that are spelled alike, and how likely they are given each other for that.
+    """Words of a block with similar spelling, and minimum probabilities given each other.
 
     Attributes:
-        rows: The pair of sentences that each two words stand in.
-        words: The word's position.
-        given: The position of the other side's word.
-        probabilities: How likely they are at least.
+        rows: Index of the pair of sentences.
+        words: Position of the word.
+        given: Position of the other side's word.
     """
 
     rows: Numbers
@@ -61,16 +60,16 @@ class Alike:
 
 @dataclass(frozen=True)
 class Block:
-    """Pairs of alike lengths.
+    """Pairs of similar length.
 
     Attributes:
         indices: Which pairs they are.
         cells: Indices of `WordPairs`, [batch, target, source].
-        sources: Words of each source, [batch, source].
-        targets: Words of each target, [batch, target].
-        source_lengths: How many, [batch].
-        target_lengths: Likewise.
-        alike: Words that are spelled alike; None where that isn't looked at.
+        sources: [batch, source].
+        targets: [batch, target].
+        source_lengths: [batch].
+        target_lengths: [batch].
+        alike: None if spelling doesn't count.
     """
 
     indices: Sequence[int]
@@ -94,7 +93,7 @@ class Block:
         )
 
     def finish(self, emissions: Floats) -> Floats:
-        """Returns words' probabilities given others, with those spelled alike, zeros at padding."""
+        """Returns emissions raised for similar spelling, with zeros at padding."""
         if self.alike is not None:
             self.alike.raise_to(emissions)
         is_source = np.arange(emissions.shape[2]) < self.source_lengths[:, None]
@@ -102,7 +101,7 @@ class Block:
 
 
 def turn(block: NDArray[_Number]) -> NDArray[_Number]:
-    """Returns a block's words with the sides swapped."""
+    """Returns a block's cells with the sides swapped."""
     return block.transpose(0, 2, 1)
 
 
@@ -113,13 +112,10 @@ def number_pairs(
     max_words: int,
     find_alike: Callable[[Sequence[int]], Alike] | None = None,
 ) -> tuple[WordPairs, list[Block]]:
-    """Returns the words that stand in pairs together, and all pairs in blocks.
+    """Returns the words that occur in pairs together, and the pairs in blocks.
 
-    Args:
-        pairs: The words of each pair by number.
-        num_targets: How many target words have a number.
-        max_words: Words of a side, at most; longer pairs and those with an empty side are left out.
-        find_alike: Returns the words that are spelled alike of the pairs with these indices.
+    Skips pairs with an empty side or one longer than `max_words`. `find_alike` takes indices of
+    pairs.
     """
     lengths = [(len(source), len(target)) for source, target in pairs]
     padded = [
@@ -149,7 +145,7 @@ def number_pairs(
 
 
 def _collect_pairs(blocks: Iterable[Numbers], num_targets: int) -> WordPairs:
-    """Returns the pairs of words of all blocks, given their keys, with little beside them."""
+    """Returns the pairs of words of all blocks, given their keys; in little more memory."""
     keys, waiting, num_waiting = np.array([-1]), [np.array([-1])], 0
     for block in blocks:
         waiting.append(np.unique(block))
@@ -163,12 +159,10 @@ def _collect_pairs(blocks: Iterable[Numbers], num_targets: int) -> WordPairs:
 def cut_blocks(
     lengths: Sequence[tuple[int, int]], *, max_words: int, max_cells: int
 ) -> Iterator[list[int]]:
-    """Yields the pairs that are aligned together: alike ones, so that padding is little.
+    """Yields the indices of pairs to align together, of similar length for little padding.
 
-    Args:
-        lengths: Words of source and target of each pair.
-        max_words: Words of a side, at most; pairs with a longer or an empty side are left out.
-        max_cells: Source words times target words of a block, padded; one pair may have more.
+    A pair is skipped if a side is empty or longer than `max_words`. A block has at most `max_cells`
+    source words times target words, padded, unless a single pair has more.
     """
     chosen = [
         index for index, pair in enumerate(lengths) if min(pair) > 0 and max(pair) <= max_words
@@ -188,12 +182,12 @@ def cut_blocks(
 
 @lru_cache(maxsize=1 << 14)
 def _begin(word: str) -> str:
-    """Returns the letters that words of one origin share as a rule; none of a shorter word."""
+    """Returns the letters that related words usually share; none for a shorter word."""
     return word[:_NUM_LETTERS] if word[:_NUM_LETTERS].isalpha() and len(word) > 3 else ""
 
 
 def _find_equal(sources: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yields each source and each target that are the same, except empty ones."""
+    """Yields the indices of each equal source and target, except empty ones."""
     both = set(sources).intersection(targets) - {""}
     places: dict[str, list[int]] = {name: [] for name in both}
     if places:

@@ -1,4 +1,4 @@
-"""An aligner's probabilities, learned from a sample of pairs."""
+"""Learns an aligner's probabilities from a sample of pairs."""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,31 +16,28 @@ from mtkit.data.word_alignment.word_table import (
 )
 
 MAX_CELLS = 64_000_000
-"""Source words times target words, summed over the pairs that are learned from: bounds memory."""
+"""Source words times target words, summed over the pairs of the sample; limits memory."""
 _MAX_WORDS = 100
-"""Words of a side, from which on a pair isn't learned from."""
+"""Pairs with more words on a side aren't learned from."""
 _NUM_WORD_ROUNDS = 5
 _NUM_ORDER_ROUNDS = 4
 _MIN_PROBABILITY = 1e-3
-"""Words that are less likely given each other, from either side, are forgotten in the end."""
+"""Words that are less likely given each other, from either side, are dropped at the end."""
 _NONE = 0.1
 """Probability that a word has no counterpart."""
 _UNKNOWN = 1e-7
-"""Probability of an unknown word among those that have no counterpart."""
+"""Probability of an unknown word among words without a counterpart."""
 _WORD_PRIOR = 0.5
-"""What is added to words' counts, so that an unknown one isn't impossible."""
+"""Added to words' counts, so that an unknown word isn't impossible."""
 
 Pair = tuple[Sequence[str], Sequence[str]]
-"""The words of a source and of a target."""
 
 
 def train_aligner(pairs: Iterable[Pair], *, max_cells: int = MAX_CELLS) -> WordAligner:
-    """Returns an aligner that has learned from pairs; it is the same for the same pairs.
+    """Returns an aligner that has learned from pairs; deterministic.
 
-    Args:
-        pairs: The words of each pair; one after the other, so that they needn't fit in memory.
-        max_cells: Bound on what is held in memory, in source words times target words. Of more
-            pairs than it lets, every second, fourth or so on is learned from.
+    Pairs are read one by one and needn't fit in memory. Above `max_cells` source words times target
+    words, only every second, fourth etc. pair is learned from.
     """
     sample = _Sample(max_cells)
     for source, target in pairs:
@@ -81,13 +78,7 @@ def train_aligner(pairs: Iterable[Pair], *, max_cells: int = MAX_CELLS) -> WordA
 
 
 class _Sample:
-    """Pairs evenly spread over all that come, as many as memory may hold.
-
-    Attributes:
-        sources: Numbers of source words.
-        targets: Numbers of target words.
-        pairs: The words of each pair by number.
-    """
+    """Pairs evenly spread over all pairs, as many as memory allows, as numbers of words."""
 
     def __init__(self, max_cells: int) -> None:
         self.sources, self.targets = WordNumbers(), WordNumbers()
@@ -97,7 +88,7 @@ class _Sample:
         self._stride = 1
 
     def add(self, source: Sequence[str], target: Sequence[str]) -> None:
-        """Takes a pair in, unless the sample skips it."""
+        """Adds a pair, unless the sample skips it."""
         if not (0 < len(source) <= _MAX_WORDS and 0 < len(target) <= _MAX_WORDS):
             return
         self._num_seen += 1
@@ -127,7 +118,7 @@ def _divide(counts: Floats, by_given: Floats, given: Numbers) -> Floats:
 
 
 def _count_words(sentences: Sequence[Numbers], num_words: int) -> Floats:
-    """Returns the probability of each word, and of an unknown one, which stood nowhere yet."""
+    """Returns the probability of each word, and of an unknown one, not seen so far."""
     words = np.concatenate(sentences) if sentences else np.zeros(0, np.int64)
     counts = np.bincount(words, minlength=num_words).astype(np.float64) + _WORD_PRIOR
     found: Floats = np.append(counts, _WORD_PRIOR) / (counts.sum() + _WORD_PRIOR)

@@ -1,9 +1,9 @@
 """Posterior probabilities of word alignments: IBM model 1, and a hidden Markov model.
 
-In the latter (Vogel et al. 1996) the source word that a target word is aligned to depends on how
-far it is from the one before; a word that is aligned to none keeps the position (Och and Ney 2003,
-section 2.1). Sentences of a block are padded: emissions of padding's source words are 0, those of
-padding's target words don't matter.
+In the latter (Vogel et al. 1996) the source word of a target word depends on its distance from the
+previous one; a word aligned to none keeps the position (Och and Ney 2003, section 2.1). Sentences
+of a block are padded: emissions are 0 for padding's source words, and don't matter for its target
+words.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 MAX_JUMP = 7
-"""Jumps that are longer share one probability."""
+"""Longer jumps share one probability."""
 _FLOOR = 1e-300
 
 
@@ -25,8 +25,8 @@ class Emissions:
     Attributes:
         by_source: p(target word | source word), [batch, target, source].
         by_none: p(target word | no source word), [batch, target].
-        source_lengths: Words of each source, [batch].
-        target_lengths: Words of each target, [batch].
+        source_lengths: [batch].
+        target_lengths: [batch].
     """
 
     by_source: Floats
@@ -37,12 +37,12 @@ class Emissions:
 
 @dataclass(frozen=True)
 class Posteriors:
-    """How likely each source word is what a target word is aligned to.
+    """How likely a target word is aligned to each source word.
 
     Attributes:
         by_source: [batch, target, source].
         by_none: [batch, target].
-        jumps: How often each jump is expected, by `MAX_JUMP` + distance; zeros for model 1.
+        jumps: Expected count of each jump, by `MAX_JUMP` + distance; zeros for model 1.
         chances: How many words each jump could have gone to, summed over all jumps; likewise.
     """
 
@@ -69,11 +69,8 @@ def find_by_order(
 ) -> Posteriors:
     """Returns the posteriors of the hidden Markov model, by forward and backward passes.
 
-    Args:
-        emissions: Probabilities of words.
-        jumps: Weight of each jump, by `MAX_JUMP` + distance.
-        none: Probability of no source word.
-        counts_jumps: Whether jumps are counted; else `jumps` and `chances` are zeros.
+    `jumps` are weights by `MAX_JUMP` + distance; `none` is the probability of no source word. If
+    jumps aren't counted, the result's `jumps` and `chances` are zeros.
     """
     by_source, by_none = emissions.by_source, emissions.by_none
     batch, num_targets, num_sources = by_source.shape
@@ -120,7 +117,7 @@ def find_by_order(
         jumped = (ahead @ weights.T) / totals
         kept = jumped + none_emissions[:, target, None] * later
         if counts_jumps:
-            # What both passes come to, so that counts are of probability 1.
+            # Product of both passes, so that the counts have probability 1.
             norm = (before * kept).sum(axis=1, keepdims=True) + _FLOOR
             shares = before * (is_inside / norm)
             jump_counts += (shares / totals).T @ ahead
@@ -135,5 +132,5 @@ def find_by_order(
 
 
 def _mask(lengths: NDArray[np.int64], longest: int) -> Floats:
-    """Returns 1 for each word, 0 for padding, [batch, longest]."""
+    """Returns 1 for each word and 0 for padding, [batch, longest]."""
     return (np.arange(longest) < lengths[:, None]).astype(np.float64)

@@ -1,11 +1,11 @@
-"""Counts of links, and the rounds that better them.
+"""Counts of links, and the rounds that improve them.
 
-IBM model 1 (Brown et al. 1993, section 4.2), then a hidden Markov model, each from either side at
-once, trained to agree: what is counted is the product of both sides' posteriors (Liang et al. 2006,
+IBM model 1 (Brown et al. 1993, section 4.2), then a hidden Markov model, in both directions at once
+and trained to agree: the product of both directions' posteriors is counted (Liang et al. 2006,
 section 3.2). Probabilities are those of collapsed variational inference (CVB0: Asuncion et al.
-2009, section 2.3): a word is aligned by the counts of all other words, its own taken out, and a
-Dirichlet prior. So a rare word can't draw to itself what nothing else supports, as it does where
-the likelihood is maximised.
+2009, section 2.3): a word is aligned by the counts of all other words, without its own, and a
+Dirichlet prior. So a rare word can't attract what nothing else supports, as it does with maximum
+likelihood.
 """
 
 from collections.abc import Sequence
@@ -25,25 +25,25 @@ from mtkit.data.word_alignment.hidden_markov import (
 from mtkit.data.word_alignment.word_table import Floats, Numbers, WordPairs
 
 _ALPHA = 5.0
-"""How many links of each word the prior weighs, which holds any other to be as likely."""
+"""Weight of the prior, in which all words are equally likely, in links of each word."""
 _NONE_PRIOR = 1e-3
-"""What is added to the counts of words without a counterpart, so that none is 0."""
+"""Added to the counts of words without a counterpart, so that none is 0."""
 _JUMP_PRIOR = 200.0
-"""How many chances of each jump the weights that it began with count for."""
+"""Weight of the initial jump weights, in chances of each jump."""
 _KEPT = 0.5
-"""Share of the last round's expectations in this round's: without, they swing to and fro."""
+"""Share of the last round's expectations in this round's; without it, they oscillate."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of one direction before pairs are seen: expected counts.
+    """Expected counts of one direction that are known before pairs are seen.
 
     Attributes:
-        by_pair: Of the links of words that stand in pairs together, [pairs].
-        by_given: Of all links of each given word, [given].
-        by_none: Of each word without a counterpart, [words].
-        num_words: Words that the given ones may be linked to, even if they stand in no pair here.
-        jumps: Weight of each jump, the greatest 1.
+        by_pair: Links of words that occur in pairs together, [pairs].
+        by_given: All links of each given word, [given].
+        by_none: Each word without a counterpart, [words].
+        num_words: Words that can be linked to given ones, even if they occur in no pair here.
+        jumps: Weight of each jump, the maximum 1.
     """
 
     by_pair: Floats
@@ -55,13 +55,7 @@ class Known:
 
 @dataclass(frozen=True)
 class _Own:
-    """What the words of a block added to the counts in the round before.
-
-    Attributes:
-        agreed: Expected links, [batch, target, source].
-        target_none: Expected target words without a counterpart, [batch, target].
-        source_none: The same of source words.
-    """
+    """What a block's words added to the counts in the last round: links [batch, target, source]."""
 
     agreed: NDArray[np.float32]
     target_none: Floats
@@ -78,13 +72,7 @@ class _Side:
         self.count(np.zeros(len(known.by_pair)), np.zeros(len(known.by_none)), by_order=False)
 
     def count(self, links: Floats, none: Floats, *, by_order: bool) -> None:
-        """Takes the expectations of a round in, and begins the next.
-
-        Args:
-            links: Expected links of each pair of words, [pairs].
-            none: Expected words without a counterpart, [words].
-            by_order: Whether jumps were counted.
-        """
+        """Adds the expectations of a round, and begins the next."""
         # Padding's are 0.
         self.by_pair = self._known.by_pair + links
         self.linked: Floats = np.bincount(self._given, links, len(self._known.by_given)).astype(
@@ -109,10 +97,10 @@ class _Side:
         none: float,
         by_order: bool,
     ) -> Posteriors:
-        """Returns what each target word of a block is likely aligned to; counts its jumps."""
+        """Returns the posteriors of a block's target words; counts its jumps."""
         others = np.maximum(self.by_pair[block.cells] - own_links, 0.0)
         totals = np.maximum(self.by_given[block.sources][:, None] - own_links, 0.0)
-        # Padding's doesn't matter: its number is the last word's.
+        # Padding doesn't matter; its number selects the last word.
         others_none = np.maximum(self.by_none[block.targets] - own_none, _NONE_PRIOR)
         emissions = Emissions(
             block.finish((others + _ALPHA / self._known.num_words) / (totals + _ALPHA)),
@@ -128,14 +116,10 @@ class _Side:
 
 
 class Learner:
-    """Expected links of all pairs, and the rounds that better them.
+    """Expected links of all pairs, and the rounds that improve them.
 
-    Args:
-        blocks: The pairs.
-        pairs: Words that stand in them together.
-        forward: What is known of target words, given source words.
-        backward: What is known of source words, given target words.
-        none: Probability that a word has no counterpart.
+    `forward` is about target words given source words, `backward` the reverse; `none` is the
+    probability that a word has no counterpart.
     """
 
     def __init__(
@@ -152,12 +136,12 @@ class Learner:
         self._own: list[_Own | None] = [None] * len(blocks)
 
     def learn(self, *, by_words: int, by_order: int) -> None:
-        """Makes rounds of model 1, and then of the hidden Markov model, over all blocks."""
+        """Runs rounds of model 1, and then of the hidden Markov model, over all blocks."""
         for number in range(by_words + by_order):
             self._learn(by_order=number >= by_words)
 
     def expect(self, block: int, *, by_order: bool = True) -> tuple[Posteriors, Posteriors]:
-        """Returns what target words are aligned to, and what source words are."""
+        """Returns the posteriors of target words, and of source words."""
         own, words = self._own[block], self._blocks[block]
         return (
             self.forward.expect(
@@ -177,7 +161,7 @@ class Learner:
         )
 
     def _learn(self, *, by_order: bool) -> None:
-        """Makes one round over all blocks: expectations, then the counts that they come to."""
+        """Runs one round over all blocks: expectations, then their counts."""
         links = np.zeros(self._num_pairs)
         none = [np.zeros(len(side.by_none)) for side in (self.forward, self.backward)]
         for number, block in enumerate(self._blocks):
@@ -195,7 +179,7 @@ class Learner:
         self.backward.count(links, none[1], by_order=by_order)
 
     def _mix(self, number: int, forward: Posteriors, backward: Posteriors) -> _Own:
-        """Returns a block's expectations, half of them the last round's."""
+        """Returns a block's expectations, mixed with the last round's."""
         # Only what both sides agree on is counted.
         agreed = forward.by_source * turn(backward.by_source)
         target_none, source_none = forward.by_none, backward.by_none
@@ -208,7 +192,7 @@ class Learner:
 
 
 def begin_jumps() -> Floats:
-    """Returns weights of jumps before any was counted: short ones forward are the likeliest."""
+    """Returns the initial weights of jumps: short ones forward are the most likely."""
     distances = np.abs(np.arange(-MAX_JUMP, MAX_JUMP + 1) - 1)
     weights: Floats = np.exp(-distances / 2.0) + 1e-3
     highest: Floats = weights / weights.max()

@@ -1,4 +1,4 @@
-"""Pairs aligned together, by what an aligner knows and by what they show themselves."""
+"""Aligns pairs together, with an aligner's knowledge and their own statistics."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,9 +12,8 @@ from mtkit.data.word_alignment.learner import Known, Learner
 from mtkit.data.word_alignment.word_table import NO_PAIR, Numbers, WordNumbers
 
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
-"""The words of a source and of a target."""
 _NUM_NONE = 100.0
-"""How many words of these pairs, of those without a counterpart, the aligner's count for."""
+"""Weight of the aligner's counts of words without a counterpart, in words of these pairs."""
 _NUM_WORD_ROUNDS = 3
 _NUM_ORDER_ROUNDS = 4
 
@@ -26,18 +25,12 @@ def align_together(
     *,
     max_cells: int = MAX_CELLS,
 ) -> list[set[Link]]:
-    """Returns the links of each pair; those of one depend on the others.
+    """Returns the links of each pair; they depend on the other pairs.
 
-    What the aligner learned is a prior, and a few rounds over these pairs add to it: words that it
-    doesn't know are found by where they stand here. A pair that comes again counts once: it has
-    nothing new to say, and would confirm its own chance links.
-
-    Args:
-        aligner: What is known.
-        sources: The words of each source.
-        targets: The words of each target.
-        max_cells: Bound on what is held in memory, in source words times target words: more pairs
-            are aligned in groups, one after the other.
+    The aligner is the prior, and a few rounds over these pairs add to it: words unknown to it are
+    found by their positions here. A repeated pair counts once: it adds nothing new, and would
+    confirm its own random links. Above `max_cells` source words times target words, pairs are
+    aligned in groups.
     """
     pairs = [
         (tuple(source), tuple(target)) for source, target in zip(sources, targets, strict=True)
@@ -50,7 +43,7 @@ def align_together(
 
 
 def _cut_groups(pairs: Sequence[Pair], max_cells: int) -> Iterator[list[Pair]]:
-    """Yields pairs that are aligned together, in order, without blank and very long ones."""
+    """Yields pairs to align together, in order, without blank and very long ones."""
     group: list[Pair] = []
     num_cells = 0
     for source, target in pairs:
@@ -84,7 +77,7 @@ def _align_group(
     )
     known_sources = aligner.sources.find(list(source_numbers.numbers))
     known_targets = aligner.targets.find(list(target_numbers.numbers))
-    # The aligner's number of each two words, NO_PAIR where it knows nothing of them.
+    # The aligner's index of each pair of words; NO_PAIR if it doesn't know it.
     found = aligner.pairs.find(
         known_sources[words.sources][:, None], known_targets[words.targets][:, None]
     )
@@ -106,17 +99,9 @@ def _align_group(
 def _recall(
     direction: Direction, cells: Numbers, given: Numbers, known_given: Numbers, known: Numbers
 ) -> Known:
-    """Returns what an aligner knows of one direction, as counts.
-
-    Args:
-        direction: Its probabilities.
-        cells: The aligner's number of each two words that stand in a pair together, [pairs].
-        given: The given word of each, [pairs].
-        known_given: The aligner's number of each given word.
-        known: The aligner's number of each word.
-    """
-    # However large the corpus, what these pairs show must be able to weigh more. The last, which
-    # an unknown word's -1 names, is of unknown words.
+    """Returns an aligner's knowledge of one direction as counts; `cells` are its pair indices."""
+    # The log lets these pairs' statistics outweigh a corpus of any size. An unknown word's -1
+    # selects the last entry, which is for unknown words.
     by_given = np.log1p(direction.counts)[known_given]
     by_pair = np.where(cells == NO_PAIR, 0.0, direction.by_pair[cells]) * by_given[given]
     num_words = len(direction.by_none) - 1 + int((known < 0).sum())

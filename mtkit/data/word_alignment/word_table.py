@@ -1,4 +1,4 @@
-"""Words as numbers, and the probabilities of those that stand in pairs together."""
+"""Numbers for words, and for the pairs of words that occur together."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mtkit.text.words import Span
 
 _WORD = regex.compile(
-    # Scripts without spaces between words: a character each.
+    # Scripts without spaces between words: each character is a word.
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]\p{M}*"
     r"|\p{N}+(?:[.,]\p{N}+)*"
     r"|[\p{L}\p{M}--[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]]"
@@ -22,30 +22,25 @@ _WORD = regex.compile(
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 UNKNOWN = -1
-"""The number of a word that isn't in the vocabulary."""
+"""The number of a word outside the vocabulary."""
 NO_PAIR = 0
-"""The index of words that don't stand in any pair together; its probability is 0."""
+"""The index of words that never occur together; its probability is 0."""
 
 
 def find_aligned_words(text: str, start: int = 0, end: int | None = None) -> list[Span]:
-    """Returns where the words of a text stand: letters, a number, or one character of another kind.
+    """Returns the spans of a text's words: letters, a number, or one other character.
 
-    An apostrophe belongs to the letters before it, as in French. In scripts that put no space
-    between words each character is a word.
-
-    Args:
-        text: The text.
-        start: Where to begin in it.
-        end: Where to end; its end by default.
+    An apostrophe belongs to the letters before it, as in French. In scripts without spaces between
+    words, each character is a word.
     """
     return [found.span() for found in _WORD.finditer(text, start, end)]
 
 
 @lru_cache(maxsize=1 << 14)
 def split_word(word: str) -> tuple[tuple[str, bool], ...]:
-    """Returns the aligned words of a word between spaces, as they were learned.
+    """Returns the aligned words of a word between spaces, each with whether its links count.
 
-    Each has whether its links are the word's: a word's own punctuation has none.
+    Punctuation of a word with letters doesn't count.
     """
     has_letters = any(map(str.isalnum, word))
     return tuple(
@@ -55,19 +50,19 @@ def split_word(word: str) -> tuple[tuple[str, bool], ...]:
 
 
 class WordNumbers:
-    """Numbers words as they come."""
+    """Numbers words in order of appearance."""
 
     def __init__(self, words: Iterable[str] = ()) -> None:
         self.numbers: dict[str, int] = {}
         self.add(list(words))
 
     def add(self, words: Sequence[str]) -> Numbers:
-        """Returns the number of each word; a new one gets the next."""
+        """Returns the number of each word; a new word gets the next one."""
         numbers = self.numbers
         return np.array([numbers.setdefault(word, len(numbers)) for word in words], np.int64)
 
     def find(self, words: Sequence[str]) -> Numbers:
-        """Returns the number of each word, `UNKNOWN` where it has none."""
+        """Returns the number of each word; `UNKNOWN` if it has none."""
         return np.array([self.numbers.get(word, UNKNOWN) for word in words], np.int64)
 
     def __len__(self) -> int:
@@ -76,11 +71,9 @@ class WordNumbers:
 
 @dataclass(frozen=True)
 class WordPairs:
-    """Source and target words that stand in a pair of sentences together.
+    """Source and target words that occur in a pair of sentences together.
 
-    Attributes:
-        keys: Source number times target words plus target number, rising; the first is -1.
-        num_targets: Target words.
+    `keys` are source number times target words plus target number, ascending; the first is -1.
     """
 
     keys: Numbers
@@ -97,11 +90,7 @@ class WordPairs:
         return np.maximum(self.keys, 0) % self.num_targets
 
     def check(self, num_sources: int) -> None:
-        """Checks that the keys are of words, and rise.
-
-        Raises:
-            ValueError: They aren't, or don't.
-        """
+        """Checks that the keys are ascending pairs of words; raises ValueError."""
         keys = self.keys
         if keys.dtype != np.int64 or keys.ndim != 1 or not len(keys) or keys[0] != -1:
             raise ValueError("keys aren't pairs of words")
@@ -109,18 +98,13 @@ class WordPairs:
             raise ValueError("keys don't rise, or are of other words")
 
     def keep(self, is_kept: NDArray[np.bool_]) -> "WordPairs":
-        """Returns some of the pairs; the first must be among them."""
+        """Returns some of the pairs; the first one must be kept."""
         return WordPairs(self.keys[is_kept], self.num_targets)
 
     def find(self, sources: Numbers, targets: Numbers) -> NDArray[np.int32]:
-        """Returns the index of each pair of words of a block, `NO_PAIR` where there is none.
+        """Returns the index of each pair of words, [batch, target, source], or `NO_PAIR`.
 
-        Args:
-            sources: [batch, source], `UNKNOWN` at padding.
-            targets: [batch, target], likewise.
-
-        Returns:
-            [batch, target, source].
+        `sources` is [batch, source] and `targets` is [batch, target], with `UNKNOWN` as padding.
         """
         keys = make_keys(sources, targets, self.num_targets)
         indices = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -129,13 +113,13 @@ class WordPairs:
 
 
 def make_keys(sources: Numbers, targets: Numbers, num_targets: int) -> Numbers:
-    """Returns a number for each pair of words of a block, [batch, target, source]."""
+    """Returns the key of each pair of words of a block, [batch, target, source]."""
     is_known = (sources >= 0)[:, None] & (targets >= 0)[:, :, None]
     return np.where(is_known, sources[:, None] * num_targets + targets[:, :, None], -1)
 
 
 def pad_words(sentences: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
-    """Returns sentences of numbers with `UNKNOWN` as padding, and their lengths."""
+    """Returns sentences padded with `UNKNOWN`, and their lengths."""
     lengths = np.array([len(sentence) for sentence in sentences])
     is_word = np.arange(lengths.max()) < lengths[:, None]
     padded = np.full(is_word.shape, UNKNOWN)
