@@ -11,7 +11,7 @@ from typing import cast
 
 from mtkit.data.sources.lines import check_has_content, compression_of, damage_told, open_binary
 from mtkit.data.sources.tables import Wanted
-from mtkit.data.sources.tsv import find_places
+from mtkit.data.sources.tsv import find_places, warn_of_names
 from mtkit.data.sources.values import RawRows, ValueSource
 from mtkit.errors import MtkitError
 from mtkit.storage import Location
@@ -34,7 +34,10 @@ def open_csv(path: Location, wanted: Wanted) -> Iterator[ValueSource]:
         # Invalid UTF-8 is reported by row later.
         text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
         rows = csv.reader(text, delimiter=separator, strict=True)
-        places = find_places(wanted.number(), lambda: next(rows, []), path)
+        columns = wanted.number()
+        if not any(isinstance(column, str) for column in columns.values()):
+            warn_of_names(first_line, separator, str(path), wanted.languages)
+        places = find_places(columns, lambda: next(rows, []), path)
         found = _read_rows(rows, places, str(path))
         yield ValueSource(found, tuple(wanted.columns), str(path))
 

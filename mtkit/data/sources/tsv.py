@@ -26,7 +26,7 @@ def open_tsv(path: Location, wanted: Wanted) -> Iterator[LineSource]:
     with LineReader.open(path) as reader:
         places = find_places(columns, lambda: _read_names(reader), path)
         if reader.num_taken == 0:
-            _warn_of_names(reader, wanted.languages)
+            warn_of_names(reader.peek(), "\t", reader.name, wanted.languages)
         yield open_rows(reader, TsvParser(places))
 
 
@@ -93,12 +93,12 @@ def find_places(
     return places
 
 
-def _warn_of_names(reader: LineReader, languages: tuple[str, str]) -> None:
+def warn_of_names(line: bytes, separator: str, name: str, languages: tuple[str, str]) -> None:
     """Warns if a first line that is read as text names the two languages."""
-    names = reader.peek().decode("utf-8-sig", errors="replace").strip().lower().split("\t")
+    names = line.decode("utf-8-sig", errors="replace").strip().lower().split(separator)
     if sorted(names) == sorted(language.lower() for language in languages):
         warn(
-            f"{reader.name}:1: looks like column names, {list_names(names)}, but is read as a "
+            f"{name}:1: looks like column names, {list_names(names)}, but is read as a "
             f'pair; to use them: source_column = "{languages[0]}", target_column = '
             f'"{languages[1]}"'
         )

@@ -71,6 +71,14 @@ def test_names_that_are_not_there(tmp_path: Path, pairs_of) -> None:
         pairs_of(corpus_of(tmp_path, "e,d\n", source_column="e", target_column="d"))
 
 
+def test_a_first_row_that_names_the_languages_is_noticed(tmp_path: Path, pairs_of, capsys) -> None:
+    assert pairs_of(corpus_of(tmp_path, "de;en\nja;yes\n"))[0] == ("de", "en")
+    said = " ".join(capsys.readouterr().err.split())
+    assert 'to use them: source_column = "en", target_column = "de"' in said
+    pairs_of(corpus_of(tmp_path, "en,de\nyes,ja\n", source_column="en", target_column="de"))
+    assert "looks like" not in capsys.readouterr().err
+
+
 def test_invalid_utf8_can_be_dropped(tmp_path: Path, blocks_of) -> None:
     [block] = blocks_of(corpus_of(tmp_path, b"a,b\n\xff,c\n"))
     assert decode_block(block, drop_invalid=True) == (["a", "\ufffd"], ["b", "c"], 1)
