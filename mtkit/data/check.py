@@ -18,6 +18,8 @@ from mtkit.recipe import Recipe
 
 _ROWS_PER_BLOCK = 1_000
 _MAX_BLOCKS = 64
+_SAME_SIZE = ("tokenizer", "dev", "aligner")
+"""Stages whose data don't grow with the corpora."""
 _MAX_SLOW_BLOCKS = 5
 """Blocks of each corpus if models rank them or words are aligned, which is slow."""
 
@@ -62,10 +64,19 @@ def check_data(
         if "text" in preparation.found:
             report = _describe(preparation, sample)
             sections = list_sections(list_stages(preparation), report)
-        sizes = [path.stat().st_size for path in preparation.draft.rglob("*") if path.is_file()]
-        chosen = max(1, sample.num_chosen.total())
-        num_bytes = round(sum(sizes) * sample.num_rows.total() / chosen)
+        num_bytes = _estimate_bytes(preparation.draft, sample)
     return Checked(report, sections, preparation.faults, num_bytes)
+
+
+def _estimate_bytes(draft: Path, sample: Sample) -> int:
+    """Returns the size of all data on disk, from that of a sample's."""
+    growth = sample.num_rows.total() / max(1, sample.num_chosen.total())
+    num_bytes = 0.0
+    for path in draft.rglob("*"):
+        if path.is_file():
+            grows = path.relative_to(draft).parts[0] not in _SAME_SIZE
+            num_bytes += path.stat().st_size * (growth if grows else 1.0)
+    return round(num_bytes)
 
 
 def _describe(preparation: Preparation, sample: Sample) -> Report:

@@ -145,24 +145,32 @@ def _normalize_punctuation(
     )
 
 
-def _group_corpora(preparation: Preparation) -> list[list[int]]:
-    """Returns the indices of corpora that are cleaned together."""
-    indices = list(range(len(preparation.data.train)))
-    return [indices] if preparation.sample is None else [[index] for index in indices]
+def _read_corpora(preparation: Preparation) -> Iterator[Iterable[Block]]:
+    """Yields the blocks that are cleaned in one go: all, or in a check a sample of each corpus."""
+    sample, indices = preparation.sample, range(len(preparation.data.train))
+    if sample is None:
+        yield chain.from_iterable(_read_corpus(preparation, index) for index in indices)
+        return
+    for index in indices:
+        blocks = _read_corpus(preparation, index)
+        counted = ((block.num_rows, block) for block in blocks)
+        chosen: list[Block] = []
+        with preparation.listing_faults():
+            chosen += sample.choose(show_progress(counted, "reading", name_unit(preparation)))
+        yield chosen
 
 
 def _read_corpus(preparation: Preparation, index: int) -> Iterator[Block]:
-    """Yields the blocks of one training corpus, in order; a sample of them in a check."""
+    """Yields the blocks of one training corpus, in order."""
     data, sample = preparation.data, preparation.sample
     corpus = data.train[index]
-    blocks = read_blocks(
+    return read_blocks(
         require_parallel(corpus) if has_pairs(preparation) else corpus,
         index=index,
         rows_per_block=_ROWS_PER_BLOCK if sample is None else sample.rows_per_block,
         languages=data.languages if has_pairs(preparation) else ("", ""),
         linearization=data.linearization,
     )
-    return blocks if sample is None else sample.choose(blocks)
 
 
 def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
@@ -185,13 +193,11 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
         TextStoreWriter(folder, columns) as store,
         KeyFiles(folder, job.duplicate_keys) as keys,
     ):
-        for indices in _group_corpora(preparation):
+        for blocks in _read_corpora(preparation):
+            cleaned = preparation.executor.run(partial(BlockCleaner, job), blocks)
+            counted = ((block.facts["read"], block) for block in cleaned)
+            # In a check a fault in one corpus leaves the others to be checked.
             with preparation.listing_faults():
-                blocks = (_read_corpus(preparation, index) for index in indices)
-                cleaned = preparation.executor.run(
-                    partial(BlockCleaner, job), chain.from_iterable(blocks)
-                )
-                counted = ((block.facts["read"], block) for block in cleaned)
                 for block in show_progress(counted, "cleaning", unit):
                     text = tally.add(block)
                     keys.append(block.keys)
