@@ -229,7 +229,9 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
     if length_ratio is not None:
         found["length_ratio"] = length_ratio
     if is_labelled(preparation):
-        found["labels"] = find_labels(TextStore(folder), list_labelled(preparation.held_out))
+        held_out = list_labelled(preparation.held_out)
+        elsewhere = () if preparation.sample is None else preparation.sample.labels
+        found["labels"] = find_labels(TextStore(folder), held_out, elsewhere)
     return found
 
 

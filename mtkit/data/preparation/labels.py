@@ -67,9 +67,14 @@ class LabelledCleaner:
         )
 
 
-def find_labels(store: TextStore, held_out: Iterable[ClassifierCorpus]) -> list[str]:
-    """Returns the training data's labels by code point; held-out sets may have no others."""
-    counts: Counter[str] = Counter()
+def find_labels(
+    store: TextStore, held_out: Iterable[ClassifierCorpus], elsewhere: Iterable[str] = ()
+) -> list[str]:
+    """Returns the training data's labels by code point; held-out sets may have no others.
+
+    `elsewhere` are labels of training rows that aren't in the store of a check.
+    """
+    counts: Counter[str] = Counter(dict.fromkeys(elsewhere, 0))
     for part in store.iterate_unique():
         counts.update(part.column("label").to_pylist())
     labels = _check_labels(counts)

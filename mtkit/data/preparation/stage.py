@@ -44,6 +44,7 @@ class Sample:
         num_rows: Rows of each corpus.
         num_chosen: Rows in chosen blocks.
         num_invalid: Values of each corpus that are invalid UTF-8.
+        labels: All labels.
     """
 
     def __init__(self, max_blocks: int, rows_per_block: int) -> None:
@@ -51,6 +52,7 @@ class Sample:
         self.num_rows: Counter[int] = Counter()
         self.num_chosen: Counter[int] = Counter()
         self.num_invalid: Counter[int] = Counter()
+        self.labels: set[str] = set()
 
     def choose(self, blocks: Iterable[Block]) -> Iterator[Block]:
         """Yields the sample of a corpus after reading all of it."""
@@ -61,6 +63,7 @@ class Sample:
             # Decoding takes a hundredth of the time of cleaning.
             found = block.decode(drop_invalid=True)
             self.num_invalid[block.corpus] += found.num_invalid
+            self.labels.update(found.columns.get("label", ()))
             if number % stride == 0:
                 chosen.append(block)
             if len(chosen) > self._max_blocks:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from mtkit.data.check import check_data
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
@@ -115,3 +116,14 @@ def test_symbols_of_a_causal_classifier_are_in_the_vocabulary(tmp_path: Path) ->
     assert "<extract>" not in pieces
     data = prepare_folder(path, "training.classification.kind=causal-lm")
     assert {"<delimiter>", "<extract>"} <= data.tokenizer.source_vocabulary.ids.keys()
+
+
+def test_a_check_knows_labels_that_its_sample_lacks(tmp_path: Path) -> None:
+    # 200 blocks of a check, of which every fourth is chosen; the rare label is in another.
+    train = [f"text {number} here\t{KINDS[number % 4]}" for number in range(200_000)]
+    train[1_500] = "a rare one\trare"
+    path = write(tmp_path, train, ["a bird\trare"])
+    found = check_data(load_recipe(str(path), []))
+    assert not found.faults
+    assert found.report is not None
+    assert found.report.corpora[0]["read"] == 50_000
