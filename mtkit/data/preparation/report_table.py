@@ -20,6 +20,9 @@ def show_report(
     """Prints the report: what each filter dropped, facts of the tokens, and the notes."""
     for section in sections:
         if section.on_terminal or (is_check and section.in_check):
+            if section.caption:
+                # Not as a title, which is wrapped to the width of the table.
+                console.print(Text(section.caption), soft_wrap=True)
             console.print(_make_table(section))
     if report.epoch is not None:
         epoch = report.epoch
@@ -37,7 +40,7 @@ def show_report(
 
 
 def _make_table(section: Section) -> Table:
-    table = Table(title=section.caption or None, title_justify="left")
+    table = Table()
     num_numbers = len(section.header) - section.num_text_columns
     for index, name in enumerate(section.header):
         is_text = index >= num_numbers

@@ -101,7 +101,6 @@ def test_help_loads_nothing_heavy() -> None:
             ["score", "--test-set", "wmt14/full", "--hypothesis", "h", "--source", "s"],
             "--test-set can't be combined with --reference or --source",
         ),
-        (["init"], "Missing argument"),
     ],
 )
 def test_a_usage_fault_exits_2(arguments: list[str], words: str) -> None:
