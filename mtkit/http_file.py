@@ -61,7 +61,7 @@ class HttpFile(io.RawIOBase):
         self._at = 0
         self._response: HTTPResponse | None = None
         self._first_version: Version | None = None
-        self._request()
+        self._retry(self._open_response)
 
     def readable(self) -> bool:  # noqa: D102
         return True
@@ -118,9 +118,6 @@ class HttpFile(io.RawIOBase):
                 f"the connection ended after {self._at:,} of {self._size:,} bytes"
             )
         return content
-
-    def _request(self) -> None:
-        self._retry(self._open_response)
 
     def _open_response(self) -> None:
         """Requests what comes from here on.

@@ -15,6 +15,7 @@ class Faults:
 
     Attributes:
         max_bytes: Bytes of a response's body before the connection ends.
+        first_bytes: The same of the first responses with a body, one after the other.
         statuses: Sent instead of the first responses.
         has_ranges: Whether requests for a range get one.
         stalls: Responses that end in silence after `max_bytes` instead of at once.
@@ -22,6 +23,7 @@ class Faults:
     """
 
     max_bytes: int | None = None
+    first_bytes: list[int] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
     has_ranges: bool = True
     stalls: int = 0
@@ -67,7 +69,8 @@ def serve_files(folder: Path) -> Iterator[tuple[str, Faults]]:
             self.end_headers()
             if has_body:
                 body = content[first:]
-                self.wfile.write(body[: faults.max_bytes])
+                limit = faults.first_bytes.pop(0) if faults.first_bytes else faults.max_bytes
+                self.wfile.write(body[:limit])
                 self.wfile.flush()
                 if faults.max_bytes is not None and faults.stalls:
                     faults.stalls -= 1

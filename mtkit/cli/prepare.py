@@ -15,7 +15,7 @@ def prepare(
         bool,
         typer.Option(
             "--check",
-            help="Read and count everything, report errors, and write nothing.",
+            help="Read everything, clean and tokenise a sample, report errors, write nothing.",
         ),
     ] = False,
     workers: Annotated[

@@ -68,6 +68,14 @@ def test_a_broken_connection_goes_on_where_it_ended(served) -> None:
     assert ranges == ["", "bytes=70000-", "bytes=140000-", "bytes=210000-", "bytes=280000-"]
 
 
+def test_a_server_without_ranges_that_breaks_off_sooner_the_second_time(served) -> None:
+    _, address, faults = served
+    faults.has_ranges, faults.first_bytes = False, [70_000, 1_000]
+    with open_location(Url(f"{address}/a.bin")) as stream:
+        assert stream.read() == CONTENT
+    assert len(faults.requests) == 3
+
+
 def test_a_silent_server_is_asked_again(served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_file, "_TIMEOUT_SECONDS", 0.3)
     _, address, faults = served

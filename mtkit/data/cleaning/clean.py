@@ -114,16 +114,6 @@ class Cleaned:
     seconds: dict[str, float]
     misaligned: list[Misaligned]
 
-    @property
-    def sources(self) -> list[str]:
-        """Source lines of the pairs that are kept."""
-        return self.sides[0]
-
-    @property
-    def targets(self) -> list[str]:
-        """Target lines of the pairs that are kept."""
-        return self.sides[1]
-
 
 class Cleaner:
     """Judges blocks of pairs or lines; the verdict on a row depends on that row alone."""

@@ -112,7 +112,7 @@ def select_rows(
     for corpus, first, found, is_kept in _iterate_parts(parts, differences, limit):
         marks[first : first + len(found)] = ~is_kept
         tally.add(corpus, first, found, is_kept)
-    shown = _ShownRows(text, parts, differences)
+    shown = _ShownRows(text, parts)
     return {
         "unit": unit,
         "scored": num_scored,
@@ -198,11 +198,8 @@ class _Tally:
 class _ShownRows:
     """Reads a few rows of a text store by their numbers."""
 
-    def __init__(
-        self, text: Path, parts: Sequence[tuple[int, int]], differences: NDArray[np.float32]
-    ) -> None:
-        self._text = TextStore(text)
-        self._parts, self._differences = parts, differences
+    def __init__(self, text: Path, parts: Sequence[tuple[int, int]]) -> None:
+        self._text, self._parts = TextStore(text), parts
         self._ends = np.cumsum([count for _, count in parts])
 
     def read(self, ranked: Sequence[tuple[float, int]]) -> list[RankedRow]:

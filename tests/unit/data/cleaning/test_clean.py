@@ -23,8 +23,8 @@ ORDER = [
 def verdicts(cleaned: Cleaned) -> dict[str, Any]:
     """Returns all of a result that doesn't tell the time."""
     return {
-        "sources": cleaned.sources,
-        "targets": cleaned.targets,
+        "sources": cleaned.sides[0],
+        "targets": cleaned.sides[1],
         "indices": cleaned.indices.tolist(),
         "dropped": {name: places.tolist() for name, places in cleaned.dropped.items()},
         "repaired": cleaned.repaired,
@@ -53,7 +53,7 @@ def test_each_filter_has_its_pair(make_cleaner: Callable[..., Cleaner]) -> None:
     assert {name: places.tolist() for name, places in cleaned.dropped.items()} == {
         name: [place] for place, name in enumerate(pairs)
     }
-    assert (cleaned.sources, cleaned.targets) == (["„Good“ morning"], ["Guten Morgen"])
+    assert (cleaned.sides[0], cleaned.sides[1]) == (["„Good“ morning"], ["Guten Morgen"])
     assert cleaned.indices.tolist() == [len(pairs)]
     assert cleaned.repaired["c1_control"] == 1
     assert cleaned.repaired["separator"] == 2
@@ -80,7 +80,7 @@ def test_an_empty_block_and_one_of_which_nothing_is_left(
     cleaner = make_cleaner(held_out=[("a", "b")], language={"enabled": True})
     for lines in ([], ["", " "], ["\x00"] * 3, ["?"] * 700):
         cleaned = cleaner.clean(lines, lines)
-        assert (cleaned.sources, cleaned.targets, len(cleaned.indices)) == ([], [], 0)
+        assert (cleaned.sides[0], cleaned.sides[1], len(cleaned.indices)) == ([], [], 0)
         assert sum(map(len, cleaned.dropped.values())) == len(lines)
         assert list(cleaned.dropped) == [*ORDER, "language"]
 
@@ -114,10 +114,10 @@ def test_every_pair_is_kept_or_dropped_once_wherever_a_block_is_cut(
     groups = [whole.indices, *whole.dropped.values()]
     assert sorted(np.concatenate(groups).tolist()) == list(range(len(pairs)))
     assert all((np.diff(group) > 0).all() for group in groups)
-    assert len(whole.sources) == len(whole.targets) == len(whole.indices)
+    assert len(whole.sides[0]) == len(whole.sides[1]) == len(whole.indices)
     offset = min(cut, len(pairs))
-    assert whole.sources == left.sources + right.sources
-    assert whole.targets == left.targets + right.targets
+    assert whole.sides[0] == left.sides[0] + right.sides[0]
+    assert whole.sides[1] == left.sides[1] + right.sides[1]
     for name, places in whole.dropped.items():
         parts = [left.dropped[name], right.dropped[name] + offset]
         assert places.tolist() == np.concatenate(parts).tolist()

@@ -58,7 +58,7 @@ def test_encoding(make_cleaner: Make, line: str, side: str, *, expected: bool) -
 def test_encoding_off_leaves_all_as_it_is(make_cleaner: Make) -> None:
     cleaner = make_cleaner("length")
     cleaned = cleaner.clean(["a\x00\tb\u0085 "], ["\ufeffb"])
-    assert (cleaned.sources, cleaned.targets) == (["a\x00\tb\u0085"], ["\ufeffb"])
+    assert (cleaned.sides[0], cleaned.sides[1]) == (["a\x00\tb\u0085"], ["\ufeffb"])
     assert sum(cleaned.repaired.values()) == 0
 
 

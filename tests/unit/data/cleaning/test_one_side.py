@@ -46,7 +46,7 @@ def test_a_line_is_judged_as_it_is_beside_itself(lines: list[str]) -> None:
         held_out=HeldOut.of(()),
     ).clean(lines, lines)
     found = clean(lines, overlap={"enabled": False})
-    assert found.sides == (pairs.sources,)
+    assert found.sides == (pairs.sides[0],)
     assert found.indices.tolist() == pairs.indices.tolist()
     assert {name: indices.tolist() for name, indices in found.dropped.items()} == {
         name: indices.tolist() for name, indices in pairs.dropped.items()

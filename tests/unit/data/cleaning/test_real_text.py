@@ -195,9 +195,9 @@ def test_broken_lines_among_good_ones(corpus: Read, make_cleaner: Make) -> None:
     }
     assert all(
         "\u0085" not in line and "\u2028" not in line and "\ufeff" not in line
-        for line in cleaned.targets
+        for line in cleaned.sides[1]
     )
-    assert len(cleaned.sources) == len(english) - len(planted)
+    assert len(cleaned.sides[0]) == len(english) - len(planted)
 
 
 def test_a_line_of_a_hundred_thousand_characters(corpus: Read, default_cleaner: Make) -> None:
