@@ -3,6 +3,7 @@
 # over a million characters instead of 10,000 Python loops.
 
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from mtkit.text.words import UNSPACED_SCRIPTS
 
+_LAST_ASCII = 0x7F
 _NUM_CODE_POINTS = 0x110000
 _NUM_LOW_PLANES = 0x40000
 """Beyond are planes 14 to 16 and unassigned ones, without letters, numbers or spaces."""
@@ -91,6 +93,28 @@ def read_text(lines: Sequence[str], table: NDArray[np.uint16]) -> Text:
     kinds = table[codes]
     kinds[starts + lengths] = 0
     return Text(lines, codes, kinds, starts, lengths)
+
+
+@dataclass(frozen=True)
+class StrangeLetters:
+    """Letters that a text's language doesn't have, and the number of lines that hold some."""
+
+    num_lines: int
+    counts: Counter[str]
+
+
+def find_strange(text: Text, script: np.uint16, known: frozenset[str]) -> StrangeLetters:
+    """Returns the letters of a script beyond ASCII, with spaces between words, that aren't known.
+
+    Many of them show that a text was converted from the wrong encoding. None if none is known.
+    """
+    is_letter = (text.codes > _LAST_ASCII) & ((text.kinds & script) != 0)
+    positions = np.flatnonzero(is_letter & ((text.kinds & Kind.UNSPACED) == 0))
+    if not known or not len(positions):
+        return StrangeLetters(0, Counter())
+    positions = positions[~np.isin(text.codes[positions], list(map(ord, known)))]
+    letters = map(chr, text.codes[positions].tolist())
+    return StrangeLetters(len(np.unique(text.lines_at(positions))), Counter(letters))
 
 
 def build_table(source_scripts: Iterable[str], target_scripts: Iterable[str]) -> NDArray[np.uint16]:

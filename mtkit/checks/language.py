@@ -1,12 +1,11 @@
-"""Detects text in another language by py3langid, an optional package that loads slowly."""
+"""Detects text in another language by py3langid, which loads slowly."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
 from babel.core import get_global
-
-from mtkit.errors import MtkitError
 
 WIDELY_WRITTEN = (
     "ar", "bg", "bn", "ca", "cs", "da", "de", "el", "en", "es", "et", "fa", "fi", "fr", "he", "hi",
@@ -15,15 +14,22 @@ WIDELY_WRITTEN = (
 )  # fmt: skip
 """The usual languages of stray text. With all 140 languages of the model, dialects and neighbours
 of a pair's own languages would take a tenth of its short or technical lines."""
+CONFUSED = (
+    frozenset({"bs", "hr", "sr"}),
+    frozenset({"da", "nb", "nn", "no"}),
+    frozenset({"id", "ms"}),
+    frozenset({"cs", "sk"}),
+    frozenset({"gl", "pt"}),
+)
+"""Languages that the model confuses in single sentences, and readers sometimes do."""
+MIN_CHARACTERS = 15
+"""Too many shorter lines are misidentified."""
+_MIN_SHARE = 0.02
+"""Minimum share of an unknown language's lines with a label for it to be one of the language's."""
+_MIN_VOTES = 20
+"""Fewer lines don't show a text's language."""
 _LABELS = {"nb": "no", "cmn": "zh", "fil": "tl", "iw": "he", "in": "id"}
 """The model's labels for alternative codes."""
-
-
-def load_identifier() -> Any:
-    """Returns py3langid's identifier of all its languages, or raises an ImportError."""
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415
-
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 def find_label(language: str, known: Iterable[str]) -> str | None:
@@ -40,33 +46,46 @@ def name_label(language: str) -> str:
 
 
 class OtherLanguage:
-    """Detects languages other than an expected one; arguments are the identifier's labels."""
+    """Detects languages other than the expected ones; arguments are the identifier's labels."""
 
-    def __init__(self, expected: str, candidates: Iterable[str]) -> None:
-        self.expected = expected
-        self._candidates = frozenset({expected, *candidates})
+    def __init__(self, expected: Iterable[str], candidates: Iterable[str]) -> None:
+        self.expected = frozenset(expected)
+        self._candidates = self.expected.union(candidates)
 
     def find(self, text: str) -> tuple[str, float]:
         """Returns the likeliest language and its probability; an empty string and 0 if expected."""
-        identifier = open_identifier()
-        ranked = [each for each in identifier.rank(text) if each[0] in self._candidates]
+        ranked = [each for each in open_identifier().rank(text) if each[0] in self._candidates]
         total = sum(probability for _, probability in ranked)
         best, probability = ranked[0]
-        return ("", 0.0) if best == self.expected or not total else (best, probability / total)
+        return ("", 0.0) if best in self.expected or not total else (best, probability / total)
+
+
+def find_labels(language: str, lines: Iterable[str]) -> frozenset[str]:
+    """Returns the model's labels of a language: its own, or those that the model gives its lines.
+
+    The model has no label for most languages, and takes their lines for related ones.
+    """
+    known = open_identifier()
+    if label := find_label(language, known.labels):
+        return frozenset({label})
+    counts = Counter(known.classify(line)[0] for line in lines if len(line) >= MIN_CHARACTERS)
+    least = _MIN_SHARE * counts.total()
+    return frozenset(label for label, count in counts.items() if count >= least)
+
+
+def find_main_language(lines: Sequence[str]) -> str:
+    """Returns the label of the language that most of some lines are in; empty if none is."""
+    known = open_identifier()
+    votes = Counter(known.classify(line)[0] for line in lines if len(line) >= MIN_CHARACTERS)
+    if votes.total() < _MIN_VOTES:
+        return ""
+    [(label, count)] = votes.most_common(1)
+    return str(label) if count > votes.total() / 2 else ""
 
 
 @cache
 def open_identifier() -> Any:
-    """Returns the identifier of languages, loaded once."""
-    return load_identifier()
+    """Returns py3langid's identifier of all its languages, loaded once, in half a second."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415
 
-
-def require_identifier(what: str, remedy: str) -> Any:
-    """Returns the identifier of languages; `what` and `remedy` are for the error without it."""
-    try:
-        return open_identifier()
-    except ImportError as error:
-        raise MtkitError(
-            f"{what} needs the package py3langid, which isn't installed",
-            f'pip install "mtkit[language-id]", or {remedy}',
-        ) from error
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

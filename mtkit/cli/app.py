@@ -20,6 +20,7 @@ from mtkit.cli.prepare import prepare
 from mtkit.cli.run import run
 from mtkit.cli.score import score
 from mtkit.cli.serve import serve
+from mtkit.cli.split import split
 from mtkit.cli.train import train
 from mtkit.cli.translate import translate
 from mtkit.errors import MtkitError, explain_system_fault
@@ -85,6 +86,7 @@ app = typer.Typer(
 )
 # One line each, which `mtkit --help` cuts after about 60 characters.
 app.command(short_help="Write ./mtkit.toml, a copy of a shipped recipe.")(init)
+app.command(short_help="Cut a corpus into training, development and test set.")(split)
 app.command(short_help="Clean corpora, train the tokenizer, store the data.")(prepare)
 app.command(short_help="Estimate the time and memory of a training.")(plan)
 app.command(short_help="Train the model, or resume where training stopped.")(train)

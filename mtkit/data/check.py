@@ -12,6 +12,7 @@ from mtkit.data.preparation.stage import Preparation, Sample, needs_alignments
 from mtkit.data.prepare import list_sections, list_stages
 from mtkit.data.prepared import read_dev_side
 from mtkit.data.selection.language_models import LanguageModels, check_models
+from mtkit.data.tokenizer_choice import check_start
 from mtkit.errors import MtkitError
 from mtkit.executor import ONE_WORKER, Executor
 from mtkit.recipe import Recipe
@@ -53,6 +54,8 @@ def check_data(
         is_slow = models is not None or recipe.data.word_aligner or needs_alignments(preparation)
         sample = Sample(_MAX_SLOW_BLOCKS if is_slow else _MAX_BLOCKS, _ROWS_PER_BLOCK)
         preparation = replace(preparation, sample=sample)
+        with preparation.listing_faults():
+            check_start(recipe.training.start_from)
         with preparation.listing_faults():
             if models is not None:
                 check_models(recipe.data, models)

@@ -31,6 +31,7 @@ from mtkit.data.preparation.align_text import ALIGNER, ALIGNMENT
 from mtkit.data.preparation.clean_corpora import CLEANED_TEXT
 from mtkit.data.preparation.collect_terms import TERMS
 from mtkit.data.preparation.dev_set import DEV
+from mtkit.data.preparation.dropped_rows import DROPPED_FILE, join_dropped
 from mtkit.data.preparation.make_tokenizer import TOKENIZER
 from mtkit.data.preparation.report import Report, measure_epoch
 from mtkit.data.preparation.report_page import write_report
@@ -51,7 +52,7 @@ from mtkit.data.selection.differences import DIFFERENCES, UNFINISHED_FILE
 from mtkit.data.selection.language_models import LanguageModels, check_models
 from mtkit.data.selection.select_rows import SELECTION
 from mtkit.data.sources.corpora import check_corpus
-from mtkit.data.tokenizer_choice import TokenizerChoice
+from mtkit.data.tokenizer_choice import TokenizerChoice, check_start
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.executor import ONE_WORKER, Executor
@@ -108,6 +109,7 @@ def check_inputs(
     data = choice.data
     if models is not None:
         check_models(data, models)
+    check_start(choice.start_from)
     if choice.reused_folder is not None:
         choice.read_reused()
     if data.dictionary is not None:
@@ -181,6 +183,7 @@ def _prepare(
     )
     sections = list_sections(stages, report)
     write_report(report, sections, draft)
+    join_dropped((draft / name for name in names), draft)
     write_atomically(draft / FACTS_FILE, json.dumps(noted, indent=2) + "\n")
     write_atomically(workspace.recipe_file, dump_recipe(recipe))
     workspace.record(
@@ -196,7 +199,10 @@ def _prepare(
     # Last: after a kill before this, the next `prepare` repeats this part.
     put_in_place(draft, workspace.data)
     show_report(report, sections, open_console())
-    say(f"full report, with sample sentences: {workspace.data / 'report.html'}")
+    say(
+        f"full report, with sample sentences: {workspace.data / 'report.html'}; all dropped "
+        f"{report.unit}s: {workspace.data / DROPPED_FILE}"
+    )
 
 
 def _run(stage: Stage, preparation: Preparation, earlier: Path) -> None:

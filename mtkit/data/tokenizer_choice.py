@@ -198,6 +198,17 @@ def digest_reused(folder: Path) -> dict[str, str]:
     return {name: digest_file(folder / name) for name in names}
 
 
+def check_start(settings: StartFrom | None) -> None:
+    """Checks that the models that training starts from are there."""
+    for key, folder in {} if settings is None else settings.folders.items():
+        if not folder.is_dir():
+            raise MtkitError(
+                f"{folder}: no such folder (training.start_from.{key})",
+                "name a model folder, such as another run's model/; a relative path in a recipe "
+                "starts from data.data_root",
+            )
+
+
 def has_language_pieces(folder: Path) -> bool:
     """Checks that the vocabulary of a model folder has a piece for each language."""
     path = folder / SETTINGS_FILE

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from mtkit.console import say
 from mtkit.data.prepared import open_prepared
+from mtkit.data.tokenizer_choice import check_start
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.local_processes import choose_processes
 from mtkit.recipe import Recipe
@@ -60,6 +61,8 @@ def train(
 
 def dry_run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware) -> None:
     """Prints parameters, batches, memory and time of a training; starts nothing."""
+    if not any(workspace.checkpoints.glob("step-*")):
+        check_start(recipe.training.start_from)
     chosen = choose_processes(recipe, workspace, hardware)
     rehearse(
         TrainingRun.open(recipe, workspace),

@@ -121,9 +121,10 @@ class Repetition(Filter):
 
 
 class LanguageIdentification(Filter):
-    """Drops pairs with a side in another language (py3langid; `pip install "mtkit[language-id]"`).
+    """Drops pairs with a side in another language, by py3langid.
 
-    Off by default: it needs that package, and takes longer than all other filters together.
+    Off by default: it takes longer than all other filters together. The model doesn't know most
+    languages; a side in one of these must look like the development set's.
     """
 
     enabled: bool = False

@@ -1,5 +1,7 @@
 """One entry of `data.train`, or `data.dev`: what a corpus may be, and its name."""
 
+import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,11 +22,15 @@ from mtkit.recipe.corpus_files import (
     Column,
     FileFormat,
     FileLocation,
+    has_format,
     uncompressed_name,
 )
 from mtkit.recipe.parsing import TreeCorpus
 from mtkit.recipe.section import Count, NameOrFolder, Section, refuse_special
 from mtkit.recipe.text_corpora import LabelledCorpus, PlantedCorpus, TextCorpus, TextTableCorpus
+from mtkit.storage import Location
+
+_RANGE = re.compile(r"([0-9]{1,15})\s*(?:(-)\s*([0-9]{0,15}))?")
 
 
 class _Tagged(Section):
@@ -67,7 +73,7 @@ class PairedFileCorpus(_Tagged):
 
     @model_validator(mode="after")
     def _columns_suit_the_format(self) -> "PairedFileCorpus":
-        if Path(uncompressed_name(self.path)).suffix.lower() not in FORMATS:
+        if not has_format(self.path):
             raise ValueError(
                 f"expected a file name ending in {', '.join(FORMATS)}, found {self.path.name}; "
                 "for two text files use `source` and `target`"
@@ -145,6 +151,26 @@ class PublishedCorpus(_Tagged):
     sentences."""
 
 
+def read_ranges(text: str) -> tuple[range, ...]:
+    """Returns ranges of numbers, such as `3-5, 7, 9-`, in ascending order; ValueError if none."""
+    ranges: list[range] = []
+    for part in filter(None, map(str.strip, text.split(","))):
+        found = _RANGE.fullmatch(part)
+        if found is None:
+            raise ValueError(f'expected line numbers such as "201-500, 730", found "{part}"')
+        first, dash, last = found.groups()
+        end = int(last) if last else sys.maxsize - 1 if dash else int(first)
+        if not 1 <= int(first) <= end:
+            raise ValueError(f'"{part}": the first line is 1, and no line comes after the last')
+        ranges.append(range(int(first), end + 1))
+    return tuple(sorted(ranges, key=lambda each: each.start))
+
+
+def _check_ranges(text: str) -> str:
+    read_ranges(text)
+    return text
+
+
 class TrainingKeys(Section):
     """Keys of a training corpus besides its text."""
 
@@ -155,6 +181,8 @@ class TrainingKeys(Section):
     means half of the pairs, and the other half in the next epoch."""
     max_pairs: Count | None = None
     """Read only this many pairs, from the start; default: all."""
+    skip: Annotated[str, AfterValidator(_check_ranges)] = ""
+    """Lines of the file to leave out, such as `"201-500, 730, 900-"`; numbers as in reports."""
 
 
 class FileTrainingCorpus(TrainingKeys, FileCorpus):
@@ -252,7 +280,7 @@ def corpus_names(train: Sequence[Corpus]) -> list[str]:
     """
     names: dict[int, str] = {}
     for index in sorted(range(len(train)), key=lambda index: not train[index].name):
-        name = train[index].name or as_text(_file_name_of(train[index]))
+        name = train[index].name or as_text(_default_name(train[index]))
         number = 1
         names_taken = set(names.values())
         numbered = name
@@ -263,22 +291,29 @@ def corpus_names(train: Sequence[Corpus]) -> list[str]:
     return [names[index] for index in range(len(train))]
 
 
-def _file_name_of(corpus: Corpus) -> str:
+def name_file(corpus: Corpus) -> Location | str:
+    """Returns the file of a corpus, of two the source's, or the name of a data set or generator."""
     match corpus:
         case FileCorpus() | PlantedCorpus():
-            # What is left of train.en.gz once compression and language are off.
-            path = corpus.source
+            return corpus.source
         case HubCorpus():
-            return Path(corpus.dataset).name
+            return str(corpus.dataset)
         case PhrasebookCorpus():
             return corpus.builtin
         case TextCorpus():
-            path = corpus.text
+            return corpus.text
         case TreeCorpus():
-            path = corpus.trees
+            return corpus.trees
         case _:
-            path = corpus.path
-    stem = Path(uncompressed_name(path)).stem
+            return corpus.path
+
+
+def _default_name(corpus: Corpus) -> str:
+    file = name_file(corpus)
+    if isinstance(file, str):
+        return Path(file).name
+    # What is left of train.en.gz once compression and language are off.
+    stem = Path(uncompressed_name(file)).stem
     # OPUS calls its Moses archives de-en.txt.zip.
     is_archive = isinstance(corpus, PairedFileCorpus) and corpus.format == "zip"
     return stem.removesuffix(".txt") if is_archive else stem

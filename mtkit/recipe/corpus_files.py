@@ -81,3 +81,8 @@ Column = Annotated[Annotated[int, Field(ge=1)] | str, WrapValidator(_explain_col
 def uncompressed_name(path: Location) -> str:
     """Returns a file's name without the ending that tells its compression."""
     return path.stem if path.suffix.lower() in COMPRESSIONS else path.name
+
+
+def has_format(path: Location) -> bool:
+    """Checks that a file's name has an ending of `FORMATS`, compressed or not."""
+    return Path(uncompressed_name(path)).suffix.lower() in FORMATS

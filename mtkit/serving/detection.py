@@ -2,10 +2,8 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
-from mtkit.serving.faults import RequestError
+from mtkit.checks.language import open_identifier
 
 SAMPLE_CHARACTERS = 4_000
 """More text doesn't improve the result."""
@@ -27,27 +25,16 @@ class Detected:
 
 
 class Detector:
-    """Detects languages; loads its model on first use."""
-
-    @cached_property
-    def _identifier(self) -> Any:
-        try:
-            # Optional, and half a second to load.
-            from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415
-        except ImportError as error:
-            raise RequestError(
-                400, "language detection is not installed on this server: name the source language"
-            ) from error
-        return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    """Detects languages; loads the model on first use."""
 
     def detect(self, text: str, languages: Collection[str]) -> list[Detected]:
         """Returns the possible languages of a text, best first; at least one of those given."""
         # Without a letter, a text may be in any.
-        known = set(self._identifier.labels)
+        known = set(open_identifier().labels)
         labels = {code: _label(code, known) for code in languages}
         if not any(map(str.isalpha, text)):
             return [Detected(next(iter(languages)), 0.0)]
-        ranked = dict(self._identifier.rank(text[:SAMPLE_CHARACTERS]))
+        ranked = dict(open_identifier().rank(text[:SAMPLE_CHARACTERS]))
         found = [
             Detected(code, float(round(100.0 * float(ranked[label]))))
             for code, label in labels.items()

@@ -221,7 +221,10 @@ def _damaged(folder: Path, reason: str) -> DamagedCheckpointError:
 Tables = Mapping[str, Any]
 """A recipe as plain tables, as in checkpoints."""
 _SCHEDULES_TO_AN_END = ("cosine", "linear")
-_KEEP_BOTH = "use another folder with --workspace FOLDER, or remove the checkpoints to start over"
+_KEEP_BOTH = (
+    "set another `name` in the recipe, or use another folder with --workspace FOLDER; or remove "
+    "the checkpoints to start over"
+)
 
 
 def check_same_run(tables: Tables, data_digest: str | None, saved: list[Checkpoint]) -> None:
@@ -238,6 +241,10 @@ def check_same_run(tables: Tables, data_digest: str | None, saved: list[Checkpoi
     differing = list_differences(wanted, _select_fixed(last.recipe))
     if data_digest is not None and data_digest != last.data_digest:
         differing.append("the training or development data have changed")
+    num_corpora = [len(each["data"]["train"]) for each in (last.recipe, tables)]
+    if data_digest is None and num_corpora[0] != num_corpora[1]:
+        # Found before they are prepared.
+        differing.append("data.train had {} corpora, now {}".format(*num_corpora))
     if differing:
         raise MtkitError(
             f"{last.folder.parent} contains checkpoints of another run: " + "; ".join(differing),

@@ -9,6 +9,7 @@ from typing import get_args
 import torch
 
 from mtkit.console import say, warn
+from mtkit.data.tokenizer_choice import check_start
 from mtkit.errors import MtkitError
 from mtkit.model.card import find_licence
 from mtkit.model.digest import reading
@@ -95,10 +96,11 @@ def start_from(
     """
     settings = recipe.training.start_from
     assert settings is not None
+    check_start(settings)
     starts = []
     for key, folder in settings.folders.items():
         extends = settings.vocabulary == "extend"
-        start = _Start(key, folder, _load(key, folder), tokenizer, extends)
+        start = _Start(key, folder, _load(folder), tokenizer, extends)
         if recipe.objective == "classification":
             _check_classifier(recipe.classification.kind, start)
         else:
@@ -139,13 +141,7 @@ def find_start_licence(settings: StartFrom | None) -> str:
     return ", ".join(dict.fromkeys(filter(None, map(find_licence, folders))))
 
 
-def _load(key: StartKey, folder: Path) -> LoadedModel:
-    if not folder.is_dir():
-        raise MtkitError(
-            f"{folder}: no such folder (training.start_from.{key})",
-            "name a model folder, such as another run's model/; a relative path in a recipe starts "
-            "from data.data_root",
-        )
+def _load(folder: Path) -> LoadedModel:
     with reading(folder):
         return load_model_folder(folder)
 

@@ -8,6 +8,7 @@ says nothing about a single pair.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TypedDict
 
 import numpy as np
@@ -21,16 +22,22 @@ _MIN_CORRELATION = 0.5
 """Below it, a window's sides don't match."""
 _MIN_DEVIATION = 0.1
 """Minimum standard deviation of log lengths; below it, as in a word list, lengths show nothing."""
-_MAX_SHIFT = 10
+MAX_SHIFT = 50
 """Maximum shift between the sides that is found, in lines."""
-_SHIFTED_CORRELATION = 0.6
-"""Minimum correlation for a shift to count as the cause."""
+_MIN_LINES = 50
+"""Minimum length of a part of a stretch with the same shift."""
+_MATCHED_CORRELATION = 0.8
+"""Assumed correlation of the log lengths of lines that match."""
+_OUTLIERS = 0.05
+"""Assumed share of matching lines whose lengths don't match."""
+_CHANGE = 20.0
+"""Cost of a change of shift, in nats; a matching line tells about 0.4."""
 
 
 class Misaligned(TypedDict):
     """A stretch whose two sides don't match.
 
-    `first` and `last` are positions of pairs, accurate to about 200. `correlation` is that of the
+    `first` and `last` are positions of pairs, accurate to about 50. `correlation` is that of the
     sides' log lengths. `shift` is how many lines the target is late, negative if early, and 0 if no
     shift makes the sides match.
     """
@@ -51,7 +58,9 @@ def find_misaligned(
     last_start = len(source) - _WINDOW
     starts = np.append(np.arange(0, last_start, _STEP), last_start)
     is_low = _correlate_windows(source, target, starts) < _MIN_CORRELATION
-    return [_describe(source, target, first, last) for first, last in _stretches(starts, is_low)]
+    stretches = list(_stretches(starts, is_low))
+    # Between two stretches the same shift may be hidden by neighbours that are alike.
+    return list(_segment(source, target, stretches[0][0], stretches[-1][1])) if stretches else []
 
 
 def _stretches(starts: NDArray[np.int64], is_low: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
@@ -72,21 +81,60 @@ def _stretches(starts: NDArray[np.int64], is_low: NDArray[np.bool_]) -> Iterator
             yield first, last
 
 
-def _describe(
+def _segment(
     source: NDArray[np.float64], target: NDArray[np.float64], first: int, last: int
-) -> Misaligned:
-    source, target = source[first : last + 1], target[first : last + 1]
-    shifted = {
-        shift: _correlate(
-            source[max(0, -shift) : len(source) - max(0, shift)],
-            target[max(0, shift) : len(target) - max(0, -shift)],
-        )
-        for shift in range(-_MAX_SHIFT, _MAX_SHIFT + 1)
-    }
-    best = max(shifted, key=lambda shift: shifted[shift])
-    if shifted[best] < _SHIFTED_CORRELATION:
-        best = 0
-    return {"first": first, "last": last, "correlation": round(shifted[0], 3), "shift": best}
+) -> Iterator[Misaligned]:
+    """Yields the parts of a stretch that one shift explains, or none; aligned ones are left out.
+
+    Each line either matches the target line at one of the shifts, or no line at all. The likeliest
+    sequence of these states is found by the Viterbi algorithm; a change costs `_CHANGE` nats.
+    """
+    begin, end = max(0, first - _WINDOW), min(len(source), last + 1 + _WINDOW)
+    shifts = np.array([0, *(each for each in range(-MAX_SHIFT, MAX_SHIFT + 1) if each)])
+    places = np.arange(begin, end)[:, None] + shifts
+    is_inside = (places >= 0) & (places < len(target))
+    difference = target[np.clip(places, 0, len(target) - 1)] - source[begin:end, None]
+    difference -= target.mean() - source.mean()
+    variance = source.var() + target.var()
+    unrelated = _log_normal(difference[:, :1], variance)
+    matched = np.logaddexp(
+        np.log1p(-_OUTLIERS) + _log_normal(difference, variance * (1 - _MATCHED_CORRELATION)),
+        np.log(_OUTLIERS) + _log_normal(difference, variance),
+    )
+    path = _find_path(np.hstack([np.where(is_inside, matched, unrelated), unrelated]))
+    edges = np.flatnonzero(np.diff(path, prepend=-1, append=-1)).tolist()
+    for start, stop in pairwise(edges):
+        if path[start] and stop - start >= _MIN_LINES:
+            lines = slice(begin + start, begin + stop)
+            yield {
+                "first": lines.start,
+                "last": lines.stop - 1,
+                "correlation": round(_correlate(source[lines], target[lines]), 3),
+                "shift": int(shifts[path[start]]) if path[start] < len(shifts) else 0,
+            }
+
+
+def _log_normal(values: NDArray[np.float64], variance: float) -> NDArray[np.float64]:
+    """Returns log densities around 0, without their constant."""
+    logs: NDArray[np.float64] = -(values**2) / (2 * variance) - np.log(variance) / 2
+    return logs
+
+
+def _find_path(scores: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Returns the best state at each step, [steps], from scores of shape [steps, states]."""
+    total = scores[0].copy()
+    origins = np.tile(np.arange(scores.shape[1]), (len(scores), 1))
+    for step in range(1, len(scores)):
+        best = int(total.argmax())
+        changes = total < total[best] - _CHANGE
+        origins[step][changes] = best
+        total = np.where(changes, total[best] - _CHANGE, total) + scores[step]
+    path = np.empty(len(scores), np.int64)
+    state = int(total.argmax())
+    for step in range(len(scores) - 1, -1, -1):
+        path[step] = state
+        state = int(origins[step][state])
+    return path
 
 
 def _correlate(source: NDArray[np.float64], target: NDArray[np.float64]) -> float:

@@ -9,8 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.checks import lengths
-from mtkit.checks.characters import build_table, is_script, read_text
-from mtkit.checks.language import WIDELY_WRITTEN, OtherLanguage, name_label, require_identifier
+from mtkit.checks.characters import (
+    Kind,
+    StrangeLetters,
+    build_table,
+    find_strange,
+    is_script,
+    read_text,
+)
+from mtkit.checks.language import (
+    WIDELY_WRITTEN,
+    OtherLanguage,
+    find_label,
+    find_labels,
+    name_label,
+    open_identifier,
+)
 from mtkit.data.cleaning import filters
 from mtkit.data.cleaning.alignment import Misaligned, find_misaligned
 from mtkit.data.cleaning.filters import (
@@ -43,6 +57,7 @@ _SCRIPTS_OF = {
 """ISO 15924 codes for several Unicode scripts, or for a variant of one."""
 _Find = Callable[[RepairedRows, Flags], Flags]
 """Takes a block and the rows that are left in it; returns which rows to drop."""
+_SCRIPT_KINDS = (Kind.SOURCE_SCRIPT, Kind.TARGET_SCRIPT)
 _OF_PAIRS = ("length_ratio", "identical", "numbers", "urls")
 """Filters that compare two sides."""
 
@@ -61,34 +76,27 @@ def expand_script(code: str) -> tuple[str, ...]:
 class Languages:
     """Distinguishes the recipe's languages from some others."""
 
-    def __init__(self, settings: LanguageIdentification, *languages: str) -> None:
-        """Loads the model; `languages` are source and target, or that of text alone."""
+    def __init__(self, settings: LanguageIdentification, labels: Sequence[frozenset[str]]) -> None:
+        """Loads the model; `labels` are those of source and target, or of text alone."""
         self._settings = settings
-        off = "--set data.cleaning.language.enabled=false"
-        known = require_identifier("data.cleaning.language", off).labels
-
-        def label(language: str, key: str) -> str:
-            name = name_label(language)
-            if name not in known:
+        known = open_identifier().labels
+        for language in settings.candidates:
+            if not find_label(language, known):
                 raise MtkitError(
-                    f'{key} = "{language}": the language identification model doesn\'t know this '
-                    f"language{suggest(name, known)}",
-                    f"known: {', '.join(sorted(known))}; or {off}",
+                    f'data.cleaning.language.candidates = "{language}": the language '
+                    f"identification model doesn't know this language{suggest(language, known)}",
+                    f"known: {', '.join(sorted(known))}",
                 )
-            return name
-
-        sides = ("data.source_language", "data.target_language")
-        own = list(map(label, languages, sides if len(languages) > 1 else ("data.language",)))
-        others = settings.candidates or WIDELY_WRITTEN
-        candidates = [label(other, "data.cleaning.language.candidates") for other in others]
-        self._sides = [OtherLanguage(name, (*own, *candidates)) for name in own]
+        others = map(name_label, settings.candidates or WIDELY_WRITTEN)
+        candidates = frozenset(others).union(*labels)
+        self._sides = [OtherLanguage(own, candidates) if own else None for own in labels]
 
     def find_foreign(self, block: RepairedRows, chosen: Flags) -> Flags:
         """Returns which of the chosen rows have a side in another language."""
         return block.judge(chosen, lambda *lines: any(map(self._is_foreign, lines, self._sides)))
 
-    def _is_foreign(self, line: str, side: OtherLanguage) -> bool:
-        if len(line) < self._settings.min_characters:
+    def _is_foreign(self, line: str, side: OtherLanguage | None) -> bool:
+        if side is None or len(line) < self._settings.min_characters:
             return False
         other, confidence = side.find(line)
         return bool(other) and confidence >= self._settings.min_confidence
@@ -105,6 +113,7 @@ class Cleaned:
         repaired: Lines changed by kind of repair, on all sides and in dropped rows too.
         seconds: Time by filter, and for `characters`, `repairs` and `alignment`.
         misaligned: Stretches of a block of pairs whose sides don't match.
+        strange: For each side, the lines with letters that its language doesn't have.
     """
 
     sides: tuple[list[str], ...]
@@ -113,6 +122,7 @@ class Cleaned:
     repaired: dict[str, int]
     seconds: dict[str, float]
     misaligned: list[Misaligned]
+    strange: tuple[StrangeLetters, ...] = ()
 
 
 class Cleaner:
@@ -125,11 +135,15 @@ class Cleaner:
         languages: tuple[str, ...],
         length_ratio: float,
         held_out: HeldOut,
+        letters: tuple[frozenset[str], ...] = (),
+        dev: tuple[Sequence[str], ...] = (),
     ) -> None:
         """Builds the tables, which takes about 0.2 s the first time in a process.
 
         With a single language, filters that compare two sides don't run. `length_ratio` is from
-        `measure_length_ratio`.
+        `measure_length_ratio`; `letters` are those that each side may have beyond ASCII, all if
+        empty. `dev` are the development set's lines of each side, which show how a language looks
+        that isn't known to the identification.
         """
         self._settings = settings
         self._notes: list[str] = []
@@ -139,7 +153,11 @@ class Cleaner:
             for (side, chosen), language in zip(wanted, languages, strict=False)
         ]
         self._table = build_table(scripts[0], scripts[-1])
-        identified = Languages(settings.language, *languages) if settings.language.enabled else None
+        self._letters = letters
+        identified = None
+        if settings.language.enabled:
+            lines = dev or [()] * len(languages)
+            identified = Languages(settings.language, list(map(find_labels, languages, lines)))
         self._filters = list(_arrange(settings, scripts, identified, length_ratio, held_out))
 
     def notes(self) -> tuple[str, ...]:
@@ -183,6 +201,7 @@ class Cleaner:
             repaired,
             dict(seconds),
             misaligned,
+            tuple(map(find_strange, block.sides, _SCRIPT_KINDS, self._letters)),
         )
 
     def _read(

@@ -6,8 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
 
 from mtkit.data.batches.numbered_texts import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
@@ -20,6 +19,13 @@ from mtkit.data.preparation.cleaned_block import (
     choose_scattered,
     shorten,
 )
+from mtkit.data.preparation.dropped_rows import (
+    DROPPED_FILE,
+    HEADER,
+    append_dropped,
+    pack_rows,
+    pack_stored,
+)
 from mtkit.data.preparation.duplicates import KeyFiles, list_keys
 from mtkit.data.preparation.facts import LongRow, ShownRow, TextFacts
 from mtkit.data.preparation.held_out import read_held_out_rows
@@ -30,6 +36,7 @@ from mtkit.data.preparation.labels import (
     find_labels,
     list_labelled,
 )
+from mtkit.data.preparation.note_languages import note_languages
 from mtkit.data.preparation.report import Report
 from mtkit.data.preparation.run_stage import show_progress
 from mtkit.data.preparation.section import Rows, Section, make_visible, share
@@ -41,10 +48,11 @@ from mtkit.data.preparation.stage import (
     is_labelled,
     name_unit,
 )
-from mtkit.data.preparation.tally import CleaningTally, nothing_left
+from mtkit.data.preparation.tally import CleaningTally, add_samples, nothing_left
 from mtkit.data.preparation.text_store import (
     ALIGNMENT_COLUMN,
     DOCUMENT_COLUMN,
+    LINE_COLUMN,
     TextStore,
     TextStoreWriter,
 )
@@ -55,10 +63,11 @@ from mtkit.data.tokenizer_choice import digest_reused
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import HeldOutCorpus, corpus_names
+from mtkit.text.letters import letters_of, list_letters
 from mtkit.text.normalization import Normalization, punctuation_normalizer
+from mtkit.units import plural
 
 _ROWS_PER_BLOCK = 10_000
-_MARKS_AT_ONCE = 1_000_000
 
 
 def make_job(preparation: Preparation) -> tuple[CleaningJob, float | None]:
@@ -69,6 +78,7 @@ def make_job(preparation: Preparation) -> tuple[CleaningJob, float | None]:
     if is_labelled(preparation):
         job = CleaningJob(
             LABELLED_COLUMNS,
+            preparation.files,
             partial(LabelledCleaner, _digest_held_out(preparation)),
             ("pair",) if settings.duplicates.enabled else (),
             drop_invalid=preparation.sample is not None,
@@ -78,6 +88,7 @@ def make_job(preparation: Preparation) -> tuple[CleaningJob, float | None]:
     is_pairs = len(languages) > 1
     punctuation = languages if choice.punctuation == "moses" else None
     dev = _read_held_out(preparation, data.dev, "dev")
+    dev_columns = tuple(zip(*dev, strict=True))
     tests = (
         row
         for test_set in preparation.recipe.evaluation.test_sets
@@ -98,10 +109,16 @@ def make_job(preparation: Preparation) -> tuple[CleaningJob, float | None]:
         languages=languages,
         length_ratio=length_ratio,
         held_out=HeldOut.of(held_out, normalizations[: len(languages)]),
+        letters=tuple(
+            letters_of(language) | list_letters(column)
+            for language, column in zip(languages, dev_columns, strict=False)
+        ),
+        dev=dev_columns if settings.language.enabled else (),
     )
     keys = list_keys(by) if is_pairs else ("text",)
     job = CleaningJob(
         PAIR_COLUMNS if is_pairs else TEXT_COLUMNS,
+        preparation.files,
         cleaner,
         keys if settings.duplicates.enabled else (),
         punctuation,
@@ -183,12 +200,13 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
     job, length_ratio = make_job(preparation)
     tally = CleaningTally(corpus_names(data.train))
     parts: list[tuple[int, int]] = []
-    columns = job.columns
+    columns = (*job.columns, LINE_COLUMN)
     if has_blocks(preparation):
         columns = (*columns, DOCUMENT_COLUMN)
     if job.has_alignments:
         columns = (*columns, ALIGNMENT_COLUMN)
     unit = name_unit(preparation)
+    append_dropped(folder, pack_rows([(*HEADER, *job.columns)]))
     with (
         TextStoreWriter(folder, columns) as store,
         KeyFiles(folder, job.duplicate_keys) as keys,
@@ -201,16 +219,17 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
                 for block in show_progress(counted, "cleaning", unit):
                     text = tally.add(block)
                     keys.append(block.keys)
+                    append_dropped(folder, block.dropped)
                     if text.num_rows:
                         store.append(text)
                         parts.append((block.corpus, text.num_rows))
     tally.note_unlinked()
-    first = 0
-    for facts, is_duplicate in zip(tally.corpora, tally.drop_duplicates(keys), strict=True):
-        if facts["dropped"]["duplicates"]:
-            samples = _read_rows(folder, parts, _choose_marked(is_duplicate) + first)
-            facts["samples"]["duplicates"] = samples
-        first += len(is_duplicate)
+    tally.count_duplicates(keys)
+    _list_duplicates(job, folder, parts, tally)
+    if not (is_labelled(preparation) or data.is_trees):
+        languages = dict(zip(job.columns, data.column_languages, strict=True))
+        names = corpus_names(data.train)
+        tally.notes += note_languages(TextStore(folder), parts, names, languages)
     _list_invalid(preparation, tally)
     kept = sum(facts["kept"] for facts in tally.corpora)
     if not kept:
@@ -224,7 +243,9 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
         "kept": kept,
         "notes": tally.notes,
         "seconds": {name: round(spent, 3) for name, spent in tally.seconds.items()},
-        "digest": [digest_file(path) for path in sorted(folder.iterdir())],
+        "digest": [
+            digest_file(path) for path in sorted(folder.iterdir()) if path.name != DROPPED_FILE
+        ],
     }
     if length_ratio is not None:
         found["length_ratio"] = length_ratio
@@ -240,38 +261,34 @@ def _list_invalid(preparation: Preparation, tally: CleaningTally) -> None:
     sample, settings = preparation.sample, preparation.data.cleaning.encoding
     if sample is None or settings.invalid_utf8 == "drop":
         return
-    for facts, count in ((tally.corpora[index], n) for index, n in sample.num_invalid.items() if n):
+    unit = name_unit(preparation)
+    for index, error in sample.invalid.items():
+        count, total = sample.num_invalid[index], sample.num_rows[index]
         fault = MtkitError(
-            f"{facts['name']}: {count:,} line{'s are' if count > 1 else ' is'} invalid UTF-8",
-            "convert the file (`mtkit prepare` reports line and byte of the first), or drop them: "
+            f"{error.message}; in all {count:,} of {plural(total, unit)} of "
+            f"{tally.corpora[index]['name']}",
+            f"{error.hint}; or drop {plural(count, unit)}: "
             "--set data.cleaning.encoding.invalid_utf8=drop",
         )
         preparation.faults.append(fault)
 
 
-def _choose_marked(marks: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Returns the indices of a few marks, in order; in constant memory."""
-    chosen = np.zeros(0, dtype=np.int64)
-    for first in range(0, len(marks), _MARKS_AT_ONCE):
-        found = np.flatnonzero(marks[first : first + _MARKS_AT_ONCE]) + first
-        candidates = np.concatenate([chosen, found])
-        chosen = candidates[choose_scattered(candidates)]
-    return np.sort(chosen)
-
-
-def _read_rows(
-    folder: Path, parts: Sequence[tuple[int, int]], rows: NDArray[np.int64]
-) -> list[ShownRow]:
-    """Returns a few rows of a text store."""
-    store, first = TextStore(folder), 0
-    samples: list[ShownRow] = []
-    for number, (_, num_rows) in enumerate(parts):
-        wanted = rows[(rows >= first) & (rows < first + num_rows)] - first
-        if len(wanted):
-            part = store.read_part(number).take(wanted)
-            samples += [shorten(0, row) for row in part.to_pylist()]
-        first += num_rows
-    return samples
+def _list_duplicates(
+    job: CleaningJob, folder: Path, parts: Sequence[tuple[int, int]], tally: CleaningTally
+) -> None:
+    """Lists the duplicates among the dropped rows, and a few of them in the facts."""
+    store = TextStore(folder)
+    for part in store.list_parts(parts):
+        if part.is_unique.all():
+            continue
+        found = store.read_part(part.number).filter(pa.array(~part.is_unique))
+        append_dropped(
+            folder, pack_stored("duplicates", job.files[part.corpus], found, job.columns)
+        )
+        chosen = choose_scattered(found.column(LINE_COLUMN).to_numpy() - 1)
+        rows = found.take(pa.array(chosen)).to_pylist()
+        samples = [shorten(row.pop(LINE_COLUMN), row) for row in rows]
+        add_samples(tally.corpora[part.corpus], "duplicates", samples)
 
 
 def _list_inputs(preparation: Preparation) -> list[Any]:

@@ -10,11 +10,16 @@ from numpy.typing import NDArray
 
 from mtkit.data.cleaning.clean import Cleaned
 from mtkit.data.preparation.carry_links import carry_links
+from mtkit.data.preparation.dropped_rows import pack_rows
 from mtkit.data.preparation.duplicates import DuplicateKey, digest_rows
 from mtkit.data.preparation.facts import BlockFacts, ShownRow
-from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, make_text_batch
+from mtkit.data.preparation.text_store import (
+    ALIGNMENT_COLUMN,
+    LINE_COLUMN,
+    make_text_batch,
+)
 from mtkit.data.sources.blocks import Block, Rows
-from mtkit.data.sources.documents import DocumentRun
+from mtkit.data.sources.documents import DocumentRun, Indices
 from mtkit.data.sources.pharaoh import Link, read_links, write_links
 from mtkit.text.normalization import punctuation_normalizer
 
@@ -44,6 +49,7 @@ class CleaningJob:
 
     Attributes:
         columns: Names of the columns that are cleaned.
+        files: The file of each corpus, for the list of dropped rows.
         duplicate_keys: How duplicates are found; empty to keep them.
         punctuation: Languages whose punctuation is normalised first; None to leave it.
         drop_invalid: Whether a line of invalid UTF-8 is dropped, not an error.
@@ -51,6 +57,7 @@ class CleaningJob:
     """
 
     columns: tuple[str, ...]
+    files: tuple[str, ...]
     build_cleaner: Callable[[], RowCleaner]
     duplicate_keys: tuple[DuplicateKey, ...]
     punctuation: tuple[str, ...] | None = None
@@ -68,6 +75,7 @@ class CleanedBlock:
         documents: The documents of the remaining lines; None for pairs.
         keys: For each kind of duplicates, 16 bytes per remaining row.
         facts: Counts and samples; duplicates aren't known yet.
+        dropped: The other rows, from `pack_rows`.
         num_unlinked: Remaining pairs whose alignment a repair invalidated.
     """
 
@@ -76,6 +84,7 @@ class CleanedBlock:
     documents: DocumentRun | None
     keys: tuple[bytes, ...]
     facts: BlockFacts
+    dropped: bytes
     seconds: dict[str, float]
     notes: tuple[str, ...]
     num_unlinked: int = 0
@@ -100,7 +109,10 @@ class BlockCleaner:
                 for normalize, lines in zip(self._normalizers, given, strict=True)
             )
         cleaned = self._cleaner.clean(*sides)
-        columns = dict(zip(self._job.columns, cleaned.sides, strict=True))
+        columns: dict[str, Sequence[str] | Indices] = dict(
+            zip(self._job.columns, cleaned.sides, strict=True)
+        )
+        columns[LINE_COLUMN] = rows.numbers[cleaned.indices]
         num_unlinked = 0
         if self._job.has_alignments:
             links = _carry_alignments(rows, cleaned)
@@ -112,6 +124,7 @@ class BlockCleaner:
             documents=rows.documents and rows.documents.keep(cleaned.indices),
             keys=tuple(digest_rows(cleaned.sides, key) for key in self._job.duplicate_keys),
             facts=_describe(rows, dict(zip(self._job.columns, sides, strict=True)), cleaned),
+            dropped=_pack_dropped(self._job.files[block.corpus], rows, given, cleaned),
             seconds=cleaned.seconds,
             notes=self._cleaner.notes(),
             num_unlinked=num_unlinked,
@@ -130,6 +143,19 @@ def _carry_alignments(rows: Rows, cleaned: Cleaned) -> list[set[Link] | None]:
             cleaned.indices.tolist(), zip(*cleaned.sides, strict=True), strict=True
         )
     ]
+
+
+def _pack_dropped(
+    file: str, rows: Rows, columns: Sequence[Sequence[str]], cleaned: Cleaned
+) -> bytes:
+    """Returns the dropped rows of a block in order, as they were read."""
+    found = sorted(
+        (index, name) for name, indices in cleaned.dropped.items() for index in indices.tolist()
+    )
+    return pack_rows(
+        (name, file, rows.numbers[index], *(column[index] for column in columns))
+        for index, name in found
+    )
 
 
 def _describe(rows: Rows, columns: Mapping[str, Sequence[str]], cleaned: Cleaned) -> BlockFacts:
@@ -153,6 +179,9 @@ def _describe(rows: Rows, columns: Mapping[str, Sequence[str]], cleaned: Cleaned
         "skipped": rows.num_skipped,
         "dropped": {name: len(indices) for name, indices in cleaned.dropped.items()},
         "repaired": cleaned.repaired,
+        "quoted": sum(map(_are_quoted, *texts)),
+        "strange_rows": {},
+        "strange_letters": {},
         "samples": {
             name: sample(indices[choose_scattered(rows.numbers[indices] - 1)])
             for name, indices in cleaned.dropped.items()
@@ -171,6 +200,9 @@ def _describe(rows: Rows, columns: Mapping[str, Sequence[str]], cleaned: Cleaned
             for index, row in zip(longest, sample(longest), strict=True)
         ],
     }
+    for column, strange in zip(columns, cleaned.strange, strict=False):
+        facts["strange_rows"][column] = strange.num_lines
+        facts["strange_letters"][column] = dict(strange.counts)
     characters = [sum(map(len, lines)) for lines in cleaned.sides]
     if "text" in columns:
         # Both texts of a labelled pair.
@@ -178,6 +210,10 @@ def _describe(rows: Rows, columns: Mapping[str, Sequence[str]], cleaned: Cleaned
     else:
         facts["source_characters"], facts["target_characters"] = characters
     return facts
+
+
+def _are_quoted(*texts: str) -> bool:
+    return all(len(text) > 1 and text[0] == text[-1] == '"' for text in texts if text)
 
 
 def shorten(line: int, texts: Mapping[str, str]) -> ShownRow:

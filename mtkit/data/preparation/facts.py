@@ -46,6 +46,11 @@ class BlockFacts(TypedDict):
     skipped: int
     dropped: dict[str, int]
     repaired: dict[str, int]
+    quoted: int
+    """Rows whose texts are all in quotation marks."""
+    strange_rows: dict[str, int]
+    strange_letters: dict[str, dict[str, int]]
+    """By column, rows with letters that its language doesn't have, and these letters."""
     samples: dict[str, list[ShownRow]]
     misaligned: list[Misaligned]
     longest: list[LongRow]
@@ -167,7 +172,7 @@ class TokenizedCorpus(TypedDict):
 
     kept: int
     too_long: int
-    samples: list[tuple[str, str]]
+    samples: list[ShownRow]
     documents: NotRequired[int]
     blocks: NotRequired[int]
     augmented: NotRequired[dict[str, int]]

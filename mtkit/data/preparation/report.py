@@ -11,7 +11,7 @@ from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.numbered_texts import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.batches.updates import plan_epoch
-from mtkit.data.cleaning.alignment import Misaligned
+from mtkit.data.cleaning.alignment import MAX_SHIFT, Misaligned
 from mtkit.data.normalization import note_changed_targets
 from mtkit.data.preparation.facts import (
     ColumnFacts,
@@ -21,7 +21,6 @@ from mtkit.data.preparation.facts import (
     ReportedCorpus,
     ReportedSelection,
     SelectionFacts,
-    ShownRow,
     TokenizedCorpus,
 )
 from mtkit.data.tokenizer_choice import TokenizerChoice
@@ -32,6 +31,10 @@ from mtkit.units import plural
 
 _NOTABLE_UNKNOWN = 1e-3
 """Minimum share of unknown tokens for a warning."""
+_NOTABLE_QUOTED = 0.5
+"""Minimum share of a corpus's rows in quotation marks for a warning."""
+_NOTABLE_STRANGE = 0.03
+"""Minimum share of a corpus's rows with letters of no known language for a warning."""
 _NOTABLE_DROP = 0.3
 """Minimum share of a corpus dropped by one filter for a warning."""
 
@@ -241,10 +244,7 @@ def _merge(
         return merged
     samples = dict(cleaned["samples"])
     if tokenized["samples"]:
-        samples["max_tokens"] = [
-            ShownRow(line=0, source=source, target=target)
-            for source, target in tokenized["samples"]
-        ]
+        samples["max_tokens"] = tokenized["samples"]
     merged["samples"] = samples
     merged["kept"] = tokenized["kept"]
     dropped = dict(cleaned["dropped"])
@@ -272,6 +272,20 @@ def note_corpora(corpora: Sequence[CorpusFacts], length_ratio: float | None) -> 
                 f"{name}: {corpus['skipped']:,} entries without both languages were skipped"
             )
         notes += [_note_misaligned(name, stretch) for stretch in corpus["misaligned"]]
+        if corpus["quoted"] > _NOTABLE_QUOTED * read:
+            notes.append(
+                f"{name}: {corpus['quoted']:,} of {plural(read, unit)} are in quotation marks, "
+                "which are trained on as text; if a spreadsheet wrote the file, name it .csv, "
+                "whose quotes are read"
+            )
+        for column, count in corpus["strange_rows"].items():
+            if count > _NOTABLE_STRANGE * read:
+                letters = " ".join(list(corpus["strange_letters"][column])[:10])
+                notes.append(
+                    f"{name}: {count / read:.0%} of the {unit}s have letters on the {column} side "
+                    f"that are neither its language's nor the development set's ({letters}): was "
+                    "the file converted from the wrong encoding?"
+                )
         for filter_name, count in corpus["dropped"].items():
             # The recipe sets how much a selection keeps.
             if count > _NOTABLE_DROP * read and filter_name != "selection":
@@ -342,14 +356,17 @@ def note_epoch(
 
 
 def _note_misaligned(name: str, stretch: Misaligned) -> str:
-    shift = stretch["shift"]
+    shift, first, last = stretch["shift"], stretch["first"], stretch["last"]
     lines = plural(abs(shift), "line")
     how = (
-        f"the target is {lines} {'behind' if shift > 0 else 'ahead'}" if shift else "no shift helps"
+        f"the target is {lines} {'behind' if shift > 0 else 'ahead'}"
+        if shift
+        else f"no shift of up to {MAX_SHIFT} lines helps"
     )
     return (
-        f"{name}: lines {stretch['first']:,} to {stretch['last']:,} look misaligned ({how}): the "
-        f"correlation of source and target lengths is {stretch['correlation']:.2f}"
+        f"{name}: lines {first:,} to {last:,} look misaligned ({how}): the correlation of source "
+        f"and target lengths is {stretch['correlation']:.2f}; repair the file near line {first:,}, "
+        f'or leave the lines out: skip = "{first}-{last}"'
     )
 
 

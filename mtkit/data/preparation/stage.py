@@ -26,7 +26,7 @@ from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.executor import ONE_WORKER, Executor
 from mtkit.recipe import Recipe
-from mtkit.recipe.corpora import HeldOutCorpus
+from mtkit.recipe.corpora import HeldOutCorpus, name_file
 from mtkit.recipe.data import Data
 from mtkit.recipe.tables import relative_to_root
 
@@ -43,7 +43,8 @@ class Sample:
     Attributes:
         num_rows: Rows of each corpus.
         num_chosen: Rows in chosen blocks.
-        num_invalid: Values of each corpus that are invalid UTF-8.
+        num_invalid: Rows of each corpus with invalid UTF-8.
+        invalid: The first error of each of those corpora.
         labels: All labels.
     """
 
@@ -52,6 +53,7 @@ class Sample:
         self.num_rows: Counter[int] = Counter()
         self.num_chosen: Counter[int] = Counter()
         self.num_invalid: Counter[int] = Counter()
+        self.invalid: dict[int, MtkitError] = {}
         self.labels: set[str] = set()
 
     def choose(self, blocks: Iterable[Block]) -> Iterator[Block]:
@@ -63,6 +65,11 @@ class Sample:
             # Decoding takes a hundredth of the time of cleaning.
             found = block.decode(drop_invalid=True)
             self.num_invalid[block.corpus] += found.num_invalid
+            if found.num_invalid and block.corpus not in self.invalid:
+                try:
+                    block.decode(drop_invalid=False)
+                except MtkitError as error:
+                    self.invalid[block.corpus] = error
             self.labels.update(found.columns.get("label", ()))
             if number % stride == 0:
                 chosen.append(block)
@@ -106,6 +113,11 @@ class Preparation:
     def data(self) -> Data:
         """The recipe's section."""
         return self.recipe.data
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The file, or the name, of each training corpus."""
+        return tuple(str(name_file(corpus)) for corpus in self.data.train)
 
     @property
     def held_out(self) -> tuple[HeldOutCorpus, ...]:

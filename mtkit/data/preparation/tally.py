@@ -5,11 +5,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, CleanedBlock, choose_scattered
 from mtkit.data.preparation.duplicates import KeyFiles
-from mtkit.data.preparation.facts import BlockFacts, CorpusFacts
+from mtkit.data.preparation.facts import BlockFacts, CorpusFacts, ShownRow
 from mtkit.data.preparation.text_store import add_documents
 from mtkit.data.sources.documents import DocumentCounter
 from mtkit.errors import MtkitError
@@ -52,13 +51,12 @@ class CleaningTally:
             if count
         ]
 
-    def drop_duplicates(self, keys: KeyFiles) -> list[NDArray[np.bool_]]:
-        """Counts duplicates as dropped; returns which pairs of each corpus they are."""
+    def count_duplicates(self, keys: KeyFiles) -> None:
+        """Marks duplicates in the text store, and counts them as dropped."""
         marks = keys.mark_duplicates([facts["kept"] for facts in self.corpora])
         for facts, is_duplicate in zip(self.corpora, marks, strict=True):
             facts["dropped"]["duplicates"] = int(np.count_nonzero(is_duplicate))
             facts["kept"] -= facts["dropped"]["duplicates"]
-        return marks
 
 
 def _nothing_read(name: str) -> CorpusFacts:
@@ -71,6 +69,9 @@ def _nothing_read(name: str) -> CorpusFacts:
         "skipped": 0,
         "dropped": {},
         "repaired": {},
+        "quoted": 0,
+        "strange_rows": {},
+        "strange_letters": {},
         "samples": {},
         "misaligned": [],
         "longest": [],
@@ -89,17 +90,19 @@ def _add_facts(facts: BlockFacts, block: BlockFacts) -> None:
         source, target = block["source_characters"], block["target_characters"]
         facts["source_characters"] = facts.get("source_characters", 0) + source
         facts["target_characters"] = facts.get("target_characters", 0) + target
+    facts["quoted"] += block["quoted"]
+    for column, letters in block["strange_letters"].items():
+        found = Counter(facts["strange_letters"].get(column, {})) + Counter(letters)
+        facts["strange_letters"][column] = dict(found.most_common())
     for counts, added in (
         (facts["dropped"], block["dropped"]),
         (facts["repaired"], block["repaired"]),
+        (facts["strange_rows"], block["strange_rows"]),
     ):
         for name, count in added.items():
             counts[name] = counts.get(name, 0) + count
     for name, samples in block["samples"].items():
-        merged = [*facts["samples"].get(name, []), *samples]
-        chosen = choose_scattered(np.array([sample["line"] - 1 for sample in merged]))
-        in_order = sorted((merged[index] for index in chosen), key=lambda sample: sample["line"])
-        facts["samples"][name] = in_order
+        add_samples(facts, name, samples)
     for stretch in block["misaligned"]:
         last = facts["misaligned"][-1] if facts["misaligned"] else None
         # A stretch that continues from the last block.
@@ -112,6 +115,14 @@ def _add_facts(facts: BlockFacts, block: BlockFacts) -> None:
     facts["longest"] = sorted(longest, key=lambda pair: -pair["characters"])[:NUM_SAMPLES]
 
 
+def add_samples(facts: BlockFacts, name: str, samples: Iterable[ShownRow]) -> None:
+    """Adds rows dropped by a filter to the few that are shown."""
+    merged = [*facts["samples"].get(name, []), *samples]
+    chosen = choose_scattered(np.array([sample["line"] - 1 for sample in merged]))
+    in_order = sorted((merged[index] for index in chosen), key=lambda sample: sample["line"])
+    facts["samples"][name] = in_order
+
+
 def nothing_left(corpora: Sequence[CorpusFacts], unit: str) -> MtkitError:
     """Returns the error for no row passing the filters, with what dropped them."""
     dropped: Counter[str] = Counter()
@@ -121,7 +132,7 @@ def nothing_left(corpora: Sequence[CorpusFacts], unit: str) -> MtkitError:
     total = sum(facts["read"] for facts in corpora)
     if not total:
         return MtkitError(
-            "data.train: no text in it, only blank lines", "are these the right files?"
+            "data.train: no text in it, only blank or skipped lines", "are these the right files?"
         )
     worst = dropped.most_common(1)[0][0]
     return MtkitError(

@@ -26,6 +26,9 @@ DOCUMENT_COLUMN = "document"
 ALIGNMENT_COLUMN = "alignment"
 """Column with each pair's links, `0-0 1-2`, if a recipe needs them."""
 
+LINE_COLUMN = "line"
+"""Column with the number of each row in its file, from 1."""
+
 
 @dataclass(frozen=True)
 class TextPart:
@@ -58,7 +61,10 @@ def add_documents(batch: pa.RecordBatch, documents: Indices) -> pa.RecordBatch:
 
 def _schema(columns: Sequence[str]) -> pa.Schema:
     return pa.schema(
-        [(column, pa.int64() if column == DOCUMENT_COLUMN else _TEXT) for column in columns]
+        [
+            (name, pa.int64() if name in (DOCUMENT_COLUMN, LINE_COLUMN) else _TEXT)
+            for name in columns
+        ]
     )
 
 

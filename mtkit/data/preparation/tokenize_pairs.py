@@ -19,9 +19,16 @@ from mtkit.data.batches.length_order import build_order
 from mtkit.data.batches.ragged import Ragged
 from mtkit.data.batches.token_store import ALIGNMENT_COLUMN as TOKEN_LINKS
 from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_batch
+from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, shorten
+from mtkit.data.preparation.dropped_rows import pack_stored
 from mtkit.data.preparation.piece_links import WordPieces, link_pieces
 from mtkit.data.preparation.stage import LEXICON_FILE, Preparation, needs_alignments
-from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextPart, TextStore
+from mtkit.data.preparation.text_store import (
+    ALIGNMENT_COLUMN,
+    LINE_COLUMN,
+    TextPart,
+    TextStore,
+)
 from mtkit.data.preparation.tokenized import ColumnCounts, TokenizedPart, count_unknown
 from mtkit.data.tokenizer_choice import has_language_pieces
 from mtkit.data.word_alignment.word_table import find_aligned_words
@@ -34,7 +41,6 @@ from mtkit.text.sentencepiece_segmenter import Resegment
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.words import Span, find_between_spaces
 
-_NUM_SAMPLES = 5
 _SAMPLED_PER_PART = 100
 """Sentences of each part whose growth through subword sampling is measured."""
 
@@ -54,6 +60,7 @@ class TokenizingJob:
         stores_links: Whether the links between tokens are stored.
         names_alignments: For each corpus, whether its links are its own, between spaces.
         lexicon: File of terms from alignments; None with a dictionary.
+        files: The file of each corpus, for the list of dropped rows.
     """
 
     text: Path
@@ -69,6 +76,7 @@ class TokenizingJob:
     names_alignments: tuple[bool, ...] = ()
     augment: Augment | None = None
     lexicon: Path | None = None
+    files: tuple[str, ...] = ()
 
 
 class PairTokenizer:
@@ -101,8 +109,7 @@ class PairTokenizer:
     def __call__(self, part: TextPart) -> TokenizedPart:
         """Returns the tokens of a part."""
         unique = self._text.read_part(part.number).filter(pa.array(part.is_unique))
-        unique = unique.select(PAIR_COLUMNS)
-        text: dict[str, list[str]] = unique.to_pydict()
+        text: dict[str, list[str]] = unique.select(PAIR_COLUMNS).to_pydict()
         kinds: list[str] = []
         links = self._read_links(part)
         if self._augmenter is not None:
@@ -126,8 +133,7 @@ class PairTokenizer:
         is_short = find_short(tokens, self._job.max_tokens)
         # An augmented example can be too long where its pair isn't: it is dropped then.
         is_kept, is_added = np.split(is_short, [unique.num_rows])
-        too_long = np.flatnonzero(~is_kept)
-        samples = unique.take(too_long[:_NUM_SAMPLES]).to_pylist()
+        too_long = unique.filter(pa.array(~is_kept))
         if not is_short.all():
             tokens = keep(tokens, is_short)
             text = {column: list(compress(lines, is_short)) for column, lines in text.items()}
@@ -145,8 +151,11 @@ class PairTokenizer:
             corpus=part.corpus,
             content=make_batch(columns, widths),
             num_kept=int(np.count_nonzero(is_kept)),
-            num_too_long=len(too_long),
-            too_long=[tuple(row.values()) for row in samples],
+            num_too_long=too_long.num_rows,
+            too_long=[
+                shorten(row[LINE_COLUMN], row) for row in too_long.slice(0, NUM_SAMPLES).to_pylist()
+            ],
+            dropped=pack_stored("max_tokens", self._job.files[part.corpus], too_long, PAIR_COLUMNS),
             counts={column: self._count(column, tokens[column], text[column]) for column in tokens},
             augmented=Counter(compress(kinds, is_added)),
         )
@@ -308,6 +317,7 @@ def build_pair_tokenizer(preparation: Preparation) -> Callable[[], PairTokenizer
         names_alignments=data.names_alignments,
         augment=data.augment,
         lexicon=draft / "terms" / LEXICON_FILE if data.aligns_terms else None,
+        files=preparation.files,
     )
     return partial(PairTokenizer, job)
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from mtkit.data.preparation.cleaned_block import NUM_SAMPLES
+from mtkit.data.preparation.dropped_rows import DROPPED_FILE, append_dropped
 from mtkit.data.preparation.facts import TokenizedCorpus, TrainFacts
 from mtkit.data.preparation.report import Report
 from mtkit.data.preparation.report_page import draw_lengths
@@ -36,7 +38,6 @@ from mtkit.data.preparation.tokenized import (
 from mtkit.digests import digest_file
 from mtkit.text.tokenizer import SubwordTokenizer
 
-_NUM_SAMPLES = 5
 _QUANTILES = {"median": 0.5, "95th percentile": 0.95, "longest": 1.0}
 _Tokenize = Callable[[TextPart], TokenizedPart]
 
@@ -61,7 +62,8 @@ def tokenize_text(preparation: Preparation, folder: Path) -> TrainFacts:
             facts = corpora[part.corpus]
             facts["kept"] += part.num_kept
             facts["too_long"] += part.num_too_long
-            facts["samples"] = [*facts["samples"], *part.too_long][:_NUM_SAMPLES]
+            facts["samples"] = [*facts["samples"], *part.too_long][:NUM_SAMPLES]
+            append_dropped(folder, part.dropped)
             augmented[part.corpus] += part.augmented
             for column, found in part.counts.items():
                 counts[column] = counts[column] + found if column in counts else found
@@ -76,7 +78,11 @@ def tokenize_text(preparation: Preparation, folder: Path) -> TrainFacts:
     return {
         "corpora": corpora,
         **{name: describe_column(found, sizes[name]) for name, found in counts.items()},  # type: ignore[typeddict-item]
-        "digest": [digest_file(path) for path in sorted(folder.rglob("*")) if path.is_file()],
+        "digest": [
+            digest_file(path)
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and path.name != DROPPED_FILE
+        ],
     }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.data.batches.ragged import Ragged
-from mtkit.data.preparation.facts import ColumnFacts
+from mtkit.data.preparation.facts import ColumnFacts, ShownRow
 from mtkit.text.token_ids import UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 
@@ -44,14 +44,19 @@ class ColumnCounts:
 
 @dataclass(frozen=True)
 class TokenizedPart:
-    """The tokens of a part of the text; `content` is for the store of its kind."""
+    """The tokens of a part of the text; `content` is for the store of its kind.
+
+    `too_long` are a few of the rows that are longer than `max_tokens`, `dropped` all of them, from
+    `pack_rows`.
+    """
 
     corpus: int
     content: Any
     counts: dict[str, ColumnCounts]
     num_kept: int
     num_too_long: int = 0
-    too_long: list[tuple[str, str]] = field(default_factory=list)
+    too_long: Sequence[ShownRow] = ()
+    dropped: bytes = b""
     augmented: Counter[str] = field(default_factory=Counter)
 
 

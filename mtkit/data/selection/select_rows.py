@@ -14,12 +14,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mtkit.data.batches.numbered_texts import TEXT_COLUMNS
+from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, shorten
+from mtkit.data.preparation.dropped_rows import append_dropped, pack_stored
 from mtkit.data.preparation.facts import NamedRow, RankedRow, SelectedCorpus, SelectionFacts
 from mtkit.data.preparation.report import Report
 from mtkit.data.preparation.section import Section, make_visible, share
-from mtkit.data.preparation.stage import LEFT_OUT_FILE, Preparation, Stage
-from mtkit.data.preparation.text_store import TextStore, open_marks
+from mtkit.data.preparation.stage import LEFT_OUT_FILE, Preparation, Stage, has_pairs
+from mtkit.data.preparation.text_store import LINE_COLUMN, TextStore, open_marks
 from mtkit.data.selection.differences import open_differences, selects
 from mtkit.data.selection.language_models import Unit
 from mtkit.digests import digest_file
@@ -88,11 +91,14 @@ def select_rows(
     folder: Path,
     *,
     unit: Unit,
+    files: Sequence[str],
+    columns: Sequence[str],
 ) -> SelectionFacts:
     """Marks the rows that aren't kept, in constant memory; returns facts on the ranking.
 
     Rows are ranked over all corpora; of rows with the same difference, the first come first.
-    `parts` has the corpus and number of rows of each part. A duplicate's difference is NaN.
+    `parts` has the corpus and number of rows of each part, `files` the file of each corpus, and
+    `columns` the names of those with text. A duplicate's difference is NaN.
     """
     num_scored = sum(int(np.count_nonzero(~np.isnan(each))) for each in iterate_chunks(differences))
     ranks = [round(share * (num_scored - 1)) for share in _QUANTILES]
@@ -109,9 +115,14 @@ def select_rows(
         )
     tally = _Tally(max(corpus for corpus, _ in parts) + 1)
     marks = open_marks(folder / LEFT_OUT_FILE, len(differences))
-    for corpus, first, found, is_kept in _iterate_parts(parts, differences, limit):
+    store = TextStore(text)
+    for number, (corpus, first, found, is_kept) in enumerate(
+        _iterate_parts(parts, differences, limit)
+    ):
         marks[first : first + len(found)] = ~is_kept
         tally.add(corpus, first, found, is_kept)
+        dropped = store.read_part(number).filter(pa.array(~is_kept & ~np.isnan(found)))
+        append_dropped(folder, pack_stored("selection", files[corpus], dropped, columns))
     shown = _ShownRows(text, parts)
     return {
         "unit": unit,
@@ -210,7 +221,7 @@ class _ShownRows:
             corpus, count = self._parts[number]
             index = row - (int(self._ends[number]) - count)
             [texts] = self._text.read_part(number).take(pa.array([index])).to_pylist()
-            shown = shorten(0, {name: text for name, text in texts.items() if name != "document"})
+            shown = shorten(texts[LINE_COLUMN], texts)
             found.append({**shown, "corpus": corpus, "difference": round(difference, 4)})
         return found
 
@@ -225,6 +236,8 @@ def _select(preparation: Preparation, folder: Path) -> SelectionFacts:
         open_differences(preparation.draft / "differences"),
         folder,
         unit=preparation.found["differences"]["unit"],
+        files=preparation.files,
+        columns=PAIR_COLUMNS if has_pairs(preparation) else TEXT_COLUMNS,
     )
 
 

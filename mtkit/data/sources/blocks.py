@@ -27,7 +27,7 @@ class Rows:
             `second` and `label`.
         numbers: Number of each row in its file, from 1, [rows].
         locate: Returns a location for messages, such as `train.tsv:7`, from row number and column.
-        num_invalid: Values that were invalid UTF-8; they contain U+FFFD.
+        num_invalid: Rows with invalid UTF-8; they contain U+FFFD.
         num_skipped: Entries without a row, such as a translation unit that lacks a language.
         documents: The documents of lines in one language; None for others.
     """
@@ -55,7 +55,7 @@ class Decoder(Protocol):
     def decode(
         self, content: Any, number: int, *, drop_invalid: bool
     ) -> tuple[dict[str, list[str]], int]:
-        """Returns the values of each column, and how many were invalid UTF-8.
+        """Returns the values of each column, and how many rows were invalid UTF-8.
 
         `number` is that of the first row in the file. Invalid UTF-8 becomes U+FFFD if
         `drop_invalid`, and otherwise raises MtkitError, as does a row that can't be parsed.
@@ -134,26 +134,45 @@ class Reading:
         index: Index in `data.train`.
         rows_per_block: Rows of each block except the last, unless lines are long.
         max_rows: Maximum rows; the rest isn't read. None for all.
+        skip: Numbers of rows that are left out, in ascending ranges.
     """
 
     index: int
     rows_per_block: int
     max_rows: int | None = None
+    skip: tuple[range, ...] = ()
 
-    def size_at(self, first: int) -> int:
-        """Returns the maximum number of rows of the block that starts at a row; 0 at the end."""
-        if self.max_rows is None:
-            return self.rows_per_block
-        return max(0, min(self.rows_per_block, self.max_rows - first))
+    def step_at(self, first: int, number: int) -> tuple[int, bool]:
+        """Returns how many rows to take from a row on, 0 at the end, and whether they are skipped.
+
+        `first` is the row's index in the corpus, `number` its number in the file.
+        """
+        size = self.rows_per_block
+        if self.max_rows is not None:
+            size = max(0, min(size, self.max_rows - first))
+        for skipped in self.skip:
+            if number < skipped.start:
+                return min(size, skipped.start - number), False
+            if number < skipped.stop:
+                return min(size, skipped.stop - number), True
+        return size, False
 
 
 def cut(source: Source, reading: Reading, shape: Shape) -> Iterator[Block]:
     """Yields a corpus in blocks; raises MtkitError if it has no rows."""
     first = num_skipped = 0
-    while size := reading.size_at(first):
+    while True:
+        number = source.decoder.first_number + first
+        size, is_left_out = reading.step_at(first, number)
+        if not size:
+            break
         columns = _take(source, size)
         if not columns[0] and source.num_skipped == num_skipped:
+            _check_skip(source.name, reading.skip, number - 1)
             break
+        if is_left_out:
+            first += len(columns[0])
+            continue
         # It has no rows if only skipped entries follow the last row.
         yield Block(
             corpus=reading.index,
@@ -168,6 +187,16 @@ def cut(source: Source, reading: Reading, shape: Shape) -> Iterator[Block]:
         first += len(columns[0])
     if not first:
         raise MtkitError(f"{source.name}: {source.no_rows}", "is the file complete?")
+
+
+def _check_skip(name: str, skip: tuple[range, ...], last: int) -> None:
+    """Checks that each skipped range begins in the file, whose last row has the number `last`."""
+    for skipped in skip:
+        if skipped.start > last:
+            raise MtkitError(
+                f"{name}: `skip` names row {skipped.start:,}, but the last one is {last:,}",
+                "correct the range; rows are numbered from 1",
+            )
 
 
 def _take(source: Source, size: int) -> list[list[bytes]]:

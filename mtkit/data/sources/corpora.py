@@ -6,6 +6,7 @@ here and in `FORMATS` of mtkit/recipe/corpus_files.py.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,7 @@ from mtkit.recipe.corpora import (
     PhrasebookCorpus,
     PublishedCorpus,
     TrainingKeys,
+    read_ranges,
 )
 from mtkit.recipe.corpus_files import FileFormat
 from mtkit.recipe.parsing import Linearization, Parsing, TreeCorpus
@@ -86,17 +88,19 @@ def read_blocks(
 ) -> Iterator[Block]:
     """Yields a corpus's rows in blocks, in order; any process can make text from them.
 
-    Reads at most the corpus's `max_pairs`, without its `tag`. `languages` are for kinds that name
-    their languages, `index` is the corpus's in `data.train`, and `phrasebook_split` is the split
-    that the embedded corpus is read as: train, dev or test. Raises MtkitError if a file changes
-    while it is read.
+    Reads at most the corpus's `max_pairs`, without those in `skip` and without its `tag`.
+    `languages` are for kinds that name their languages, `index` is the corpus's in `data.train`,
+    and `phrasebook_split` is the split that the embedded corpus is read as: train, dev or test.
+    Raises MtkitError if a file changes while it is read.
     """
-    max_rows = corpus.max_pairs if isinstance(corpus, TrainingKeys) else None
+    reading = Reading(index, rows_per_block)
+    if isinstance(corpus, TrainingKeys):
+        reading = replace(reading, max_rows=corpus.max_pairs, skip=read_ranges(corpus.skip))
     opened, shape = _open(corpus, languages, phrasebook_split, linearization)
     inputs = [path for path in input_files(corpus) if isinstance(path, Path)]
     before = list(map(describe_location, inputs))
     with opened as source:
-        yield from cut(source, Reading(index, rows_per_block, max_rows), shape)
+        yield from cut(source, reading, shape)
     for path, version in zip(inputs, before, strict=True):
         if describe_location(path) != version:
             raise MtkitError(f"{path}: has changed while it was read", "run the same command again")
@@ -115,7 +119,7 @@ def _open(
             files = {"source": corpus.source, "target": corpus.target}
             if isinstance(corpus, FileTrainingCorpus) and corpus.alignments is not None:
                 files["alignment"] = corpus.alignments
-            opened: AbstractContextManager[Source] = open_lines(files)
+            opened: AbstractContextManager[Source] = open_lines(files, languages)
             shape = as_given
             if isinstance(corpus, PlantedCorpus):
                 shape = AsPlanted(corpus.planted_faults)

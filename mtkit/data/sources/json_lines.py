@@ -21,7 +21,7 @@ def open_json_lines(path: Location, wanted: Wanted) -> Iterator[LineSource]:
     """Opens JSON lines."""
     check_has_content(path)
     with LineReader.open(path) as reader:
-        yield open_rows(reader, JsonParser(wanted))
+        yield open_rows(reader, JsonParser(wanted), wanted.languages)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from mtkit.data.sources.blocks import Decoder
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpus_files import COMPRESSIONS
 from mtkit.storage import Location, Url, measure_location, open_location
+from mtkit.text.letters import guess_encoding
+from mtkit.units import plural
 
 BYTE_ORDER_MARK = "\ufeff"
 """Windows editors write it before the first line of UTF-8; it isn't part of the line."""
@@ -146,10 +148,14 @@ def _unequal(first: LineReader, other: LineReader) -> MtkitError:
 
 @dataclass(frozen=True)
 class LineDecoder:
-    """Decodes files whose lines are values; `names` are the columns' files."""
+    """Decodes files whose lines are values; `names` are the columns' files.
+
+    `languages` are those of source and target, if known, for messages.
+    """
 
     names: tuple[str, ...]
     columns: tuple[str, ...]
+    languages: tuple[str, str] = ("", "")
     first_number = 1
 
     def decode(
@@ -157,11 +163,16 @@ class LineDecoder:
     ) -> tuple[dict[str, list[str]], int]:
         """Returns the lines of each column; see `Decoder`."""
         found = [
-            decode_text(text, name, number, drop_invalid=drop_invalid)
-            for name, text in zip(self.names, content, strict=True)
+            decode_text(
+                text, name, number, drop_invalid=drop_invalid, languages=self._languages_of(column)
+            )
+            for name, column, text in zip(self.names, self.columns, content, strict=True)
         ]
         columns = {column: lines for column, (lines, _) in zip(self.columns, found, strict=True)}
-        return columns, sum(num_invalid for _, num_invalid in found)
+        return columns, len({row for _, invalid in found for row in invalid})
+
+    def _languages_of(self, column: str) -> tuple[str, ...]:
+        return self.languages[column == "target" :][:1]
 
     def locate(self, number: int, column: str) -> str:
         """Returns file and line."""
@@ -169,14 +180,16 @@ class LineDecoder:
 
 
 @contextmanager
-def open_lines(files: Mapping[str, Location]) -> Iterator[LineSource]:
+def open_lines(
+    files: Mapping[str, Location], languages: tuple[str, str] = ("", "")
+) -> Iterator[LineSource]:
     """Opens text files with parallel lines, one for each column."""
     for path in files.values():
         check_has_content(path)
     with ExitStack() as stack:
         readers = [stack.enter_context(LineReader.open(path)) for path in files.values()]
         names = tuple(reader.name for reader in readers)
-        yield LineSource(readers, LineDecoder(names, tuple(files)))
+        yield LineSource(readers, LineDecoder(names, tuple(files), languages))
 
 
 def read_lines(path: Path, *, is_verbatim: bool = False) -> Iterator[str]:
@@ -211,41 +224,59 @@ def join_lines(lines: list[bytes]) -> bytes:
 
 
 def decode_text(
-    content: bytes, name: str, first_line: int, *, drop_invalid: bool
-) -> tuple[list[str], int]:
-    r"""Returns lines of a text file without their ends, and how many were invalid UTF-8.
+    content: bytes,
+    name: str,
+    first_line: int,
+    *,
+    drop_invalid: bool,
+    languages: Sequence[str] = (),
+) -> tuple[list[str], list[int]]:
+    r"""Returns lines of a text file without their ends, and indices of those of invalid UTF-8.
 
     `content` is from `join_lines`. Removes a byte-order mark if `first_line` is 1. Invalid UTF-8
-    becomes U+FFFD if `drop_invalid`, except in a file that is UTF-16 or compressed.
+    becomes U+FFFD if `drop_invalid`, except in a file that is UTF-16 or compressed. `languages` are
+    for the error's hint.
     """
 
     def fault(index: int, error: UnicodeDecodeError) -> MtkitError:
         number = first_line + index
+        invalid = list(filter(_is_invalid, content.split(b"\n")))
+        last = first_line + content.count(b"\n")
+        more = f"; so are {plural(len(invalid) - 1, 'other line')} up to line {last:,}"
         return MtkitError(
             f"{name}:{number}: byte {error.start + 1} of the line is invalid UTF-8 "
-            f"(0x{error.object[error.start]:02x})",
-            _explain_encoding(PurePath(name), number, error.object),
+            f"(0x{error.object[error.start]:02x})" + (more if len(invalid) > 1 else ""),
+            _explain_encoding(PurePath(name), number, error.object)
+            or _explain_conversion(PurePath(name), guess_encoding(invalid, languages)),
         )
 
     is_no_text = first_line == 1 and content.startswith((*_UTF_16, *_MAGIC.values()))
     on_fault = None if drop_invalid and not is_no_text else fault
-    lines, num_invalid = decode_lines(content, on_fault)
+    lines, invalid = decode_lines(content, on_fault)
     if b"\r" in content:
         lines = [line.removesuffix("\r") for line in lines]
     if first_line == 1:
         lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
-    return lines, num_invalid
+    return lines, invalid
+
+
+def _is_invalid(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def decode_lines(
     content: bytes, fault: Callable[[int, UnicodeDecodeError], MtkitError] | None
-) -> tuple[list[str], int]:
-    r"""Returns lines joined by "\n", decoded, and how many were invalid UTF-8.
+) -> tuple[list[str], list[int]]:
+    r"""Returns lines joined by "\n", decoded, and indices of those of invalid UTF-8.
 
     `fault` makes the error from a line's index and the fault; without it, U+FFFD replaces bytes.
     """
     try:
-        return content.decode().split("\n"), 0
+        return content.decode().split("\n"), []
     except UnicodeDecodeError:
         # Checked line by line only now.
         return decode_values(content.split(b"\n"), fault)
@@ -253,9 +284,10 @@ def decode_lines(
 
 def decode_values(
     values: Sequence[bytes], fault: Callable[[int, UnicodeDecodeError], MtkitError] | None
-) -> tuple[list[str], int]:
-    """Returns values, decoded, and how many were invalid UTF-8; `fault` as in `decode_lines`."""
-    texts, num_invalid = [], 0
+) -> tuple[list[str], list[int]]:
+    """Returns values, decoded, and indices of those of invalid UTF-8; see `decode_lines`."""
+    texts: list[str] = []
+    invalid: list[int] = []
     for index, value in enumerate(values):
         try:
             texts.append(value.decode())
@@ -263,8 +295,8 @@ def decode_values(
             if fault is not None:
                 raise fault(index, error) from error
             texts.append(value.decode(errors="replace"))
-            num_invalid += 1
-    return texts, num_invalid
+            invalid.append(index)
+    return texts, invalid
 
 
 def open_binary(path: Location) -> IO[bytes]:
@@ -368,7 +400,7 @@ def check_has_content(path: Location) -> None:
 
 
 def _explain_encoding(path: PurePath, number: int, line: bytes) -> str:
-    """Returns what to do about a line of invalid UTF-8."""
+    """Returns what to do about a file that its first line shows to be no text; else nothing."""
     endings = {compression: ending for ending, compression in COMPRESSIONS.items()}
     if number == 1:
         for compression, ending in endings.items():
@@ -378,7 +410,12 @@ def _explain_encoding(path: PurePath, number: int, line: bytes) -> str:
             return (
                 f"it is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {path.name} > {path.stem}.utf8"
             )
-    return (
-        f"convert it: iconv -f WINDOWS-1252 -t UTF-8 {path.name} > {path.stem}.utf8, "
-        "if that is its encoding"
-    )
+    return ""
+
+
+def _explain_conversion(path: PurePath, encoding: str) -> str:
+    """Returns how to convert a file from an encoding, if one was guessed."""
+    command = f"iconv -f {encoding or 'WINDOWS-1252'} -t UTF-8 {path.name} > {path.stem}.utf8"
+    if not encoding:
+        return f"convert it: {command}, if that is its encoding"
+    return f"it looks like {encoding}; convert it: {command}"

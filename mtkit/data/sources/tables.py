@@ -115,14 +115,17 @@ class TableDecoder:
     name: str
     first_number: int
     parse: Parser
+    languages: tuple[str, str] = ("", "")
 
     def decode(
         self, content: Sequence[bytes], number: int, *, drop_invalid: bool
     ) -> tuple[dict[str, list[str]], int]:
         """Returns the values of each column; see `Decoder`."""
-        lines, num_invalid = decode_text(content[0], self.name, number, drop_invalid=drop_invalid)
+        lines, invalid = decode_text(
+            content[0], self.name, number, drop_invalid=drop_invalid, languages=self.languages
+        )
         columns, num_broken = self.parse(lines, self.name, number, drop_invalid=drop_invalid)
-        return columns, num_invalid + num_broken
+        return columns, len(invalid) + num_broken
 
     def locate(self, number: int, column: str) -> str:
         """Returns file and line."""
@@ -130,9 +133,10 @@ class TableDecoder:
         return f"{self.name}:{number}"
 
 
-def open_rows(reader: LineReader, parse: Parser) -> LineSource:
-    """Returns the remaining rows of a reader, one per line."""
-    return LineSource([reader], TableDecoder(reader.name, reader.num_taken + 1, parse))
+def open_rows(reader: LineReader, parse: Parser, languages: tuple[str, str]) -> LineSource:
+    """Returns the remaining rows of a reader, one per line; `languages` are for messages."""
+    decoder = TableDecoder(reader.name, reader.num_taken + 1, parse, languages)
+    return LineSource([reader], decoder)
 
 
 def parse_lines(

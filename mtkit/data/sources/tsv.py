@@ -27,7 +27,7 @@ def open_tsv(path: Location, wanted: Wanted) -> Iterator[LineSource]:
         places = find_places(columns, lambda: _read_names(reader), path)
         if reader.num_taken == 0:
             warn_of_names(reader.peek(), "\t", reader.name, wanted.languages)
-        yield open_rows(reader, TsvParser(places))
+        yield open_rows(reader, TsvParser(places), wanted.languages)
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ class ValueDecoder:
 
         found = [decode_values(values, None if drop_invalid else fault) for values in content]
         columns = {column: texts for column, (texts, _) in zip(self.columns, found, strict=True)}
-        return columns, sum(num_invalid for _, num_invalid in found)
+        return columns, len({row for _, invalid in found for row in invalid})
 
     def locate(self, number: int, column: str) -> str:
         """Returns the origin and the row."""

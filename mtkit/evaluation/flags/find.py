@@ -7,11 +7,11 @@ from functools import lru_cache
 
 from mtkit.checks.flag import Flag
 from mtkit.checks.language import (
+    CONFUSED,
     WIDELY_WRITTEN,
     OtherLanguage,
     find_label,
     open_identifier,
-    require_identifier,
 )
 from mtkit.checks.lengths import compare_lengths
 from mtkit.checks.numbers import list_other_numbers
@@ -21,14 +21,6 @@ from mtkit.text.widths import measure_letters, measure_width
 
 _MAX_IDENTIFIED = 4_000
 """Longer text gives no more information."""
-_ALIKE = (
-    frozenset({"bs", "hr", "sr"}),
-    frozenset({"da", "nb", "nn", "no"}),
-    frozenset({"id", "ms"}),
-    frozenset({"cs", "sk"}),
-    frozenset({"gl", "pt"}),
-)
-"""Languages that the model confuses in single sentences, and readers sometimes do."""
 _MAX_CHARACTERS = 20_000
 """Maximum length of a checked line: the time grows with it."""
 _OF_ANY_LENGTH = ("too short", "too long", "unlikely", "poorly covered")
@@ -49,9 +41,9 @@ def expect_language(source_language: str, target_language: str) -> OtherLanguage
     expected = find_label(target_language, known)
     if expected is None:
         return None
-    alike = frozenset[str]().union(*(group for group in _ALIKE if expected in group))
+    alike = frozenset[str]().union(*(group for group in CONFUSED if expected in group))
     source = find_label(source_language, known) if source_language else None
-    return OtherLanguage(expected, {*WIDELY_WRITTEN} - alike | ({source} if source else set()))
+    return OtherLanguage({expected}, {*WIDELY_WRITTEN} - alike | ({source} if source else set()))
 
 
 def lower_shouting(text: str) -> str:
@@ -84,9 +76,6 @@ class FlagFinder:
 
     def __init__(self, settings: Flags) -> None:
         self._settings = settings
-        if "wrong language" in settings.names:
-            remedy = "leave the flag out of inference.flags.names"
-            require_identifier("the flag `wrong language`", remedy)
 
     def find(self, found: Found) -> tuple[Flag, ...]:
         """Returns a translation's flags, in the order of `FLAG_NAMES`; none for a blank line."""

@@ -16,6 +16,7 @@ LAUNCHING = ["--nodes", "--rdzv", "--max-restarts"]
 
 OPTIONS = {
     "init": ["recipe"],
+    "split": ["files", "--from", "--to", "--output", "--dev", "--test", "--by"],
     "prepare": [*RUN, "--check", "--workers"],
     "plan": [*RUN, "--gpus", "--hardware", "--share", "--json"],
     "train": [*RUN, "--gpus", "--processes", *LAUNCHING, "--dry-run"],
@@ -76,18 +77,19 @@ KEYS = {
     "": "name seed objective data tokenizer model training inference evaluation",
     "data": "language source_language target_language block_tokens data_root train dev parsing "
     "cleaning augment word_aligner",
-    "data.train[FileTrainingCorpus]": "tag source target name weight max_pairs alignments",
+    "data.train[FileTrainingCorpus]": "tag source target name weight max_pairs skip alignments",
     "data.train[PairedFileTrainingCorpus]": "tag path source_column target_column name weight "
-    "max_pairs",
+    "max_pairs skip",
     "data.train[HubTrainingCorpus]": "tag dataset configuration split source_column target_column "
-    "name weight max_pairs",
-    "data.train[PhrasebookTrainingCorpus]": "tag builtin sentences name weight max_pairs",
-    "data.train[TextTrainingCorpus]": "text documents name weight max_pairs",
-    "data.train[TextTableTrainingCorpus]": "path text_column document_column name weight max_pairs",
+    "name weight max_pairs skip",
+    "data.train[PhrasebookTrainingCorpus]": "tag builtin sentences name weight max_pairs skip",
+    "data.train[TextTrainingCorpus]": "text documents name weight max_pairs skip",
+    "data.train[TextTableTrainingCorpus]": "path text_column document_column name weight "
+    "max_pairs skip",
     "data.train[LabelledTrainingCorpus]": "path text_column second_column label_column name weight "
-    "max_pairs",
-    "data.train[PlantedTrainingCorpus]": "source target planted_faults name weight max_pairs",
-    "data.train[TreeTrainingCorpus]": "trees name weight max_pairs",
+    "max_pairs skip",
+    "data.train[PlantedTrainingCorpus]": "source target planted_faults name weight max_pairs skip",
+    "data.train[TreeTrainingCorpus]": "trees name weight max_pairs skip",
     "data.dev[FileCorpus]": "tag source target",
     "data.dev[PairedFileCorpus]": "tag path source_column target_column",
     "data.dev[HubCorpus]": "tag dataset configuration split source_column target_column",

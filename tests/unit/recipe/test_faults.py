@@ -10,7 +10,7 @@ CORPUS = {"builtin", "configuration", "dataset", "document_column", "documents",
           "text", "text_column", "trees"}  # fmt: skip
 
 
-TRAINING_KEYS = {"alignments", "max_pairs", "name", "weight"}
+TRAINING_KEYS = {"alignments", "max_pairs", "name", "skip", "weight"}
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ def make_cleaner() -> Callable[..., Cleaner]:
         target: str = "de",
         length_ratio: float = 1.0,
         held_out: Iterable[tuple[str, str]] = (),
+        dev: tuple[Lines, ...] = (),
         **settings: Any,
     ) -> Cleaner:
         tables: dict[str, Any] = {}
@@ -62,6 +63,7 @@ def make_cleaner() -> Callable[..., Cleaner]:
             languages=(source, target),
             length_ratio=length_ratio,
             held_out=HeldOut.of(held_out),
+            dev=dev,
         )
 
     return make

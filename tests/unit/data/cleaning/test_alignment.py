@@ -47,6 +47,26 @@ def test_a_file_that_is_shifted_from_some_line_on(lengths: tuple[Lengths, Length
     assert (found["last"], found["shift"]) == (9_999, -1)
 
 
+def test_two_stretches_with_shifts_of_their_own(lengths: tuple[Lengths, Lengths]) -> None:
+    source, target = lengths
+    # A line is missing at 2,000, another at 3,000; two others come at 5,000.
+    parts = target[:2_000], target[2_001:3_000], target[3_001:5_000], target[:2], target[5_000:]
+    first, second = find_misaligned(source, np.concatenate(parts))
+    assert (first["shift"], second["shift"]) == (-1, -2)
+    for found, expected in zip(
+        (first["first"], first["last"], second["first"], second["last"]),
+        (2_000, 2_998, 2_999, 4_997),
+        strict=True,
+    ):
+        assert abs(found - expected) <= 50
+
+
+def test_a_shift_of_many_lines(lengths: tuple[Lengths, Lengths]) -> None:
+    source, target = lengths
+    (found,) = find_misaligned(source[40:], target[:-40])
+    assert found["shift"] == 40
+
+
 def test_what_no_shift_mends(lengths: tuple[Lengths, Lengths]) -> None:
     source, target = lengths
     (found,) = find_misaligned(source, np.random.default_rng(4).permutation(target))

@@ -1,11 +1,13 @@
 """Which language lines are in."""
 
-import sys
+import gzip
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from mtkit.checks.language import open_identifier
+from mtkit.checks.language import find_main_language
 from mtkit.data.cleaning.clean import Cleaner, scripts_of
 from mtkit.errors import MtkitError
 
@@ -70,19 +72,41 @@ def test_other_names_of_languages(make_cleaner: Callable[..., Cleaner], target: 
     make_cleaner("language", target=target)
 
 
-def test_a_language_that_the_model_does_not_know(make_cleaner: Callable[..., Cleaner]) -> None:
-    with pytest.raises(MtkitError, match=r'data\.target_language = "tlh": the language') as caught:
-        make_cleaner("language", target="tlh")
-    assert "--set data.cleaning.language.enabled=false" in caught.value.hint
+def test_a_candidate_that_the_model_does_not_know(make_cleaner: Callable[..., Cleaner]) -> None:
     with pytest.raises(MtkitError, match=r'language\.candidates = "xx"'):
         make_cleaner("language", candidates=("xx",))
 
 
-def test_without_the_package(
-    make_cleaner: Callable[..., Cleaner], monkeypatch: pytest.MonkeyPatch
+def test_a_language_that_the_model_does_not_know_looks_like_its_development_set(
+    make_cleaner: Callable[..., Cleaner],
 ) -> None:
-    open_identifier.cache_clear()
-    monkeypatch.setitem(sys.modules, "py3langid.langid", None)
-    with pytest.raises(MtkitError, match="needs the package py3langid") as caught:
-        make_cleaner("language")
-    assert 'pip install "mtkit[language-id]"' in caught.value.hint
+    folder = os.environ.get("MTKIT_TEST_DATA")
+    if folder is None:
+        pytest.skip("MTKIT_TEST_DATA is not set: no folder of real parallel text")
+    content = gzip.decompress(Path(folder, "mozilla_de_hsb/all.tsv.gz").read_bytes()).decode()
+    pairs = [line.split("\t") for line in content.split("\n")[:-1]]
+    german, sorbian = map(list, zip(*pairs[:3_000], strict=True))
+    cleaner = make_cleaner(
+        "language", source="de", target="hsb", dev=(german[:1_000], sorbian[:1_000])
+    )
+    as_given = cleaner.clean(german[1_000:], sorbian[1_000:])
+    copied = cleaner.clean(german[1_000:], german[1_000:])
+    is_long = [len(line) >= 15 for line in german[1_000:]]
+    assert len(as_given.dropped["language"]) < 0.02 * sum(is_long)
+    assert len(copied.dropped["language"]) > 0.8 * sum(is_long)
+
+
+def test_without_a_development_set_an_unknown_language_is_not_judged(
+    make_cleaner: Callable[..., Cleaner],
+) -> None:
+    cleaned = make_cleaner("language", target="tlh").clean([ENGLISH, GERMAN], [FRENCH, FRENCH])
+    assert cleaned.dropped["language"].tolist() == [1]
+
+
+@pytest.mark.parametrize("label", ["en", "de", "zh"])
+def test_the_main_language_of_some_lines(
+    corpus: Callable[..., tuple[list[str], list[str]]], label: str
+) -> None:
+    lines, _ = corpus("flores200/devtest", label, "fr")
+    assert find_main_language(lines[:200]) == label
+    assert find_main_language(lines[:3]) == ""

@@ -29,15 +29,26 @@ def select(
 ) -> tuple[list[int], SelectionFacts]:
     """Returns the rows that are kept; each part has its corpus and its rows' differences."""
     differences = np.array([each for _, found in parts for each in found], np.float32)
-    with TextStoreWriter(folder, ["text"]) as store:
+    with TextStoreWriter(folder, ["text", "line"]) as store:
         first = 0
         for _, found in parts:
-            store.append(make_text_batch({"text": [f"row {first + i}" for i in range(len(found))]}))
+            rows = np.arange(first, first + len(found))
+            texts = [f"row {row}" for row in rows]
+            store.append(make_text_batch({"text": texts, "line": rows + 1}))
             first += len(found)
     marks = open_duplicate_marks(folder, len(differences))
     marks[:] = np.isnan(differences)
     sizes = [(corpus, len(found)) for corpus, found in parts]
-    facts = select_rows(settings, folder, sizes, differences, folder, unit="token")
+    facts = select_rows(
+        settings,
+        folder,
+        sizes,
+        differences,
+        folder,
+        unit="token",
+        files=["a.txt", "b.txt"],
+        columns=["text"],
+    )
     store = TextStore(folder, left_out=folder / LEFT_OUT_FILE)
     kept = [
         int(text.removeprefix("row "))

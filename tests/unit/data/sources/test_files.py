@@ -6,7 +6,9 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
+from mtkit.data.sources.corpora import read_blocks
 from mtkit.data.sources.lines import LineReader
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import FileCorpus, FileTrainingCorpus
@@ -84,6 +86,67 @@ def test_max_pairs_leaves_the_rest_unread(tmp_path: Path, blocks_of) -> None:
         blocks_of(FileTrainingCorpus(**files, max_pairs=5))
 
 
+@pytest.mark.parametrize(
+    ("skip", "left"),
+    [
+        ("2", "1 3 4 5 6 7"),
+        ("1-3, 5", "4 6 7"),
+        ("6-, 1", "2 3 4 5"),
+        (" 2 - 3 ,3-4,", "1 5 6 7"),
+    ],
+)
+def test_skipped_lines_keep_the_numbers_of_the_others(
+    tmp_path: Path, blocks_of, skip: str, left: str
+) -> None:
+    # Line 2 is invalid UTF-8, which is no error where it isn't read.
+    content = b"".join(b"%d\n" % number if number != 2 else b"2\xff\n" for number in range(1, 8))
+    for name in ("en", "de"):
+        (tmp_path / name).write_bytes(content)
+    corpus = FileTrainingCorpus(source=tmp_path / "en", target=tmp_path / "de", skip=skip)
+    found = [
+        (number, line)
+        for block in blocks_of(corpus)
+        for rows in [block.decode(drop_invalid="2" in left.split())]
+        for number, line in zip(rows.numbers.tolist(), rows.columns["target"], strict=True)
+    ]
+    assert [number for number, _ in found] == [int(number) for number in left.split()]
+    assert all(line.startswith(str(number)) for number, line in found)
+
+
+def test_skipped_lines_must_exist(tmp_path: Path, blocks_of) -> None:
+    for name in ("en", "de"):
+        (tmp_path / name).write_bytes(b"1\n2\n3\n")
+    files = {"source": tmp_path / "en", "target": tmp_path / "de"}
+    with pytest.raises(MtkitError, match="`skip` names row 4, but the last one is 3"):
+        blocks_of(FileTrainingCorpus(**files, skip="4-9"))
+    for wrong in ("x", "0", "5-4", "1-2-3", "-3"):
+        with pytest.raises(ValidationError, match="line"):
+            FileTrainingCorpus(**files, skip=wrong)
+
+
+@pytest.mark.parametrize(
+    ("target", "lines", "encoding"),
+    [
+        ("hsb", ["Připołdnica přińdźe wječor", "Łužica je rjana", "Što činiš žno"], "ISO-8859-2"),
+        ("hsb", ["Připołdnica přińdźe wječor", "Łužica je rjana", "Što činiš žno"], "WINDOWS-1250"),
+        ("de", ["Die Tür ist größer", "Äpfel"], "WINDOWS-1252"),
+        ("ru", ["Широкая электрификация"], "KOI8-R"),
+        ("el", ["Ξεσκεπάζω τὴν ψυχοφθόρα"[:11], "βδελυγμία"], "WINDOWS-1253"),
+        ("zh", ["我能吞下玻璃而不伤身体", "中国人民"], "GB18030"),
+    ],
+)
+def test_the_hint_names_the_encoding_that_fits_the_language(
+    tmp_path: Path, target: str, lines: list[str], encoding: str
+) -> None:
+    (tmp_path / "a.en").write_text("line\n" * len(lines))
+    (tmp_path / "b").write_bytes("".join(f"{line}\n" for line in lines).encode(encoding))
+    corpus = FileTrainingCorpus(source=tmp_path / "a.en", target=tmp_path / "b")
+    [block] = read_blocks(corpus, languages=("en", target))
+    with pytest.raises(MtkitError) as caught:
+        block.decode(drop_invalid=False)
+    assert f"iconv -f {encoding} -t UTF-8 b" in caught.value.hint
+
+
 def test_what_is_no_utf8_is_told_by_line_or_counted(tmp_path: Path, corpus, blocks_of) -> None:
     (tmp_path / "en").write_bytes(b"1\n2\n3 \xff\n4\n")
     (tmp_path / "de").write_bytes(b"1\n2\n\xe4\n\xc3\xa4 \xc3\n")
@@ -94,7 +157,7 @@ def test_what_is_no_utf8_is_told_by_line_or_counted(tmp_path: Path, corpus, bloc
     assert caught.value.message.startswith(
         f"{tmp_path / 'en'}:3: byte 3 of the line is invalid UTF-8"
     )
-    assert decode_block(second, drop_invalid=True) == (["3 \ufffd", "4"], ["\ufffd", "ä \ufffd"], 3)
+    assert decode_block(second, drop_invalid=True) == (["3 \ufffd", "4"], ["\ufffd", "ä \ufffd"], 2)
 
 
 def test_a_file_in_utf16_is_told_even_where_lines_are_dropped(tmp_path, corpus, blocks_of) -> None:

@@ -1,14 +1,10 @@
 """Flags by hand-made translations: what each of them means, a reader can check."""
 
-import sys
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.checks.language import open_identifier
 from mtkit.checks.lengths import measure_length_ratio
-from mtkit.errors import MtkitError
 from mtkit.evaluation.flags import FlagFinder, Found, count_flags
 from mtkit.recipe.flags import FLAG_NAMES, Flags
 from mtkit.text.widths import measure_width
@@ -208,15 +204,6 @@ def test_counts_name_every_flag() -> None:
         "too short": 1,
     }
     assert count_flags(flags, ("copied",)) == {"copied": 1}
-
-
-def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    open_identifier.cache_clear()
-    monkeypatch.setitem(sys.modules, "py3langid.langid", None)
-    with pytest.raises(MtkitError, match="needs the package py3langid") as caught:
-        FlagFinder(Flags())
-    assert 'pip install "mtkit[language-id]"' in caught.value.hint
-    FlagFinder(Flags(names=("copied", "looping")))
 
 
 @settings(max_examples=40)

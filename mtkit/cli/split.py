@@ -1,0 +1,50 @@
+"""`mtkit split`: cuts a corpus into training, development and test set."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+def split(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Files with both sides, such as memory.tmx or all.tsv; or two text files, "
+            "aligned by line.",
+            show_default=False,
+        ),
+    ],
+    *,
+    source: Annotated[str, typer.Option("--from", metavar="LANGUAGE", help="Source language.")],
+    target: Annotated[str, typer.Option("--to", metavar="LANGUAGE", help="Target language.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder of the three files.")
+    ] = Path("corpus"),
+    dev: Annotated[
+        int, typer.Option("--dev", metavar="PAIRS", min=1, help="Size of the development set.")
+    ] = 1_000,
+    test: Annotated[
+        int, typer.Option("--test", metavar="PAIRS", min=1, help="Size of the test set.")
+    ] = 1_000,
+    by: Annotated[
+        Literal["templates", "documents", "rows"],
+        typer.Option(
+            "--by",
+            help="What stays in one set: pairs with a side or a template in common, documents "
+            "(between blank lines, or files), or pairs with a side in common.",
+        ),
+    ] = "templates",
+) -> None:
+    """Split parallel text into train.tsv, dev.tsv and test.tsv, the same way every time."""
+    from mtkit.console import say, warn
+    from mtkit.data.split import Splitting, read_as_corpora
+
+    splitting = Splitting(read_as_corpora(files), (source, target), by)
+    wanted = {"test": test, "dev": dev}
+    sizes = splitting.split(output, wanted)
+    say(", ".join(f"{output / name}.tsv: {size:,} pairs" for name, size in sizes.items()))
+    for name, size in wanted.items():
+        if sizes[name] < size:
+            warn(f"{name}.tsv has {sizes[name]:,} pairs of {size:,}: the groups are too large")

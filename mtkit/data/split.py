@@ -1,0 +1,215 @@
+"""Splits a parallel corpus into training, development and test set: `mtkit split`.
+
+Rows that are alike stay in one set, or a test would measure what was learned by heart. Which set a
+row gets depends on its text, not on its place, so that the same corpus is always split alike.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.data.cleaning.folding import make_folding
+from mtkit.data.sources.corpora import ParallelCorpus, read_blocks
+from mtkit.errors import MtkitError
+from mtkit.recipe.corpora import FileCorpus, PairedFileCorpus
+from mtkit.recipe.corpus_files import FORMATS, has_format
+
+SplitBy = Literal["templates", "documents", "rows"]
+TRAIN = "train"
+_MIN_COUNT = 5
+_ROWS_PER_COUNT = 2_000
+"""A word is part of a template if it occurs five times, or once in so many rows if that is more."""
+_MIN_TEMPLATE_WORDS = 3
+"""A text with fewer such words has no template."""
+_LARGEST_GROUP = {"templates": 0.01, "documents": 1.0, "rows": 0.01}
+"""Largest share of a set for one group; larger groups stay in the training set."""
+_SEPARATORS = str.maketrans("\t\n\r", "   ")
+_Keys = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """A corpus to split, given as files, and how rows are grouped.
+
+    With `templates`, rows with a side in common, or with sources that differ in rare words only,
+    are a group; with `documents`, the rows between two blank ones, or of a file; with `rows`, rows
+    with a side in common.
+    """
+
+    corpora: Sequence[ParallelCorpus]
+    languages: tuple[str, str]
+    by: SplitBy = "templates"
+
+    def split(self, folder: Path, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Writes `train.tsv` and a file for each set of `sizes`; returns the pairs of each.
+
+        Sets are filled in the order of `sizes`; they may get fewer pairs than wanted. The folder is
+        created. Raises MtkitError if one of the files exists.
+        """
+        names = (TRAIN, *sizes)
+        for path in (folder / f"{name}.tsv" for name in names):
+            if path.exists():
+                raise MtkitError(f"{path} exists", "name another folder: --output FOLDER")
+        chosen = self._choose(sizes)
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".split-", dir=folder) as draft:
+            with ExitStack() as stack:
+                files = [
+                    stack.enter_context(
+                        (Path(draft) / f"{name}.tsv").open("w", encoding="utf-8", newline="\n")
+                    )
+                    for name in names
+                ]
+                for number, row in zip(chosen.tolist(), self._read(), strict=True):
+                    if any(map(str.strip, row)):
+                        line = "\t".join(text.translate(_SEPARATORS) for text in row)
+                        files[number].write(line + "\n")
+            for name in names:
+                (Path(draft) / f"{name}.tsv").replace(folder / f"{name}.tsv")
+        counts = np.bincount(chosen[chosen >= 0], minlength=len(names))
+        return dict(zip(names, counts.tolist(), strict=True))
+
+    def _read(self) -> Iterator[tuple[str, str]]:
+        for _, sources, targets in self._read_columns():
+            yield from zip(sources, targets, strict=True)
+
+    def _read_columns(self) -> Iterator[tuple[int, list[str], list[str]]]:
+        """Yields the corpus, sources and targets of each block."""
+        for index, corpus in enumerate(self.corpora):
+            for block in read_blocks(corpus, languages=self.languages, index=index):
+                columns = block.decode(drop_invalid=False).columns
+                yield index, columns["source"], columns["target"]
+
+    def _choose(self, sizes: Mapping[str, int]) -> NDArray[np.int64]:
+        """Returns the set of each row, 0 for training, and -1 for a blank row."""
+        keys, is_blank, is_fit = self._describe_rows()
+        groups = _connect(keys[1:])
+        order = np.argsort(groups, kind="stable")
+        ends = np.flatnonzero(np.diff(groups[order])) + 1
+        members = [rows for rows in np.split(order, ends) if is_fit[rows].all()]
+        # By the smallest key of a row in it: the same whatever the order of the corpus is.
+        members.sort(key=lambda rows: int(keys[0][rows].min()))
+        chosen = np.zeros(len(is_blank), np.int64)
+        for number, wanted in enumerate(sizes.values(), start=1):
+            largest, left = max(1, int(_LARGEST_GROUP[self.by] * wanted)), wanted
+            waiting = []
+            for rows in members:
+                size = int(np.count_nonzero(~is_blank[rows]))
+                if 0 < size <= min(largest, left):
+                    chosen[rows] = number
+                    left -= size
+                else:
+                    waiting.append(rows)
+            members = waiting
+        chosen[is_blank] = -1
+        if not np.any(chosen == 0):
+            raise MtkitError(
+                f"no pairs are left for training of {np.count_nonzero(~is_blank):,}",
+                "make the other sets smaller: --dev 200 --test 200",
+            )
+        return chosen
+
+    def _describe_rows(self) -> tuple[list[_Keys], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Returns keys of the rows, which of them are blank, and which may be in a small set.
+
+        The first key is the pair's, the others group rows. Untranslated pairs, and pairs with a
+        blank side, stay in the training set, where cleaning judges them.
+        """
+        templates = self._find_templates() if self.by == "templates" else None
+        fold = make_folding("nmt_nfkc").fold
+        columns: list[list[int]] = [[] for _ in range(2 if self.by == "documents" else 4)]
+        blank: list[bool] = []
+        fit: list[bool] = []
+        document = 0
+        for corpus, sources, targets in self._read_columns():
+            folded = fold(sources), fold(targets)
+            for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
+                left, right = folded[0][number], folded[1][number]
+                blank.append(not (source.strip() or target.strip()))
+                fit.append(bool(left and right) and left != right)
+                document += blank[-1]
+                keys = [_hash(f"{source}\n{target}")]
+                if self.by == "documents":
+                    keys.append(_hash(f"{corpus} {document}"))
+                else:
+                    template = left if templates is None else templates.find(source) or left
+                    keys += [_hash(f"s{left}"), _hash(f"t{right}"), _hash(f"m{template}")]
+                for column, key in zip(columns, keys, strict=True):
+                    column.append(key)
+        if not blank:
+            raise MtkitError("there are no pairs to split", "are these the right files?")
+        is_blank = np.array(blank)
+        return (
+            [np.array(column, np.uint64) for column in columns],
+            is_blank,
+            np.array(fit) | is_blank,
+        )
+
+    def _find_templates(self) -> "_Templates":
+        counts: Counter[str] = Counter()
+        num_rows = 0
+        for _, sources, _ in self._read_columns():
+            num_rows += len(sources)
+            counts.update(word for source in sources for word in source.casefold().split())
+        least = max(_MIN_COUNT, num_rows // _ROWS_PER_COUNT)
+        return _Templates(frozenset(word for word, count in counts.items() if count >= least))
+
+
+@dataclass(frozen=True)
+class _Templates:
+    """Finds what a text has in common with others: its frequent words, and gaps between them."""
+
+    words: frozenset[str]
+
+    def find(self, text: str) -> str:
+        """Returns the template of a text; empty if it has too few frequent words, or no gap."""
+        kept = [
+            word if word in self.words and not any(map(str.isdigit, word)) else ""
+            for word in text.casefold().split()
+        ]
+        num_words = sum(map(bool, kept))
+        if num_words < _MIN_TEMPLATE_WORDS or num_words == len(kept):
+            return ""
+        return " ".join(word or "*" for word, _ in groupby(kept))
+
+
+def _hash(text: str) -> int:
+    content = text.encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
+
+
+def _connect(keys: Sequence[_Keys]) -> NDArray[np.int64]:
+    """Returns the group of each row: rows with a key in common, directly or through others."""
+    numbers = [np.unique(column, return_inverse=True)[1] for column in keys]
+    groups = np.arange(len(keys[0]))
+    while True:
+        before = groups
+        for column in numbers:
+            smallest = np.full(int(column.max()) + 1, len(groups))
+            np.minimum.at(smallest, column, groups)
+            groups = smallest[column]
+        if np.array_equal(before, groups):
+            return groups
+
+
+def read_as_corpora(files: Sequence[Path]) -> list[ParallelCorpus]:
+    """Returns files as corpora: those with a format for pairs, and others as two text files."""
+    paired = [path for path in files if has_format(path)]
+    texts = [path for path in files if not has_format(path)]
+    if len(texts) not in (0, 2):
+        raise MtkitError(
+            f"{texts[-1]}: expected two text files aligned by line, or files with both sides "
+            f"({', '.join(FORMATS)})",
+            "join several text files of a language first: cat a.en b.en > all.en",
+        )
+    corpora: list[ParallelCorpus] = [PairedFileCorpus(path=path) for path in paired]
+    return [*corpora, *([FileCorpus(source=texts[0], target=texts[1])] if texts else [])]
