@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
-from mtkit.errors import MtkitError
 from mtkit.text.languages import find_main_language
 
 Span = tuple[int, int]
@@ -238,8 +237,3 @@ def _find_main(code: str) -> str:
 
 
 _CODE = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*+")
-
-
-def fail_at(text: str, position: int, fault: str, hint: str = "") -> MtkitError:
-    """Returns the error of a document, with the line of a position."""
-    return MtkitError(f"line {text.count(chr(10), 0, position) + 1}: {fault}", hint)

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from mtkit.documents.document import Document
+from mtkit.text.line_counter import LineCounter
 
 BROKEN_MARKUP = "kept because their translation breaks the markup"
 """The reason for texts whose translation would change the document's structure."""
@@ -42,11 +43,9 @@ class Report:
     def add(self, document: Document, *, num_translated: int, part: str = "") -> None:
         """Adds a document, or a part of one."""
         self.num_translated += num_translated
-        line, done = 1, 0
+        lines = LineCounter(document.text)
         for start, text, reason, detail in sorted(document.skipped):
-            line += document.text.count("\n", done, start)
-            done = max(done, start)
-            self.skipped.append(SkippedText(text, reason, detail, part, line))
+            self.skipped.append(SkippedText(text, reason, detail, part, lines.find(start)))
 
     def describe(self) -> str:
         """Returns a line: `214 texts translated, 6 skipped: 4 marked translate=no, 2 code`."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mtkit.documents import html_skeletons, skeletons, xml_skeletons
 from mtkit.documents.archives import ARCHIVES, translate_archive
-from mtkit.documents.document import Document, Languages, TextTranslator, fail_at, read_text
+from mtkit.documents.document import Document, Languages, TextTranslator, read_text
 from mtkit.documents.encodings import decode
 from mtkit.documents.formats.bilingual import read_tmx, read_xliff
 from mtkit.documents.formats.html import read_html
@@ -22,7 +22,7 @@ from mtkit.documents.plain_text import read_plain
 from mtkit.documents.report import BROKEN_MARKUP, Report, SkippedText
 from mtkit.documents.translate_units import translate_document
 from mtkit.documents.xml_skeletons import BilingualSkeleton
-from mtkit.errors import MtkitError, suggest
+from mtkit.errors import MtkitError, fail_at, suggest
 from mtkit.files import write_atomically
 from mtkit.foreign_files import read_file
 

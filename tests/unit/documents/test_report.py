@@ -9,7 +9,7 @@ from mtkit.documents.formats.xml import read_xml
 from mtkit.documents.report import BROKEN_MARKUP, Report
 from mtkit.documents.translate_file import choose_skeleton, translate_content
 from mtkit.documents.translate_units import translate_document, write_checked
-from mtkit.documents.xml_tokens import XML_TEXT
+from mtkit.documents.xml_text import XML_TEXT
 from mtkit.errors import MtkitError
 
 from .translators import keep_text, reverse_words

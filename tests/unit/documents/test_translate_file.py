@@ -13,8 +13,8 @@ from babel.messages.pofile import read_po
 
 from mtkit.documents.document import Languages, TextTranslator, TranslatedText
 from mtkit.documents.translate_file import translate_content, translate_file
-from mtkit.documents.xml_tokens import read_xml_tokens
 from mtkit.errors import MtkitError
+from mtkit.text.xml_tokens import read_xml_tokens
 
 from .translators import keep_text, reverse_words
 
