@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mtkit.documents import html_skeletons, skeletons, xml_skeletons
 from mtkit.documents.archives import ARCHIVES, translate_archive
-from mtkit.documents.document import Document, Languages, TextTranslator, read_text
+from mtkit.documents.document import Document, Languages, TextTranslator
 from mtkit.documents.encodings import decode
 from mtkit.documents.formats.bilingual import read_tmx, read_xliff
 from mtkit.documents.formats.html import read_html
@@ -19,7 +19,7 @@ from mtkit.documents.formats.xml import read_xml
 from mtkit.documents.formats.yaml_strings import read_yaml
 from mtkit.documents.html_skeletons import ReadSkeleton
 from mtkit.documents.plain_text import read_plain
-from mtkit.documents.report import BROKEN_MARKUP, Report, SkippedText
+from mtkit.documents.report import Report, SkippedText
 from mtkit.documents.translate_units import translate_document
 from mtkit.documents.xml_skeletons import BilingualSkeleton
 from mtkit.errors import MtkitError, fail_at, suggest
@@ -165,11 +165,9 @@ def _translate(
     if found := _LONG_NUMBER.search(text):
         raise fail_at(text, found.start(), "a character's number of a thousand digits")
     document = _FORMATS[form].read(text, languages)
-    translated, kept = translate_document(document, translate, choose_skeleton(form, languages))
-    for unit in kept:
-        document.skip(unit.start, read_text(unit), BROKEN_MARKUP)
-    report.add(document, num_translated=len(document.units) - len(kept), part=part)
-    return translated
+    written = translate_document(document, translate, choose_skeleton(form, languages))
+    report.add(document, written, part)
+    return written.text
 
 
 def choose_skeleton(form: str, languages: Languages) -> ReadSkeleton | None:

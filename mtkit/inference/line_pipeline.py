@@ -39,6 +39,7 @@ from mtkit.inference.translation import (
     WordAlignment,
 )
 from mtkit.recipe.inference import Inference
+from mtkit.recipe.protection import Protect
 from mtkit.text.languages import NO_MARKS
 from mtkit.text.words import find_words
 
@@ -234,25 +235,29 @@ class LinePipeline:
     def _take(self, requests: Sequence[Request], first_line: int) -> list[Line]:
         """Returns new lines with checked settings."""
         # Requests share settings, which are slow to copy.
-        unlike = {id(each.settings): each.settings for each in requests}
-        chosen = {key: self._choose_settings(settings) for key, settings in unlike.items()}
+        unlike = {(id(each.settings), each.is_program_string): each for each in requests}
+        chosen = {key: self._choose_settings(each) for key, each in unlike.items()}
         self._check(list(chosen.values()))
         return [
             Line(
                 request,
                 request.text.rstrip("\r\n"),
                 first_line + index if request.line is None else request.line,
-                chosen[id(request.settings)],
+                chosen[id(request.settings), request.is_program_string],
                 self._terms.open(request.glossary) if request.glossary else self._terms.default,
             )
             for index, request in enumerate(requests)
         ]
 
-    def _choose_settings(self, settings: Inference | None) -> Inference:
-        if settings is None or settings is self.settings:
-            return self.settings
-        kept = {key: getattr(self.settings, key) for key in _ENGINE_KEYS}
-        return settings.model_copy(update=kept)
+    def _choose_settings(self, request: Request) -> Inference:
+        settings = request.settings or self.settings
+        if settings is not self.settings:
+            kept = {key: getattr(self.settings, key) for key in _ENGINE_KEYS}
+            settings = settings.model_copy(update=kept)
+        if request.is_program_string and self._model.translates and settings.protect_strings:
+            protect = settings.protect or Protect()
+            settings = settings.model_copy(update={"protect": protect})
+        return settings
 
     def _check(self, settings: Sequence[Inference]) -> None:
         """Checks that the model supports the requested extras."""

@@ -215,7 +215,7 @@ def _describe(checked: _Checked) -> None:
         warnings.append(
             LineWarning(
                 "a pattern took too long",
-                f"input line {line.number}: {shorten(pattern, _SHOWN_CHARACTERS)} of "
+                f"{shorten(pattern, _SHOWN_CHARACTERS)} of "
                 "inference.protect.patterns took too long: what it matches isn't protected",
                 line.number,
             )
@@ -229,7 +229,7 @@ def _describe(checked: _Checked) -> None:
         warnings.append(
             LineWarning(
                 "protected text was lost",
-                f"input line {line.number}: the translation hasn't {shown}{more} as often as the "
+                f"the translation hasn't {shown}{more} as often as the "
                 "line, and no other was found (inference.protect)",
                 line.number,
             )

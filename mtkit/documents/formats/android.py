@@ -34,6 +34,7 @@ from mtkit.text.xml_tokens import (
 
 def read_android(document: Document, tokens: Sequence[XmlToken], languages: Languages) -> None:
     """Adds the units of a resource file."""
+    document.are_program_strings = True
     for each in find_strings(document.text, tokens):
         _add_string(document, tokens, each, languages)
 
@@ -74,7 +75,7 @@ def _add_string(
     units = make_string_units(document, parts, escapes, languages)
     if units and not text[first : units[0].start].strip():
         units[0] = replace(units[0], join=_write_first)
-    document.units += units
+    document.units += [replace(unit, name=string.key) for unit in units]
 
 
 def _write_first(tokens: Sequence[Token]) -> str:

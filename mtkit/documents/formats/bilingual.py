@@ -8,6 +8,7 @@ well-nested pairs.
 import html
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from mtkit.documents.document import (
@@ -85,13 +86,18 @@ class _Reader:
         self.tokens = read_xml_tokens(text)
         self.document, self.languages = Document(text), languages
         self._text = text
+        self._name = ""
+        """The id of the current unit."""
         if not any(find_local_name(token) == root for token in self.tokens):
             raise fail_at(text, 0, f"no {title}: it has no element <{root}>")
 
     def read_xliff(self) -> None:
+        self.document.are_program_strings = True
         for index, is_translated in walk_xliff(self.tokens):
             token = self.tokens[index]
             name = find_local_name(token)
+            if name in ("unit", "trans-unit"):
+                self._name = token.attributes.get("id", "")
             if name == "xliff" and "srcLang" in token.attributes:
                 self._check_languages(token, "srcLang", "trgLang")
             elif name == "file" and "source-language" in token.attributes:
@@ -255,6 +261,7 @@ class _Reader:
         parts = _read_parts(self.document, tokens, index, is_cdata=is_cdata)
         escapes = _CDATA_TEXT if is_cdata else XML_TEXT
         units = make_string_units(self.document, parts, escapes, self.languages)
+        units = [replace(unit, name=self._name) for unit in units]
         self.document.units += copy_units(self._text, units, [span], output, (before, behind))
         return bool(units)
 

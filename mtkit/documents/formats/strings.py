@@ -1,15 +1,29 @@
 """Strings of programs: gettext's PO files and JSON."""
 
+import functools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
-from mtkit.documents.document import Document, Escapes, Languages, Span, Spelled
+from mtkit.documents.document import (
+    Document,
+    Escapes,
+    Languages,
+    Span,
+    Spelled,
+    Token,
+    Unit,
+    UnwritableError,
+    read_text,
+)
 from mtkit.documents.escaped_text import read_lines
 from mtkit.documents.formats.string_markup import copy_units, make_string_units
 from mtkit.documents.units import Part
+from mtkit.text.string_files.directives import FORMAT_FLAGS, find_fault
 from mtkit.text.string_files.escapes import ESCAPE, read_escape, unescape
 from mtkit.text.string_files.keyed import load_json
+from mtkit.text.string_files.plural_forms import PluralForms
 from mtkit.text.string_files.po import PoMessage, read_messages
 
 _JSON_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?', re.DOTALL)
@@ -22,16 +36,20 @@ def read_json_strings(text: str, languages: Languages) -> Document:
         MtkitError: It is invalid JSON.
     """
     load_json(text)
-    document = Document(text)
+    document = Document(text, are_program_strings=True)
     is_ascii = text.isascii()
 
     def escape(value: str) -> str:
         return json.dumps(value, ensure_ascii=is_ascii)[1:-1]
 
+    key = ""
     for found in _JSON_STRING.finditer(text):
-        if found.group(2) is None:
-            parts = _read_string(text, [found.span(1)])
-            document.units += make_string_units(document, parts, Escapes(escape), languages)
+        if found.group(2) is not None:
+            key = unescape(found.group(1))
+            continue
+        parts = _read_string(text, [found.span(1)])
+        units = make_string_units(document, parts, Escapes(escape), languages)
+        document.units += [replace(unit, name=key) for unit in units]
     return document
 
 
@@ -49,35 +67,71 @@ def _ends_line(spelled: Spelled) -> bool:
 def read_po(text: str, languages: Languages) -> Document:
     """Returns a PO file with the messages that have no translation yet.
 
-    Translated messages stay, also fuzzy ones. Form 0 of a plural is translated from the singular if
-    there are several forms, and otherwise from the plural.
+    Translated messages stay, also fuzzy ones. The form for 1 is translated from the singular if
+    there are several forms and `msgfmt -c` accepts it there, and the others from the plural.
+    Translations with a fault that `msgfmt -c` rejects can't be written.
 
     Raises:
         MtkitError: It contains anything but comments, keywords and strings.
     """
-    document = Document(text)
+    document = Document(text, are_program_strings=True)
+    plurals = PluralForms("")
     for message in read_messages(text):
         if message.read(text, "msgid"):
-            _translate_message(document, message, languages)
+            _translate_message(document, message, plurals, languages)
+        else:
+            plurals = PluralForms(message.read(text, "msgstr"))
     return document
 
 
-def _translate_message(document: Document, message: PoMessage, languages: Languages) -> None:
+def _translate_message(
+    document: Document, message: PoMessage, plurals: PluralForms, languages: Languages
+) -> None:
     """Adds the units of a message's forms that have no translation."""
     text = document.text
+    singular, plural = (message.read(text, key) for key in ("msgid", "msgid_plural"))
     forms = message.list_forms()
-    for key in forms:
+    for form, key in enumerate(forms):
         output = message.strings[key]
-        is_singular = key in ("msgstr", "msgstr[0]") and (key == "msgstr" or len(forms) > 1)
-        has_plural = not is_singular and "msgid_plural" in message.strings
-        source = message.strings["msgid_plural" if has_plural else "msgid"]
+        # As msgfmt, which compares all forms with the plural.
+        is_strict = not plural or len(forms) == 1 or form in plurals.frequent
+        check = functools.partial(
+            find_fault, message.flags, plural or singular, is_strict=is_strict
+        )
+        is_singular = len(forms) > 1 and form == plurals.find(1) and not check(singular)
+        source = message.strings["msgid_plural" if plural and not is_singular else "msgid"]
         parts = _read_string(text, source)
         if any(start < end for start, end in output):
             value = "".join(each.text for part in parts for each in part.spelled)
             document.skip(source[0][0], value, "already translated")
             continue
         units = make_string_units(document, parts, _C_TEXT, languages, keeps_breaks=True)
-        document.units += copy_units(text, units, source, output[0])
+        copied = copy_units(text, units, source, output[0])
+        if message.flags & FORMAT_FLAGS.keys():
+            copied = [
+                _check_unit(unit, message.flags, None if copied[1:] else check) for unit in copied
+            ]
+        document.units += copied
+
+
+def _check_unit(unit: Unit, flags: Iterable[str], check: Callable[[str], str] | None) -> Unit:
+    """Returns a unit that can't be written with broken placeholders.
+
+    `check` finds the fault of the whole string; None if the unit is only a part of it.
+    """
+    around = unit.before, unit.after
+    if check is None:
+        check, around = functools.partial(find_fault, flags, read_text(unit)), ("", "")
+    return replace(unit, join=functools.partial(_write_checked, check, around))
+
+
+def _write_checked(
+    check: Callable[[str], str], around: tuple[str, str], tokens: Sequence[Token]
+) -> str:
+    raw = "".join(token.raw for token in tokens)
+    if fault := check(unescape(around[0] + raw + around[1])):
+        raise UnwritableError(fault)
+    return raw
 
 
 def _escape_c(text: str) -> str:

@@ -53,7 +53,7 @@ def read_yaml(text: str, languages: Languages) -> Document:
     Raises:
         MtkitError: It is invalid YAML, or nested too deeply.
     """
-    document = Document(text)
+    document = Document(text, are_program_strings=True)
     try:
         for event, token, in_flow in _find_values(text):
             if token is not None and token.value == event.value and _is_string(event):

@@ -1,6 +1,5 @@
 """Reads files of programs' strings: pairs of translated ones, and keyed strings of one language."""
 
-import gettext
 import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from mtkit.text.line_counter import LineCounter
 from mtkit.text.string_files import keyed
 from mtkit.text.string_files.keyed import KeyedString
 from mtkit.text.string_files.mo import read_catalogue
+from mtkit.text.string_files.plural_forms import PluralForms
 from mtkit.text.string_files.po import read_messages
 from mtkit.text.string_files.xliff import read_segments
 
@@ -19,7 +19,6 @@ _MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-
 _CHARSET = re.compile(rb"""(?:charset|encoding)\s*+=\s*+["']?+([A-Za-z0-9._:-]++)""", re.IGNORECASE)
 _HEAD = 65_536
 """Bytes at the beginning of a file that may declare its encoding."""
-_PLURAL = re.compile(r"plural\s*+=([^;\n]{1,1000})")
 
 
 class StringPair(NamedTuple):
@@ -92,26 +91,26 @@ def _find_declared(content: bytes) -> webencodings.Encoding | None:
 
 def _read_po(content: bytes) -> Iterator[StringPair]:
     text = _decode(content)
-    choose = _ChoosePlural("")
+    plurals = PluralForms("")
     lines = LineCounter(text)
     for message in read_messages(text):
         source = message.read(text, "msgid")
         forms = [message.read(text, key) for key in message.list_forms()]
         if not source:
-            choose = _ChoosePlural("".join(forms))
+            plurals = PluralForms("".join(forms))
         elif "fuzzy" not in message.flags and forms:
             line = lines.find(message.strings["msgid"][0][0])
-            for each in choose.pair(source, message.read(text, "msgid_plural"), forms):
+            for each in _pair_forms(source, message.read(text, "msgid_plural"), forms, plurals):
                 yield StringPair(*each, line=line)
 
 
 def _read_mo(content: bytes) -> Iterator[StringPair]:
-    choose = _ChoosePlural("")
+    plurals = PluralForms("")
     encoding = webencodings.UTF8
     for number, (key, value) in enumerate(read_catalogue(content), 1):
         if not key:
             encoding = _find_declared(value) or webencodings.UTF8
-            choose = _ChoosePlural(value.decode("latin-1"))
+            plurals = PluralForms(value.decode("latin-1"))
             continue
         try:
             sources, forms = (
@@ -122,36 +121,24 @@ def _read_mo(content: bytes) -> Iterator[StringPair]:
             raise MtkitError(f"message {number}: invalid {encoding.name.upper()}") from error
         source = sources[0].rpartition("\4")[2]
         plural = sources[1] if len(sources) > 1 else ""
-        for each in choose.pair(source, plural, forms):
+        for each in _pair_forms(source, plural, forms, plurals):
             yield StringPair(*each, key=f"message {number}")
 
 
-class _ChoosePlural:
-    """Pairs the forms of a plural by a catalogue's header (`Plural-Forms`)."""
-
-    def __init__(self, header: str) -> None:
-        self._singular = 0
-        found = _PLURAL.search(header)
-        if found is not None:
-            try:
-                self._singular = gettext.c2py(found[1])(1)
-            except (ValueError, ArithmeticError, RecursionError):
-                # A template's header, or a wrong one.
-                self._singular = 0
-
-    def pair(self, source: str, plural: str, forms: list[str]) -> Iterator[tuple[str, str]]:
-        """Yields pairs of a message's forms."""
-        if not plural:
-            yield source, forms[0]
-            return
-        if len(forms) == 1:
-            yield plural, forms[0]
-            return
-        if 0 <= self._singular < len(forms):
-            yield source, forms[self._singular]
-            others = forms[: self._singular] + forms[self._singular + 1 :]
-            if len(others) == 1:
-                yield plural, others[0]
+def _pair_forms(
+    source: str, plural: str, forms: list[str], plurals: PluralForms
+) -> Iterator[tuple[str, str]]:
+    """Yields the pairs of a message's forms."""
+    singular = plurals.find(1)
+    if not plural:
+        yield source, forms[0]
+    elif len(forms) == 1:
+        yield plural, forms[0]
+    elif singular < len(forms):
+        yield source, forms[singular]
+        others = forms[:singular] + forms[singular + 1 :]
+        if len(others) == 1:
+            yield plural, others[0]
 
 
 def _read_xliff(content: bytes) -> Iterator[StringPair]:
