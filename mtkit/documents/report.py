@@ -64,7 +64,9 @@ class Report:
         for start, text, reason, detail, name in sorted(document.skipped):
             self.skipped.append(SkippedText(text, reason, detail, part, lines.find(start), name))
         lines = LineCounter(document.text)
-        for unit, warning in sorted(written.warnings, key=lambda each: each[0].start):
+        kept = set(map(id, written.kept))
+        told = [each for each in written.warnings if id(each[0]) not in kept]
+        for unit, warning in sorted(told, key=lambda each: each[0].start):
             place = _locate(part, lines.find(unit.start), unit.name, read_text(unit))
             self.warnings.append(replace(warning, place=place))
 
@@ -100,7 +102,8 @@ class Report:
         return warnings
 
     def to_json(self, max_skipped: int | None = None) -> dict[str, object]:
-        """Returns the report as a JSON object, with at most `max_skipped` texts."""
+        """Returns the report as a JSON object, with at most `max_skipped` texts and warnings."""
+        warnings = [each.text for each in self.warnings[:max_skipped]]
         return {
             "summary": self.describe(),
             "translated": self.num_translated,
@@ -109,6 +112,7 @@ class Report:
                 {key: value for key, value in vars(each).items() if value}
                 for each in self.skipped[:max_skipped]
             ],
+            **({"warnings": warnings} if warnings else {}),
         }
 
 

@@ -9,6 +9,7 @@ from mtkit.documents.atoms import link_words
 from mtkit.documents.document import FinishTexts, Link, TranslatedText
 from mtkit.errors import MtkitError, shorten
 from mtkit.inference.paragraphs import choose_gaps, place_texts, split_sentences
+from mtkit.inference.protect import protect_strings
 from mtkit.inference.request import LineError, Request
 from mtkit.inference.translation import FinishTranslations, Hypothesis, Translation
 from mtkit.recipe.inference import Inference
@@ -94,6 +95,8 @@ class SentenceTranslator:
         `needs_links` come without links.
         """
         settings = self._translator.settings
+        if are_program_strings:
+            settings = protect_strings(settings)
         spans = [split_sentences(text, settings, self._source_language) for text in texts]
         given = list(map(_Given, texts, spans, needs_links))
         # A sentence is translated once; it is aligned if it is in any text that needs it.

@@ -54,6 +54,9 @@ _FORMATS = {
 ENDINGS = {ending: form for form, each in _FORMATS.items() for ending in each.endings}
 """The format of a file by its extension."""
 FORMATS = tuple(_FORMATS)
+_PLAIN = frozenset(["text", "markdown"])
+_FOREIGN = frozenset([".doc", ".epub", ".mo", ".ods", ".pdf", ".ppt", ".rtf", ".xlsx"])
+"""Extensions of files whose content can't be any of the formats."""
 _MAX_BYTES = 64 << 20
 _LONG_NUMBER = re.compile("&(?:amp;)*+#[0-9]{1000}")
 
@@ -74,7 +77,7 @@ def translate_file(
             format.
     """
     form = choose_format(source, form)
-    check_output(output, source)
+    check_output(output, source, form)
     try:
         content = read_file(source, max_bytes=_MAX_BYTES)
     except FileNotFoundError as error:
@@ -87,8 +90,16 @@ def translate_file(
     return report
 
 
-def check_output(output: Path, source: Path) -> None:
-    """Checks that a translation can be written, and isn't the source file itself."""
+def check_output(output: Path, source: Path, form: str) -> None:
+    """Checks that a translation can be written, in its format, and isn't the source file itself."""
+    ending, own_ending = output.suffix.lower(), source.suffix.lower()
+    other = ENDINGS.get(ending, "another" if form in ARCHIVES or ending in _FOREIGN else form)
+    is_same = ending in ("", own_ending) or {form, other} <= _PLAIN
+    if other != form and not is_same and (own_ending, other) != (".xhtml", "html"):
+        raise MtkitError(
+            f"{output}: {source} is {form}, and so is its translation: mtkit converts no formats",
+            f"name a file that ends in {' or '.join(_FORMATS[form].endings)}",
+        )
     if output.is_dir():
         raise MtkitError(f"{output}: a folder, expected a file to write", "name a file in it")
     if not output.parent.is_dir():

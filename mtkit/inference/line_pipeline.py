@@ -19,7 +19,7 @@ from mtkit.inference.learned_aligner import warn_too_long
 from mtkit.inference.line import Line, TextModel
 from mtkit.inference.paragraphs import join_line, join_parts, split_line
 from mtkit.inference.parse import SentenceParser
-from mtkit.inference.protect import ProtectStep
+from mtkit.inference.protect import ProtectStep, protect_strings
 from mtkit.inference.request import LineError, Request
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.search_parts import (
@@ -39,7 +39,6 @@ from mtkit.inference.translation import (
     WordAlignment,
 )
 from mtkit.recipe.inference import Inference
-from mtkit.recipe.protection import Protect
 from mtkit.text.languages import NO_MARKS
 from mtkit.text.words import find_words
 
@@ -254,10 +253,8 @@ class LinePipeline:
         if settings is not self.settings:
             kept = {key: getattr(self.settings, key) for key in _ENGINE_KEYS}
             settings = settings.model_copy(update=kept)
-        if request.is_program_string and self._model.translates and settings.protect_strings:
-            protect = settings.protect or Protect()
-            settings = settings.model_copy(update={"protect": protect})
-        return settings
+        is_protected = request.is_program_string and self._model.translates
+        return protect_strings(settings) if is_protected else settings
 
     def _check(self, settings: Sequence[Inference]) -> None:
         """Checks that the model supports the requested extras."""

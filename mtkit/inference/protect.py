@@ -28,6 +28,13 @@ def open_finder(settings: Protect) -> PieceFinder:
     return PieceFinder(settings)
 
 
+def protect_strings(settings: Inference) -> Inference:
+    """Returns settings for strings of programs: with `protect`, unless they say otherwise."""
+    if settings.protect is not None or not settings.protect_strings:
+        return settings
+    return settings.model_copy(update={"protect": Protect()})
+
+
 @dataclass
 class _Checked:
     """A line whose pieces are checked; `lost` are missing from the best translation so far."""

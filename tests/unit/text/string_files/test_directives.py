@@ -1,5 +1,6 @@
 """Placeholders of format strings, by what msgfmt says of the same pairs."""
 
+import random
 import re
 import shutil
 import subprocess
@@ -90,6 +91,43 @@ def test_msgfmt_says_the_same() -> None:
     first = _HEADER.count("\n") + 1
     rejected = {(line - first) // 4 for line in lines if line >= first}
     assert rejected == {number for number, each in enumerate(_PAIRS) if not each[3]}
+
+
+_PIECES = {
+    "c-format": "%s %d %u %ld %f %c %lc %S %p %m %% %y %*d %.*s %1$s %2$d %<PRId64> %zu %'d % d %",
+    "python-format": "%s %d %(a)s %(b)d %r %i %f %c %*d %.0s %% %(a)% % %u %y % d",
+    "python-brace-format": "{a} {b} {} {0} {a!r} {a:5d} {a.b} {a[0]} { } {{ }} {a:{b}} {a-b}",
+    "perl-brace-format": "{a} {b} {_} {1} {} { }",
+    "qt-format": "%1 %2 %L1 %10 %n %% % %99 %a",
+    "qt-plural-format": "%1 %2 %n %Ln % %%",
+    "kde-format": "%1 %2 %10 % %% %L1",
+    "objc-format": "%@ %s %1$@ %2$d %d",
+    **dict.fromkeys(
+        ("php-format", "javascript-format", "lua-format", "awk-format", "perl-format"),
+        "%s %d %1$s %2$d %5.2f %b %c %% % %u %e %x %j %y",
+    ),
+}
+
+
+@pytest.mark.skipif(shutil.which("msgfmt") is None, reason="gettext isn't installed")
+@pytest.mark.parametrize("flag", _PIECES)
+def test_msgfmt_takes_what_has_no_fault(flag: str) -> None:
+    chosen = random.Random(5)
+    pieces = _PIECES[flag].split(" ")
+    messages = []
+    while len(messages) < 300:
+        source = [chosen.choice(pieces) for _ in range(chosen.randint(1, 3))]
+        target = [*source, *chosen.choices(pieces, k=chosen.randint(0, 1))]
+        chosen.shuffle(target)
+        texts = (chosen.choice(["x ", " ", ""]).join(each) for each in (source, target))
+        source_text, target_text = (f"{len(messages)} {each}" for each in texts)
+        if not find_fault([flag], source_text, target_text):
+            written = f"msgid {quote(source_text)}\nmsgstr {quote(target_text)}"
+            messages.append(f"#, {flag}\n{written}\n\n")
+    command = ["msgfmt", "-c", "-o", "/dev/null", "-"]
+    text = (_HEADER + "".join(messages)).encode()
+    ended = subprocess.run(command, input=text, capture_output=True, check=False)
+    assert ended.returncode == 0, ended.stderr.decode(errors="replace")
 
 
 def test_a_form_of_one_number_may_leave_arguments_out() -> None:
