@@ -29,6 +29,11 @@ class MtkitError(Exception):
         self.hint = hint
 
 
+def fail_at(text: str, position: int, fault: str, hint: str = "") -> MtkitError:
+    """Returns the error of a text, with the line of a position."""
+    return MtkitError(f"line {text.count(chr(10), 0, position) + 1}: {fault}", hint)
+
+
 def explain_system_fault(error: OSError) -> MtkitError:
     """Returns what the operating system refused, and where, as an error for the user."""
     reason = error.strerror or str(error) or type(error).__name__

@@ -301,7 +301,6 @@ def _check_file(file: Path | None, output: Path | None, form: InputForm | None) 
         raise typer.BadParameter(f"--input {form} is for lines on stdin: mtkit translate < FILE")
     from mtkit.documents.translate_file import check_output, choose_format
 
-    choose_format(file, form)
-    check_output(output, file)
+    check_output(output, file, choose_format(file, form))
     if not file.is_file():
         raise MtkitError(f"{file}: no such file")

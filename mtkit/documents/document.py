@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
-from mtkit.errors import MtkitError
+from mtkit.inference.request import LineWarning
 from mtkit.text.languages import find_main_language
 
 Span = tuple[int, int]
@@ -18,15 +18,19 @@ Link = tuple[Span, Span]
 
 
 class UnwritableError(Exception):
-    """A unit's translation can't be written so that the format reads it as intended."""
+    """A unit's translation can't be written so that the format reads it as intended.
+
+    Its message, if any, says which placeholders it breaks.
+    """
 
 
 @dataclass(frozen=True)
 class TranslatedText:
-    """A text's translation, with word alignments or None."""
+    """A text's translation, with word alignments or None, and warnings about its sentences."""
 
     text: str
     links: tuple[Link, ...] | None = None
+    warnings: tuple[LineWarning, ...] = ()
 
 
 FinishTexts = Callable[[], Sequence[TranslatedText]]
@@ -45,7 +49,13 @@ class TextTranslator(Protocol):
 class LinkingTranslator(Protocol):
     """A translator of texts that aligns words only on request."""
 
-    def translate(self, texts: Sequence[str], needs_links: Sequence[bool]) -> Iterable[FinishTexts]:
+    def translate(
+        self,
+        texts: Sequence[str],
+        needs_links: Sequence[bool],
+        *,
+        are_program_strings: bool = False,
+    ) -> Iterable[FinishTexts]:
         """Yields functions that each make the translations of some texts, in order.
 
         `needs_links` says for each text whether its word alignments are needed.
@@ -131,6 +141,7 @@ class Unit:
         before: Written before it there.
         after: Written after it.
         follows: Whether it continues the string of the previous unit.
+        name: The key or id of its string, if it has any.
         keeps_breaks: Whether its translation has as many lines; otherwise only as many as there are
             spaces for.
         join: Makes the document's characters from the translation's tokens, or raises
@@ -145,6 +156,7 @@ class Unit:
     before: str = ""
     after: str = ""
     follows: bool = False
+    name: str = ""
     keeps_breaks: bool = False
     join: "Callable[[Sequence[Token]], str] | None" = None
 
@@ -178,13 +190,15 @@ class Skipped(NamedTuple):
         start: Start in the document's text.
         text: Its characters, without markup.
         reason: Reads well after a number: `marked translate=no`.
-        detail: An element or a language that explains the reason.
+        detail: What explains the reason: an element, a language, a fault.
+        name: The key or id of its string, if it has any.
     """
 
     start: int
     text: str
     reason: str
     detail: str = ""
+    name: str = ""
 
 
 @dataclass
@@ -195,18 +209,20 @@ class Document:
         units: A unit may be inside a tag of another.
         edits: Fixed edits, such as the new language of `lang="en"`.
         skipped: Texts with letters that aren't translated.
+        are_program_strings: Whether the texts are a program's, with placeholders.
     """
 
     text: str
     units: list[Unit] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    are_program_strings: bool = False
 
-    def skip(self, start: int, text: str, reason: str, detail: str = "") -> None:
+    def skip(self, start: int, text: str, reason: str, detail: str = "", name: str = "") -> None:
         """Records a text that isn't translated, if it has a letter."""
         text = " ".join(text.split())
         if any(map(str.isalpha, text)):
-            self.skipped.append(Skipped(start, text, reason, detail))
+            self.skipped.append(Skipped(start, text, reason, detail, name))
 
 
 @dataclass(frozen=True)
@@ -238,8 +254,3 @@ def _find_main(code: str) -> str:
 
 
 _CODE = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*+")
-
-
-def fail_at(text: str, position: int, fault: str, hint: str = "") -> MtkitError:
-    """Returns the error of a document, with the line of a position."""
-    return MtkitError(f"line {text.count(chr(10), 0, position) + 1}: {fault}", hint)

@@ -50,11 +50,6 @@ def read_escaped_text(raw: str, escape: re.Pattern[str], read: ReadEscape) -> tu
     return tuple(spelled)
 
 
-def read_utf16(digits: str) -> str:
-    """Returns the text of hexadecimal UTF-16 digits; U+FFFD for a lone surrogate."""
-    return bytes.fromhex(digits).decode("utf-16-be", errors="replace")
-
-
 def read_lines(
     text: str,
     span: Span,

@@ -7,13 +7,16 @@ from typing import NamedTuple, Protocol
 
 from mtkit.documents.atoms import link_words
 from mtkit.documents.document import FinishTexts, Link, TranslatedText
+from mtkit.errors import MtkitError, shorten
 from mtkit.inference.paragraphs import choose_gaps, place_texts, split_sentences
-from mtkit.inference.request import Request
-from mtkit.inference.translation import FinishTranslations, Hypothesis
+from mtkit.inference.protect import protect_strings
+from mtkit.inference.request import LineError, Request
+from mtkit.inference.translation import FinishTranslations, Hypothesis, Translation
 from mtkit.recipe.inference import Inference
 from mtkit.text.words import Span
 
 _WINDOW = 1_024
+_SHOWN_CHARACTERS = 60
 
 
 class SearchesSentences(Protocol):
@@ -30,7 +33,7 @@ class SearchesSentences(Protocol):
         ...
 
     def search_ahead(
-        self, requests: Sequence[Request], *, first_line: int = 1
+        self, requests: Sequence[Request], *, first_line: int = 1, warns: bool = True
     ) -> FinishTranslations:
         """Searches, and returns a function that makes the translations."""
         ...
@@ -79,13 +82,21 @@ class SentenceTranslator:
         finished = (finish() for finish in self.translate(texts, [True] * len(texts)))
         return [translated for some in finished for translated in some]
 
-    def translate(self, texts: Sequence[str], needs_links: Sequence[bool]) -> Iterator[FinishTexts]:
+    def translate(
+        self,
+        texts: Sequence[str],
+        needs_links: Sequence[bool],
+        *,
+        are_program_strings: bool = False,
+    ) -> Iterator[FinishTexts]:
         """Yields functions that each make the translations of some texts, in order.
 
         Only the search runs here, so that another thread may do the rest meanwhile. Texts without
         `needs_links` come without links.
         """
         settings = self._translator.settings
+        if are_program_strings:
+            settings = protect_strings(settings)
         spans = [split_sentences(text, settings, self._source_language) for text in texts]
         given = list(map(_Given, texts, spans, needs_links))
         # A sentence is translated once; it is aligned if it is in any text that needs it.
@@ -97,41 +108,49 @@ class SentenceTranslator:
                 aligned[sentence] = each.needs_links or aligned.get(sentence, False)
             counts.append(len(aligned))
         unique = list(aligned)
-        found: dict[str, Hypothesis] = {}
+        found: dict[str, Translation] = {}
         num_done = 0
         for first in range(0, max(len(unique), 1), self._window):
             window = unique[first : first + self._window]
             num_complete = bisect_right(counts, first + len(window))
-            finish = self._search(window, aligned, first + 1)
+            requests = [
+                Request(
+                    sentence,
+                    settings=self._settings if aligned[sentence] else None,
+                    sentence=0,
+                    is_program_string=are_program_strings,
+                )
+                for sentence in window
+            ]
+            finish = self._search(requests, first + 1)
             yield partial(self._finish, finish, window, given[num_done:num_complete], found)
             num_done = num_complete
 
-    def _search(
-        self, sentences: Sequence[str], aligned: Mapping[str, bool], first_line: int
-    ) -> FinishTranslations:
-        if not sentences:
+    def _search(self, requests: Sequence[Request], first_line: int) -> FinishTranslations:
+        if not requests:
             return lambda: []
-        requests = [
-            Request(sentence, settings=self._settings if aligned[sentence] else None, sentence=0)
-            for sentence in sentences
-        ]
-        return self._translator.search_ahead(requests, first_line=first_line)
+        try:
+            return self._translator.search_ahead(requests, first_line=first_line, warns=False)
+        except LineError as error:
+            text = shorten(requests[error.line - first_line].text, _SHOWN_CHARACTERS)
+            raise MtkitError(f"{text!r}: {error.fault}", error.hint) from error
 
     def _finish(
         self,
         finish: FinishTranslations,
         sentences: Sequence[str],
         given: Sequence[_Given],
-        found: dict[str, Hypothesis],
+        found: dict[str, Translation],
     ) -> list[TranslatedText]:
         """Returns the translations of texts whose last sentences are among these."""
         answers = finish()
-        found.update(zip(sentences, (each.candidates[0] for each in answers), strict=True))
+        found.update(zip(sentences, answers, strict=True))
         return [self._join(each, found) for each in given]
 
-    def _join(self, given: _Given, found: Mapping[str, Hypothesis]) -> TranslatedText:
+    def _join(self, given: _Given, found: Mapping[str, Translation]) -> TranslatedText:
         text, spans, needs_links = given
-        hypotheses = [found[sentence] for sentence in given.list_sentences()]
+        translations = [found[sentence] for sentence in given.list_sentences()]
+        hypotheses = [each.candidates[0] for each in translations]
         gaps = choose_gaps(text, spans, self._target_language)
         joined, starts = place_texts([each.text for each in hypotheses], gaps)
         links: list[Link] = []
@@ -140,7 +159,8 @@ class SentenceTranslator:
                 spans, hypotheses, starts, strict=True
             ):
                 links += _link(text[start:end], hypothesis, start, target_start)
-        return TranslatedText(joined, tuple(links) if needs_links else None)
+        warnings = tuple(warning for each in translations for warning in each.warnings)
+        return TranslatedText(joined, tuple(links) if needs_links else None, warnings)
 
 
 def _link(sentence: str, hypothesis: Hypothesis, start: int, target_start: int) -> list[Link]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mtkit.documents import html_skeletons, skeletons, xml_skeletons
 from mtkit.documents.archives import ARCHIVES, translate_archive
-from mtkit.documents.document import Document, Languages, TextTranslator, fail_at, read_text
+from mtkit.documents.document import Document, Languages, TextTranslator
 from mtkit.documents.encodings import decode
 from mtkit.documents.formats.bilingual import read_tmx, read_xliff
 from mtkit.documents.formats.html import read_html
@@ -19,10 +19,10 @@ from mtkit.documents.formats.xml import read_xml
 from mtkit.documents.formats.yaml_strings import read_yaml
 from mtkit.documents.html_skeletons import ReadSkeleton
 from mtkit.documents.plain_text import read_plain
-from mtkit.documents.report import BROKEN_MARKUP, Report, SkippedText
+from mtkit.documents.report import Report, SkippedText
 from mtkit.documents.translate_units import translate_document
 from mtkit.documents.xml_skeletons import BilingualSkeleton
-from mtkit.errors import MtkitError, suggest
+from mtkit.errors import MtkitError, fail_at, suggest
 from mtkit.files import write_atomically
 from mtkit.foreign_files import read_file
 
@@ -54,6 +54,9 @@ _FORMATS = {
 ENDINGS = {ending: form for form, each in _FORMATS.items() for ending in each.endings}
 """The format of a file by its extension."""
 FORMATS = tuple(_FORMATS)
+_PLAIN = frozenset(["text", "markdown"])
+_FOREIGN = frozenset([".doc", ".epub", ".mo", ".ods", ".pdf", ".ppt", ".rtf", ".xlsx"])
+"""Extensions of files whose content can't be any of the formats."""
 _MAX_BYTES = 64 << 20
 _LONG_NUMBER = re.compile("&(?:amp;)*+#[0-9]{1000}")
 
@@ -74,7 +77,7 @@ def translate_file(
             format.
     """
     form = choose_format(source, form)
-    check_output(output, source)
+    check_output(output, source, form)
     try:
         content = read_file(source, max_bytes=_MAX_BYTES)
     except FileNotFoundError as error:
@@ -87,8 +90,16 @@ def translate_file(
     return report
 
 
-def check_output(output: Path, source: Path) -> None:
-    """Checks that a translation can be written, and isn't the source file itself."""
+def check_output(output: Path, source: Path, form: str) -> None:
+    """Checks that a translation can be written, in its format, and isn't the source file itself."""
+    ending, own_ending = output.suffix.lower(), source.suffix.lower()
+    other = ENDINGS.get(ending, "another" if form in ARCHIVES or ending in _FOREIGN else form)
+    is_same = ending in ("", own_ending) or {form, other} <= _PLAIN
+    if other != form and not is_same and (own_ending, other) != (".xhtml", "html"):
+        raise MtkitError(
+            f"{output}: {source} is {form}, and so is its translation: mtkit converts no formats",
+            f"name a file that ends in {' or '.join(_FORMATS[form].endings)}",
+        )
     if output.is_dir():
         raise MtkitError(f"{output}: a folder, expected a file to write", "name a file in it")
     if not output.parent.is_dir():
@@ -165,11 +176,9 @@ def _translate(
     if found := _LONG_NUMBER.search(text):
         raise fail_at(text, found.start(), "a character's number of a thousand digits")
     document = _FORMATS[form].read(text, languages)
-    translated, kept = translate_document(document, translate, choose_skeleton(form, languages))
-    for unit in kept:
-        document.skip(unit.start, read_text(unit), BROKEN_MARKUP)
-    report.add(document, num_translated=len(document.units) - len(kept), part=part)
-    return translated
+    written = translate_document(document, translate, choose_skeleton(form, languages))
+    report.add(document, written, part)
+    return written.text
 
 
 def choose_skeleton(form: str, languages: Languages) -> ReadSkeleton | None:

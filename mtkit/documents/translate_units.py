@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain, islice
+from typing import NamedTuple
 
 from mtkit.documents.atoms import SPACE
 from mtkit.documents.document import (
@@ -23,6 +24,7 @@ from mtkit.documents.html_skeletons import ReadSkeleton, UnreadableError
 from mtkit.documents.plain_text import read_plain_text
 from mtkit.documents.render import render_unit
 from mtkit.errors import MtkitError
+from mtkit.inference.request import LineWarning
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_CHECKS = 100
@@ -50,10 +52,25 @@ class _Cut:
         return "".join([*pieces, self._text[start:end]])
 
 
+class WrittenDocument(NamedTuple):
+    """A translated document.
+
+    Attributes:
+        kept: Units that stay untranslated.
+        faults: Why, by their ids, if not because of the markup.
+        warnings: Warnings about units' translations.
+    """
+
+    text: str
+    kept: list[Unit]
+    faults: dict[int, str]
+    warnings: list[tuple[Unit, LineWarning]]
+
+
 def translate_document(
     document: Document, translate: TextTranslator, read_skeleton: ReadSkeleton | None = None
-) -> tuple[str, list[Unit]]:
-    """Returns a document's text with translated units, and the units that stay untranslated.
+) -> WrittenDocument:
+    """Returns a document with translated units.
 
     Units in tags of other units, such as an image's description, come first: their translation is
     part of the other's tag. A unit stays untranslated if its translation would change the skeleton.
@@ -64,16 +81,22 @@ def translate_document(
     writer = _Writer(document)
     windows: Iterable[FinishTexts]
     if isinstance(translate, LinkingTranslator):
-        windows = translate.translate(writer.texts, writer.needs_links)
+        windows = translate.translate(
+            writer.texts,
+            writer.needs_links,
+            are_program_strings=document.are_program_strings,
+        )
     else:
         translated = translate(writer.texts)
         windows = [lambda: translated]
     _write_windows(windows, writer.write)
     edits = writer.list_edits()
+    kept: list[Unit] = []
     if read_skeleton is None:
-        return _Cut(document.text, edits)(0, len(document.text)), writer.kept
-    text, kept = write_checked(document.text, edits, read_skeleton)
-    return text, [*writer.kept, *kept]
+        text = _Cut(document.text, edits)(0, len(document.text))
+    else:
+        text, kept = write_checked(document.text, edits, read_skeleton)
+    return WrittenDocument(text, [*writer.kept, *kept], writer.faults, writer.warnings)
 
 
 def write_checked(
@@ -90,12 +113,7 @@ def write_checked(
         # Another parser can't read the original, so the translation can't be checked.
         return _Cut(text, edits)(0, len(text)), []
     fixed = [edit for edit in edits if edit.unit is None]
-    groups: list[list[Edit]] = []
-    for edit in edits:
-        if edit.unit is not None and edit.unit.follows and groups:
-            groups[-1].append(edit)
-        elif edit.unit is not None:
-            groups.append([edit])
+    groups = _group(edits)
     num_checks = 0
 
     def write(some: Iterable[Sequence[Edit]]) -> str:
@@ -138,6 +156,17 @@ def write_checked(
     return written, [unit for unit in units if unit is not None]
 
 
+def _group(edits: Iterable[Edit]) -> list[list[Edit]]:
+    """Returns the edits of units, those of one string together."""
+    groups: list[list[Edit]] = []
+    for edit in edits:
+        if edit.unit is not None and edit.unit.follows and groups:
+            groups[-1].append(edit)
+        elif edit.unit is not None:
+            groups.append([edit])
+    return groups
+
+
 def _write_windows(windows: Iterable[FinishTexts], write: Callable[[FinishTexts], None]) -> None:
     """Writes each window's result while the next one is searched."""
     following = iter(windows)
@@ -162,7 +191,8 @@ class _Writer:
     """Writes a document's units one after the other."""
 
     # `texts` are in the order in which they are written. `needs_links` is true for texts with tags.
-    # `kept` are units whose translations can't be written.
+    # `kept` are units whose translations can't be written, or those of a unit of the same string,
+    # and `faults` why, by a unit's id.
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -176,6 +206,8 @@ class _Writer:
         self.needs_links = [any(node.kind != "text" for node in unit.nodes) for unit in units]
         self._edits = list(document.edits)
         self.kept: list[Unit] = []
+        self.faults: dict[int, str] = {}
+        self.warnings: list[tuple[Unit, LineWarning]] = []
         self._begin_level()
 
     def _begin_level(self) -> None:
@@ -196,8 +228,11 @@ class _Writer:
             if not is_in_place or translated.text != plain.text.strip(SPACE):
                 try:
                     text = unit.before + render_unit(unit, plain, _repair(translated)) + unit.after
-                except UnwritableError:
+                except UnwritableError as error:
                     self.kept.append(unit)
+                    if fault := str(error):
+                        self.faults[id(unit)] = fault
+            self.warnings += [(unit, warning) for warning in translated.warnings]
             self._made.append(Edit(start, end, text, unit))
             if not self._left:
                 self._edits = _replace_inner(self._edits, self._made)
@@ -206,7 +241,19 @@ class _Writer:
     def list_edits(self) -> list[Edit]:
         """Returns the edits of the document once all units are written."""
         assert not self._left, "each text has a translation"
-        return self._edits
+        kept = set(map(id, self.kept))
+        if not kept:
+            return self._edits
+        groups = _group(self._edits)
+        broken = [group for group in groups if any(id(edit.unit) in kept for edit in group)]
+        dropped = {id(edit.unit) for group in broken for edit in group if len(group) > 1}
+        self.kept += [
+            edit.unit
+            for group in broken
+            for edit in group
+            if edit.unit is not None and id(edit.unit) not in kept
+        ]
+        return [edit for edit in self._edits if edit.unit is None or id(edit.unit) not in dropped]
 
 
 def _repair(translated: TranslatedText) -> TranslatedText:

@@ -20,9 +20,8 @@ from mtkit.documents.document import (
     walk,
 )
 from mtkit.errors import MtkitError
+from mtkit.text.xml_tokens import MAX_DEPTH
 
-MAX_DEPTH = 1_000
-"""Maximum nesting of elements; no human-written document has more."""
 _MAX_SEARCHED = 100
 """Maximum open inline tags among which a closing one searches its partner."""
 

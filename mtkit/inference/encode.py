@@ -171,6 +171,4 @@ class LineEncoder:
 
 
 def _warn_too_long(line: Line, what: str) -> LineWarning:
-    return LineWarning(
-        "too long for the model", f"input line {line.number} has {what}", line.number
-    )
+    return LineWarning("too long for the model", what, line.number)

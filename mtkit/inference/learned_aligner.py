@@ -71,7 +71,7 @@ def warn_too_long(alignment: WordAlignment | None, line: int) -> list[LineWarnin
     from mtkit.data.word_alignment.aligner import MAX_WORDS  # noqa: PLC0415
 
     fault = f"more than {MAX_WORDS} words on a side, punctuation counted: no links"
-    return [LineWarning("too long to align", f"input line {line}: {fault}", line)]
+    return [LineWarning("too long to align", fault, line)]
 
 
 def _read(

@@ -19,7 +19,7 @@ from mtkit.inference.learned_aligner import warn_too_long
 from mtkit.inference.line import Line, TextModel
 from mtkit.inference.paragraphs import join_line, join_parts, split_line
 from mtkit.inference.parse import SentenceParser
-from mtkit.inference.protect import ProtectStep
+from mtkit.inference.protect import ProtectStep, protect_strings
 from mtkit.inference.request import LineError, Request
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.search_parts import (
@@ -234,25 +234,27 @@ class LinePipeline:
     def _take(self, requests: Sequence[Request], first_line: int) -> list[Line]:
         """Returns new lines with checked settings."""
         # Requests share settings, which are slow to copy.
-        unlike = {id(each.settings): each.settings for each in requests}
-        chosen = {key: self._choose_settings(settings) for key, settings in unlike.items()}
+        unlike = {(id(each.settings), each.is_program_string): each for each in requests}
+        chosen = {key: self._choose_settings(each) for key, each in unlike.items()}
         self._check(list(chosen.values()))
         return [
             Line(
                 request,
                 request.text.rstrip("\r\n"),
                 first_line + index if request.line is None else request.line,
-                chosen[id(request.settings)],
+                chosen[id(request.settings), request.is_program_string],
                 self._terms.open(request.glossary) if request.glossary else self._terms.default,
             )
             for index, request in enumerate(requests)
         ]
 
-    def _choose_settings(self, settings: Inference | None) -> Inference:
-        if settings is None or settings is self.settings:
-            return self.settings
-        kept = {key: getattr(self.settings, key) for key in _ENGINE_KEYS}
-        return settings.model_copy(update=kept)
+    def _choose_settings(self, request: Request) -> Inference:
+        settings = request.settings or self.settings
+        if settings is not self.settings:
+            kept = {key: getattr(self.settings, key) for key in _ENGINE_KEYS}
+            settings = settings.model_copy(update=kept)
+        is_protected = request.is_program_string and self._model.translates
+        return protect_strings(settings) if is_protected else settings
 
     def _check(self, settings: Sequence[Inference]) -> None:
         """Checks that the model supports the requested extras."""

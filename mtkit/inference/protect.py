@@ -28,6 +28,13 @@ def open_finder(settings: Protect) -> PieceFinder:
     return PieceFinder(settings)
 
 
+def protect_strings(settings: Inference) -> Inference:
+    """Returns settings for strings of programs: with `protect`, unless they say otherwise."""
+    if settings.protect is not None or not settings.protect_strings:
+        return settings
+    return settings.model_copy(update={"protect": Protect()})
+
+
 @dataclass
 class _Checked:
     """A line whose pieces are checked; `lost` are missing from the best translation so far."""
@@ -215,7 +222,7 @@ def _describe(checked: _Checked) -> None:
         warnings.append(
             LineWarning(
                 "a pattern took too long",
-                f"input line {line.number}: {shorten(pattern, _SHOWN_CHARACTERS)} of "
+                f"{shorten(pattern, _SHOWN_CHARACTERS)} of "
                 "inference.protect.patterns took too long: what it matches isn't protected",
                 line.number,
             )
@@ -229,7 +236,7 @@ def _describe(checked: _Checked) -> None:
         warnings.append(
             LineWarning(
                 "protected text was lost",
-                f"input line {line.number}: the translation hasn't {shown}{more} as often as the "
+                f"the translation hasn't {shown}{more} as often as the "
                 "line, and no other was found (inference.protect)",
                 line.number,
             )

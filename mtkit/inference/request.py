@@ -28,6 +28,7 @@ class Request:
         required: What every output must contain; `inference.protect` sets it.
         sentence: Number of this sentence in a line that is already split, from 0
             (`inference.paragraphs`).
+        is_program_string: Whether `inference.protect_strings` is about it.
     """
 
     text: str
@@ -40,6 +41,7 @@ class Request:
     glossary: tuple[Term, ...] = ()
     required: "tuple[RequiredPhrase, ...]" = ()
     sentence: int | None = None
+    is_program_string: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,20 @@ class LineWarning:
 
     Attributes:
         kind: The kind that it is counted under, such as `too long for the model`.
-        text: The warning, which names the line.
+        fault: What is wrong.
         line: The line's number, from 1.
+        place: Named instead of the line, such as `a.po:12`.
     """
 
     kind: str
-    text: str
+    fault: str
     line: int
+    place: str = ""
+
+    @property
+    def text(self) -> str:
+        """The warning with its place."""
+        return f"{self.place or f'input line {self.line}'}: {self.fault}"
 
 
 class LineError(MtkitError):
@@ -76,8 +85,8 @@ class LineError(MtkitError):
     def __init__(self, line: int, fault: str, hint: str = "") -> None:
         super().__init__(f"input line {line}: {fault}", hint)
         self.line = line
-        self._fault = fault
+        self.fault = fault
 
     def __reduce__(self) -> tuple[type[Self], tuple[int, str, str]]:
         # Pickle restores an exception from its message, which isn't what this one takes.
-        return type(self), (self.line, self._fault, self.hint)
+        return type(self), (self.line, self.fault, self.hint)

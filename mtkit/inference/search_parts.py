@@ -62,7 +62,7 @@ def cut_warning(line: int) -> LineWarning:
     """Returns the warning that a line's translation was cut."""
     return LineWarning(
         CUT,
-        f"input line {line}: the translation was cut at the length limit "
+        "the translation was cut at the length limit "
         "(inference.max_extra_tokens or inference.max_output_tokens)",
         line,
     )

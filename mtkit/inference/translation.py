@@ -316,7 +316,7 @@ def read_translation(content: Mapping[str, Any], line: int) -> Translation:
         was_split=found["was_split"],
         warnings=tuple(
             # The server counts the request's own lines.
-            LineWarning(each["kind"], f"input line {line}: {each['kind']}", line)
+            LineWarning(each["kind"], each["kind"], line)
             for each in found.get("warnings", ())
         ),
         flags=None if flags is None else tuple(flags),

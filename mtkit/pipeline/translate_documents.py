@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from mtkit.console import say, warn
@@ -10,7 +11,7 @@ from mtkit.documents.report import Report
 from mtkit.documents.sentences import SentenceTranslator
 from mtkit.documents.translate_file import translate_content, translate_file
 from mtkit.errors import MtkitError
-from mtkit.inference.streams.byte_lines import write_lines
+from mtkit.inference.streams.byte_lines import WarningPrinter, write_lines
 from mtkit.inference.translate import Translator
 
 _MAX_BYTES = 64 << 20
@@ -43,6 +44,8 @@ def translate_given(
 def _tell(report: Report, name: str) -> None:
     for warning in report.list_warnings(name):
         warn(warning)
+    with WarningPrinter() as printer:
+        printer.print(replace(each, place=f"{name}:{each.place}") for each in report.warnings)
     if report.num_translated:
         say(report.describe())
 

@@ -120,6 +120,9 @@ class Inference(Section):
     protect: Annotated[Protect | None, Invalidates.TRANSLATIONS] = None
     """Check that numbers, addresses, placeholders and the like come out as they went in, and
     translate a line in another way where they don't; `{}` for all kinds."""
+    protect_strings: Annotated[bool, Invalidates.NOTHING] = True
+    """Protect all kinds without `protect`, too, in documents whose texts are a program's strings:
+    PO, XLIFF, JSON, YAML, Android's resources."""
     paragraphs: Annotated[Paragraphs | None, Invalidates.TRANSLATIONS] = None
     """Translate a line of several sentences sentence by sentence; `{}` to do so. Documents and the
     server's `/translate` always do."""

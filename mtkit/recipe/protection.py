@@ -56,6 +56,12 @@ class Protect(Section):
     placeholders: bool = True
     """Protect placeholders of programs, `{name}`, `{0}`, `%s`, `%(count)d`, `%1`, `$NAME`,
     `${NAME}`, `<0>`, and whole ICU messages such as `{n, plural, one {# file} other {# files}}`."""
+    paths: bool = True
+    """Protect paths of files: `/etc/passwd`, `~/.config/x`, `src/main.py`, `C:\\dir\\file`."""
+    versions: bool = True
+    """Protect versions: `1.2.3`, `v2.0.1`, `2.0-rc1`."""
+    options: bool = True
+    """Protect options of commands: `--output`, `-v`, `-j4`."""
     numbers: bool = True
     """Protect numbers in digits. 1,000.5 and 1.000,5 are the same; a number may be there more often
     than in the line, as one of its words can become digits."""

@@ -98,7 +98,7 @@ async def _answer(
             pages, "html", body.source, body.target, caller=caller.name
         )
         content = {"translatedText": [each.content.decode() for each in documents]}
-        if any(each.report.skipped for each in documents):
+        if any(each.report.skipped or each.report.warnings for each in documents):
             content["report"] = [each.report.to_json(_MAX_SKIPPED) for each in documents]
     else:
         translated, found = await translation.translate_texts(

@@ -53,6 +53,7 @@ class SkippedText(TypedDict):
     detail: NotRequired[str]
     part: NotRequired[str]
     line: NotRequired[int]
+    name: NotRequired[str]
 
 
 class Report(TypedDict):
@@ -62,6 +63,7 @@ class Report(TypedDict):
     translated: int
     num_skipped: int
     skipped: list[SkippedText]
+    warnings: NotRequired[list[str]]
 
 
 class Translated(TypedDict):

@@ -125,6 +125,7 @@ class Sentences:
 
     texts: list[str]
     needs_alignments: bool = False
+    are_program_strings: bool = False
 
 
 @dataclass(frozen=True)
@@ -313,10 +314,14 @@ class _Asking:
         self.settings, self.aligns, self._ask = route.settings, route.aligns, ask
 
     def search_ahead(
-        self, requests: Sequence[Request], *, first_line: int = 1
+        self, requests: Sequence[Request], *, first_line: int = 1, warns: bool = True
     ) -> FinishTranslations:
-        needs_alignments = any(each.settings is not None for each in requests)
-        found = self._ask(Sentences([each.text for each in requests], needs_alignments))
+        question = Sentences(
+            [each.text for each in requests],
+            needs_alignments=any(each.settings is not None for each in requests),
+            are_program_strings=any(each.is_program_string for each in requests),
+        )
+        found = self._ask(question)
         return lambda: found
 
 

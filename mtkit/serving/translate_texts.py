@@ -139,6 +139,7 @@ class TextTranslation:
         *,
         num_alternatives: int = 0,
         aligns: bool = False,
+        are_program_strings: bool = False,
     ) -> list[Translation]:
         """Returns each line's translation along a path; the last model may align words."""
         if not way.steps:
@@ -154,8 +155,11 @@ class TextTranslation:
             elif aligns and index == len(way.steps) - 1:
                 own = decoding_settings(step.service)
                 settings = own.model_copy(update={"alignments": True})
-            if settings is not None:
-                requests = [replace(request, settings=settings) for request in requests]
+            if settings is not None or are_program_strings:
+                requests = [
+                    replace(request, settings=settings, is_program_string=are_program_strings)
+                    for request in requests
+                ]
             found = await self.ask(step.service, requests)
             texts = [translation.text for translation in found]
         return found
@@ -237,7 +241,12 @@ class TextTranslation:
                     400, f"Invalid request: the file exceeds text limit ({max_characters})"
                 )
             aligns = route.aligns and question.needs_alignments
-            return await self.translate_lines(question.texts, known.way, aligns=aligns)
+            return await self.translate_lines(
+                question.texts,
+                known.way,
+                aligns=aligns,
+                are_program_strings=question.are_program_strings,
+            )
 
         if source.lower() != "auto":
             route = use(self.catalogue.resolve(source), None)

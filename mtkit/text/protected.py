@@ -5,11 +5,12 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import regex
 
 from mtkit.recipe.protection import Protect
+from mtkit.text.command_lines import find_options, find_paths, find_versions
 from mtkit.text.numbers import find_numbers, have_matching_numbers, locate_numbers
 from mtkit.text.placeholders import find_placeholders
 from mtkit.text.words import Span, blank_out
@@ -21,7 +22,7 @@ _ADDRESS = re.compile(f"{_URL}|{_EMAIL}")
 letters; 64 is the maximum length of a mailbox name (RFC 5321, section 4.5.3.1.1)."""
 _ANY_CASE = re.compile(f"({_URL})|{_EMAIL}", re.IGNORECASE)
 _SCHEME = re.compile(r"^(?:[a-z0-9+.-]*://)?(?:www\.)?")
-PieceKind = Literal["pattern", "url", "email", "placeholder", "number"]
+PieceKind = Literal["pattern", "url", "email", "placeholder", "path", "version", "option", "number"]
 _SECONDS = 0.25
 """Time limit for all patterns on a line: text or patterns from elsewhere could otherwise take for
 ever."""
@@ -113,6 +114,12 @@ class PieceFinder:
                 unclaimed.claim("email", (span for span, is_url in found if not is_url))
         if settings.placeholders:
             unclaimed.claim("placeholder", find_placeholders(unclaimed.text))
+        if settings.paths:
+            unclaimed.claim("path", find_paths(unclaimed.text))
+        if settings.versions:
+            unclaimed.claim("version", find_versions(unclaimed.text))
+        if settings.options:
+            unclaimed.claim("option", find_options(unclaimed.text))
         if settings.numbers:
             line, least = unclaimed.text, settings.min_number
             spans = locate_numbers(line)
@@ -128,18 +135,9 @@ class PieceFinder:
             return []
         texts = {
             kind: Counter(piece.text for piece in source.pieces if piece.kind == kind)
-            for kind in ("pattern", "url", "email", "placeholder", "number")
+            for kind in get_args(PieceKind)
         }
-        lost = []
-        literal = texts["pattern"] + texts["url"] + texts["email"]
-        rest = source.text, output
-        for text, occurrences in sorted(literal.items(), key=lambda item: -len(item[0])):
-            counts = [_count_whole(text, side) for side in (source.text, output)]
-            if counts[0] < occurrences:
-                counts = [side.count(text) for side in (source.text, output)]
-            if counts[0] != counts[1]:
-                lost.append(text)
-            rest = rest[0].replace(text, _GAP), rest[1].replace(text, _GAP)
+        rest, lost = _compare(texts["pattern"] + texts["url"] + texts["email"], source.text, output)
         if self._settings.placeholders:
             found = Counter(rest[1][start:end] for start, end in find_placeholders(rest[1]))
             lost += [
@@ -151,6 +149,8 @@ class PieceFinder:
             ]
             spans = find_placeholders(rest[0]), find_placeholders(rest[1])
             rest = blank_out(rest[0], spans[0], _GAP), blank_out(rest[1], spans[1], _GAP)
+        rest, others = _compare(texts["path"] + texts["version"] + texts["option"], *rest)
+        lost += others
         if texts["number"]:
             lost += self._find_lost_numbers(texts["number"], *rest)
         return lost
@@ -186,6 +186,20 @@ class PieceFinder:
                 ),
             )
         return slow
+
+
+def _compare(pieces: Counter[str], source: str, output: str) -> tuple[tuple[str, str], list[str]]:
+    """Returns both texts without some pieces, and the pieces that one has more often."""
+    rest = source, output
+    lost = []
+    for text, occurrences in sorted(pieces.items(), key=lambda item: -len(item[0])):
+        counts = [_count_whole(text, side) for side in rest]
+        if counts[0] < occurrences:
+            counts = [side.count(text) for side in rest]
+        if counts[0] != counts[1]:
+            lost.append(text)
+        rest = rest[0].replace(text, _GAP), rest[1].replace(text, _GAP)
+    return rest, lost
 
 
 def _count_whole(piece: str, text: str) -> int:

@@ -45,6 +45,6 @@ def test_as_many_lines_come_out_as_go_in(model: Path, tmp_path: Path) -> None:
     as_json = pass_through(source, *options, "--json", command=command)
     assert find_faults([*lines, b"the end"], file, pipe, as_json) == []
     # Lines that were cut in parts, and bytes that were replaced, are told of.
-    assert "input line 1 has " in file.errors
+    assert "input line 1: " in file.errors
     assert "translated in " in file.errors
     assert "is invalid UTF-8: replaced" in file.errors

@@ -8,6 +8,7 @@ well-nested pairs.
 import html
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from mtkit.documents.document import (
@@ -17,23 +18,23 @@ from mtkit.documents.document import (
     Languages,
     Span,
     as_written,
-    fail_at,
 )
 from mtkit.documents.formats.string_markup import copy_units, make_string_units
 from mtkit.documents.units import Part, protect
-from mtkit.documents.xml_tokens import (
+from mtkit.documents.xml_text import XML_TEXT, leave_cdata, read_xml_spelled
+from mtkit.errors import fail_at
+from mtkit.text.string_files.xliff import XLIFF_SEGMENTS, walk_xliff
+from mtkit.text.xml_tokens import (
     CDATA,
-    XML_TEXT,
     XmlToken,
     children,
     end_of,
     find_attribute,
     find_cdata,
     find_inside,
+    find_local_name,
     is_cdata_alone,
-    leave_cdata,
     read_text,
-    read_xml_spelled,
     read_xml_tokens,
 )
 
@@ -67,19 +68,15 @@ def read_tmx(text: str, languages: Languages) -> Document:
     reader = _Reader(text, languages, "TMX", "tmx")
     if not languages.target:
         raise fail_at(text, 0, "a language is added to TMX, but the model names none", "give --to")
-    header = next((token for token in reader.tokens if _name(token) == "header"), None)
+    header = next((token for token in reader.tokens if find_local_name(token) == "header"), None)
     source = languages.source or (header.attributes.get("srclang", "") if header else "")
     if source in ("", "*all*"):
         raise fail_at(text, 0, "it isn't known which language to translate", "give --from")
     reader.languages = Languages(source, languages.target)
     for index, token in enumerate(reader.tokens):
-        if _name(token) == "tu" and token.kind == "open":
+        if find_local_name(token) == "tu" and token.kind == "open":
             reader.translate_entry(index)
     return reader.document
-
-
-def _name(token: XmlToken) -> str:
-    return token.name.rpartition(":")[2]
 
 
 class _Reader:
@@ -89,26 +86,23 @@ class _Reader:
         self.tokens = read_xml_tokens(text)
         self.document, self.languages = Document(text), languages
         self._text = text
-        if not any(_name(token) == root for token in self.tokens):
+        self._name = ""
+        """The id of the current unit."""
+        if not any(find_local_name(token) == root for token in self.tokens):
             raise fail_at(text, 0, f"no {title}: it has no element <{root}>")
 
     def read_xliff(self) -> None:
-        translates = [True]
-        for index, token in enumerate(self.tokens):
-            name = _name(token)
-            if token.kind == "close":
-                translates.pop()
-            if token.kind not in ("open", "empty"):
-                continue
-            wish = token.attributes.get("translate") if name != "mrk" else None
-            is_translated = wish == "yes" if wish in ("yes", "no") else translates[-1]
-            if token.kind == "open":
-                translates.append(is_translated)
+        self.document.are_program_strings = True
+        for index, is_translated in walk_xliff(self.tokens):
+            token = self.tokens[index]
+            name = find_local_name(token)
+            if name in ("unit", "trans-unit"):
+                self._name = token.attributes.get("id", "")
             if name == "xliff" and "srcLang" in token.attributes:
                 self._check_languages(token, "srcLang", "trgLang")
             elif name == "file" and "source-language" in token.attributes:
                 self._check_languages(token, "source-language", "target-language")
-            elif name in ("trans-unit", "segment") and token.kind == "open":
+            elif name in XLIFF_SEGMENTS and token.kind == "open":
                 own = self._find_child(index, "source")
                 if is_translated:
                     self._translate_segment(index)
@@ -143,14 +137,18 @@ class _Reader:
 
     def _find_child(self, parent: int, name: str) -> int | None:
         return next(
-            (each for each in children(self.tokens, parent) if _name(self.tokens[each]) == name),
+            (
+                each
+                for each in children(self.tokens, parent)
+                if find_local_name(self.tokens[each]) == name
+            ),
             None,
         )
 
     def _translate_segment(self, parent: int) -> None:
         """Adds the units of a segment, unless it has a translation."""
         text, tokens = self._text, self.tokens
-        inside = {_name(tokens[index]): index for index in children(tokens, parent)}
+        inside = {find_local_name(tokens[index]): index for index in children(tokens, parent)}
         source, target = inside.get("source"), inside.get("target")
         if source is None or tokens[source].kind != "open":
             return
@@ -164,7 +162,7 @@ class _Reader:
         if target is not None and self._has_text(target):
             self._skip(source, "already translated")
             return
-        is_first_version = _name(tokens[parent]) == "trans-unit"
+        is_first_version = find_local_name(tokens[parent]) == "trans-unit"
         state = ' state="needs-review-translation" state-qualifier="leveraged-mt"'
         prefix = tokens[source].name[: -len("source")]
         if target is not None:
@@ -203,7 +201,7 @@ class _Reader:
             token.attributes.get("mid", ""): index
             for index, token in enumerate(find_inside(self.tokens, parent), parent + 1)
             if token.kind in ("open", "empty")
-            and _name(token) == "mrk"
+            and find_local_name(token) == "mrk"
             and token.attributes.get("mtype") == "seg"
         }
 
@@ -211,7 +209,9 @@ class _Reader:
         """Adds the unit of a translation memory's entry, unless it has a translation."""
         text, tokens = self._text, self.tokens
         source = target = None
-        variants = [each for each in children(tokens, entry) if _name(tokens[each]) == "tuv"]
+        variants = [
+            each for each in children(tokens, entry) if find_local_name(tokens[each]) == "tuv"
+        ]
         wanted = Languages(self.languages.target)
         for variant in variants:
             attributes = tokens[variant].attributes
@@ -261,6 +261,7 @@ class _Reader:
         parts = _read_parts(self.document, tokens, index, is_cdata=is_cdata)
         escapes = _CDATA_TEXT if is_cdata else XML_TEXT
         units = make_string_units(self.document, parts, escapes, self.languages)
+        units = [replace(unit, name=self._name) for unit in units]
         self.document.units += copy_units(self._text, units, [span], output, (before, behind))
         return bool(units)
 
@@ -292,7 +293,7 @@ def _read_parts(
     index = parent + 1
     while index < tokens[parent].partner:
         token = tokens[index]
-        name = _name(token)
+        name = find_local_name(token)
         end = tokens[token.partner].end if token.kind == "open" else token.end
         if token.kind == "text":
             parts.append(
@@ -330,7 +331,7 @@ def _find_pairs(tokens: Sequence[XmlToken], parent: int) -> dict[int, tuple[_Kin
     index = parent + 1
     while index < tokens[parent].partner:
         token = tokens[index]
-        name = _name(token)
+        name = find_local_name(token)
         if name in _HOLDERS and token.kind == "open":
             opened.append((index, ""))
         elif name in _HOLDERS and token.kind == "close":
@@ -351,7 +352,7 @@ def _add_pair(
     index: int,
     token: XmlToken,
 ) -> None:
-    name = _name(token)
+    name = find_local_name(token)
     key = _BEGINS.get(name) or _ENDS.get(name)
     if key is None or token.kind not in ("open", "empty"):
         return

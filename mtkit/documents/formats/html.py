@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-from mtkit.documents.document import Document, Edit, Languages, Span, Unit, fail_at
+from mtkit.documents.document import Document, Edit, Languages, Span, Unit
 from mtkit.documents.escaped_text import replace_spans
 from mtkit.documents.formats.html_elements import (
     HTML_TEXT,
@@ -23,7 +23,9 @@ from mtkit.documents.formats.html_elements import (
     read_visible,
     rewrite_languages,
 )
-from mtkit.documents.units import MAX_DEPTH, Part, make_units
+from mtkit.documents.units import Part, make_units
+from mtkit.errors import fail_at
+from mtkit.text.xml_tokens import MAX_DEPTH
 
 _RAW_TEXT = ("title", "textarea")
 _UNSEEN = frozenset(("applet", "audio", "canvas", "embed", "iframe", "script", "style", "template"))

@@ -15,8 +15,8 @@ from markdown_it.rules_block import StateBlock, reference
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token as BlockToken
 
-from mtkit.documents.document import fail_at
 from mtkit.documents.formats.markdown_masks import MASK, mask_page, mask_templates
+from mtkit.errors import fail_at
 
 _EXTRA = re.compile(
     r"\[\^[^\[\]\s]++\]"  # a footnote

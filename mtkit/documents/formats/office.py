@@ -20,14 +20,8 @@ from mtkit.documents.formats.office_runs import (
     wrap_unit,
 )
 from mtkit.documents.units import Part, make_units
-from mtkit.documents.xml_tokens import (
-    XML_TEXT,
-    XmlToken,
-    children,
-    read_text,
-    read_xml_spelled,
-    read_xml_tokens,
-)
+from mtkit.documents.xml_text import XML_TEXT, read_xml_spelled
+from mtkit.text.xml_tokens import XmlToken, children, read_text, read_xml_tokens
 
 _NAMESPACE = re.compile(
     r"http://(?:schemas\.openxmlformats\.org|purl\.oclc\.org/ooxml)/"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from mtkit.documents.atoms import SPACE
 from mtkit.documents.document import Escapes, Node, Token, Unit, walk
 from mtkit.documents.units import RUN, Part
-from mtkit.documents.xml_tokens import escape_xml, unescape_xml
+from mtkit.text.xml_tokens import escape_xml, unescape_xml
 
 HYPHEN = "\u2011"
 """The character of `w:noBreakHyphen`."""

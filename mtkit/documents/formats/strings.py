@@ -1,29 +1,32 @@
 """Strings of programs: gettext's PO files and JSON."""
 
+import functools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
-from mtkit.documents.document import Document, Escapes, Languages, Span, Spelled, fail_at
-from mtkit.documents.escaped_text import read_lines, read_utf16
+from mtkit.documents.document import (
+    Document,
+    Escapes,
+    Languages,
+    Span,
+    Spelled,
+    Token,
+    Unit,
+    UnwritableError,
+    read_text,
+)
+from mtkit.documents.escaped_text import read_lines
 from mtkit.documents.formats.string_markup import copy_units, make_string_units
 from mtkit.documents.units import Part
-from mtkit.errors import MtkitError
+from mtkit.text.string_files.directives import FORMAT_FLAGS, find_fault
+from mtkit.text.string_files.escapes import ESCAPE, read_escape, unescape
+from mtkit.text.string_files.keyed import load_json
+from mtkit.text.string_files.plural_forms import PluralForms
+from mtkit.text.string_files.po import PoMessage, read_messages
 
-_ESCAPE = re.compile(
-    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a character in two halves
-    r"|(?:\\(?:x[0-9a-fA-F]++|[0-7]{1,3}))++|\\(?:u[0-9a-fA-F]{4}|.)",
-    re.DOTALL,
-)
-_CONTROLS = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 _JSON_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?', re.DOTALL)
-_PO_TOKEN = re.compile(
-    r"[ \t\r\n\v\f]++|#[^\n]*+"
-    r"|(?P<keyword>msgctxt|msgid_plural|msgid|msgstr|domain)"
-    r"(?P<form>[ \t]*+\[[ \t]*+\d++[ \t]*+\])?+"
-    r'(?=["\s#])|"(?P<string>(?:[^"\\\n]|\\.)*+)"',
-    re.DOTALL,
-)
 
 
 def read_json_strings(text: str, languages: Languages) -> Document:
@@ -32,31 +35,28 @@ def read_json_strings(text: str, languages: Languages) -> Document:
     Raises:
         MtkitError: It is invalid JSON.
     """
-    try:
-        json.loads(text)
-    except json.JSONDecodeError as error:
-        raise MtkitError(f"line {error.lineno}: invalid JSON: {error.msg}") from error
-    except RecursionError as error:
-        raise MtkitError("invalid JSON: nested too deeply") from error
-    except ValueError as error:
-        raise MtkitError(f"invalid JSON: {error}") from error
-    document = Document(text)
+    load_json(text)
+    document = Document(text, are_program_strings=True)
     is_ascii = text.isascii()
 
     def escape(value: str) -> str:
         return json.dumps(value, ensure_ascii=is_ascii)[1:-1]
 
+    key = ""
     for found in _JSON_STRING.finditer(text):
-        if found.group(2) is None:
-            parts = _read_string(text, [found.span(1)])
-            document.units += make_string_units(document, parts, Escapes(escape), languages)
+        if found.group(2) is not None:
+            key = unescape(found.group(1))
+            continue
+        parts = _read_string(text, [found.span(1)])
+        units = make_string_units(document, parts, Escapes(escape), languages)
+        document.units += [replace(unit, name=key) for unit in units]
     return document
 
 
 def _read_string(text: str, spans: Sequence[Span]) -> list[Part]:
     r"""Returns the lines of a string written in some spans; `\n` ends a line."""
     return [
-        part for span in spans for part in read_lines(text, span, _ESCAPE, _read_escape, _ends_line)
+        part for span in spans for part in read_lines(text, span, ESCAPE, read_escape, _ends_line)
     ]
 
 
@@ -64,80 +64,74 @@ def _ends_line(spelled: Spelled) -> bool:
     return spelled.text in ("\n", "\r") and spelled.raw != spelled.text
 
 
-def _read_escape(found: re.Match[str]) -> str:
-    """Returns the value of an escape of JSON or C."""
-    raw = found.group()
-    first = raw[1]
-    if first in _CONTROLS:
-        return _CONTROLS[first]
-    if first == "u" and len(raw) > 2:
-        return read_utf16(raw[2:6] + raw[8:])
-    if first == "\n":
-        return ""
-    if first in "01234567" or (first == "x" and len(raw) > 2):
-        numbers = raw[1:].split("\\")
-        octets = (int(each[1:], 16) if each[0] == "x" else int(each, 8) for each in numbers)
-        return bytes(octet & 0xFF for octet in octets).decode("utf-8", errors="replace")
-    return first
-
-
 def read_po(text: str, languages: Languages) -> Document:
     """Returns a PO file with the messages that have no translation yet.
 
-    Translated messages stay, also fuzzy ones. Form 0 of a plural is translated from the singular if
-    there are several forms, and otherwise from the plural.
+    Translated messages stay, also fuzzy ones. The form for 1 is translated from the singular if
+    there are several forms and `msgfmt -c` accepts it there, and the others from the plural.
+    Translations with a fault that `msgfmt -c` rejects can't be written.
 
     Raises:
         MtkitError: It contains anything but comments, keywords and strings.
     """
-    document = Document(text)
-    message: dict[str, list[Span]] = {}
-    for keyword, strings in [*_read_entries(text), ("end", [])]:
-        if keyword in ("msgid", "msgctxt", "domain", "end") and "msgid" in message:
-            _translate_message(document, message, languages)
-            message = {}
-        message[keyword] = strings
+    document = Document(text, are_program_strings=True)
+    plurals = PluralForms("")
+    for message in read_messages(text):
+        if message.read(text, "msgid"):
+            _translate_message(document, message, plurals, languages)
+        else:
+            plurals = PluralForms(message.read(text, "msgstr"))
     return document
 
 
-def _read_entries(text: str) -> list[tuple[str, list[Span]]]:
-    """Returns the keywords of messages with their forms, and the spans of their strings."""
-    entries: list[tuple[str, list[Span]]] = []
-    position = 0
-    while position < len(text):
-        found = _PO_TOKEN.match(text, position)
-        if found is None or (found["string"] is not None and not entries):
-            raise fail_at(text, position, "expected a comment, a keyword or a string in quotes")
-        position = found.end()
-        if found["keyword"] is not None:
-            form = re.sub(r"\s", "", found["form"] or "")
-            entries.append((found["keyword"] + form, []))
-        elif found["string"] is not None:
-            entries[-1][1].append(found.span("string"))
-    return entries
-
-
 def _translate_message(
-    document: Document, message: dict[str, list[Span]], languages: Languages
+    document: Document, message: PoMessage, plurals: PluralForms, languages: Languages
 ) -> None:
     """Adds the units of a message's forms that have no translation."""
     text = document.text
-    if not any(start < end for start, end in message["msgid"]):
-        return
-    forms = [key for key in message if key.startswith("msgstr") and message[key]]
-    for key in forms:
-        output = message[key]
-        is_singular = key in ("msgstr", "msgstr[0]") and (key == "msgstr" or len(forms) > 1)
-        source = message[
-            "msgid" if is_singular or "msgid_plural" not in message else "msgid_plural"
-        ]
+    singular, plural = (message.read(text, key) for key in ("msgid", "msgid_plural"))
+    forms = message.list_forms()
+    for form, key in enumerate(forms):
+        output = message.strings[key]
+        # As msgfmt, which compares all forms with the plural.
+        is_strict = not plural or len(forms) == 1 or form in plurals.frequent
+        check = functools.partial(
+            find_fault, message.flags, plural or singular, is_strict=is_strict
+        )
+        is_singular = len(forms) > 1 and form == plurals.find(1) and not check(singular)
+        source = message.strings["msgid_plural" if plural and not is_singular else "msgid"]
         parts = _read_string(text, source)
         if any(start < end for start, end in output):
             value = "".join(each.text for part in parts for each in part.spelled)
             document.skip(source[0][0], value, "already translated")
             continue
         units = make_string_units(document, parts, _C_TEXT, languages, keeps_breaks=True)
-        document.units += copy_units(text, units, source, output[0])
+        copied = copy_units(text, units, source, output[0])
+        if message.flags & FORMAT_FLAGS.keys():
+            copied = [
+                _check_unit(unit, message.flags, None if copied[1:] else check) for unit in copied
+            ]
+        document.units += copied
+
+
+def _check_unit(unit: Unit, flags: Iterable[str], check: Callable[[str], str] | None) -> Unit:
+    """Returns a unit that can't be written with broken placeholders.
+
+    `check` finds the fault of the whole string; None if the unit is only a part of it.
+    """
+    around = unit.before, unit.after
+    if check is None:
+        check, around = functools.partial(find_fault, flags, read_text(unit)), ("", "")
+    return replace(unit, join=functools.partial(_write_checked, check, around))
+
+
+def _write_checked(
+    check: Callable[[str], str], around: tuple[str, str], tokens: Sequence[Token]
+) -> str:
+    raw = "".join(token.raw for token in tokens)
+    if fault := check(unescape(around[0] + raw + around[1])):
+        raise UnwritableError(fault)
+    return raw
 
 
 def _escape_c(text: str) -> str:
@@ -145,9 +139,5 @@ def _escape_c(text: str) -> str:
     return written.replace("\n", "\\n").replace("\t", "\\t")
 
 
-def _read_c(raw: str) -> str:
-    return _ESCAPE.sub(_read_escape, raw)
-
-
 # Numeric escapes would include the digits after them, so the result is read again.
-_C_TEXT = Escapes(_escape_c, _read_c)
+_C_TEXT = Escapes(_escape_c, unescape)

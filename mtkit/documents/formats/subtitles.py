@@ -24,11 +24,11 @@ from mtkit.documents.document import (
     Token,
     Unit,
     as_written,
-    fail_at,
 )
 from mtkit.documents.formats.html_elements import escape_tags, read_spelled
 from mtkit.documents.units import Part, make_units
-from mtkit.documents.xml_tokens import unescape_xml
+from mtkit.errors import fail_at
+from mtkit.text.xml_tokens import unescape_xml
 
 _TIME = r"\d++(?:[ \t]?:[ \t]?\d++){1,3}(?:[ \t]?[.,][ \t]?\d++)?"
 _TIMES = re.compile(rf"[ \t]*+{_TIME}[ \t]*+-->[ \t]*+{_TIME}")

@@ -8,15 +8,8 @@ from mtkit.documents.document import Document, Edit, Languages, Spelled
 from mtkit.documents.formats.android import read_android
 from mtkit.documents.formats.html_elements import is_element, is_inline
 from mtkit.documents.units import Part, make_units, protect
-from mtkit.documents.xml_tokens import (
-    XML_TEXT,
-    XmlToken,
-    end_of,
-    find_attribute,
-    read_text,
-    read_xml_spelled,
-    read_xml_tokens,
-)
+from mtkit.documents.xml_text import XML_TEXT, read_xml_spelled
+from mtkit.text.xml_tokens import XmlToken, end_of, find_attribute, read_text, read_xml_tokens
 
 # fmt: off
 _SKIPPED = frozenset(

@@ -26,11 +26,13 @@ from mtkit.documents.document import (
     UnwritableError,
     as_written,
 )
-from mtkit.documents.escaped_text import read_lines, read_utf16
+from mtkit.documents.escaped_text import read_lines
 from mtkit.documents.formats.string_markup import make_string_units
 from mtkit.documents.plain_text import continues
-from mtkit.documents.units import MAX_DEPTH, Part
+from mtkit.documents.units import Part
 from mtkit.errors import MtkitError
+from mtkit.text.string_files.escapes import read_utf16
+from mtkit.text.xml_tokens import MAX_DEPTH
 
 _STRING = "tag:yaml.org,2002:str"
 RESOLVER = yaml.resolver.Resolver()
@@ -51,7 +53,7 @@ def read_yaml(text: str, languages: Languages) -> Document:
     Raises:
         MtkitError: It is invalid YAML, or nested too deeply.
     """
-    document = Document(text)
+    document = Document(text, are_program_strings=True)
     try:
         for event, token, in_flow in _find_values(text):
             if token is not None and token.value == event.value and _is_string(event):

@@ -75,7 +75,7 @@ def _decode(byte_line: bytes, line: int, input_format: InputFormat, printer: War
                 "convert the input, for example: iconv -f latin1 -t utf-8; or --errors replace",
             ) from error
         kind = "invalid UTF-8: replaced"
-        printer.print([LineWarning(kind, f"input line {line}: {fault}: replaced", line)])
+        printer.print([LineWarning(kind, f"{fault}: replaced", line)])
         text = byte_line.decode("utf-8", errors="replace")
     return text.removeprefix(_BYTE_ORDER_MARK) if line == 1 else text
 

@@ -21,7 +21,7 @@ import mtkit.documents
 from mtkit.documents.document import Languages, TranslatedText
 from mtkit.documents.translate_file import FORMATS, translate_markup
 from mtkit.errors import MtkitError
-from mtkit.text import placeholders, protected
+from mtkit.text import command_lines, placeholders, protected, string_files, xml_tokens
 
 _MAX_GROWTH = 9.0
 """Of processor time for four times the input."""
@@ -56,9 +56,12 @@ def is_quadratic(make: Callable[[int], Callable[[], object]]) -> bool:
 _MODULES = [
     placeholders,
     protected,
+    command_lines,
+    xml_tokens,
     *(
         importlib.import_module(found.name)
-        for found in pkgutil.walk_packages(mtkit.documents.__path__, "mtkit.documents.")
+        for package in (mtkit.documents, string_files)
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     ),
 ]
 _SOURCE = "".join(inspect.getsource(module) for module in _MODULES)

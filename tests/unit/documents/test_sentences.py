@@ -24,7 +24,7 @@ class Reverser:
         self.aligned: dict[str, bool] = {}
 
     def search_ahead(
-        self, requests: Sequence[Request], *, first_line: int = 1
+        self, requests: Sequence[Request], *, first_line: int = 1, warns: bool = True
     ) -> FinishTranslations:
         answers: list[Translation] = []
         for request in requests:
@@ -72,7 +72,7 @@ class Watched(Reverser):
         self._fault_at = fault_at
 
     def search_ahead(
-        self, requests: Sequence[Request], *, first_line: int = 1
+        self, requests: Sequence[Request], *, first_line: int = 1, warns: bool = True
     ) -> FinishTranslations:
         if self.first_lines:
             assert self.written.wait(timeout=60), "nothing is written while this searches"

@@ -12,9 +12,9 @@ import pytest
 from babel.messages.pofile import read_po
 
 from mtkit.documents.document import Languages, TextTranslator, TranslatedText
-from mtkit.documents.translate_file import translate_content, translate_file
-from mtkit.documents.xml_tokens import read_xml_tokens
+from mtkit.documents.translate_file import check_output, translate_content, translate_file
 from mtkit.errors import MtkitError
+from mtkit.text.xml_tokens import read_xml_tokens
 
 from .translators import keep_text, reverse_words
 
@@ -362,6 +362,37 @@ def test_attributes_of_a_document_type_are_not_multiplied() -> None:
     page = '<!DOCTYPE a [<!ATTLIST b title CDATA "long">]><a><b id="1"/></a>'
     [found] = [each for each in read_xml_tokens(page) if each.name == "b"]
     assert found.attributes == {"id": "1"}
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "form", "is_right"),
+    [
+        ("a.htm", "b.html", "html", True),
+        ("a.yml", "b.yaml", "yaml", True),
+        ("a.txt", "b.md", "text", True),
+        ("a.md", "b.txt", "markdown", True),
+        ("a.xhtml", "b.html", "xml", True),
+        ("a.html", "b", "html", True),
+        ("a.html", "b.html.draft", "html", True),
+        ("page.txt", "b.txt", "html", True),
+        ("a.pot", "de.po", "po", True),
+        ("a.html", "b.md", "html", False),
+        ("a.xhtml", "b.docx", "xml", False),
+        ("a.docx", "b.doc", "docx", False),
+        ("a.docx", "b.draft", "docx", False),
+        ("a.srt", "b.vtt", "srt", False),
+        ("a.json", "b.yaml", "json", False),
+    ],
+)
+def test_an_output_has_the_format_of_its_source(
+    source: str, output: str, form: str, is_right: bool, tmp_path: Path
+) -> None:
+    paths = tmp_path / output, tmp_path / source
+    if is_right:
+        check_output(*paths, form)
+    else:
+        with pytest.raises(MtkitError, match="converts no formats"):
+            check_output(*paths, form)
 
 
 def test_an_existing_output_stays_where_the_translator_fails(tmp_path: Path) -> None:

@@ -98,8 +98,7 @@ def test_warnings_are_data(capsys):
     (warning,) = long.warnings
     assert (warning.kind, warning.line) == ("too long for the model", 70)
     assert warning.text == (
-        "input line 70 has 14 tokens, more than 8 (inference.max_source_tokens): "
-        "translated in 2 parts"
+        "input line 70: 14 tokens, more than 8 (inference.max_source_tokens): translated in 2 parts"
     )
     assert capsys.readouterr().err == ""
     translator.search([Request(line, line=70)])

@@ -103,7 +103,7 @@ def test_a_sentence_that_is_too_long_is_cut_and_the_others_are_not():
     assert found.was_split
     assert [each.was_split for each in found.sentences] == [False, True]
     # 28 characters and `</s>`.
-    assert [each.text.split(",")[0] for each in found.warnings] == ["input line 1 has 29 tokens"]
+    assert [each.text.split(",")[0] for each in found.warnings] == ["input line 1: 29 tokens"]
 
 
 def test_a_prefix_beside_several_sentences_is_refused_by_name_and_beside_one_taken():

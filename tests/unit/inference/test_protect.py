@@ -1,11 +1,15 @@
 """Translations that keep what they must, by an engine whose outputs a test chooses."""
 
+import json
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mtkit.documents.document import Languages
 from mtkit.documents.sentences import SentenceTranslator
+from mtkit.documents.translate_file import translate_content
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.masking import mask
@@ -228,6 +232,43 @@ def test_documents_keep_what_their_translator_protects():
     translator, _ = open_translator({"Take {x}.": ["Nimm.", "Nimm {x}."]})
     sentences = SentenceTranslator(translator, "de")
     assert [each.text for each in sentences(["Take {x}. Take {x}."])] == ["Nimm {x}. Nimm {x}."]
+
+
+def translate_json(translator):
+    """Returns the translation of the JSON of a message, and the report on it."""
+    sentences = SentenceTranslator(translator, "de")
+    content = b'{"menu": {\n"take": "Take {x}.", "put": "Put."}}'
+    return translate_content(content, "json", sentences, Languages("en", "de"))
+
+
+def test_strings_of_programs_are_protected_by_default():
+    table = {"Take {x}.": ["Nimm.", "Nimm {x}."], "Put.": ["Setz."]}
+    written, _ = translate_json(open_translator(table, protect=None)[0])
+    assert json.loads(written) == {"menu": {"take": "Nimm {x}.", "put": "Setz."}}
+    translator, _ = open_translator(table, protect=None)
+    assert translator.search(["Take {x}."])[0].text == "Nimm."
+    written, _ = translate_json(open_translator(table, protect=None, protect_strings=False)[0])
+    assert json.loads(written)["menu"]["take"] == "Nimm."
+    # What the settings say goes before.
+    chosen = Protect(placeholders=False)
+    written, _ = translate_json(open_translator(table, protect=chosen)[0])
+    assert json.loads(written)["menu"]["take"] == "Nimm."
+
+
+def test_strings_go_to_what_is_no_translator_unprotected():
+    engine = _Engine({})
+    model = Translator.of(engine, CharacterTokenizer(), Inference(), continues=True)
+    assert json.loads(translate_json(model)[0])["menu"]["put"]
+
+
+def test_a_warning_about_a_string_names_it(capsys):
+    translator, _ = open_translator({"Take {x}.": ["Nimm."], "Put.": ["Setz."]}, protect=None)
+    _, report = translate_json(translator)
+    [warning] = report.warnings
+    assert warning.text.startswith(
+        "2: take: 'Take {x}.': the translation hasn't {x} as often as the line"
+    )
+    assert capsys.readouterr().err == ""
 
 
 def test_links_are_of_the_text_before_and_of_the_text_restored():

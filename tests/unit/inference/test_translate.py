@@ -229,7 +229,7 @@ def test_a_line_too_long_for_the_model_is_translated_in_parts(capsys):
     assert all(len(source.tokens) <= 16 for batch in engine.batches for source in batch)
     said = capsys.readouterr().err
     assert said == (
-        "warning: input line 8 has 52 tokens, more than 16 (inference.max_source_tokens): "
+        "warning: input line 8: 52 tokens, more than 16 (inference.max_source_tokens): "
         "translated in 5 parts\n"
     )
 
@@ -272,7 +272,7 @@ def test_of_many_long_lines_the_first_are_named_and_the_others_counted(capsys):
     translator.translate(["A b c. D e f."] * 12)
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 6
-    assert said[4].startswith("warning: input line 5 has 14 tokens")
+    assert said[4].startswith("warning: input line 5: 14 tokens")
     assert said[5] == "warning: 7 more lines: too long for the model"
 
 

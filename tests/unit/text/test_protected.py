@@ -63,6 +63,39 @@ def test_placeholders(text, expected):
     assert find(text, numbers=False) == [("placeholder", each) for each in expected]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Use --output=FILE, -o or -j4.", ["--output", "-o", "-j4"]),
+        ("--no-foo; ignore--this; Ein- und -ausgabe, x -- y, a-b, -5", ["--no-foo"]),
+        ("See /etc/passwd or ~/.config/x.", ["/etc/passwd", "~/.config/x"]),
+        ("in src/main.py.", ["src/main.py"]),
+        ("in /usr/ or ../a/b.txt of C:\\dir\\file", ["/usr/", "../a/b.txt", "C:\\dir\\file"]),
+        ("and/or, TCP/IP, w/o, 1/2, km/h, </b>, input/output.", []),
+        ("1.2.3, v2.0-rc1 and 2.1.0beta2", ["1.2.3", "v2.0-rc1", "2.1.0beta2"]),
+        ("On 24.12.2023, 1.5 of v2.0, 1.000.000 or 1.000.000,5", []),
+        ("{dir}/etc/x and %-d -d", ["{dir}", "/etc/x", "%-d", "-d"]),
+    ],
+)  # fmt: skip
+def test_options_paths_and_versions(text, expected):
+    assert [each for _, each in find(text, numbers=False)] == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "expected"),
+    [
+        ("Use --output or -o", "Mit -o oder --output", []),
+        ("Use --output", "Mit --ausgabe", ["--output"]),
+        ("Use --output-dir", "Mit --output", ["--output-dir"]),
+        ("in /etc/passwd", "in /etc/passwort", ["/etc/passwd"]),
+        ("%-d of -d", "-d von %-d", []),
+        ("version 1.2.3", "Version 1.2.4", ["1.2.3"]),
+    ],
+)
+def test_lost_options_paths_and_versions(source, output, expected):
+    assert lost(source, output) == expected
+
+
 def test_no_placeholder_holds_another_piece():
     assert find("{:wa} {a, b, {wa}}", patterns=("wa+",)) == [("pattern", "wa")] * 2
 

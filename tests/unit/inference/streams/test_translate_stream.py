@@ -105,7 +105,7 @@ def test_what_was_warned_of_is_summed_up_before_a_fault_too(capsys):
         translate(b"A b c. D e f.\n" * 7 + b"\xff", max_source_tokens=8)
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 6
-    assert said[4].startswith("warning: input line 5 has 14 tokens")
+    assert said[4].startswith("warning: input line 5: 14 tokens")
     assert said[5] == "warning: 2 more lines: too long for the model"
 
 
@@ -126,7 +126,7 @@ def test_lines_before_one_at_fault_are_answered_once(line, message, capsys):
     assert caught.value.message.startswith(message)
     assert target.getvalue() == b"x[a]\n[A b c.] [D e f.]\n"
     # Warned of once, though the window was begun twice.
-    assert capsys.readouterr().err.count("input line 2 has 14 tokens") == 1
+    assert capsys.readouterr().err.count("input line 2: 14 tokens") == 1
 
 
 def test_what_is_there_is_answered_at_once():

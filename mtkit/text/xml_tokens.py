@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from xml.parsers import expat
 
-from mtkit.documents.document import Document, Escapes, Span, Spelled
-from mtkit.documents.escaped_text import read_escaped_text
-from mtkit.documents.units import MAX_DEPTH, Part, protect
 from mtkit.errors import MtkitError
+from mtkit.text.words import Span
 
+MAX_DEPTH = 1_000
+"""Maximum nesting of elements; no human-written document has more."""
 CDATA = "<![CDATA["
 _ATTRIBUTE = re.compile(r"""(?<!\s)\s++([^\s=]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
-_ENTITY = re.compile(r"&(?:#[0-9]++|#x[0-9a-fA-F]++|[^\s;&]++);")
+ENTITY = re.compile(r"&(?:#[0-9]++|#x[0-9a-fA-F]++|[^\s;&]++);")
 
 
 @dataclass(frozen=True)
@@ -165,6 +165,11 @@ class _TokenReader:
         return counted
 
 
+def find_local_name(token: XmlToken) -> str:
+    """Returns an element's name without its prefix."""
+    return token.name.rpartition(":")[2]
+
+
 def children(tokens: Sequence[XmlToken], parent: int) -> Iterator[int]:
     """Yields the indices of an element's own content: elements, texts and anything else."""
     index = parent + 1
@@ -173,12 +178,8 @@ def children(tokens: Sequence[XmlToken], parent: int) -> Iterator[int]:
         index = end_of(tokens, index) + 1
 
 
-def read_xml_spelled(text: str) -> tuple[Spelled, ...]:
-    """Returns an XML text with its entities decoded."""
-    return read_escaped_text(text, _ENTITY, _read_entity)
-
-
-def _read_entity(found: re.Match[str]) -> str:
+def read_entity(found: re.Match[str]) -> str:
+    """Returns the character of a match of `ENTITY`."""
     name = found.group()[1:-1]
     if name.startswith("#"):
         return chr(int(name[2:], 16) if name[1] == "x" else int(name[1:]))
@@ -192,12 +193,9 @@ def escape_xml(text: str) -> str:
 
 def unescape_xml(raw: str) -> str:
     """Returns the decoded text; empty if the text isn't allowed in XML."""
-    rest = _ENTITY.sub("", raw)
+    rest = ENTITY.sub("", raw)
     is_text = "&" not in rest and "<" not in rest and "]]>" not in raw
-    return _ENTITY.sub(_read_entity, raw) if is_text else ""
-
-
-XML_TEXT = Escapes(escape_xml, unescape_xml)
+    return ENTITY.sub(read_entity, raw) if is_text else ""
 
 
 def end_of(tokens: Sequence[XmlToken], index: int) -> int:
@@ -231,13 +229,6 @@ def read_text(text: str, tokens: Sequence[XmlToken]) -> str:
         for token in tokens
         if token.kind in ("text", "cdata")
     )
-
-
-def leave_cdata(document: Document, token: XmlToken) -> Part:
-    """Returns the part of a CDATA section among other text, whose tags have no meaning outside."""
-    inner = document.text[slice(*find_cdata(document.text, token))]
-    document.skip(token.start, inner, "in CDATA")
-    return protect((token.start, token.end), inner)
 
 
 def find_attribute(text: str, token: XmlToken, name: str) -> Span | None:

@@ -1,0 +1,1 @@
+"""Files of programs' strings: their messages and keys, and translated ones as pairs."""

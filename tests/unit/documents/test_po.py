@@ -1,0 +1,100 @@
+"""PO files: messages whose placeholders a translation breaks; msgfmt reads what is written."""
+
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+
+import polib
+import pytest
+
+from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.report import Report
+from mtkit.documents.translate_file import translate_content
+
+_HEADER = r"""msgid ""
+msgstr ""
+"Project-Id-Version: x\n"
+"PO-Revision-Date: 2026-11-27 12:00+0000\n"
+"Last-Translator: x\n"
+"Language-Team: x\n"
+"Language: de\n"
+"MIME-Version: 1.0\n"
+"Content-Type: text/plain; charset=UTF-8\n"
+"Content-Transfer-Encoding: 8bit\n"
+"Plural-Forms: nplurals=2; plural=n != 1;\n"
+
+"""
+_RUSSIAN = "nplurals=3; plural=n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 ? 1 : 2;"
+
+
+def say(table: dict[str, str]) -> Callable[[Sequence[str]], list[TranslatedText]]:
+    """Returns a translator that writes what a table says, and other texts in capitals."""
+    return lambda texts: [
+        TranslatedText(table.get(text, text.upper().replace("%S", "%s").replace("%D", "%d")))
+        for text in texts
+    ]
+
+
+def translate(text: str, table: dict[str, str]) -> tuple[polib.POFile, Report]:
+    written, report = translate_content(text.encode(), "po", say(table), Languages("en", "de"))
+    if shutil.which("msgfmt") is not None:
+        command = ["msgfmt", "-c", "-o", "/dev/null", "-"]
+        ended = subprocess.run(command, input=written, capture_output=True, check=False)
+        assert (ended.returncode, ended.stderr) == (0, b"")
+    return polib.pofile(written.decode()), report
+
+
+@pytest.mark.parametrize(
+    ("message", "target", "fault"),
+    [
+        ('#, c-format\nmsgid "Delete %s"', "Lösche", "c-format: argument 1 is lost"),
+        ('#, c-format\nmsgid "Half of %s"', "50 % von %s", "c-format: '% v' isn't a directive"),
+        ('#, c-format\nmsgid "%s of %d"', "%d von %s", "c-format: argument 1 is an integer"),
+        ('#, python-format\nmsgid "Half"', "50 %", "python-format: '%' isn't a directive"),
+        ('#, python-brace-format\nmsgid "Hi {name}"', "Hallo {Name}", "python-brace-format: "),
+    ],
+)
+def test_a_message_with_broken_placeholders_stays_untranslated(
+    message: str, target: str, fault: str
+) -> None:
+    text = f'{_HEADER}{message}\nmsgstr ""\n\nmsgid "Open"\nmsgstr ""\n'
+    source = polib.pofile(text)[0].msgid
+    found, report = translate(text, {source: target})
+    assert [each.msgstr for each in found] == ["", "OPEN"]
+    assert report.num_translated == 1
+    [warning] = report.list_warnings("a.po")
+    assert warning.startswith(
+        f"a.po:15: {source!r} is kept as it was, because its translation breaks its placeholders: "
+        f"{fault}"
+    )
+
+
+def test_what_is_right_or_has_no_format_is_written() -> None:
+    text = (
+        f'{_HEADER}#, c-format\nmsgid "%s of %d\\n"\nmsgstr ""\n\nmsgid "Half"\nmsgstr ""\n\n'
+        '#, no-c-format\nmsgid "One half"\nmsgstr ""\n'
+    )
+    table = {"%s of %d": "%2$d von %1$s", "Half": "50 %", "One half": "50 % davon"}
+    found, report = translate(text, table)
+    assert [each.msgstr for each in found] == ["%2$d von %1$s\n", "50 %", "50 % davon"]
+    assert report.list_warnings("a.po") == []
+
+
+def test_a_string_of_several_texts_stays_whole() -> None:
+    text = (
+        f'{_HEADER}#, c-format\nmsgid "<p>Delete %s</p><p>Really</p><p>Now</p>"\nmsgstr ""\n\n'
+        'msgid "Open"\nmsgstr ""\n'
+    )
+    found, report = translate(text, {"Really": "Wirklich %d"})
+    assert [each.msgstr for each in found] == ["", "OPEN"]
+    assert report.num_translated == 1
+
+
+def test_a_form_of_many_numbers_is_translated_with_its_number() -> None:
+    message = '#, c-format\nmsgid "One file"\nmsgid_plural "%d files"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    found, _ = translate(_HEADER + message, {})
+    assert found[0].msgstr_plural == {0: "ONE FILE", 1: "%d FILES"}
+    # In Russian form 0 is for 1, 21, 31.
+    russian = _HEADER.replace("nplurals=2; plural=n != 1;", _RUSSIAN)
+    found, _ = translate(f'{russian}{message}msgstr[2] ""\n', {})
+    assert found[0].msgstr_plural == dict.fromkeys(range(3), "%d FILES")
