@@ -29,6 +29,15 @@ class MtkitError(Exception):
         self.hint = hint
 
 
+def is_disk_full(error: BaseException) -> bool:
+    """Checks whether an error is that of a full disk, or of a quota."""
+    if not isinstance(error, OSError):
+        return False
+    # numpy's `tofile` gives no number: "1528 requested and 404 written".
+    is_numpys = error.errno is None and "requested and" in str(error)
+    return is_numpys or error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def explain_system_fault(error: OSError) -> MtkitError:
     """Returns what the operating system refused, and where, as an error for the user."""
     reason = error.strerror or str(error) or type(error).__name__
