@@ -129,7 +129,7 @@ def _explain(error: RuntimeError, vocab_size: int, what: str) -> MtkitError:
             f"set {key} well above {smallest:,}, or lower tokenizer.character_coverage: rare "
             "characters then have no piece",
         )
-    if "sentences_.empty()" in reason:
+    if "sentences_.empty()" in reason or "all_chars_count" in reason:
         return MtkitError(
             f"{what}: no text to train on: every line is blank", "check the files of data.train"
         )
