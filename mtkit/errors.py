@@ -34,6 +34,15 @@ def fail_at(text: str, position: int, fault: str, hint: str = "") -> MtkitError:
     return MtkitError(f"line {text.count(chr(10), 0, position) + 1}: {fault}", hint)
 
 
+def is_disk_full(error: BaseException) -> bool:
+    """Checks whether an error is that of a full disk, or of a quota."""
+    if not isinstance(error, OSError):
+        return False
+    # numpy's `tofile` gives no number: "1528 requested and 404 written".
+    is_numpys = error.errno is None and "requested and" in str(error)
+    return is_numpys or error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def explain_system_fault(error: OSError) -> MtkitError:
     """Returns what the operating system refused, and where, as an error for the user."""
     reason = error.strerror or str(error) or type(error).__name__

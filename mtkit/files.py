@@ -8,7 +8,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from mtkit.errors import MtkitError, shorten
+from mtkit.errors import MtkitError, is_disk_full, shorten
 from mtkit.foreign_files import parse_json, read_file
 
 _MAX_JSON_BYTES = 16 << 20
@@ -60,8 +60,12 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        if is_disk_full(error) and isinstance(error, OSError):
+            # The system doesn't name the file.
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     sync(path.parent)
 

@@ -1,15 +1,18 @@
 """Folders that a draft replaces, whole or not at all; folders removed."""
 
+import errno
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, is_disk_full
 from mtkit.files import sync
 from mtkit.locks import locked
+from mtkit.units import format_memory
 
 
 @contextmanager
@@ -32,10 +35,30 @@ def building(folder: Path, *, then: Callable[[Path], None] | None = None) -> Ite
             for path in (draft, *draft.rglob("*")):
                 sync(path)
             put_in_place(draft, folder, then=then)
-        except BaseException:
+        except BaseException as error:
+            fault = _locate_full_disk(error, draft, folder)
             # On a full disk, half of a checkpoint would keep it full.
             remove_folder(draft)
+            if fault is not None:
+                raise fault from error
             raise
+
+
+def _locate_full_disk(error: BaseException, draft: Path, folder: Path) -> OSError | None:
+    """Returns a full disk's error with file and sizes; None for other errors."""
+    if not is_disk_full(error) or not isinstance(error, OSError):
+        return None
+    sizes = {path: path.stat() for path in draft.rglob("*") if path.is_file()}
+    newest = max(sizes, key=lambda path: sizes[path].st_mtime_ns, default=draft)
+    written = sum(status.st_size for status in sizes.values())
+    free = shutil.disk_usage(draft).free
+    code = error.errno or errno.ENOSPC
+    return OSError(
+        code,
+        f"{os.strerror(code)}: {format_memory(written)} of {folder.name} were written, and "
+        f"{format_memory(free)} were free",
+        error.filename or str(folder / newest.relative_to(draft)),
+    )
 
 
 def put_in_place(draft: Path, folder: Path, *, then: Callable[[Path], None] | None = None) -> None:

@@ -10,7 +10,8 @@ def init(
         str,
         typer.Argument(
             metavar="[RECIPE]",
-            help="Name of a shipped recipe, such as multi30k-en-de. Default: list all of them.",
+            help="Name of a shipped recipe: own-corpus for text of your own, or "
+            "phrasebook-en-de to try mtkit without any. Default: list all of them.",
             show_default=False,
         ),
     ] = "",

@@ -21,17 +21,18 @@ def plan(
     *,
     run: RunOptions,
     gpus: Annotated[
-        int,
+        int | None,
         typer.Option("--gpus", metavar="N", min=1, help="Number of GPUs, in addition to 1 and 8."),
-    ] = 1,
+    ] = None,
     hardware: Annotated[
         str,
-        typer.Option(
+        declare_option(
             "--hardware",
-            metavar="KIND",
-            help="GPU: p100, v100, t4, l4, rtx3090, rtx4090, a100, h100 or h200.",
+            "KIND",
+            "GPU: p100, v100, t4, l4, rtx3090, rtx4090, a100, h100 or h200. Or cpu, this machine's. "
+            "Default: cpu, but h100 with --gpus or on a machine with a GPU.",
         ),
-    ] = "h100",
+    ] = "",
     share: Annotated[
         float | None,
         declare_option(
@@ -45,14 +46,17 @@ def plan(
 ) -> None:
     """Estimate what a training would take: parameters, operations, memory, hours.
 
-    The estimate is computed, not measured, and needs neither data nor a GPU; after `mtkit prepare`
-    it uses the real token counts. `mtkit train --dry-run` measures on this machine.
+    It needs neither data nor a GPU; after `mtkit prepare` it uses the real token counts. For a GPU
+    it is computed; on this machine's CPU a layer is timed. `mtkit train --dry-run` times whole
+    updates and a validation.
     """
     check_stdout("mtkit plan")
     loaded, run_folder = run.open()
+    from mtkit.pipeline.plan import choose_hardware
     from mtkit.pipeline.plan import plan as plan_training
 
-    planned = plan_training(loaded, run_folder, num_gpus=gpus, hardware=hardware, share=share)
+    chosen = hardware or choose_hardware(wants_gpus=gpus is not None)
+    planned = plan_training(loaded, run_folder, num_gpus=gpus or 1, hardware=chosen, share=share)
     if as_json:
         sys.stdout.write(json.dumps(asdict(planned), indent=2, allow_nan=False) + "\n")
     else:
@@ -79,6 +83,16 @@ def _render(planned: TrainingPlan) -> str:
         }
         for setup in planned.setups
     ]
+    if planned.hardware.is_measured:
+        of_gpus = ("GPUs", "communication", "time x GPUs x peak")
+        rows = [
+            {
+                name.replace(" per GPU", ""): cell
+                for name, cell in row.items()
+                if name not in of_gpus
+            }
+            for row in rows
+        ]
     cells = [list(rows[0]), *(list(row.values()) for row in rows)]
     environment = open_templates("mtkit.cli", is_html=False)
     environment.filters["count"] = "{:,}".format

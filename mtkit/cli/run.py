@@ -12,7 +12,10 @@ def run(
     gpus: GpusOption = None,
     processes: ProcessesOption = None,
 ) -> None:
-    """Prepare, train, average, translate and score, skipping what is up to date."""
+    """Prepare, train, average, translate and score, skipping what is up to date.
+
+    Scores go to stderr as a table, and tab-separated to stdout if that is a pipe or a file.
+    """
     hardware = choose_hardware(gpus, processes)
     loaded, run_folder = run.open()
     from mtkit.pipeline.run import run as run_all

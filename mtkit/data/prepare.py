@@ -54,13 +54,14 @@ from mtkit.data.selection.select_rows import SELECTION
 from mtkit.data.sources.corpora import check_corpus
 from mtkit.data.tokenizer_choice import TokenizerChoice, check_start
 from mtkit.digests import digest
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, explain_system_fault, is_disk_full
 from mtkit.executor import ONE_WORKER, Executor
 from mtkit.files import write_atomically
 from mtkit.folders import at_work_alone, put_in_place, remove_folder, restore_retired
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.recipe.test_sets import TestSet
 from mtkit.text.glossary import read_glossary
+from mtkit.units import format_memory
 from mtkit.workspace import Workspace
 
 STAGES: tuple[Stage, ...] = (
@@ -75,6 +76,9 @@ STAGES: tuple[Stage, ...] = (
     DEV,
 )
 """All stages, in order; a recipe has those that apply to it, one of each name."""
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip", ".parquet")
+_COMPRESSION = 3
+"""Bytes of text in a byte of a compressed file."""
 _MAX_NOTES = 5
 """Maximum number of notes on a dictionary that are printed."""
 
@@ -98,8 +102,27 @@ def prepare(
         check_inputs(TokenizerChoice.of(recipe), recipe.evaluation.test_sets, models)
     workspace.root.mkdir(parents=True, exist_ok=True)
     with at_work_alone(workspace.root, "`mtkit prepare`"):
-        draft = workspace.data_draft
-        _prepare(Preparation(recipe, draft, executor, models), workspace, check)
+        preparation = Preparation(recipe, workspace.data_draft, executor, models)
+        try:
+            _prepare(preparation, workspace, check)
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            needed = format_memory(_estimate_bytes((*recipe.data.train, recipe.data.dev)))
+            raise MtkitError(
+                explain_system_fault(error).message,
+                f"these corpora need about {needed}, twice their text: free some space, or choose "
+                "another disk with --workspace; then run the same command again: finished work is "
+                "kept",
+            ) from error
+
+
+def _estimate_bytes(corpora: tuple[Any, ...]) -> int:
+    """Returns about how much space prepared data take: twice the text, uncompressed."""
+    return 2 * sum(
+        int(each.get("size", 0)) * (_COMPRESSION if each["name"].endswith(_COMPRESSED) else 1)
+        for each in describe_inputs(corpora)
+    )
 
 
 def check_inputs(

@@ -1,11 +1,9 @@
 """Checks that an exported model translates as the original does.
 
-Parity: both searches find the same outputs in fp32. Quality and speed: each engine uses its own
-precision.
+Parity: both searches find the same outputs in fp32. Quality: the export has its own precision.
 """
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -173,23 +171,21 @@ def _refuse_unequal(parity: Parity) -> None:
 
 @dataclass(frozen=True)
 class EngineComparison:
-    """How two engines translate the same lines, each in its own precision.
+    """How a model in fp32 and its export translate the same lines.
 
     Attributes:
         agreement: BLEU of the candidate's translations against the reference engine's.
         bleu: BLEU of the reference engine's and of the candidate's translations against human
             references; None without references.
-        lines_per_second: Speed of the reference engine and of the candidate.
     """
 
     num_lines: int
     num_equal: int
     agreement: float
     bleu: tuple[float, float] | None
-    lines_per_second: tuple[float, float]
 
     def describe(self) -> list[str]:
-        """Returns lines on quality and speed."""
+        """Returns lines on quality."""
         lines = [
             f"same translation as torch on {self.num_equal} of {self.num_lines} lines, "
             f"{self.agreement:.1f} BLEU against torch's"
@@ -199,11 +195,6 @@ class EngineComparison:
                 f"against the references: torch {self.bleu[0]:.1f} BLEU, "
                 f"ctranslate2 {self.bleu[1]:.1f}"
             )
-        torch_speed, speed = self.lines_per_second
-        lines.append(
-            f"speed in one process on this machine: torch in fp32 {torch_speed:.1f} lines/s, "
-            f"ctranslate2 {speed:.1f} lines/s"
-        )
         return lines
 
 
@@ -218,16 +209,11 @@ def compare_engines(
     evaluation: Evaluation,
     marks: LanguageTokens = NO_MARKS,
 ) -> EngineComparison:
-    """Returns how two engines translate the same non-blank lines, and how fast."""
+    """Returns how two engines translate the same non-blank lines."""
     sources = [_mark(source, marks) for source in tokenizer.encode_source(lines)]
     texts: list[list[str]] = []
-    speeds = []
     for engine in (reference, candidate):
-        # An engine's first use sets it up, so it isn't timed.
-        search_in_batches(engine, sources[:1], settings)
-        start = time.perf_counter()
         outputs = search_in_batches(engine, sources, settings)
-        speeds.append(len(lines) / (time.perf_counter() - start))
         texts.append([tokenizer.decode_target(hypotheses[0].token_ids) for hypotheses in outputs])
     scores = [_score_bleu(of_engine, references, evaluation) for of_engine in texts if references]
     return EngineComparison(
@@ -235,7 +221,6 @@ def compare_engines(
         num_equal=sum(one == other for one, other in zip(*texts, strict=True)),
         agreement=_score_bleu(texts[1], texts[0], evaluation),
         bleu=(scores[0], scores[1]) if references else None,
-        lines_per_second=(speeds[0], speeds[1]),
     )
 
 

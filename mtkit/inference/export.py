@@ -10,6 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
+import torch
+
 from mtkit.console import say
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
@@ -24,6 +26,8 @@ from mtkit.inference.engine_comparison import (
 from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.features import check_features, list_uses
+from mtkit.inference.engines.open_torch_engine import make_ready
+from mtkit.inference.engines.parallel_engine import open_processes
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.model.alignment_head import (
     ALIGNMENT_FILE,
@@ -173,10 +177,15 @@ def export(
     return ExportReport(num_bytes, parity, comparison)
 
 
-def open_reference(loaded: LoadedModel) -> Engine:
-    """Returns the engine that an export is compared with: always in fp32."""
+def open_reference(loaded: LoadedModel, settings: Inference) -> Engine:
+    """Returns the engine that an export is compared with, as `mtkit translate` runs it in fp32.
+
+    It takes the network, which can't be written afterwards.
+    """
     limit_threads()
-    return TorchEngine(loaded.translator, "cpu")
+    device, exact = torch.device("cpu"), settings.model_copy(update={"precision": "fp32"})
+    engine = TorchEngine(make_ready(loaded.translator, exact, device), device)
+    return open_processes(engine, device, settings.processes)
 
 
 @dataclass(frozen=True)
@@ -196,20 +205,23 @@ class _Job:
 
 def _make_files(job: _Job, folder: Path) -> tuple[Parity, EngineComparison]:
     """Writes and checks CTranslate2's files, and returns the comparison."""
-    reference = open_reference(job.loaded)
-    _convert(job, folder, "float32")
+    is_exact = job.quantization == "float32"
+    exact = folder if is_exact else folder.with_name("float32")
+    _convert(job, exact, "float32")
+    if not is_exact:
+        _convert(job, folder, job.quantization)
+    reference = open_reference(job.loaded, job.settings)
     say("float32: comparing the n-best lists of both engines")
     parity = check_parity(
         reference,
-        CTranslate2Engine(folder, stops_early=False),
+        CTranslate2Engine(exact, stops_early=False),
         job.loaded.tokenizer.encode_source(_spread(job.lines, _MAX_PARITY_LINES)),
         job.settings,
         marks=job.marks,
     )
     say(parity.describe())
-    if job.quantization != "float32":
-        remove_folder(folder)
-        _convert(job, folder, job.quantization)
+    if not is_exact:
+        remove_folder(exact)
     say(f"{job.quantization}: translating {len(job.lines)} lines with both engines")
     comparison = compare_engines(
         reference,

@@ -62,7 +62,8 @@ def choose_engine(
     On a CPU that is CTranslate2 if it is installed, the run's model was exported for it, and it has
     every feature that is or may be requested. It is torch if that computes in bf16 and the export
     isn't in integers, or if there is so much text that compiled passes make up for PyTorch's later
-    start. `auto` never uses an export of another model.
+    start, unless the export is in integers and torch isn't. `auto` never uses an export of another
+    model.
 
     Args:
         settings: The recipe's section.
@@ -84,7 +85,7 @@ def choose_engine(
         chain(
             _list_losses(workspace, settings, device=device, answers_requests=answers_requests),
             _list_stale(workspace, settings),
-            _list_slow(workspace, input_bytes),
+            _list_slow(workspace, settings, input_bytes),
         )
     )
     if obstacle:
@@ -150,11 +151,13 @@ def _list_losses(
     kind, _ = find_device(device, load_library())
     if kind != "cpu":
         yield "on a GPU the export is taken only if it is asked for"
-    has_integers = quantization.startswith("int")
-    if has_integers and not settings.allow_int8:
-        yield f"the export is in {quantization}, and inference.allow_int8 is false"
-    if not has_integers and _computes_in_bfloat16(config, settings):
+    if not is_in_integers(quantization) and _computes_in_bfloat16(config, settings):
         yield "it computes in bf16 here, faster than CTranslate2 in float32"
+
+
+def is_in_integers(quantization: str) -> bool:
+    """Checks whether an export's products are of integers, so that some translations differ."""
+    return quantization.startswith("int")
 
 
 def read_quantization(workspace: Workspace) -> str:
@@ -205,9 +208,11 @@ def _list_stale(workspace: Workspace, settings: Inference) -> Iterator[str]:
         )
 
 
-def _list_slow(workspace: Workspace, input_bytes: int | None) -> Iterator[str]:
+def _list_slow(workspace: Workspace, settings: Inference, input_bytes: int | None) -> Iterator[str]:
     """Yields a reason if torch's compiled passes gain more than its later start costs."""
     if input_bytes is None or input_bytes < _MANY_BYTES:
+        return
+    if is_in_integers(read_quantization(workspace)) and not settings.allow_int8:
         return
     from mtkit.network.cpu.compiled_translator import can_compile  # noqa: PLC0415
     from mtkit.network.cpu.quantized import is_compiled_fastest  # noqa: PLC0415

@@ -18,7 +18,12 @@ from mtkit.model.card import find_licence
 from mtkit.model.config import ModelConfig, open_model_folder
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
 from mtkit.model.importers.licence import Licence
-from mtkit.pipeline.engine_choice import find_export_fault, gains, read_quantization
+from mtkit.pipeline.engine_choice import (
+    find_export_fault,
+    gains,
+    is_in_integers,
+    read_quantization,
+)
 from mtkit.pipeline.import_model import tell_licence
 from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import HubTrainingCorpus
@@ -160,6 +165,11 @@ def _export_for_ctranslate2(exported: Exported, output: Path, quantization: str)
         evaluation=exported.evaluation,
         record=record,
     )
+    if workspace is not None and output == workspace.export and is_in_integers(quantization):
+        say(
+            "mtkit translate uses this export here from now on, and some translations differ from "
+            "the model's, as counted above; to undo: mtkit export --quantization float32"
+        )
     if workspace is None and (licence := find_licence(exported.folder)):
         tell_licence(Licence(origin=str(exported.folder), name=licence))
 

@@ -50,13 +50,14 @@ class Hardware:
 
 @dataclass(frozen=True)
 class Accelerator:
-    """A kind of GPU.
+    """A kind of GPU, or this machine's CPU.
 
     Attributes:
         fp32_operations_per_second: Peak rate of matrix products in fp32.
         bf16_operations_per_second: In bf16, summed in fp32, without sparsity; None if unsupported.
         bytes_per_second: Memory bandwidth.
         link_bytes_per_second: Bandwidth to its neighbours in a machine, one way.
+        is_measured: Whether the rate is what a network's layers reach here, not a data sheet's.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Accelerator:
     memory_bytes: float
     bytes_per_second: float
     link_bytes_per_second: float
+    is_measured: bool = False
 
     def resolve_precision(self, precision: PrecisionChoice) -> Precision:
         """Returns the precision that `training.precision` gives on this GPU."""
@@ -105,6 +107,8 @@ def _describe(
     )
 
 
+CPU = "cpu"
+"""This machine's CPU in `mtkit plan --hardware`."""
 # NVIDIA's data sheets and white papers. For server GPUs, the SXM forms with NVLink, whose rates
 # they give for both ways together; the others use 16 lanes of PCIe.
 ACCELERATORS = {
@@ -126,8 +130,7 @@ def find_accelerator(name: str) -> Accelerator:
     found = ACCELERATORS.get(name.lower())
     if found is None:
         raise MtkitError(
-            f"--hardware {name}: unknown GPU" + suggest(name, ACCELERATORS),
-            f"one of {', '.join(ACCELERATORS)}; for this machine, `mtkit train --dry-run` "
-            "measures a few updates",
+            f"--hardware {name}: unknown GPU" + suggest(name, (CPU, *ACCELERATORS)),
+            f"cpu for this machine's, or one of {', '.join(ACCELERATORS)}",
         )
     return found

@@ -18,9 +18,14 @@ _PREFACE = """\
 """
 
 
+OWN_CORPUS = "own-corpus"
+"""The recipe for text of one's own, which comes first."""
+
+
 def describe_recipes() -> dict[str, str]:
     """Returns the first sentence of each shipped recipe, by its name."""
-    return {name: _read_sentence(path) for name, path in sorted(shipped_recipes().items())}
+    shipped = sorted(shipped_recipes().items(), key=lambda each: (each[0] != OWN_CORPUS, each[0]))
+    return {name: _read_sentence(path) for name, path in shipped}
 
 
 def _read_sentence(path: Path) -> str:

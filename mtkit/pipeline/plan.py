@@ -1,7 +1,8 @@
 """Entry point of `mtkit plan`: estimates what a training will take; nothing is started.
 
 It needs neither data nor a GPU. If `prepare` has run for this recipe, its counts of tokens replace
-the recipe's bounds. `mtkit train --dry-run` measures the same on this machine.
+the recipe's bounds. On this machine's CPU a layer of the network is timed; `mtkit train --dry-run`
+times whole updates.
 """
 
 import math
@@ -25,8 +26,9 @@ from mtkit.model.costs import (
     count_operations,
     count_trained,
 )
-from mtkit.pipeline.hardware import Accelerator, find_accelerator
+from mtkit.pipeline.hardware import CPU, Accelerator, find_accelerator
 from mtkit.recipe import Recipe
+from mtkit.recipe.model import Model
 from mtkit.recipe.objective import ENCODER_DECODERS, Objective
 from mtkit.recipe.precision import Precision
 from mtkit.workspace import Workspace
@@ -174,12 +176,14 @@ def plan(
         recipe: What is to be trained.
         workspace: Where its data are, if they are prepared.
         num_gpus: GPUs that share an update, besides 1 and 8.
-        hardware: Kind of GPU, a key of `ACCELERATORS`.
-        share: Share of the GPU's peak that products reach; by default that of `DEFAULT_SHARES`.
+        hardware: Kind of GPU, a key of `ACCELERATORS`; or `CPU`, this machine's, measured.
+        share: Share of the peak that products reach; by default that of `DEFAULT_SHARES`, or all of
+            a measured rate.
     """
-    accelerator = find_accelerator(hardware)
+    accelerator = _find_hardware(hardware, recipe.model)
     precision = accelerator.resolve_precision(recipe.training.precision)
-    share = DEFAULT_SHARES[precision] if share is None else share
+    if share is None:
+        share = 1.0 if accelerator.is_measured else DEFAULT_SHARES[precision]
     if not _MIN_SHARE <= share <= 1.0:
         raise MtkitError(f"--share {share}: expected a number from {_MIN_SHARE} to 1")
     is_prepared = read_facts(workspace).get("fingerprint") == fingerprint(recipe)
@@ -226,12 +230,31 @@ def plan(
         hardware=accelerator,
         precision=precision,
         share=share,
-        is_narrow=recipe.model.d_model < _MIN_WIDTH,
+        is_narrow=recipe.model.d_model < _MIN_WIDTH and not accelerator.is_measured,
         setups=(),
     )
     work = _Work(recipe, update, planned)
-    setups = (_plan_setup(work, count) for count in sorted({*_MIN_NUM_GPUS, num_gpus}))
+    counts = (1,) if accelerator.is_measured else sorted({*_MIN_NUM_GPUS, num_gpus})
+    setups = (_plan_setup(work, count) for count in counts)
     return replace(planned, setups=tuple(setups))
+
+
+def choose_hardware(*, wants_gpus: bool) -> str:
+    """Returns the hardware to plan for where none is named."""
+    if wants_gpus:
+        return "h100"
+    from mtkit.network.device import find_device  # noqa: PLC0415
+
+    return CPU if find_device("auto").type == "cpu" else "h100"
+
+
+def _find_hardware(name: str, model: Model) -> Accelerator:
+    """Returns a kind of GPU, or this machine's CPU as layers of this network's width find it."""
+    if name.lower() != CPU:
+        return find_accelerator(name)
+    from mtkit.pipeline.cpu_rate import measure_cpu  # noqa: PLC0415
+
+    return measure_cpu(model)
 
 
 def _take_bounds(choice: TokenizerChoice, tokens: int, *, has_source: bool) -> _Update:

@@ -1,13 +1,14 @@
 """Entry point of `mtkit run`: all steps, from corpora to scores."""
 
 import shlex
+import sys
 from collections.abc import Sequence
 
 from mtkit.console import open_console, say
 from mtkit.data.prepare import is_prepared
 from mtkit.errors import MtkitError
 from mtkit.evaluation.comet import check_comet
-from mtkit.evaluation.report.tables import list_rows, show_table
+from mtkit.evaluation.report.tables import as_tab_separated, list_rows, show_table
 from mtkit.pipeline.export import update_export
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.prepare import prepare
@@ -27,6 +28,8 @@ _NUM_SAMPLES = 5
 
 def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Sequence[str]) -> int:
     """Takes the recipe from corpora to a scored model, skipping what is up to date.
+
+    A pipe or file on stdout gets the scores as `mtkit score` prints them.
 
     Returns:
         An exit code; not 0 if training stopped early, and then no later step was run.
@@ -55,6 +58,9 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
         scored = score(recipe, workspace, device=hardware.device)
         rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]
         show_table(rows, open_console())
+        if not sys.stdout.isatty():
+            sys.stdout.write(as_tab_separated(rows))
+            sys.stdout.flush()
         for test_set in () if recipe.data.is_text else recipe.evaluation.test_sets:
             _show_samples(TranslationFiles(workspace, test_set.name).read())
     _show_use(recipe.objective, workspace, options)

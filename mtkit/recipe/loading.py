@@ -193,7 +193,7 @@ def _find(recipe: str | Path) -> tuple[Path, Path]:
         if not PROJECT_RECIPE.is_file():
             raise MtkitError(
                 f"no recipe given, and no {PROJECT_RECIPE} in {Path.cwd()}",
-                "create one with `mtkit init phrasebook-en-de`, or name one with --recipe",
+                "create one with `mtkit init own-corpus`, or name one with --recipe",
             )
         recipe = PROJECT_RECIPE
     path = Path(recipe).expanduser()

@@ -1,6 +1,7 @@
 """Trains SentencePiece models on text (BPE or unigram)."""
 
 import io
+import re
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
@@ -106,13 +107,30 @@ def train_model(
             minloglevel=2,
         )
     except RuntimeError as error:
-        reason = str(error).rsplit("] ", 1)[-1].strip() or str(error)
-        too_small = "required_chars" in reason
-        raise MtkitError(
-            f"{what}: can't make a vocabulary of {settings.vocab_size} pieces from this text: "
-            f"{reason}",
-            "increase tokenizer.vocab_size, or lower tokenizer.character_coverage"
-            if too_small
-            else "lower tokenizer.vocab_size, or use more text",
-        ) from error
+        raise _explain(error, settings.vocab_size, what) from error
     return model.getvalue()
+
+
+def _explain(error: RuntimeError, vocab_size: int, what: str) -> MtkitError:
+    """Returns why SentencePiece trained no model, in terms of the recipe."""
+    reason, key = str(error), "tokenizer.vocab_size"
+    if found := re.search(r"size too high.*<= (\d+)", reason):
+        largest = int(found[1])
+        return MtkitError(
+            f"{what}: {key} = {vocab_size:,} is too large for this text, which gives at most "
+            f"{largest:,} pieces",
+            f"--set {key}={largest}, or use more text",
+        )
+    if found := re.search(r"required_chars\. \d+ vs (\d+)", reason):
+        smallest = int(found[1])
+        return MtkitError(
+            f"{what}: {key} = {vocab_size:,} is too small for this text, whose characters and "
+            f"symbols alone are {smallest:,} pieces",
+            f"set {key} well above {smallest:,}, or lower tokenizer.character_coverage: rare "
+            "characters then have no piece",
+        )
+    if "sentences_.empty()" in reason or "all_chars_count" in reason:
+        return MtkitError(
+            f"{what}: no text to train on: every line is blank", "check the files of data.train"
+        )
+    return MtkitError(f"{what}: SentencePiece can't train a model on this text: {reason}")

@@ -174,7 +174,9 @@ class Trainer:
                 began_at = time.monotonic()
                 saved = self._save(state, is_regular=True)
                 state = self._validate(state, saved, began_at=began_at)
-                meter.leave_out(time.monotonic() - began_at)
+                seconds = time.monotonic() - began_at
+                meter.leave_out(seconds)
+                self.view.leave_out(seconds)
                 if self.processes.any(stop_is_requested()):
                     break
         return state

@@ -14,7 +14,7 @@ from mtkit.network.device import limit_threads, peak_memory_bytes
 from mtkit.training.build import build_learner, build_objective
 from mtkit.training.distributed import Processes, choose_device
 from mtkit.training.learner import Learner
-from mtkit.training.progress import describe_parameters
+from mtkit.training.progress import count_validations, describe_parameters
 from mtkit.training.schedule import note_warmup
 from mtkit.training.training_run import TrainingRun
 from mtkit.training.update import Objective, Updater, Votes
@@ -133,11 +133,16 @@ def rehearse(run: TrainingRun, *, num_processes: int, num_machines: int, device:
     )
     seconds = _time_updates(updater, objective, num_processes, limit)
     say(_describe_memory(learner, processes))
-    total = format_duration(seconds * training.max_steps)
+    updates = seconds * training.max_steps
+    validation = objective.estimate_validation() / num_processes
+    num_validations = count_validations(training, 0, seconds)
+    total = updates + num_validations * validation
     say(
-        f"time: about {seconds:.2g} s per update, {batches.num_target_tokens / seconds:,.0f} "
-        f"target tokens/s, {total} for {training.max_steps:,} updates, validation not included "
-        f"(from {_NUM_UPDATES_TIMED} updates"
+        f"time: about {format_duration(total)}: {seconds:.2g} s per update, "
+        f"{batches.num_target_tokens / seconds:,.0f} target tokens/s, {format_duration(updates)} "
+        f"for {training.max_steps:,} updates; {validation:.2g} s per validation, "
+        f"{format_duration(num_validations * validation)} for {num_validations:,} "
+        f"(from {_NUM_UPDATES_TIMED} updates and a part of a validation"
         + (f" in one process, divided by {num_processes})" if num_processes > 1 else ")")
     )
     say("nothing was trained; to train, run the same command without --dry-run")

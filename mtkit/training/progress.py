@@ -1,9 +1,10 @@
 """The output of a training: its live view on a terminal, its beginning and its summary."""
 
+import math
 import shlex
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from rich.console import Console, Group
@@ -46,11 +47,32 @@ def _format(text: str, value: float) -> str:
     return text.replace(":.2f", ":.2e").format(value) if abs(value) > _MAX_PLAIN else plain
 
 
-class ProgressView:
-    """Shows the progress of training, its metrics and speed, and the time left."""
+def count_validations(training: Training, step: int, seconds_per_update: float) -> int:
+    """Returns the validations between a step and the end of a training."""
+    if training.checkpoint_minutes is None:
+        every = training.checkpoint_every
+        return math.ceil(training.max_steps / every) - step // every
+    seconds = (training.max_steps - step) * seconds_per_update
+    return math.ceil(seconds / (60.0 * training.checkpoint_minutes))
 
-    def __init__(self, max_steps: int, *, is_shown: bool, warm_up_steps: int = 0) -> None:
+
+class ProgressView:
+    """Shows the progress of training, its metrics and speed, and the time left.
+
+    `count_left` returns the validations that follow a step, from the seconds of an update.
+    """
+
+    def __init__(
+        self,
+        max_steps: int,
+        *,
+        is_shown: bool,
+        warm_up_steps: int = 0,
+        count_left: Callable[[int, float], int] = lambda *_: 0,
+    ) -> None:
         self._max_steps = max_steps
+        self._count_left = count_left
+        self._validation_seconds: float | None = None
         self._is_shown = is_shown
         self._warm_up_steps = warm_up_steps
         self._console: Console = open_console()
@@ -118,6 +140,11 @@ class ProgressView:
             for name, text in sample.items():
                 self._print(f"  {name:<10} {text}")
 
+    def leave_out(self, seconds: float) -> None:
+        """Excludes a validation from the seconds of an update; the next ones take as long."""
+        self._started_at += seconds
+        self._validation_seconds = seconds
+
     def _print(self, text: str, style: str = "") -> None:
         print_line(self._console, (text, style))
 
@@ -127,7 +154,13 @@ class ProgressView:
             self._first_step, self._started_at = step, time.monotonic()
             return ""
         seconds_per_step = (time.monotonic() - self._started_at) / (step - self._first_step)
-        return f"{format_duration(seconds_per_step * (self._max_steps - step))} left"
+        seconds = seconds_per_step * (self._max_steps - step)
+        num_validations = self._count_left(step, seconds_per_step)
+        if num_validations and self._validation_seconds is None:
+            left = plural(num_validations, "validation")
+            return f"{format_duration(seconds)} left, without {left}"
+        seconds += num_validations * (self._validation_seconds or 0.0)
+        return f"{format_duration(seconds)} left"
 
 
 def describe_update(metrics: Mapping[str, float | None]) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -33,7 +34,12 @@ from mtkit.training.launch import count_machines
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer, restore_everywhere
 from mtkit.training.plan import plan_batches
-from mtkit.training.progress import ProgressView, describe_resumed, show_beginning
+from mtkit.training.progress import (
+    ProgressView,
+    count_validations,
+    describe_resumed,
+    show_beginning,
+)
 from mtkit.training.release import has_wanted_form, is_released, release
 from mtkit.training.training_run import TrainingRun
 from mtkit.workspace import Workspace
@@ -130,6 +136,7 @@ def _make_updates(
         training.max_steps,
         is_shown=processes.is_first,
         warm_up_steps=training.schedule.warmup_steps,
+        count_left=partial(count_validations, training),
     )
     trainer = Trainer(
         recipe=recipe,

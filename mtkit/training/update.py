@@ -126,6 +126,10 @@ class Objective(Generic[Model, Batch]):
         """Returns the model's loss and scores; every rank must call it."""
         return self._validator.validate(self._model)
 
+    def estimate_validation(self) -> float:
+        """Returns the seconds that a validation takes one process."""
+        return self._validator.estimate_seconds(self._model)
+
 
 class Updater:
     """Makes updates of the learner, on all ranks together."""

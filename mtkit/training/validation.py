@@ -1,6 +1,7 @@
 """The common part of all validators: rows split over ranks, sums, a few sample texts."""
 
 import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -76,6 +77,12 @@ class ModelValidator(ABC, Generic[Network]):
             metrics, samples = self._measure(model)
         metric = self._settings.metric
         return ValidationResult(restore_sign(metric, metrics[metric]), metrics, samples)
+
+    def estimate_seconds(self, model: Network) -> float:
+        """Returns the seconds that a validation takes this process."""
+        began_at = time.monotonic()
+        self.validate(model)
+        return time.monotonic() - began_at
 
     @abstractmethod
     def _measure(self, model: Network) -> tuple[dict[str, float], Sequence[Sample]]:

@@ -1,6 +1,7 @@
 """Validates networks on the development set: loss, scores, a few sample texts."""
 
 import math
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -31,6 +32,7 @@ from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.engines.parallel_engine import open_processes
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.parse import TreeMaker
+from mtkit.inference.search.bounds import OutputBounds
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Hypothesis
 from mtkit.network import CausalLanguageModel, EncoderDecoder, MaskedLanguageModel, PaddedLayout
@@ -55,6 +57,7 @@ from mtkit.training.validation import (
     ModelValidator,
     Network,
     Sample,
+    inferring,
     list_losses,
     name_losses,
     spread,
@@ -281,10 +284,15 @@ class LabelValidator(ModelValidator[Classifier]):
 
 
 _MIN_BATCH_TOKENS = 64
+_NUM_TIMED = 100
+"""Sentences that an estimate translates."""
 
 
 class TranslationValidator(ModelValidator[TranslatingModel]):
-    """Validates a translator by the same code as `translate` and `score`."""
+    """Validates a translator by the same code as `translate` and `score`.
+
+    Outputs are bounded by what the references keep to: a young model doesn't know how to end.
+    """
 
     def _prepare(self) -> None:
         recipe = self._recipe
@@ -305,16 +313,30 @@ class TranslationValidator(ModelValidator[TranslatingModel]):
                 "most",
                 "remove it from the development set, or raise model.max_positions",
             )
+        targets = self._data.dev.gather(np.arange(len(self._data.dev)))["target"]
+        self._bounds = OutputBounds.measure(self._lengths("source").tolist(), targets.to_lists())
 
     def _measure(self, model: TranslatingModel) -> tuple[dict[str, float], Sequence[Sample]]:
         store, lengths = self._data.dev, [self._lengths("source"), self._lengths("target")]
         sums = self._add_up(lengths, lambda rows: self._measure_rows(model, rows), count=2)
         loss, nll = (value / store.num_tokens["target"] for value in sums)
-        hypotheses = self._translate(model)
+        hypotheses = self._translate(model, self._sources)
         samples = self._sample_columns(
             source=self._sources, reference=self._references, hypothesis=hypotheses
         )
         return name_losses(loss, nll) | self._score(hypotheses), samples
+
+    def estimate_seconds(self, model: TranslatingModel) -> float:
+        """Returns the seconds that a validation takes, from a part of the sentences.
+
+        Outputs are as long as the references: random weights would end at once, or never.
+        """
+        sources = spread(self._sources, _NUM_TIMED)
+        num_tokens = self._data.dev.num_tokens["target"] // len(self._data.dev)
+        began_at = time.monotonic()
+        with inferring(model):
+            self._translate(model, sources, min_length=num_tokens, max_output_tokens=num_tokens + 1)
+        return (time.monotonic() - began_at) * len(self._sources) / len(sources)
 
     def _measure_rows(self, model: TranslatingModel, rows: Indices) -> list[Tensor]:
         tokens, device = self._data.dev.gather(rows), self._processes.device
@@ -335,11 +357,13 @@ class TranslationValidator(ModelValidator[TranslatingModel]):
         found = {each.name: each.value for each in measure_trees(hypotheses, self._references)}
         return {"f1": found["labelled F1"], "exact_match": found["exact match"]}
 
-    def _translate(self, model: TranslatingModel) -> list[str]:
+    def _translate(
+        self, model: TranslatingModel, sources: Sequence[str], **changes: int
+    ) -> list[str]:
         plain = {"engine": "torch", "beam_size": self._settings.beam_size, "n_best": 1}
         without = dict.fromkeys(("sampling", "fusion", "flags", "glossary"))
-        settings = self._recipe.inference.model_copy(update=plain | without)
-        engine: Engine = _BeatingEngine(model, self._processes)
+        settings = self._recipe.inference.model_copy(update=plain | without | changes)
+        engine: Engine = _BeatingEngine(model, self._processes, self._bounds)
         if self._forks:
             engine = open_processes(engine, self._processes.device, settings.processes)
         while True:
@@ -353,7 +377,7 @@ class TranslationValidator(ModelValidator[TranslatingModel]):
                 linearization=self._recipe.data.linearization,
             )
             try:
-                part = list(translator.stream(self._processes.shard(self._sources)))
+                part = list(translator.stream(self._processes.shard(sources)))
                 break
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error) or settings.batch_tokens < _MIN_BATCH_TOKENS:
@@ -367,8 +391,8 @@ class TranslationValidator(ModelValidator[TranslatingModel]):
 class _BeatingEngine(TorchEngine):
     """An engine that reports this rank's progress to the watchdog before each batch."""
 
-    def __init__(self, model: TranslatingModel, processes: Processes) -> None:
-        super().__init__(model, processes.device)
+    def __init__(self, model: TranslatingModel, processes: Processes, bounds: OutputBounds) -> None:
+        super().__init__(model, processes.device, bounds=bounds)
         self._progress = processes.progress
 
     def search(

@@ -254,7 +254,7 @@ def test_check_lists_every_fault(project: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "fault"),
     [
-        ("tokenizer.vocab_size=30000", "can't make a vocabulary of 30000 pieces"),
+        ("tokenizer.vocab_size=30000", "tokenizer.vocab_size = 30,000 is too large for this text"),
         ("data.dev={source='blank.en', target='blank.en'}", "data.dev: no pairs left"),
         ("data.train=[{source='train.en', target='train.en'}]", "no pairs left of 2,200"),
         ("tokenizer.pretrained.source=absent.model", "absent.model: no such file"),

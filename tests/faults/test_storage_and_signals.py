@@ -68,7 +68,7 @@ def test_a_disk_that_fills_up_while_saving(tiny_run, small_disk, options) -> Non
     code, said = train(run, *options)
     assert code == 1
     [error] = [line for line in said.splitlines() if line.startswith("error:")]
-    assert error.endswith("No space left on device")
+    assert "No space left on device" in error
     assert f"{run.workspace.root}" in error
     assert "hint: free some disk space, then run the same command again" in said
     saved = CheckpointFolder(run.workspace.checkpoints).list()

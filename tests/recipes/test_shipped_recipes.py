@@ -40,6 +40,7 @@ def test_these_are_shipped() -> None:
         "multi30k-en-de-paper",
         "nllb-new-language",
         "opus-mt-finetune",
+        "own-corpus",
         "phrasebook-en-de",
         "ted-pt-en",
         "ted-pt-en-tutorial",

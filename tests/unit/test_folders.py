@@ -1,5 +1,7 @@
 """Folders that a draft takes the place of, whatever is killed and whoever builds at once."""
 
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +24,25 @@ def test_a_folder_takes_its_place_only_when_it_is_done(tmp_path: Path) -> None:
         (draft / "version").write_text("newer")
     assert (folder / "version").read_text() == "newer"
     assert list(tmp_path.iterdir()) == [folder]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.ENOSPC, "No space left on device"), OSError("1528 requested and 404 written")],
+)
+def test_a_full_disk_names_the_file_and_what_there_was(tmp_path: Path, error: OSError) -> None:
+    with pytest.raises(OSError, match=r"No space left .* 3\.0 KiB of data .* free") as caught:
+        _fill_disk(tmp_path / "data", error)
+    assert caught.value.filename == str(tmp_path / "data" / "second.npy")
+    assert list(tmp_path.iterdir()) == []
+
+
+def _fill_disk(folder: Path, error: OSError) -> None:
+    with building(folder) as draft:
+        (draft / "first.npy").write_bytes(bytes(1024))
+        os.utime(draft / "first.npy", (0, 0))
+        (draft / "second.npy").write_bytes(bytes(2048))
+        raise error
 
 
 def test_a_kill_between_the_renames_loses_nothing(tmp_path: Path, monkeypatch) -> None:

@@ -11,6 +11,10 @@ from mtkit.evaluation.remarks.side import Remark, Side, of_all
 _ESCAPE = re.compile(r"&(?:quot|apos|amp|lt|gt|#91|#93|#124);| @-@ ")
 PIECE = re.compile(r"\w@@(?: |$)|▁", re.MULTILINE)
 _LAST_MARK = re.compile(r"[.!?。！？…।؟។၊།:;](?:[\"'”“’»)\]」』 ]|&(?:quot|apos);)*$")
+_CAUSE = (
+    "Usually the model is barely trained; if it isn't, raise the limit on output length "
+    "(inference.max_extra_tokens)."
+)
 _UNKNOWN = re.compile(r"<unk>|⁇")
 
 
@@ -98,15 +102,14 @@ def find_cuts(hypothesis: Side, reference: Side) -> Iterator[Remark]:
     num_lines = len(hypothesis.lines)
     ratio = len(hypothesis.text) / max(1, len(reference.text))
     if num_lines >= 10 and not 0.7 < ratio < 1.5:
-        meaning, cure = (
-            ("translations are cut off or incomplete", "raise the limit on output length")
+        meaning = (
+            f"translations are cut off or incomplete. {_CAUSE}"
             if ratio < 1
-            else ("translations may repeat themselves", "look at the longest lines")
+            else "translations may repeat themselves. Look at the longest lines."
         )
         yield Remark(
             "length",
-            f"The hypotheses have {ratio:.0%} of the references' characters: {meaning}. Look at "
-            f"some, and {cure}.",
+            f"The hypotheses have {ratio:.0%} of the references' characters: {meaning}",
         )
     complete = [
         ours
@@ -118,8 +121,7 @@ def find_cuts(hypothesis: Side, reference: Side) -> Iterator[Remark]:
         yield Remark(
             "open-ended",
             f"{of_all(open_ended, len(complete))} hypotheses end without a full stop or similar "
-            "where the reference has one: they may be cut off. Look at the longest, and raise the "
-            "limit on output length if they are.",
+            f"where the reference has one: they may be cut off. {_CAUSE}",
         )
     for unit, lengths in (
         ("characters", Counter(map(len, hypothesis.lines))),

@@ -16,6 +16,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource, find_limit, find_room, restore_order
 from mtkit.inference.engines.torch_aligner import GeneratingNetwork, TorchAligner
 from mtkit.inference.search.beam import beam_search
+from mtkit.inference.search.bounds import NO_BOUNDS, OutputBounds
 from mtkit.inference.search.penalties import leave_out_beginning
 from mtkit.inference.search.rules import OutputRules
 from mtkit.inference.search.sampling import greedy_search, sample
@@ -59,6 +60,7 @@ def run_search(
     sources: Sequence[EncodedSource],
     settings: Inference,
     limits: Int[Tensor, " batch"],
+    max_repeated: int | None = None,
 ) -> list[list[Hypothesis]]:
     """Returns each source's hypotheses by the requested search; `limits` count `</s>`."""
     required = [source.required for source in sources]
@@ -80,7 +82,9 @@ def run_search(
             rules=rules,
         )
     if settings.beam_size == 1 and not any(required):
-        return greedy_search(model, limits, settings.length_penalty, rules)
+        return greedy_search(
+            model, limits, settings.length_penalty, rules, max_repeated=max_repeated
+        )
     return beam_search(
         model,
         limits,
@@ -91,6 +95,7 @@ def run_search(
         stop_margin=settings.stop_margin,
         rules=rules,
         required=required,
+        max_repeated=max_repeated,
     )
 
 
@@ -103,6 +108,7 @@ class TorchEngine:
         language_model: The model of `inference.fusion`, with the same target vocabulary.
         alignment_heads: The head of each network that alignments are read from; by default the mean
             of its last layer.
+        bounds: Further bounds on outputs of a model that is still being trained.
 
     Attributes:
         max_tokens: The smallest number of learned positions; None for no limit.
@@ -118,12 +124,14 @@ class TorchEngine:
         *,
         language_model: CausalLanguageModel | None = None,
         alignment_heads: Sequence[AlignmentHead] | None = None,
+        bounds: OutputBounds = NO_BOUNDS,
     ) -> None:
         self._models = [model] if isinstance(model, GeneratingNetwork) else list(model)
         self._language_model = language_model
         networks: list[GeneratingNetwork] = [*self._models]
         self._networks = networks if language_model is None else [*networks, language_model]
         self._device = torch.device(device)
+        self._bounds = bounds
         self._compiled = {
             model: CompiledTranslator(model)
             for model in self._models
@@ -131,8 +139,8 @@ class TorchEngine:
         }
         # Calls share the network's mode (training or evaluation) and its growing tables.
         self._lock = threading.Lock()
-        bounds = [model.model.max_tokens for model in self._networks]
-        self.max_tokens = min((bound for bound in bounds if bound is not None), default=None)
+        limits = [model.model.max_tokens for model in self._networks]
+        self.max_tokens = min((limit for limit in limits if limit is not None), default=None)
         self._width_multiple = WIDTH_MULTIPLE if any(map(is_quantized, self._networks)) else 1
         self._aligner = TorchAligner(self._models, alignment_heads, self.max_tokens, self._pad)
 
@@ -156,11 +164,7 @@ class TorchEngine:
         self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
         limits = torch.tensor(
-            [
-                (find_room if source.is_text else find_limit)(source, settings, self.max_tokens)
-                for source in sources
-            ],
-            device=self._device,
+            [self._find_limit(source, settings) for source in sources], device=self._device
         )
         if settings.sampling is not None and any(source.required for source in sources):
             raise MtkitError(
@@ -170,7 +174,7 @@ class TorchEngine:
         with self._lock, _evaluating(self._networks):
             members = self._read(sources, settings)
             steps = self._join(members, sources, settings)
-            found = run_search(steps, sources, settings, limits)
+            found = run_search(steps, sources, settings, limits, self._bounds.max_repeated)
             if self._language_model is not None and settings.fusion is not None:
                 found = self._tell_apart(sources, found)
             if settings.alignments and self.aligns:
@@ -179,6 +183,13 @@ class TorchEngine:
             [leave_out_beginning(each, len(source.begin)) for each in of_source]
             for source, of_source in zip(sources, found, strict=True)
         ]
+
+    def _find_limit(self, source: EncodedSource, settings: Inference) -> int:
+        """Returns the maximum length of a source's output, `</s>` counted."""
+        if source.is_text:
+            return find_room(source, settings, self.max_tokens)
+        limit = find_limit(source, settings, self.max_tokens)
+        return self._bounds.lower(limit, len(source.tokens))
 
     def _tell_apart(
         self, sources: Sequence[EncodedSource], found: list[list[Hypothesis]]

@@ -30,6 +30,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from mtkit.inference.search.bounds import ends_in_repetition
 from mtkit.inference.search.constraints import RequiredPhrases, Selection
 from mtkit.inference.search.penalties import MIN_COVERAGE, end_output, length_penalty
 from mtkit.inference.search.rules import NO_RULES, OutputRules
@@ -58,6 +59,7 @@ def beam_search(
     rules: OutputRules = NO_RULES,
     required: Sequence[Sequence[Sequence[int]]] = (),
     steps_at_once: int | None = None,
+    max_repeated: int | None = None,
 ) -> list[list[Hypothesis]]:
     """Returns each sentence's `n_best` best hypotheses, best first.
 
@@ -69,7 +71,8 @@ def beam_search(
     sooner. Without `stop_margin`, it is the length limit. A sentence with `required` phrases, each
     of at least one token, has a wider beam; if the limit is too low for all of them, outputs have
     as many of their tokens as were found. `steps_at_once` is 8 on a GPU and 1 elsewhere by default,
-    and always 1 with phrases.
+    and always 1 with phrases. A sentence whose best live hypothesis ends in a repetition of
+    `max_repeated` tokens (`OutputBounds`) is at its length limit.
     """
     if any(required):
         steps_at_once = 1
@@ -77,6 +80,7 @@ def beam_search(
         steps_at_once = count_steps_at_once(max_lengths.device)
     pool_size = beam_size if n_best is None else n_best
     beam = _Beam(max_lengths, pool_size, penalty, stop_margin, steps_at_once)
+    beam.max_repeated = max_repeated
     pools = beam.pools
     if any(required):
         beam.required = RequiredPhrases(required, max_lengths, beam_size, max_lengths.device)
@@ -138,6 +142,7 @@ class _Beam:
     # sentence has phrases.
 
     required: RequiredPhrases | None = None
+    max_repeated: int | None = None
     vocab_size: int
 
     def __init__(
@@ -224,6 +229,7 @@ class _Beam:
         if len(self._unread) < self._steps_at_once and length < max(self._limits):
             return list(range(len(self.pools))), parents_BW
         is_alive = self._fill_pools(model)
+        self._limit_repetitions(length + 1)
         kept = compact(is_alive)
         if len(kept) == len(is_alive):
             return kept, parents_BW
@@ -261,6 +267,16 @@ class _Beam:
                 is_alive[row] &= self._may_win(best, self.pools[row], self._limits[row], length)
         self._unread = []
         return is_alive
+
+    def _limit_repetitions(self, limit: int) -> None:
+        """Lowers the limit of sentences whose best live hypothesis repeats itself."""
+        repeating_B = ends_in_repetition(self.history_BWT[:, 0], self.max_repeated)
+        if repeating_B is None:
+            return
+        for row, repeats in enumerate(repeating_B.tolist()):
+            if repeats:
+                self._limits[row] = min(self._limits[row], limit)
+        self._limits_B = torch.tensor(self._limits, device=repeating_B.device)
 
     def _may_win(
         self, log_probability: float, pool: Sequence[Hypothesis], limit: int, length: int

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mtkit.inference.search.beam import add_attention, compact, count_steps_at_once
+from mtkit.inference.search.bounds import ends_in_repetition
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import StepModel
@@ -23,9 +24,14 @@ def greedy_search(
     max_lengths: Int[Tensor, " batch"],
     penalty: LengthPenalty,
     rules: OutputRules = NO_RULES,
+    *,
     steps_at_once: int | None = None,
+    max_repeated: int | None = None,
 ) -> list[list[Hypothesis]]:
-    """Returns one hypothesis per sentence; among equally likely tokens the lowest id."""
+    """Returns one hypothesis per sentence; among equally likely tokens the lowest id.
+
+    `max_repeated` is as in `OutputBounds`.
+    """
     limits = max_lengths.tolist()
     steps_at_once = steps_at_once or count_steps_at_once(max_lengths.device)
     sentences = list(range(len(limits)))
@@ -47,6 +53,9 @@ def greedy_search(
             _find_end(tokens, first, limits[sentence])
             for sentence, tokens in zip(sentences, history_BT[:, first:].tolist(), strict=True)
         ]
+        if (repeating_B := ends_in_repetition(history_BT, max_repeated)) is not None:
+            cuts = [length if repeats else None for repeats in repeating_B.tolist()]
+            ends = [cut if end is None else end for end, cut in zip(ends, cuts, strict=True)]
         is_alive = [end is None for end in ends]
         if all(is_alive):
             continue

@@ -144,10 +144,15 @@ def test_without_ctranslate2_torch_translates(trained, monkeypatch) -> None:
     assert "ctranslate2" in done.stderr.lower()
 
 
-def test_eight_bits_must_be_allowed(trained) -> None:
-    call("export", [*trained.options, "--quantization", "int8"])
-    assert "inference.allow_int8" in translate(trained).stderr
-    assert CHOSEN in translate(trained, "inference.allow_int8=true").stderr
+def test_eight_bits_by_hand_are_taken_and_said_once(trained) -> None:
+    done = call("export", [*trained.options, "--quantization", "int8"])
+    assert "uses this export here from now on" in done.stderr
+    assert CHOSEN in translate(trained).stderr
+    # Torch takes much text only where it may compute in 8 bits, too.
+    recipe, workspace = trained.recipe, trained.workspace
+    much = choose_engine(recipe.inference, workspace, "cpu", input_bytes=3_000_000)
+    assert much.settings.engine == "ctranslate2"
+    assert "from now on" not in call("export", trained.options).stderr
 
 
 def test_a_float32_export_is_left_aside_where_torch_computes_in_bf16(trained, monkeypatch) -> None:

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from mtkit.data.phrasebook import generate_pairs
 from mtkit.errors import MtkitError
 from mtkit.pipeline.init import init
 from mtkit.recipe import load_recipe, shipped_recipes
@@ -36,7 +37,20 @@ def test_without_a_name_the_recipes_are_listed(tmp_path: Path) -> None:
     done = run_here(tmp_path, "init")
     assert done.returncode == 0
     listed = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
-    assert list(listed) == sorted(shipped_recipes())
+    assert next(iter(listed)) == "own-corpus"
+    assert sorted(listed) == sorted(shipped_recipes())
     assert all(sentence.endswith(".") and len(sentence) > 30 for sentence in listed.values())
     assert listed["opus-mt-finetune"] == "A translator of OPUS-MT, adapted to a domain."
     assert not list(tmp_path.iterdir())
+
+
+def test_ones_own_corpus_passes_the_check_once_its_files_are_there(tmp_path: Path) -> None:
+    init("own-corpus", tmp_path)
+    (tmp_path / "corpus").mkdir()
+    for split, count in (("train", 600), ("dev", 20), ("test", 20)):
+        for side, language in enumerate(("en", "de")):
+            lines = [pair[side] for pair in generate_pairs(split, count)]
+            path = tmp_path / "corpus" / f"{split}.{language}"
+            path.write_text("".join(f"{line}\n" for line in lines))
+    done = run_here(tmp_path, "prepare", "--check")
+    assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ from mtkit.data.prepare import prepare
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
 from mtkit.pipeline.hardware import ACCELERATORS
-from mtkit.pipeline.plan import Setup, TrainingPlan, plan
+from mtkit.pipeline.plan import Setup, TrainingPlan, choose_hardware, plan
 from mtkit.recipe import load_recipe, shipped_recipes
 from mtkit.training.distributed import Processes
 from mtkit.training.objectives.stored import TranslationBatches
@@ -265,8 +265,36 @@ def test_the_command_prints_json_without_torch(tmp_path) -> None:
     assert printed["share"] == 0.4
     code = (
         "import sys; from mtkit.cli.app import app; "
-        "app(['plan', '--recipe', 'wmt14-en-de-base'], standalone_mode=False); "
+        "app(['plan', '--recipe', 'wmt14-en-de-base', '--gpus', '1'], standalone_mode=False); "
         "sys.exit('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == 0
+
+
+def test_a_cpu_is_measured_at_the_network_s_width(tmp_path, monkeypatch) -> None:
+    # A layer of 512 has 12 x 512^2 weights in matrices; 512 tokens in 2 s on each of 3 cores.
+    clock = iter(range(0, 1000, 2))
+    monkeypatch.setattr("mtkit.pipeline.cpu_rate.time.process_time", lambda: next(clock))
+    monkeypatch.setattr("mtkit.pipeline.cpu_rate.count_threads", lambda: 3)
+    monkeypatch.setattr("mtkit.pipeline.cpu_rate.suit_precision", lambda _: "fp32")
+    planned = plan_of("wmt14-en-de-base", tmp_path, hardware="CPU")
+    rate = planned.hardware.operations_per_second("fp32")
+    assert rate == pytest.approx(3 * 6 * 12 * 512**2 * 512 / 2)
+    assert (planned.precision, planned.share) == ("fp32", 1.0)
+    [setup] = planned.setups
+    # All products at that rate, and Adam's 34 bytes a weight at 10 GB/s.
+    products = planned.operations_per_update / rate
+    assert setup.seconds_per_update == pytest.approx(products + 34 * 63_082_496 / 10e9)
+    assert setup.communication_seconds == 0.0
+
+
+@pytest.mark.parametrize(
+    ("device", "wants_gpus", "expected"),
+    [("cpu", False, "cpu"), ("cpu", True, "h100"), ("cuda", False, "h100")],
+)
+def test_this_machine_is_planned_unless_it_has_a_gpu(
+    monkeypatch, device: str, wants_gpus: bool, expected: str
+) -> None:
+    monkeypatch.setattr("mtkit.network.device.find_device", lambda _: torch.device(device))
+    assert choose_hardware(wants_gpus=wants_gpus) == expected

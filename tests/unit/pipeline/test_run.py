@@ -125,7 +125,7 @@ def test_the_end_shows_scores_five_sentences_and_how_to_go_on(
 ) -> None:
     run_all()
     captured = capsys.readouterr()
-    assert captured.out == ""
+    assert captured.out == "phrasebook-test\tBLEU\t91.50\tnrefs:1\n"
     assert "91.50" in captured.err
     assert [line.split()[-1] for line in captured.err.splitlines() if "hypothesis " in line] == [
         "0", "2", "4", "7", "9"

@@ -124,7 +124,7 @@ def test_the_projects_own_recipe_is_read_where_none_is_named(project: Path) -> N
 def test_no_recipe_at_all_says_how_to_get_one(project: Path) -> None:
     with pytest.raises(MtkitError, match=r"no recipe given, and no mtkit\.toml in") as fault:
         load_recipe()
-    assert "mtkit init phrasebook-en-de" in fault.value.hint
+    assert "mtkit init own-corpus" in fault.value.hint
 
 
 def test_an_unknown_recipe_is_told_from_the_shipped_ones(project: Path) -> None:

@@ -146,9 +146,23 @@ def test_without_tags_nothing_stands_before_a_line() -> None:
 
 
 def test_too_little_text_for_the_vocabulary() -> None:
-    with pytest.raises(MtkitError, match="can't make a vocabulary of 5000 pieces") as caught:
+    with pytest.raises(MtkitError, match="5,000 is too large") as caught:
         train_tokenizer(Tokenizer(vocab_size=5000), ["a b"], ["c d"], seed=1)
-    assert "lower tokenizer.vocab_size" in caught.value.hint
+    # By hand: four special pieces, the space, a, b, c and d, and each of these behind a space.
+    assert "at most 13 pieces" in caught.value.message
+    assert "--set tokenizer.vocab_size=13" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "vocab_size", "message"),
+    [
+        (["", " "], 50, "every line is blank"),
+        (["abcdefghijklmnopqrstuvwxyz"], 20, "symbols alone are 31 pieces"),
+    ],
+)
+def test_text_that_gives_no_vocabulary(text: list[str], vocab_size: int, message: str) -> None:
+    with pytest.raises(MtkitError, match=message):
+        train_tokenizer(Tokenizer(vocab_size=vocab_size), text, text, seed=1)
 
 
 @pytest.mark.parametrize("fault", ["missing", "damaged"])
