@@ -19,9 +19,12 @@ from mtkit.recipe.corpus_files import (
     COMPRESSIONS,
     FORMATS,
     NUMBERED_FORMATS,
+    STRING_FORMATS,
+    WITHOUT_COLUMNS,
     Column,
     FileFormat,
     FileLocation,
+    ending_of,
     has_format,
     uncompressed_name,
 )
@@ -42,13 +45,29 @@ class _Tagged(Section):
 
 
 class FileCorpus(_Tagged):
-    """Two text files, aligned by line."""
+    """Two text files, aligned by line, or two files of a program's strings, paired by key."""
 
     source: FileLocation
     """Source side: UTF-8 text, one sentence per line; files ending in `.gz`, `.bz2`, `.xz` or
-    `.zst` are decompressed."""
+    `.zst` are decompressed. Strings: `.properties`, Fluent (`.ftl`), Apple's `.strings`, `.arb`,
+    JSON (`.json`) or Android's (`.xml`)."""
     target: FileLocation
-    """Target side: each line translates the same line of `source`."""
+    """Target side: each line translates the same line of `source`, or the string with its key."""
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether its files hold keyed strings."""
+        return ending_of(self.source) in STRING_FORMATS
+
+    @model_validator(mode="after")
+    def _sides_have_one_format(self) -> "FileCorpus":
+        kinds = [STRING_FORMATS.get(ending_of(path), "text") for path in (self.source, self.target)]
+        if kinds[0] != kinds[1]:
+            raise ValueError(
+                f"{self.source.name} is {kinds[0]}, but {self.target.name} is {kinds[1]}: both "
+                "must have the same format"
+            )
+        return self
 
 
 class PairedFileCorpus(_Tagged):
@@ -57,8 +76,9 @@ class PairedFileCorpus(_Tagged):
     path: FileLocation
     """The file. Its extension says what it is: tab-separated text (`.tsv`, `.tab`, `.txt`),
     comma-separated text with quotes (`.csv`), JSON lines (`.jsonl`, `.ndjson`, `.json`) or a
-    translation memory (`.tmx`), each also compressed (`.gz`, `.bz2`, `.xz`, `.zst`); Parquet
-    (`.parquet`); or a Moses archive of OPUS (`.zip`)."""
+    translation memory (`.tmx`), a translated PO, MO or XLIFF file (`.po`, `.mo`, `.xlf`,
+    `.xliff`), each also compressed (`.gz`, `.bz2`, `.xz`, `.zst`); Parquet (`.parquet`); or a Moses
+    archive of OPUS (`.zip`)."""
     source_column: Column = ""
     """Column of the source. In tab- and comma-separated text a number, 1 by default, or a name from
     the first line; in JSON lines and Parquet a name. If it is empty there, the `translation` column
@@ -69,7 +89,7 @@ class PairedFileCorpus(_Tagged):
     @property
     def format(self) -> FileFormat:
         """What the file is, by the ending of its name."""
-        return FORMATS[Path(uncompressed_name(self.path)).suffix.lower()]
+        return FORMATS[ending_of(self.path)]
 
     @model_validator(mode="after")
     def _columns_suit_the_format(self) -> "PairedFileCorpus":
@@ -85,7 +105,7 @@ class PairedFileCorpus(_Tagged):
                 "file inside"
             )
         columns = (self.source_column, self.target_column)
-        if self.format in ("tmx", "zip") and any(columns):
+        if self.format in WITHOUT_COLUMNS and any(columns):
             raise ValueError(
                 f"{self.path.name} has no columns: remove source_column and target_column"
             )
@@ -193,6 +213,12 @@ class FileTrainingCorpus(TrainingKeys, FileCorpus):
     dictionary: a line for each pair, `0-0 1-2`, a source word and the target word that it is
     aligned to, both from 0, as fast_align and eflomal write them. Words are what spaces separate in
     the two files."""
+
+    @model_validator(mode="after")
+    def _alignments_are_of_lines(self) -> "FileTrainingCorpus":
+        if self.alignments is not None and self.has_keys:
+            raise ValueError("alignments are of two text files, not of keyed strings")
+        return self
 
 
 class PairedFileTrainingCorpus(TrainingKeys, PairedFileCorpus):

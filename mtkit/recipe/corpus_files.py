@@ -24,7 +24,7 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 """What a file is compressed with, by the ending of its name."""
 
-FileFormat = Literal["tsv", "csv", "json-lines", "parquet", "tmx", "zip"]
+FileFormat = Literal["tsv", "csv", "json-lines", "parquet", "tmx", "zip", "po", "mo", "xliff"]
 FORMATS: dict[str, FileFormat] = {
     ".tsv": "tsv",
     ".tab": "tsv",
@@ -36,7 +36,23 @@ FORMATS: dict[str, FileFormat] = {
     ".parquet": "parquet",
     ".tmx": "tmx",
     ".zip": "zip",
+    ".po": "po",
+    ".mo": "mo",
+    ".xlf": "xliff",
+    ".xliff": "xliff",
 }
+
+WITHOUT_COLUMNS = ("tmx", "zip", "po", "mo", "xliff")
+"""Formats with both sides of each pair, and no columns to choose."""
+STRING_FORMATS = {
+    ".properties": "properties",
+    ".ftl": "fluent",
+    ".strings": "apple-strings",
+    ".arb": "json",
+    ".json": "json",
+    ".xml": "android",
+}
+"""Formats of keyed strings in one language."""
 
 NUMBERED_FORMATS = ("tsv", "csv")
 """Formats whose columns have numbers, and names if the first line holds these."""
@@ -83,6 +99,11 @@ def uncompressed_name(path: Location) -> str:
     return path.stem if path.suffix.lower() in COMPRESSIONS else path.name
 
 
+def ending_of(path: Location) -> str:
+    """Returns the ending of a file's name, without that of its compression, in lower case."""
+    return Path(uncompressed_name(path)).suffix.lower()
+
+
 def has_format(path: Location) -> bool:
     """Checks that a file's name has an ending of `FORMATS`, compressed or not."""
-    return Path(uncompressed_name(path)).suffix.lower() in FORMATS
+    return ending_of(path) in FORMATS

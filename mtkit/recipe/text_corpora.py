@@ -1,6 +1,5 @@
 """Corpora without two sides to translate: text in one language, and labelled texts."""
 
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -8,10 +7,11 @@ from pydantic import Field, model_validator
 from mtkit.recipe.corpus_files import (
     FORMATS,
     NUMBERED_FORMATS,
+    WITHOUT_COLUMNS,
     Column,
     FileFormat,
     FileLocation,
-    uncompressed_name,
+    ending_of,
 )
 from mtkit.recipe.section import Section
 
@@ -44,7 +44,7 @@ class _TableCorpus(Section):
     @property
     def format(self) -> FileFormat:
         """What the file is, by the ending of its name."""
-        return FORMATS[Path(uncompressed_name(self.path)).suffix.lower()]
+        return FORMATS[ending_of(self.path)]
 
     @property
     def tag(self) -> str:
@@ -52,8 +52,8 @@ class _TableCorpus(Section):
         return ""
 
     def _check_columns(self, *columns: int | str, hint: str = "") -> None:
-        known = [ending for ending, kind in FORMATS.items() if kind not in ("tmx", "zip")]
-        if Path(uncompressed_name(self.path)).suffix.lower() not in known:
+        known = [ending for ending, kind in FORMATS.items() if kind not in WITHOUT_COLUMNS]
+        if ending_of(self.path) not in known:
             raise ValueError(
                 f"expected a name that ends in {', '.join(known)}, found {self.path.name}{hint}"
             )

@@ -29,6 +29,7 @@ from mtkit.data.sources.shapes import (
     as_pairs,
     as_texts,
 )
+from mtkit.data.sources.strings import open_keyed_strings, open_string_pairs
 from mtkit.data.sources.tables import Wanted
 from mtkit.data.sources.tmx import open_tmx
 from mtkit.data.sources.treebank import read_tree_rows
@@ -74,6 +75,9 @@ _OPENERS: Mapping[FileFormat, Callable[[Location, Wanted], AbstractContextManage
     "parquet": open_parquet,
     "tmx": open_tmx,
     "zip": open_zip,
+    "po": open_string_pairs,
+    "mo": open_string_pairs,
+    "xliff": open_string_pairs,
 }
 
 
@@ -115,11 +119,15 @@ def _open(
     """Returns the source of a corpus, to be opened, and the shape of its rows."""
     shape: Shape = as_pairs
     match corpus:
+        case FileCorpus() if corpus.has_keys:
+            opened: AbstractContextManager[Source] = open_keyed_strings(
+                corpus.source, corpus.target
+            )
         case FileCorpus() | PlantedCorpus():
             files = {"source": corpus.source, "target": corpus.target}
             if isinstance(corpus, FileTrainingCorpus) and corpus.alignments is not None:
                 files["alignment"] = corpus.alignments
-            opened: AbstractContextManager[Source] = open_lines(files, languages)
+            opened = open_lines(files, languages)
             shape = as_given
             if isinstance(corpus, PlantedCorpus):
                 shape = AsPlanted(corpus.planted_faults)

@@ -1,0 +1,101 @@
+"""Files of programs' strings as corpora."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from mtkit.errors import MtkitError
+from mtkit.recipe.corpora import FileCorpus, FileTrainingCorpus, PairedFileCorpus
+
+PO = """\
+msgid ""
+msgstr "Content-Type: text/plain; charset=UTF-8\\nPlural-Forms: nplurals=2; plural=n != 1;\\n"
+
+#, fuzzy
+msgid "Guess"
+msgstr "Vermutung"
+
+msgid "Open file\\n"
+"now"
+msgstr "Datei jetzt\\n"
+"öffnen"
+
+msgid "Untranslated"
+msgstr ""
+
+msgid "%d file"
+msgid_plural "%d files"
+msgstr[0] "%d Datei"
+msgstr[1] "%d Dateien"
+"""
+XLIFF = """\
+<?xml version="1.0"?><xliff version="1.2"><file source-language="en" target-language="de"><body>
+<trans-unit id="1"><source>Save <g id="1">all</g></source><target>Alles <g id="1">sichern</g>
+</target></trans-unit><trans-unit id="2"><source>Left</source></trans-unit></body></file></xliff>
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        (
+            "de.po",
+            PO.encode(),
+            [
+                ("Open file now", "Datei jetzt öffnen"),
+                ("%d file", "%d Datei"),
+                ("%d files", "%d Dateien"),
+            ],
+        ),
+        ("de.po.gz", gzip.compress(PO.encode()), 3),
+        ("de.xlf", XLIFF.encode(), [("Save all", "Alles sichern")]),
+    ],
+)
+def test_finished_translations_are_pairs(
+    tmp_path: Path, pairs_of, name: str, content: bytes, expected: list[tuple[str, str]] | int
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    found = pairs_of(PairedFileCorpus(path=tmp_path / name))
+    if isinstance(expected, int):
+        assert len(found) == expected
+    else:
+        # A line break in a text becomes a space.
+        assert [tuple(map(str.strip, pair)) for pair in found] == expected
+
+
+def test_files_of_one_language_are_paired_by_key(tmp_path: Path, pairs_of, blocks_of) -> None:
+    (tmp_path / "en.properties").write_text("# note\nquit=Quit\nopen = Open \\\n  file\nnew=New\n")
+    (tmp_path / "de.properties").write_text("open=Datei \\u00f6ffnen\nquit=Beenden\nold=Alt\n")
+    corpus = FileCorpus(source=tmp_path / "en.properties", target=tmp_path / "de.properties")
+    assert pairs_of(corpus) == [("Quit", "Beenden"), ("Open file", "Datei öffnen")]
+    rows = [block.decode(drop_invalid=False) for block in blocks_of(corpus)]
+    assert sum(each.num_skipped for each in rows) == 2
+
+
+def test_a_key_that_comes_twice(tmp_path: Path, pairs_of) -> None:
+    (tmp_path / "en.ftl").write_text("a = one\na = two\n")
+    (tmp_path / "de.ftl").write_text("a = eins\na = zwei\n")
+    corpus = FileCorpus(source=tmp_path / "en.ftl", target=tmp_path / "de.ftl")
+    assert pairs_of(corpus) == [("one", "eins"), ("two", "zwei")]
+
+
+def test_faults(tmp_path: Path, pairs_of) -> None:
+    with pytest.raises(ValidationError, match=r"a\.ftl is fluent, but b\.txt is text"):
+        FileCorpus(source=tmp_path / "a.ftl", target=tmp_path / "b.txt")
+    with pytest.raises(ValidationError, match="alignments are of two text files"):
+        FileTrainingCorpus(
+            source=tmp_path / "a.ftl", target=tmp_path / "b.ftl", alignments=tmp_path / "c"
+        )
+    with pytest.raises(ValidationError, match="has no columns"):
+        PairedFileCorpus(path=tmp_path / "a.po", source_column=1, target_column=2)
+    (tmp_path / "a.po").write_text('msgid "open\n')
+    with pytest.raises(MtkitError, match=r"a\.po: line 1"):
+        pairs_of(PairedFileCorpus(path=tmp_path / "a.po"))
+    (tmp_path / "b.po").write_text('msgid "a"\nmsgstr ""\n')
+    with pytest.raises(MtkitError, match=r"b\.po: no rows in it"):
+        pairs_of(PairedFileCorpus(path=tmp_path / "b.po"))
+    (tmp_path / "c.mo").write_bytes(b"\xde\x12\x04\x95" + b"\xff" * 40)
+    with pytest.raises(MtkitError, match=r"c\.mo: "):
+        pairs_of(PairedFileCorpus(path=tmp_path / "c.mo"))
