@@ -14,8 +14,14 @@ _DECIMAL_POINTS = ".,٫"
 _CLOCK = re.compile(r"\d\s?[ap]\.?\s?m\b", re.IGNORECASE)
 """A 12-hour time, which may become a 24-hour one."""
 _MAX_ON_A_CLOCK = 60
+_MAX_SPELLED_OUT = 20
 _CENTURIES = range(1000, 2200, 10)
 """Decades: the 1980s are the 80s, or the 80s of the 20th century."""
+
+
+def is_often_spelled_out(number: str) -> bool:
+    """Checks for a small number, or a round one with a single digit."""
+    return len(number.rstrip("0")) <= 1 or float(number) <= _MAX_SPELLED_OUT
 
 
 def list_other_numbers(

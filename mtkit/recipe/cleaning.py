@@ -92,7 +92,7 @@ class Numbers(Filter):
     Numbers written in digits are compared by value; thousands separators are ignored, and a decimal
     separator splits a number in two. If too few match, each side is read in the way that fits the
     other best: grouped digits as one number or as several, with units such as 万, 亿 and million,
-    三十五 as 35.
+    三十五 as 35. Numbers up to 20 and round ones may be missing on one side, which spells them out.
     """
 
     min_value: CountFromZero = 10

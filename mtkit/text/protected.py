@@ -15,7 +15,7 @@ from mtkit.text.numbers import find_numbers, have_matching_numbers, locate_numbe
 from mtkit.text.placeholders import find_placeholders
 from mtkit.text.words import Span, blank_out
 
-_URL = r"""(?:[a-z][a-z0-9+.-]{1,15}://|www\.)[^\s<>"'`“”„«»，。、）（(){}|\[\]\\^]+"""
+_URL = r"""(?:[a-z][a-z0-9+.-]{1,15}://|www\.)(?=\w|\[|/\w)[^\s<>"'`“”„«»，。、）（(){}|\[\]\\^]+"""
 _EMAIL = r"[a-z0-9._+-]{1,64}@[a-z0-9-]+(?:\.[a-z0-9-]+)+"
 _ADDRESS = re.compile(f"{_URL}|{_EMAIL}")
 """For case-folded text. It is bounded, or a long run of letters would be read from each of its
@@ -29,6 +29,7 @@ ever."""
 _MAX_PIECES = 1_000
 """Maximum protected pieces of a line: the search time grows with their number times the line's
 length."""
+_LETTERS_OF_COUNTRY, _LETTERS_OF_KIND = 2, 3
 _GAP = "\n"
 """Replaces pieces that are already found. A line contains no newline, and no piece spans one."""
 
@@ -39,6 +40,18 @@ def find_addresses(folded: str) -> list[str]:
     if not ("://" in folded or "@" in folded or "www." in folded):
         return []
     return [_SCHEME.sub("", address).rstrip(".,;:!?/*") for address in _ADDRESS.findall(folded)]
+
+
+def find_site(address: str) -> tuple[str, str]:
+    """Returns the host of a web address, and the domain that its site's hosts share."""
+    if "@" in address:
+        return address, address
+    host = re.split(r"[/?#:]", address, maxsplit=1)[0]
+    labels = host.split(".")
+    # A country's domain may have others for kinds of sites: co.uk, com.br.
+    is_country = len(labels[-1]) == _LETTERS_OF_COUNTRY
+    has_kinds = is_country and len("".join(labels[-2:-1])) <= _LETTERS_OF_KIND
+    return host, ".".join(labels[-3 if has_kinds else -2 :])
 
 
 def remove_addresses(folded: str) -> str:

@@ -1,5 +1,6 @@
 """The filters: each returns which rows of a block it drops, by its own thresholds."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -9,10 +10,11 @@ from numpy.typing import NDArray
 
 from mtkit.checks.characters import UNDEFINED_IN_WINDOWS_1252, Kind, Text
 from mtkit.checks.lengths import compare_lengths
+from mtkit.checks.numbers import is_often_spelled_out
 from mtkit.checks.words import find_repetitive, is_same_text, list_lacking_addresses
 from mtkit.recipe.cleaning import Length, LengthRatio, Letters, Numbers, Repetition, Script, Urls
 from mtkit.text.numbers import find_numbers, have_matching_numbers, match_numbers
-from mtkit.text.protected import find_addresses
+from mtkit.text.protected import find_addresses, find_site
 
 _C1_CONTROLS = {
     code: bytes([code]).decode("cp1252")
@@ -44,6 +46,8 @@ Flags = NDArray[np.bool_]
 _UNSPACED_WEIGHT = 3
 """Latin letters per letter of a script without spaces: a translation into Chinese or Japanese is
 a third to half as long."""
+_REPLACEMENT = 0xFFFD
+_QUOTED = re.compile(r"»(\w{1,3})«")
 _SIGNS_OF_ADDRESSES = ("://", "@", "www.", "WWW.")
 
 
@@ -135,13 +139,26 @@ def find_misread(text: Text) -> Flags:
     is_sequence &= (lead < 0xF0) | follows[leads + 3]
     for number in np.unique(text.lines_at(leads[is_sequence])).tolist():
         # C1 controls mean printable characters in real text, but ftfy counts each as a fault.
-        found[number] = is_bad(read_c1_controls(text.lines[number]))
+        # »ß« looks like UTF-8 too.
+        line = _QUOTED.sub(r'"\1"', read_c1_controls(text.lines[number]))
+        found[number] = is_bad(line)
     return found
 
 
 def find_broken(block: RepairedRows) -> Flags:
     """Returns which rows were misread, or hold a character that isn't text."""
-    return block.is_misread | either_side(block, lambda text: text.count(Kind.BROKEN) > 0)
+    return block.is_misread | either_side(block, _find_broken_lines)
+
+
+def _find_broken_lines(text: Text) -> Flags:
+    is_broken = text.count(Kind.BROKEN) > 0
+    for number in np.flatnonzero(is_broken).tolist():
+        # A text about the character U+FFFD may show it.
+        if "fffd" in text.lines[number].casefold():
+            places = slice(text.starts[number], text.starts[number] + text.lengths[number])
+            is_other = text.codes[places] != _REPLACEMENT
+            is_broken[number] = bool((text.kinds[places][is_other] & Kind.BROKEN).any())
+    return is_broken
 
 
 def find_wrong_length(block: RepairedRows, settings: Length) -> Flags:
@@ -193,6 +210,9 @@ def find_other_numbers(block: RepairedRows, settings: Numbers, chosen: Flags) ->
         ours, theirs = (find_numbers(line, settings.min_value) for line in (source, target))
         if max(ours.total(), theirs.total()) < settings.min_numbers:
             return False
+        missing, added = ours - theirs, theirs - ours
+        if not (missing and added) and all(map(is_often_spelled_out, missing + added)):
+            return False
         # Few pairs need all readings, which are a hundred times slower.
         return not match_numbers(ours, theirs, settings.min_match) and not have_matching_numbers(
             source, target, share=settings.min_match, min_value=settings.min_value
@@ -210,9 +230,14 @@ def find_other_addresses(block: RepairedRows, settings: Urls, chosen: Flags) -> 
     def have_others(source: str, target: str) -> bool:
         if not any(sign in line for line in (source, target) for sign in _SIGNS_OF_ADDRESSES):
             return False
-        num_addresses = sum(len(find_addresses(line.casefold())) for line in (source, target))
-        lacking = [*list_lacking_addresses(source, target), *list_lacking_addresses(target, source)]
-        return num_addresses - len(lacking) < settings.min_match * num_addresses
+        num_addresses = num_lacking = 0
+        for line, other in ((source, target), (target, source)):
+            num_addresses += len(find_addresses(line.casefold()))
+            sites = list(map(find_site, find_addresses(other.casefold())))
+            for host, site in map(find_site, list_lacking_addresses(line, other)):
+                # en.wikipedia.org goes with de.wikipedia.org.
+                num_lacking += all(host == each or site != of for each, of in sites)
+        return num_addresses - num_lacking < settings.min_match * num_addresses
 
     return block.judge(chosen, have_others)
 

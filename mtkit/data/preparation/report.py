@@ -299,11 +299,6 @@ def note_corpora(corpora: Sequence[CorpusFacts], length_ratio: float | None) -> 
                     f"{name}: {filter_name} drops {count / read:.0%} of all {unit}s{measure}; if "
                     "those are good, tune or turn off that filter"
                 )
-        if num_overlapping := corpus["dropped"].get("overlap"):
-            notes.append(
-                f"{name}: dropped {plural(num_overlapping, unit)} found in the development or test "
-                "sets"
-            )
         if not corpus["kept"]:
             notes.append(f"{name}: no {unit}s left")
     return notes

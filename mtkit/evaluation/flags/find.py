@@ -14,7 +14,7 @@ from mtkit.checks.language import (
     open_identifier,
 )
 from mtkit.checks.lengths import compare_lengths
-from mtkit.checks.numbers import list_other_numbers
+from mtkit.checks.numbers import is_often_spelled_out, list_other_numbers
 from mtkit.checks.words import count_repeats, list_lacking_addresses, share_of_words, split_text
 from mtkit.recipe.flags import FLAG_NAMES, FlagName, Flags
 from mtkit.text.widths import measure_letters, measure_width
@@ -26,8 +26,6 @@ _MAX_CHARACTERS = 20_000
 _OF_ANY_LENGTH = ("too short", "too long", "unlikely", "poorly covered")
 _MIN_WORDS = 4
 """Fewer words are too few to call a copy: languages share short words and loans."""
-_MAX_SPELLED_OUT = 20
-"""Numbers up to here, and round ones with a single digit, are often spelled out."""
 _MAX_TOLD = 5
 """Maximum numbers or addresses in a message."""
 _Finding = tuple[float, float, str]
@@ -111,7 +109,7 @@ class FlagFinder:
                 finding = _judge(self._compare_lengths(found), text, high=limits.max_ratio)
             case "numbers differ":
                 others = list_other_numbers(
-                    hypothesis, source, is_often_spelled_out=_is_often_spelled_out, reads_times=True
+                    hypothesis, source, is_often_spelled_out=is_often_spelled_out, reads_times=True
                 )
                 finding = _judge(len(others), _list(others), high=limits.max_other_numbers)
             case "addresses differ":
@@ -157,10 +155,6 @@ def _measure_copied(source: str, hypothesis: str) -> float:
         for text in (hypothesis, source)
     )
     return share_of_words(ours, given) if len(ours) >= _MIN_WORDS else 0.0
-
-
-def _is_often_spelled_out(number: str) -> bool:
-    return len(number.rstrip("0")) <= 1 or float(number) <= _MAX_SPELLED_OUT
 
 
 def _judge(

@@ -97,8 +97,8 @@ def test_the_ending_tells_the_format(name: str, kind: str) -> None:
     [
         ('{path="a.xls"}',
          "data.train.0.path: expected a file name ending in .tsv, .tab, .csv, .txt, .jsonl, "
-         ".ndjson, .json, .parquet, .tmx, .zip, .po, .mo, .xlf, .xliff, found a.xls; for two text files use `source` and "
-         "`target`"),
+         ".ndjson, .json, .parquet, .tmx, .zip, .po, .mo, .xlf, .xliff, found a.xls; for two "
+         "text files use `source` and `target`"),
         ('{path="a.gz"}', "data.train.0.path: expected a file name ending in .tsv, "),
         ('{path="a.parquet.gz"}', "data.train.0.path: a.parquet.gz is compressed twice: "),
         ('{path="ftp://opus.nlpl.eu/a.zip"}',

@@ -47,12 +47,28 @@ def drops(cleaner: Cleaner, name: str, source: str, target: str) -> bool:
         ("Er sagte: „bloß“, mehr nicht", False),
         ("\u0084Spaß\u0093", False),
         ("ÜBER „GRÖSSE“ À LA CARTE « été »", False),
+        ("das scharfe S »ß«", False),
     ],
 )
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_encoding(make_cleaner: Make, line: str, side: str, *, expected: bool) -> None:
     pair = (line, "x") if side == "source" else ("x", line)
     assert drops(make_cleaner("encoding"), "encoding", *pair) is expected
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ('the character "\ufffd" (U+FFFD)', "das Zeichen »\ufffd« (U+FFFD)", False),
+        ('the character "\ufffd" (U+FFFD)', "das Zeichen »\ufffd«", True),
+        ("caf\ufffd", "caf\ufffd", True),
+        ("a \ufffd\x00 FFFD", "a \ufffd FFFD", True),
+    ],
+)
+def test_text_about_the_replacement_character(
+    make_cleaner: Make, source: str, target: str, *, expected: bool
+) -> None:
+    assert drops(make_cleaner("encoding"), "encoding", source, target) is expected
 
 
 def test_encoding_off_leaves_all_as_it_is(make_cleaner: Make) -> None:
@@ -197,8 +213,12 @@ NUMBERS: list[tuple[str, str, bool]] = [
     # One of four is less than the share of 0.3, one of three is more.
     ("11 12 13 14", "11 und 15", True),
     ("11 12 13", "11 und 15", False),
-    # Multisets: the second 50 has no partner, which leaves one of four.
-    ("50 50 50 50", "50", True),
+    # Multisets: the second 57 has no partner, which leaves one of four.
+    ("57 57 57 57", "57", True),
+    # The side without them may spell them out.
+    ("50% of 500, and 11", "die Hälfte, und elf", False),
+    ("l10n and i18n", "Lokalisierung", False),
+    ("50% of 510, and 11", "die Hälfte, und elf", True),
     ("9" * 5_000 + " 17", "9" * 5_000 + " 17", False),
     # Joined or apart, as the other side has it.
     ("Rooms 101 102 103", "101, 102, 103", False),
@@ -252,6 +272,9 @@ def test_numbers(make_cleaner: Make, source: str, target: str, *, expected: bool
         ("to ada@example.org", "an eva@example.org", True),
         ("5 eggs @ 2 pounds: see http://", "5 Eier je 2 Pfund", False),
         ("见 https://example.org/a。", "see https://example.org/a", False),
+        ("from http://en.wikipedia.org/wiki/A", "aus http://de.wikipedia.org/wiki/B", False),
+        ("http://news.bbc.co.uk", "http://www.itv.co.uk", True),
+        ("handles ed2k:// links", "verarbeitet ed2k://-Verweise", False),
         # Two of the four addresses match, which is the half that is asked for.
         ("https://a.org https://b.org", "https://a.org https://c.org", False),
         ("https://a.org https://b.org", "https://a.org https://c.org https://d.org", True),
