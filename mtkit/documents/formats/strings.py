@@ -95,10 +95,10 @@ def _translate_message(
         output = message.strings[key]
         # As msgfmt, which compares all forms with the plural.
         is_strict = not plural or len(forms) == 1 or form in plurals.frequent
-        check = functools.partial(
-            find_fault, message.flags, plural or singular, is_strict=is_strict
-        )
-        is_singular = len(forms) > 1 and form == plurals.find(1) and not check(singular)
+        find = functools.partial(find_fault, message.flags, is_strict=is_strict)
+        check = functools.partial(find, plural or singular)
+        is_complete = not find(plural.strip("\n"), singular.strip("\n"))
+        is_singular = len(forms) > 1 and form == plurals.find(1) and is_complete
         source = message.strings["msgid_plural" if plural and not is_singular else "msgid"]
         parts = _read_string(text, source)
         if any(start < end for start, end in output):

@@ -158,14 +158,15 @@ KEYS = {
     "training.averaging": "choose num_checkpoints if_worse",
     "inference": "engine precision allow_int8 beam_size n_best length_penalty coverage_penalty "
     "stop_margin min_length no_repeat_ngram sampling fusion glossary alignments flags "
-    "protect paragraphs max_extra_tokens max_output_tokens max_source_tokens batch_tokens "
-    "processes",
+    "protect protect_strings paragraphs max_extra_tokens max_output_tokens max_source_tokens "
+    "batch_tokens processes",
     "inference.flags": "names max_copied min_confidence min_letters max_repeats length_ratio "
     "max_ratio smoothing max_other_numbers max_other_addresses min_log_probability min_coverage",
     "inference.length_penalty": "kind alpha",
     "inference.fusion": "model weight",
     "inference.glossary": "path way",
-    "inference.protect": "urls emails placeholders numbers min_number patterns ways beam_size",
+    "inference.protect": "urls emails placeholders paths versions options numbers min_number "
+    "patterns ways beam_size",
     "inference.paragraphs": "language",
     "inference.sampling": "temperature top_k top_p seed",
     "evaluation": "test_sets metrics tokenize smooth lowercase significance paper_bleu language "

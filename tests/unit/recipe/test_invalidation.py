@@ -127,7 +127,7 @@ def test_what_a_development_score_depends_on(recipes: list[Recipe]) -> None:
         tables = recipe.model_dump(mode="json", exclude_none=True)
         unused = {
             "engine", "precision", "beam_size", "n_best", "sampling", "batch_tokens", "processes",
-            "allow_int8", "alignments",
+            "allow_int8", "alignments", "protect_strings",
         }  # fmt: skip
         inference, training = tables["inference"], tables["training"]
         assert select(tables, Invalidates.SCORES) == {
@@ -146,7 +146,8 @@ def test_what_a_translation_depends_on(recipes: list[Recipe]) -> None:
     for recipe in recipes:
         tables = recipe.model_dump(mode="json")
         left_out = {
-            "engine", "precision", "batch_tokens", "processes", "allow_int8", "alignments", "flags"
+            "engine", "precision", "batch_tokens", "processes", "allow_int8", "alignments", "flags",
+            "protect_strings",
         }  # fmt: skip
         expected = {key: value for key, value in tables["inference"].items() if key not in left_out}
         assert select(tables, Invalidates.TRANSLATIONS) == {"inference": expected}

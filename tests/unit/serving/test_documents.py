@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from mtkit.inference.request import Request
+from mtkit.inference.request import LineWarning, Request
 from mtkit.inference.translation import Hypothesis, Translation, WordAlignment
 from mtkit.recipe.inference import Inference
 from mtkit.serving.worker_main import answer_batch
@@ -76,6 +76,23 @@ def test_what_is_skipped_is_in_the_answer(serve: Serve, turning: type[FakeWorker
     body["q"] = page.decode() + "<p>e f</p>" * 2_000
     answer = client.post("/translate", json=body).json()["report"]
     assert (answer["translated"], answer["num_skipped"]) == (2_001, 1)
+
+
+def test_strings_of_programs_are_protected_and_their_warnings_told(
+    serve: Serve, workers: type[FakeWorker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(_: FakeWorker, ask: Request) -> Translation:
+        warnings = (LineWarning("lost", f"{ask.text} is lost", 1),) * ask.is_program_string
+        return replace(turn_around(ask), warnings=warnings)
+
+    monkeypatch.setattr(FakeWorker, "answer", lose)
+    client = serve(make_model("m"))
+    for name, content, warnings in (
+        ("a.json", b'{"x": 1,\n"open": "a b"}', ["2: open: 'a b': a b is lost"]),
+        ("a.html", b"<p>a b</p>", None),
+    ):
+        answer = client.post("/translate_file", files={"file": (name, content)}, data=ASK).json()
+        assert answer["report"].get("warnings") == warnings
 
 
 def test_alignments_are_asked_of_no_pivot(serve: Serve, turning: type[FakeWorker]) -> None:

@@ -42,7 +42,7 @@ FULL = Translation(
         for rank in (1, 2)
     ),
     was_split=True,
-    warnings=(LineWarning("cut", "input line 7: cut", 7),),
+    warnings=(LineWarning("cut", "cut", 7),),
     flags=(Flag("copied", 0.5, 0.25, "50% of its words are copied"),),
     terms=(TermUse((2, 5), "dog", "Hund", "used", "Hund"), TermUse((0, 1), "A", "B", "avoided")),
     protection=Protection((KeptPiece("number", "2"),), None, ("2",)),
@@ -75,7 +75,7 @@ def test_the_client_reads_all_that_the_server_sends() -> None:
     sent = json.loads(json.dumps(FULL.as_json(LINE, with_warnings=True)))
     read = read_translation(sent, 7)
     assert read == Translation(**{**vars(FULL), "warnings": read.warnings})
-    assert read.warnings == (LineWarning("cut", "input line 7: cut", 7),)
+    assert read.warnings == (LineWarning("cut", "cut", 7),)
 
 
 @pytest.mark.parametrize("key", ["text", "n_best", "was_split", "tokens"])
