@@ -29,8 +29,8 @@ def plan(
         declare_option(
             "--hardware",
             "KIND",
-            "GPU: p100, v100, t4, l4, rtx3090, rtx4090, a100, h100 or h200. Or cpu, this machine's. "
-            "Default: cpu, but h100 with --gpus or on a machine with a GPU.",
+            "GPU: p100, v100, t4, l4, rtx3090, rtx4090, a100, h100 or h200; cpu is this "
+            "machine's. Default: cpu, but h100 with --gpus or on a machine with a GPU.",
         ),
     ] = "",
     share: Annotated[

@@ -48,10 +48,10 @@ def _format(text: str, value: float) -> str:
 
 
 def count_validations(training: Training, step: int, seconds_per_update: float) -> int:
-    """Returns the validations between a step and the end of a training."""
+    """Returns the validations from a step, its own counted, to the end of a training."""
     if training.checkpoint_minutes is None:
         every = training.checkpoint_every
-        return math.ceil(training.max_steps / every) - step // every
+        return math.ceil(training.max_steps / every) - max(0, step - 1) // every
     seconds = (training.max_steps - step) * seconds_per_update
     return math.ceil(seconds / (60.0 * training.checkpoint_minutes))
 

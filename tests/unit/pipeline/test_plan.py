@@ -234,7 +234,7 @@ def test_every_shipped_recipe_can_be_planned(tmp_path, name: str) -> None:
 
 def test_the_help_names_every_kind_of_hardware() -> None:
     shown = " ".join(run_plan("--help").stdout.split())
-    named = re.search(r"--hardware KIND GPU: (.*?)\.", shown)[1]
+    named = re.search(r"--hardware KIND GPU: (.*?);", shown)[1]
     assert set(re.split(r", | or ", named)) == set(ACCELERATORS)
 
 

@@ -40,4 +40,5 @@ def test_a_rehearsal_measures_and_leaves_nothing(tiny_run, capsys, num_processes
     assert f"= {num_processes} x cpu x " in said
     assert "14,192 parameters: encoder 4,448, decoder 3,344, embeddings 6,400; 4,448 of" in said
     assert "target tokens/s" in said
+    assert re.search(r"s per validation, .* for \d+ \(from 3 updates", said)
     assert said.endswith("nothing was trained; to train, run the same command without --dry-run\n")

@@ -1,12 +1,14 @@
 """What a person sees while a model trains: plain lines off a terminal, a live view on one."""
 
 import io
+from functools import partial
 
 import pytest
 from rich.console import Console
 
+from mtkit.recipe.training import PaperSchedule, Training
 from mtkit.training import progress
-from mtkit.training.progress import ProgressView
+from mtkit.training.progress import ProgressView, count_validations
 from mtkit.training.validation import ValidationResult
 
 LOSSES = ("loss", "nll", "perplexity")
@@ -41,6 +43,33 @@ def test_plain_lines_with_speed_memory_and_time_left(
         f"step 50 of 1,000  {measured}",
         f"step 100 of 1,000  {measured}  15 min 00 s left",
     ]
+
+
+def test_the_time_left_has_the_validations(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([10.0, 60.0, 180.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    every_100 = Training(max_steps=1000, checkpoint_every=100, schedule=PaperSchedule())
+    count_left = partial(count_validations, every_100)
+    with ProgressView(1000, is_shown=True, count_left=count_left) as view:
+        view.show_update(metrics(50))
+        view.show_update(metrics(100))
+        view.leave_out(20.0)
+        view.show_update(metrics(200))
+    first, second, third = capsys.readouterr().err.splitlines()
+    assert not first.endswith("left")
+    # A second an update; the validation of step 100 is still to come.
+    assert second.endswith("15 min 00 s left, without 10 validations")
+    # 170 seconds less 20 for 150 updates; 800 more, and nine validations of 20 seconds.
+    assert third.endswith("16 min 20 s left")
+
+
+def test_validations_by_the_clock() -> None:
+    # 900 updates of 4 seconds are an hour, with a checkpoint every 7 minutes.
+    by_time = Training(max_steps=1000, checkpoint_minutes=7.0, schedule=PaperSchedule())
+    assert count_validations(by_time, 100, 4.0) == 9
+    assert count_validations(Training(max_steps=1000, checkpoint_every=300), 0, 4.0) == 4
 
 
 def test_the_longest_line_is_short_enough_to_read(capsys: pytest.CaptureFixture[str]) -> None:
