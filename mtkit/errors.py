@@ -34,6 +34,11 @@ def fail_at(text: str, position: int, fault: str, hint: str = "") -> MtkitError:
     return MtkitError(f"line {text.count(chr(10), 0, position) + 1}: {fault}", hint)
 
 
+def how_to_install(extra: str) -> str:
+    """Returns the hint for a missing package of one of mtkit's extras."""
+    return f"in the folder that holds mtkit's code: pip install '.[{extra}]'"
+
+
 def is_disk_full(error: BaseException) -> bool:
     """Checks whether an error is that of a full disk, or of a quota."""
     if not isinstance(error, OSError):

@@ -5,7 +5,7 @@ import shutil
 from importlib import import_module
 from typing import Any
 
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, how_to_install
 
 
 def find_program(name: str) -> str | None:
@@ -25,4 +25,4 @@ def import_extra(package: str, fault: str, extra: str) -> Any:
     try:
         return import_module(package)
     except ModuleNotFoundError as error:
-        raise MtkitError(fault, f"pip install 'mtkit[{extra}]'") from error
+        raise MtkitError(fault, how_to_install(extra)) from error

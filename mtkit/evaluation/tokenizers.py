@@ -1,6 +1,6 @@
 """Chooses sacreBLEU's tokeniser for a language, and explains missing ones."""
 
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, how_to_install
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.text.words import find_script
 
@@ -41,7 +41,7 @@ def explain_missing(tokenizer: str, error: Exception) -> MtkitError:
         language = tokenizer.partition("-")[0]
         return MtkitError(
             f'evaluation.tokenize = "{tokenizer}" needs packages that are not installed',
-            f"pip install 'mtkit[{language}]'",
+            how_to_install(language),
         )
     # sacreBLEU takes a while to load.
     from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS  # noqa: PLC0415

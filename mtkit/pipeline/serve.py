@@ -5,15 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtkit.console import say
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, how_to_install
 from mtkit.pipeline.engine_choice import choose_engine, with_length_ratio
 from mtkit.recipe.inference import Inference
 
 if TYPE_CHECKING:
     from mtkit.recipe import Recipe
     from mtkit.workspace import Workspace
-
-_INSTALL = 'pip install "mtkit[serve]"'
 
 
 def list_run(recipe: "Recipe", workspace: "Workspace", device: str) -> tuple[list[Path], Inference]:
@@ -59,7 +57,9 @@ def serve(
         from mtkit.serving.server import serve as run_server
         from mtkit.serving.settings import Serving
     except ModuleNotFoundError as error:
-        raise MtkitError(f"mtkit serve needs the package {error.name}", _INSTALL) from error
+        raise MtkitError(
+            f"mtkit serve needs the package {error.name}", how_to_install("serve")
+        ) from error
     from mtkit.model.config import read_settings
     from mtkit.recipe.override_section import override_section
 

@@ -52,7 +52,7 @@ class Tokenizer(Section):
     as it is, which tokenised text and Chinese and Japanese targets need to survive a round trip."""
     punctuation: Literal["as-is", "moses"] = "as-is"
     """`moses`: sacremoses normalises quotation marks, dashes and spaces before all else, in
-    translation too. It needs the extra `mtkit[punctuation]`, and loses typography that a
+    translation too. It needs the extra `punctuation`, and loses typography that a
     translation may want, so it is off by default."""
     character_coverage: Annotated[float, Field(ge=0.98, le=1.0)] = 1.0
     """Share of the characters in the sample that the vocabulary must cover; 0.9995 suits Chinese

@@ -333,7 +333,7 @@ class Training(Section):
     runs."""
     trackers: Annotated[tuple[Literal["tensorboard", "wandb"], ...], Invalidates.NOTHING] = ()
     """Where to log metrics besides `metrics.jsonl`: TensorBoard's files in the workspace
-    (`mtkit[tensorboard]`), Weights & Biases (`mtkit[wandb]`)."""
+    (extra `tensorboard`), Weights & Biases (extra `wandb`)."""
     stuck_after_seconds: Annotated[Strength, Invalidates.NOTHING] = 600.0
     """With several processes: one that makes no progress for this long counts as stuck, and all are
     stopped."""

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, how_to_install
 from mtkit.inference.request import LineError, Request
 from mtkit.inference.translate import Translator
 from mtkit.inference.translation import FinishTranslations, Translation, read_translation
@@ -73,11 +73,11 @@ class _RemoteLines:
         settings: Inference | None,
     ) -> None:
         try:
-            # Optional; it comes with mtkit[serve].
+            # Optional; it comes with the extra `serve`.
             import httpx2  # noqa: PLC0415
         except ImportError as error:
             raise MtkitError(
-                "a server as the model needs the package httpx2", 'pip install "mtkit[serve]"'
+                "a server as the model needs the package httpx2", how_to_install("serve")
             ) from error
         pair = (asked["source"] or "", asked["target"] or "")
         self.languages = TranslatorLanguages(pair[:1], pair[1:], pair)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.console import say, warn
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, how_to_install
 from mtkit.files import write_atomically
 from mtkit.recipe import dump_recipe
 from mtkit.training.metrics import MetricsLine, Value, read_metrics
@@ -184,7 +184,7 @@ class _WeightsAndBiases(Tracker):
 def _not_installed(name: str) -> MtkitError:
     return MtkitError(
         f'training.trackers = ["{name}"] needs the package {name}, which isn\'t installed',
-        f"pip install 'mtkit[{name}]'",
+        how_to_install(name),
     )
 
 

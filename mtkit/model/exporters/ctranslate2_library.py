@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from mtkit.devices import read_device
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, how_to_install
 from mtkit.processors import count_processors
 
 
@@ -13,9 +13,7 @@ def load_library() -> Any:
     try:
         import ctranslate2  # noqa: PLC0415 (an extra)
     except ModuleNotFoundError as error:
-        raise MtkitError(
-            "CTranslate2 isn't installed", "pip install 'mtkit[ctranslate2]'"
-        ) from error
+        raise MtkitError("CTranslate2 isn't installed", how_to_install("ctranslate2")) from error
     except ImportError as error:
         raise MtkitError(
             f"CTranslate2 is installed, but can't be loaded: {error}",

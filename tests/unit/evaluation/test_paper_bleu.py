@@ -158,7 +158,7 @@ def test_missing_sacremoses_says_what_to_install(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(MtkitError, match="needs the package sacremoses") as fault:
         paper_bleu(["a"], [["a"]], language="eo")
-    assert fault.value.hint == "pip install 'mtkit[punctuation]'"
+    assert fault.value.hint == "in the folder that holds mtkit's code: pip install '.[punctuation]'"
 
 
 @pytest.mark.parametrize("language", ["", "German"])

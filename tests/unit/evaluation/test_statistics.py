@@ -295,4 +295,4 @@ def test_nothing_to_measure_is_a_fault() -> None:
 def test_missing_tokeniser_says_what_to_install() -> None:
     with pytest.raises(MtkitError, match="ko-mecab") as fault:
         measure_systems({"one": ["a"]}, [["a"]], Evaluation(tokenize="ko-mecab"))
-    assert fault.value.hint == "pip install 'mtkit[ko]'"
+    assert fault.value.hint == "in the folder that holds mtkit's code: pip install '.[ko]'"

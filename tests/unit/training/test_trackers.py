@@ -126,7 +126,7 @@ def test_what_is_not_installed_is_told_with_its_extra(tmp_path, monkeypatch, nam
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MtkitError, match=f"needs the package {name}") as raised:
         open_trackers(TrainingRun(load(name), Workspace(tmp_path), None), resumed_at=0)
-    assert raised.value.hint == f"pip install 'mtkit[{name}]'"
+    assert raised.value.hint == f"in the folder that holds mtkit's code: pip install '.[{name}]'"
 
 
 class FakeWandb(ModuleType):

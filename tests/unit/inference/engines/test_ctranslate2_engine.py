@@ -221,7 +221,9 @@ def test_a_library_that_isnt_installed(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(MtkitError, match="CTranslate2 isn't installed") as caught:
         CTranslate2Engine(folder)
-    assert caught.value.hint == "pip install 'mtkit[ctranslate2]'"
+    assert (
+        caught.value.hint == "in the folder that holds mtkit's code: pip install '.[ctranslate2]'"
+    )
 
 
 def test_torch_is_never_loaded(folder):
