@@ -22,7 +22,7 @@ def align(
     ] = "tsv",
     apart: Annotated[
         bool,
-        typer.Option("--apart", help="Align each pair by itself, whatever the others are."),
+        typer.Option("--apart", help="Align each pair alone, independent of the others."),
     ] = False,
     as_json: Annotated[
         bool,

@@ -20,9 +20,7 @@ def prepare(
     ] = False,
     workers: Annotated[
         int | None,
-        declare_count(
-            "--workers", "Processes that clean and tokenise. Default: one per processor."
-        ),
+        declare_count("--workers", "Processes that clean and tokenise. Default: one per CPU core."),
     ] = None,
 ) -> None:
     """Clean the corpora, train the tokenizer and store the tokens."""

@@ -122,6 +122,6 @@ def _remark(text: PredictedText) -> tuple[str, ...]:
         return ()
     share = 100.0 * text.num_unknown / text.num_tokens.sum()
     return (
-        f"{text.num_unknown:,} tokens ({share:.2f} %) are unknown to the vocabulary: what they "
-        "stand for isn't predicted, so perplexity is lower than it should be",
+        f"{text.num_unknown:,} tokens ({share:.2f} %) are unknown to the vocabulary: their "
+        "characters aren't predicted, so perplexity is lower than it should be",
     )

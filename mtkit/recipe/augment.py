@@ -49,7 +49,7 @@ class Terms(Section):
 class Placeholders(Section):
     """Examples in which words that both sides share are symbols, so that a model learns to copy.
 
-    `inference.protect` then puts these symbols in place of what a translation lost.
+    `inference.protect` then replaces what a translation would lose by these symbols.
     """
 
     rate: Rate = 0.05
@@ -96,7 +96,7 @@ class Augment(Section):
     """
 
     placeholders: Placeholders | None = None
-    """Symbols in place of words that both sides share, which a model learns to copy."""
+    """Symbols instead of words that both sides share, which a model learns to copy."""
     casing: Casing | None = None
     """Capitals, title case and lower case."""
     typos: Typos | None = None

@@ -22,7 +22,7 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class Flags(Section):
-    """Flags translations that look wrong by themselves or beside their source.
+    """Flags translations that look wrong, alone or beside their source.
 
     A flag is a reason to look at a line. Good translations have some, and many bad ones have none:
     a fluent sentence that says something else isn't found. With the defaults, each flag that text

@@ -113,8 +113,8 @@ class Inference(Section):
     glossary: Annotated[Glossary | None, Invalidates.TRANSLATIONS] = None
     """How terms are to be translated, by `torch`; not saved with the model."""
     alignments: Annotated[bool, Invalidates.NOTHING] = False
-    """Also tell which word of a line each word of its translation stands for, in `--json` and from
-    Python; takes one more pass of the network for each line."""
+    """Link the words of a translation to those of its line, in `--json` and from Python; takes one
+    more pass of the network for each line."""
     flags: Annotated[Flags | None, Invalidates.NOTHING] = None
     """Flag translations that look wrong, in `--json`, by the server and from Python."""
     protect: Annotated[Protect | None, Invalidates.TRANSLATIONS] = None

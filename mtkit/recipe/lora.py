@@ -1,4 +1,4 @@
-"""The `training.lora` section: low-rank updates in place of the weights themselves."""
+"""The `training.lora` section: low-rank updates instead of the weights themselves."""
 
 from typing import Annotated, Literal
 
@@ -16,7 +16,7 @@ feed-forward sub-layer."""
 class Lora(Section):
     """LoRA (arXiv 2106.09685): the model's weights stay, and low-rank updates of maps are learned.
 
-    The network computes with W + alpha / rank * B A in place of W, where A and B are as narrow as
+    The network computes with W + alpha / rank * B A instead of W, where A and B are as narrow as
     `rank`. Only they have gradients and Adam's moments, and only they are in checkpoints, so that
     the model that training starts from is needed until its end.
     """

@@ -69,7 +69,7 @@ class Protect(Section):
     """Numbers below it aren't protected, as languages write small ones in words."""
     patterns: Annotated[tuple[Pattern, ...], Field(max_length=_MAX_PATTERNS)] = ()
     """Regular expressions of text to protect, in the syntax of the package `regex`. All of them
-    together have a quarter of a second of processor time for a line: one that takes longer finds
+    together have a quarter of a second of CPU time for a line: one that takes longer finds
     nothing there, and the line has a warning."""
     ways: Annotated[tuple[ProtectionWay, ...], Field(max_length=8)] = (
         "masked",

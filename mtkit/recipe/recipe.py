@@ -68,7 +68,7 @@ class Recipe(Section):
         if not self.data.is_text:
             raise ValueError(
                 'objective = "classification" needs data.language instead of source_language and '
-                'target_language; "mul" stands for several'
+                'target_language; "mul" is several'
             )
         if len(labelled) < len(corpora):
             raise ValueError(

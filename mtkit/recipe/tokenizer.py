@@ -64,8 +64,8 @@ class Tokenizer(Section):
     byte_fallback: bool = False
     """Spell unknown characters as bytes, which uses 256 pieces of the vocabulary."""
     user_symbols: tuple[Symbol, ...] = ()
-    """Strings that are always one piece, such as placeholders; tags of corpora are added by
-    themselves, and so is `<mask>` of a masked language model."""
+    """Strings that are always one piece, such as placeholders; tags of corpora are added
+    automatically, and so is `<mask>` of a masked language model."""
     max_training_sentences: Count = 1_000_000
     """Number of sentences, sampled evenly from the cleaned text, to train the tokenizer on. A
     million need half a gigabyte of memory with BPE, and one and a half with unigram."""

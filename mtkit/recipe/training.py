@@ -282,7 +282,7 @@ class Training(Section):
     """How a classifier is made of a language model; of BERT's kind if the section is absent."""
     precision: Annotated[PrecisionChoice, Invalidates.UPDATES] = "auto"
     """Arithmetic of an update: 32-bit, or bfloat16 with sums and master weights in 32-bit. `auto`
-    is bf16 on a GPU or processor with bf16 multiplication (AMX or AVX512-BF16), else fp32."""
+    is bf16 on a GPU or CPU with bf16 multiplication (AMX or AVX512-BF16), else fp32."""
     cuda_graphs: Annotated[bool, Invalidates.NOTHING] = False
     """On a GPU in bf16, record the kernels of passes of few shapes once each, and start them all
     at once from then on. It pays where a pass is so small that starting its kernels takes longer
@@ -306,7 +306,7 @@ class Training(Section):
     encoder; those of the decoder. The output projection is frozen only if it is tied to
     embeddings."""
     lora: Annotated[Lora | None, Invalidates.RUN] = None
-    """Low-rank updates of the model that training starts from, in place of its weights; off if the
+    """Low-rank updates of the model that training starts from, instead of its weights; off if the
     section is absent."""
     guided_alignment: Annotated[GuidedAlignment | None, Invalidates.DATA | Invalidates.RUN] = None
     """One head of attention learns given word alignments; off if the section is absent."""

@@ -91,7 +91,7 @@ async def _answer(
     first, last = way.steps[0], way.steps[-1]
     if body.glossary and last is not first:
         raise RequestError(
-            400, f"glossary: these languages go through {way.pivot}; ask for each step by itself"
+            400, f"glossary: these languages go through {way.pivot}; request each step separately"
         )
     texts = [line.text for line in lines]
     if last is not first:

@@ -1,5 +1,6 @@
 """The list of messages: what counts as one, and how two versions are put side by side."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -95,3 +96,21 @@ def test_this_checkout_has_messages() -> None:
     lines = run()
     assert any(line.startswith("mtkit/recipe/loading.py: ") for line in lines)
     assert len(lines) > 500
+
+
+AVOIDED = re.compile(
+    r"\b(?:in place of|anew|stands? for|by (?:it|them)sel(?:f|ves)|in vain|whoever|nobody|"
+    r"processors?|taken over|is no UTF-8)\b",
+    re.IGNORECASE,
+)
+"""Words that docs/style.md avoids."""
+
+
+def test_messages_and_help_avoid_what_the_style_avoids() -> None:
+    # Names in braces are the code's.
+    listed = subprocess.run(
+        [sys.executable, str(SCRIPT)], check=True, capture_output=True, text=True
+    ).stdout
+    messages = [re.sub(r"\{[^{}]*\}", "", line) for line in listed.splitlines()]
+    assert len(messages) > 2_000
+    assert [line for line in messages if AVOIDED.search(line)] == []

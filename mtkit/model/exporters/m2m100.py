@@ -63,7 +63,7 @@ def list_m2m100_faults(model: Model, tokenizer: SubwordTokenizer) -> Iterator[st
     if not model.output_bias:
         yield "model.output_bias = false, and M2M100 never writes <s>"
     if tokenizer.punctuation is not None:
-        yield "tokenizer.punctuation, which transformers leaves to whoever calls it"
+        yield "tokenizer.punctuation, which transformers leaves to the caller"
     if tokenizer.tags:
         yield f"the tag {tokenizer.tags[0]}, and M2M100 has pieces of languages alone"
     if not tokenizer.is_joint:

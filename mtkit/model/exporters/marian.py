@@ -84,7 +84,7 @@ def list_marian_faults(model: Model, tokenizer: SubwordTokenizer) -> Iterator[st
             "one matrix for all"
         )
     if tokenizer.punctuation is not None:
-        yield "tokenizer.punctuation, which MarianTokenizer leaves to whoever calls it"
+        yield "tokenizer.punctuation, which MarianTokenizer leaves to the caller"
     others = [tag for tag in tokenizer.tags if not TAG.fullmatch(tag)]
     if others:
         yield f"the tag {others[0]}, where MarianTokenizer has tags like >>deu<<"
