@@ -1,11 +1,10 @@
 """The page of the commands and their options, made from the command line's own."""
 
 import inspect
-from enum import Enum
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args
 
-import typer
-from typer.models import ArgumentInfo, OptionInfo
+from typer.core import TyperArgument
+from typer.main import get_command
 
 from mtkit.cli.app import app
 
@@ -33,54 +32,51 @@ go to stderr.
 
 def render_commands() -> str:
     """Returns the page."""
+    commands = get_command(app).commands  # type: ignore[attr-defined]
     parts = [_INTRODUCTION]
-    for command in app.registered_commands:
-        assert command.callback is not None
-        parts += _render_command(command.callback)
+    for name, command in commands.items():
+        parts += _render_command(name, command)
     return "\n".join(parts)
 
 
-def _render_command(function: Any) -> list[str]:
+def _render_command(name: str, command: Any) -> list[str]:
     """Returns the parts of the page on a command: what it does, how it is called, its options."""
-    name = function.__name__
-    hints = get_type_hints(function, include_extras=True)
-    rows, words = [], []
-    for key, parameter in inspect.signature(function).parameters.items():
-        if hints[key] is typer.Context:
-            continue
-        assert get_origin(hints[key]) is Annotated
-        kind, info = get_args(hints[key])[:2]
-        if isinstance(info, ArgumentInfo):
-            words.append(str(info.metavar))
-            rows.append((f"`{info.metavar}`", _one_line(info.help or "")))
-        else:
-            rows.append((_name_option(kind, info), _explain_option(kind, info, parameter.default)))
-    usage = " ".join(["mtkit", name, *words, "[OPTIONS]" if len(rows) > len(words) else ""])
+    arguments = [each for each in command.params if isinstance(each, TyperArgument)]
+    options = [each for each in command.params if each not in arguments]
+    usage = ["mtkit", name, *map(_name_argument, arguments), *(["[OPTIONS]"] if options else [])]
+    rows = [(f"`{_name_argument(each)}`", _explain(each)) for each in arguments]
+    rows += [(_name_option(each), _explain(each)) for each in options if each.name != "help"]
     table = ["| option | meaning |", "|---|---|"]
     table += [f"| {left} | {right} |" for left, right in rows]
     return [
         f"## {name}\n",
-        f"    {usage.strip()}\n",
-        f"{inspect.cleandoc(function.__doc__ or '')}\n",
+        f"    {' '.join(usage)}\n",
+        f"{inspect.cleandoc(command.callback.__doc__ or '')}\n",
         "\n".join(table) + "\n",
     ]
 
 
-def _name_option(kind: Any, info: OptionInfo) -> str:
+def _name_argument(argument: Any) -> str:
+    name = argument.metavar or argument.name.upper()
+    return name if argument.required or name.startswith("[") else f"[{name}]"
+
+
+def _name_option(option: Any) -> str:
     """Returns an option with all its names and what is put behind it."""
-    # What stands first in `Annotated[..., typer.Option("--name", "-n")]` typer keeps as a default.
-    *others, last = sorted([info.default, *(info.param_decls or [])], key=len)
-    value = str(info.metavar or "|".join(_choices(kind))).replace("|", "\\|")
+    *others, last = sorted(option.opts, key=len)
+    value = "" if option.is_flag else option.metavar or "|".join(_list_choices(option))
+    value = value.replace("|", "\\|")
     spelled = f"`{last} {value}`" if value else f"`{last}`"
     return ", ".join([*(f"`{other}`" for other in others), spelled])
 
 
-def _explain_option(kind: Any, info: OptionInfo, default: Any) -> str:
-    parts = [_one_line(info.help or "")]
-    if get_origin(kind) is list or list in map(get_origin, get_args(kind)):
+def _explain(parameter: Any) -> str:
+    parts = [" ".join((parameter.help or "").split())]
+    if parameter.multiple:
         parts.append("May be given several times.")
-    if info.show_default and default is not False:
-        parts.append(f"Default: `{default.value if isinstance(default, Enum) else default}`.")
+    default = parameter.default
+    if parameter.show_default and not isinstance(default, bool) and default not in (None, "", []):
+        parts.append(f"Default: `{default}`.")
     spans = " ".join(parts).replace("|", "\\|").split("`")
     # A word in angle brackets would be taken for HTML, but not in code, which is every second part.
     return "`".join(
@@ -88,16 +84,8 @@ def _explain_option(kind: Any, info: OptionInfo, default: Any) -> str:
     )
 
 
-def _choices(kind: Any) -> list[str]:
+def _list_choices(option: Any) -> list[str]:
     """Returns the words that an option takes, where they are few."""
-    kinds = [kind, *get_args(kind)]
-    return [
-        choice.value
-        for each in kinds
-        if isinstance(each, type) and issubclass(each, Enum)
-        for choice in each
-    ]
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    kind = option.type_descriptor.annotation
+    inside = [word for each in (kind, *get_args(kind)) for word in get_args(each)]
+    return [word for word in inside if isinstance(word, str)]
