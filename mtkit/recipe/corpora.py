@@ -31,7 +31,7 @@ from mtkit.recipe.corpus_files import (
 from mtkit.recipe.parsing import TreeCorpus
 from mtkit.recipe.section import Count, NameOrFolder, Section, refuse_special
 from mtkit.recipe.text_corpora import LabelledCorpus, PlantedCorpus, TextCorpus, TextTableCorpus
-from mtkit.storage import Location
+from mtkit.storage import Location, Url
 
 _RANGE = re.compile(r"([0-9]{1,15})\s*(?:(-)\s*([0-9]{0,15}))?")
 
@@ -336,7 +336,7 @@ def name_file(corpus: Corpus) -> Location | str:
 
 def _default_name(corpus: Corpus) -> str:
     file = name_file(corpus)
-    if isinstance(file, str):
+    if not isinstance(file, Path | Url):
         return Path(file).name
     # What is left of train.en.gz once compression and language are off.
     stem = Path(uncompressed_name(file)).stem

@@ -26,9 +26,10 @@ from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.executor import ONE_WORKER, Executor
 from mtkit.recipe import Recipe
-from mtkit.recipe.corpora import HeldOutCorpus, name_file
+from mtkit.recipe.corpora import Corpus, HeldOutCorpus, name_file
 from mtkit.recipe.data import Data
 from mtkit.recipe.tables import relative_to_root
+from mtkit.storage import Url
 
 LEXICON_FILE = "lexicon.json"
 LEFT_OUT_FILE = "left_out.npy"
@@ -116,8 +117,15 @@ class Preparation:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The file, or the name, of each training corpus."""
-        return tuple(str(name_file(corpus)) for corpus in self.data.train)
+        """The file of each training corpus, from the data root, or its name."""
+        return tuple(map(self._name_file, self.data.train))
+
+    def _name_file(self, corpus: Corpus) -> str:
+        file = name_file(corpus)
+        root = self.data.data_root.absolute()
+        if isinstance(file, Path) and file.is_relative_to(root):
+            return str(file.relative_to(root))
+        return file.name if isinstance(file, Path | Url) else file
 
     @property
     def held_out(self) -> tuple[HeldOutCorpus, ...]:

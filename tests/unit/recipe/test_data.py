@@ -15,6 +15,7 @@ from mtkit.recipe.corpora import (
     PairedFileTrainingCorpus,
     PhrasebookTrainingCorpus,
     corpus_names,
+    name_file,
 )
 from mtkit.recipe.test_sets import PairedFileTestSet
 
@@ -180,6 +181,11 @@ def test_names_of_corpora() -> None:
         "tatoeba", "memory", "de-en", "a.b",
         "wmt14", "my set", "phrasebook",
     ]  # fmt: skip
+
+
+def test_a_corpus_behind_an_address_is_named_by_its_file() -> None:
+    corpus = PairedFileTrainingCorpus(path="https://example.org/a/news.tsv.gz?v=2")
+    assert (corpus_names([corpus]), name_file(corpus).name) == (["news"], "news.tsv.gz")
 
 
 def test_no_two_corpora_have_one_name() -> None:

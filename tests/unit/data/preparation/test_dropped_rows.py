@@ -45,7 +45,7 @@ def test_each_dropped_row_with_filter_file_and_line(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("\n".join([*good, *extra]) + "\n")
     (tmp_path / "b.tsv").write_text("\n".join([good[0], "skipped\tnie gelesen", good[9]]) + "\n")
     dropped = read_dropped(tmp_path, 1)
-    a, b = str(tmp_path / "a.tsv"), str(tmp_path / "b.tsv")
+    a, b = "a.tsv", "b.tsv"
     assert dropped == [
         ["blank", a, "101", "", "leer"],
         ["identical", a, "103", "same text", "same text"],
