@@ -158,8 +158,13 @@ def _flag(
 def _render(scored: list[ScoredText], *, as_json: bool, names_systems: bool) -> None:
     from rich.console import Console
 
-    from mtkit.console import warn
-    from mtkit.evaluation.report.tables import as_json_text, as_tab_separated, list_rows, show_table
+    from mtkit.evaluation.report.tables import (
+        as_json_text,
+        as_tab_separated,
+        list_rows,
+        show_table,
+        warn_of_remarks,
+    )
 
     rows = [
         row for each in scored for row in list_rows(each.evaluated, names_systems=names_systems)
@@ -173,7 +178,4 @@ def _render(scored: list[ScoredText], *, as_json: bool, names_systems: bool) -> 
         sys.stdout.write(as_tab_separated(rows))
     sys.stdout.flush()
     for each in scored:
-        for system in each.evaluated.systems:
-            for remark in system.remarks:
-                name = system.name if names_systems else each.evaluated.test_set
-                warn(f"{name}: {remark}")
+        warn_of_remarks(each.evaluated, names_systems=names_systems)

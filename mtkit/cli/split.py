@@ -22,6 +22,15 @@ def split(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder of the three files.")
     ] = Path("corpus"),
+    columns: Annotated[
+        str,
+        typer.Option(
+            "--columns",
+            metavar="SOURCE,TARGET",
+            help="Columns of tables, by number, or by the names in the first line.",
+            show_default=False,
+        ),
+    ] = "",
     dev: Annotated[
         int, typer.Option("--dev", metavar="PAIRS", min=1, help="Size of the development set.")
     ] = 1_000,
@@ -41,10 +50,25 @@ def split(
     from mtkit.console import say, warn
     from mtkit.data.split import Splitting, read_as_corpora
 
-    splitting = Splitting(read_as_corpora(files), (source, target), by)
+    chosen: tuple[int | str, int | str] | None = None
+    if columns:
+        left, comma, right = columns.partition(",")
+        if not (left and comma and right):
+            raise typer.BadParameter("expected two columns, such as 2,3 or English,German")
+        chosen = (_read_column(left), _read_column(right))
+    splitting = Splitting(read_as_corpora(files, chosen), (source, target), by)
     wanted = {"test": test, "dev": dev}
     sizes = splitting.split(output, wanted)
     say(", ".join(f"{output / name}.tsv: {size:,} pairs" for name, size in sizes.items()))
+    for note in splitting.notes:
+        warn(note)
     for name, size in wanted.items():
         if sizes[name] < size:
-            warn(f"{name}.tsv has {sizes[name]:,} pairs of {size:,}: the groups are too large")
+            warn(
+                f"{name}.tsv has {sizes[name]:,} pairs of {size:,}: most pairs are like too many "
+                "others, or misaligned"
+            )
+
+
+def _read_column(name: str) -> int | str:
+    return int(name) if name.isdecimal() else name.strip()

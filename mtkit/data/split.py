@@ -7,21 +7,24 @@ row gets depends on its text, not on its place, so that the same corpus is alway
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.data.cleaning.alignment import describe_misaligned, find_misaligned
 from mtkit.data.cleaning.folding import make_folding
+from mtkit.data.preparation.cleaned_block import are_quoted
 from mtkit.data.sources.corpora import ParallelCorpus, read_blocks
+from mtkit.data.sources.lines import check_is_file
 from mtkit.errors import MtkitError
-from mtkit.recipe.corpora import FileCorpus, PairedFileCorpus
-from mtkit.recipe.corpus_files import FORMATS, has_format
+from mtkit.recipe.corpora import FileCorpus, PairedFileCorpus, name_file
+from mtkit.recipe.corpus_files import FORMATS, WITHOUT_COLUMNS, ending_of, has_format
 
 SplitBy = Literal["templates", "documents", "rows"]
 TRAIN = "train"
@@ -32,7 +35,9 @@ _MIN_TEMPLATE_WORDS = 3
 """A text with fewer such words has no template."""
 _LARGEST_GROUP = {"templates": 0.01, "documents": 1.0, "rows": 0.01}
 """Largest share of a set for one group; larger groups stay in the training set."""
+_ROWS_AT_ONCE = 10_000
 _SEPARATORS = str.maketrans("\t\n\r", "   ")
+_COLUMN_KEYS = ("source_column", "target_column")
 _Keys = NDArray[np.uint64]
 
 
@@ -42,12 +47,13 @@ class Splitting:
 
     With `templates`, rows with a side in common, or with sources that differ in rare words only,
     are a group; with `documents`, the rows between two blank ones, or of a file; with `rows`, rows
-    with a side in common.
+    with a side in common. `notes` are filled with what to look at in the corpora.
     """
 
     corpora: Sequence[ParallelCorpus]
     languages: tuple[str, str]
     by: SplitBy = "templates"
+    notes: list[str] = field(default_factory=list)
 
     def split(self, folder: Path, sizes: Mapping[str, int]) -> dict[str, int]:
         """Writes `train.tsv` and a file for each set of `sizes`; returns the pairs of each.
@@ -92,6 +98,14 @@ class Splitting:
     def _choose(self, sizes: Mapping[str, int]) -> NDArray[np.int64]:
         """Returns the set of each row, 0 for training, and -1 for a blank row."""
         keys, is_blank, is_fit = self._describe_rows()
+        num_rows = int(np.count_nonzero(~is_blank))
+        if sum(sizes.values()) > num_rows / 2:
+            tenth = max(1, num_rows // 10)
+            raise MtkitError(
+                f"{num_rows:,} pairs are too few for sets of "
+                f"{' and '.join(f'{size:,}' for size in sizes.values())}",
+                f"make the sets smaller: --dev {tenth} --test {tenth}",
+            )
         groups = _connect(keys[1:])
         order = np.argsort(groups, kind="stable")
         ends = np.flatnonzero(np.diff(groups[order])) + 1
@@ -111,11 +125,6 @@ class Splitting:
                     waiting.append(rows)
             members = waiting
         chosen[is_blank] = -1
-        if not np.any(chosen == 0):
-            raise MtkitError(
-                f"no pairs are left for training of {np.count_nonzero(~is_blank):,}",
-                "make the other sets smaller: --dev 200 --test 200",
-            )
         return chosen
 
     def _describe_rows(self) -> tuple[list[_Keys], NDArray[np.bool_], NDArray[np.bool_]]:
@@ -130,7 +139,14 @@ class Splitting:
         blank: list[bool] = []
         fit: list[bool] = []
         document = 0
+        lengths: list[tuple[int, int, int]] = []
+        num_quoted = 0
         for corpus, sources, targets in self._read_columns():
+            num_quoted += sum(map(are_quoted, sources, targets))
+            lengths += [
+                (corpus, len(source), len(target))
+                for source, target in zip(sources, targets, strict=True)
+            ]
             folded = fold(sources), fold(targets)
             for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
                 left, right = folded[0][number], folded[1][number]
@@ -147,12 +163,37 @@ class Splitting:
                     column.append(key)
         if not blank:
             raise MtkitError("there are no pairs to split", "are these the right files?")
-        is_blank = np.array(blank)
+        is_blank, is_fit = np.array(blank), np.array(fit)
+        if num_quoted > len(blank) / 2:
+            self.notes.append(
+                f"{num_quoted:,} of {len(blank):,} pairs are in quotation marks, which are text "
+                "here; if a spreadsheet wrote the file, name it .csv, whose quotes are read"
+            )
+        self._note_misaligned(np.array(lengths), is_fit)
         return (
             [np.array(column, np.uint64) for column in columns],
             is_blank,
-            np.array(fit) | is_blank,
+            is_fit | is_blank,
         )
+
+    def _note_misaligned(self, lengths: NDArray[np.int64], is_fit: NDArray[np.bool_]) -> None:
+        """Notes stretches whose sides don't match; their rows aren't fit for a small set.
+
+        `lengths` has the corpus of each row, and the lengths of its sides, [rows, 3].
+        """
+        for index, corpus in enumerate(self.corpora):
+            rows = np.flatnonzero(lengths[:, 0] == index)
+            for begin in range(0, len(rows), _ROWS_AT_ONCE):
+                block = rows[begin : begin + _ROWS_AT_ONCE]
+                for found in find_misaligned(lengths[block, 1], lengths[block, 2]):
+                    is_fit[block[found["first"] : found["last"] + 1]] = False
+                    found["first"] += begin + 1
+                    found["last"] += begin + 1
+                    self.notes.append(
+                        f"{describe_misaligned(str(name_file(corpus)), found)}; these pairs are in "
+                        f"{TRAIN}.tsv: repair the file near line {found['first']:,}, and split it "
+                        "again"
+                    )
 
     def _find_templates(self) -> "_Templates":
         counts: Counter[str] = Counter()
@@ -201,15 +242,28 @@ def _connect(keys: Sequence[_Keys]) -> NDArray[np.int64]:
             return groups
 
 
-def read_as_corpora(files: Sequence[Path]) -> list[ParallelCorpus]:
-    """Returns files as corpora: those with a format for pairs, and others as two text files."""
+def read_as_corpora(
+    files: Sequence[Path], columns: tuple[int | str, int | str] | None = None
+) -> list[ParallelCorpus]:
+    """Returns files as corpora: those with a format for pairs, and others as two text files.
+
+    `columns` are those of source and target in tables.
+    """
+    for path in files:
+        check_is_file(path, "is its name right?")
     paired = [path for path in files if has_format(path)]
     texts = [path for path in files if not has_format(path)]
     if len(texts) not in (0, 2):
         raise MtkitError(
             f"{texts[-1]}: expected two text files aligned by line, or files with both sides "
             f"({', '.join(FORMATS)})",
-            "join several text files of a language first: cat a.en b.en > all.en",
+            "save a sheet as .csv; join several text files of a language: cat a.en b.en > all.en",
         )
-    corpora: list[ParallelCorpus] = [PairedFileCorpus(path=path) for path in paired]
+    named: dict[str, Any] = dict(zip(_COLUMN_KEYS, columns or (), strict=False))
+    corpora: list[ParallelCorpus] = [
+        PairedFileCorpus(
+            path=path, **({} if FORMATS[ending_of(path)] in WITHOUT_COLUMNS else named)
+        )
+        for path in paired
+    ]
     return [*corpora, *([FileCorpus(source=texts[0], target=texts[1])] if texts else [])]

@@ -8,7 +8,12 @@ from mtkit.console import open_console, say
 from mtkit.data.prepare import is_prepared
 from mtkit.errors import MtkitError
 from mtkit.evaluation.comet import check_comet
-from mtkit.evaluation.report.tables import as_tab_separated, list_rows, show_table
+from mtkit.evaluation.report.tables import (
+    as_tab_separated,
+    list_rows,
+    show_table,
+    warn_of_remarks,
+)
 from mtkit.pipeline.export import update_export
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.prepare import prepare
@@ -61,6 +66,8 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
         if not sys.stdout.isatty():
             sys.stdout.write(as_tab_separated(rows))
             sys.stdout.flush()
+        for each in scored:
+            warn_of_remarks(each.evaluated, names_systems=False)
         for test_set in () if recipe.data.is_text else recipe.evaluation.test_sets:
             _show_samples(TranslationFiles(workspace, test_set.name).read())
     _show_use(recipe.objective, workspace, options)

@@ -317,7 +317,7 @@ def corpus_names(train: Sequence[Corpus]) -> list[str]:
     return [names[index] for index in range(len(train))]
 
 
-def name_file(corpus: Corpus) -> Location | str:
+def name_file(corpus: Any) -> Location | str:
     """Returns the file of a corpus, of two the source's, or the name of a data set or generator."""
     match corpus:
         case FileCorpus() | PlantedCorpus():
@@ -331,7 +331,8 @@ def name_file(corpus: Corpus) -> Location | str:
         case TreeCorpus():
             return corpus.trees
         case _:
-            return corpus.path
+            path: Location = corpus.path
+            return path
 
 
 def _default_name(corpus: Corpus) -> str:

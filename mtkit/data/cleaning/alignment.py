@@ -14,6 +14,8 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.units import plural
+
 _WINDOW = 500
 """Pairs per correlation."""
 _STEP = 50
@@ -22,7 +24,7 @@ _MIN_CORRELATION = 0.5
 """Below it, a window's sides don't match."""
 _MIN_DEVIATION = 0.1
 """Minimum standard deviation of log lengths; below it, as in a word list, lengths show nothing."""
-MAX_SHIFT = 50
+_MAX_SHIFT = 50
 """Maximum shift between the sides that is found, in lines."""
 _MIN_LINES = 50
 """Minimum length of a part of a stretch with the same shift."""
@@ -53,14 +55,47 @@ def find_misaligned(
 ) -> list[Misaligned]:
     """Returns the stretches with unrelated lengths, given all lines' lengths in characters."""
     source, target = np.log1p(source_lengths), np.log1p(target_lengths)
+    stretches = list(_find_low(source, target))
+    # Between two stretches the same shift may be hidden by neighbours that are alike.
+    return list(_segment(source, target, stretches[0][0], stretches[-1][1])) if stretches else []
+
+
+def describe_misaligned(name: str, found: Misaligned) -> str:
+    """Returns where a corpus looks misaligned, and how, for a message."""
+    shift, lines = found["shift"], plural(abs(found["shift"]), "line")
+    how = f"the target is {lines} {'behind' if shift > 0 else 'ahead'}"
+    return (
+        f"{name}: lines {found['first']:,} to {found['last']:,} look misaligned "
+        f"({how if shift else f'no shift of up to {_MAX_SHIFT} lines helps'}): the correlation of "
+        f"source and target lengths is {found['correlation']:.2f}"
+    )
+
+
+def find_divergence(
+    source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64]
+) -> int | None:
+    """Returns the first line from which two files don't match, from 0; None if they do."""
+    num_lines = min(len(source_lengths), len(target_lengths))
+    lengths = source_lengths[:num_lines], target_lengths[:num_lines]
+    first = next(_find_low(*map(np.log1p, lengths)), None)
+    if first is None:
+        return None
+    # A part is enough, of a file of any size.
+    begin = max(0, first[0] - 2 * _WINDOW)
+    found = find_misaligned(*(each[begin : first[0] + 3 * _WINDOW] for each in lengths))
+    return begin + found[0]["first"] if found else first[0]
+
+
+def _find_low(
+    source: NDArray[np.float64], target: NDArray[np.float64]
+) -> Iterator[tuple[int, int]]:
+    """Yields first and last index of stretches whose log lengths don't correlate."""
     if len(source) < _WINDOW:
-        return []
+        return
     last_start = len(source) - _WINDOW
     starts = np.append(np.arange(0, last_start, _STEP), last_start)
     is_low = _correlate_windows(source, target, starts) < _MIN_CORRELATION
-    stretches = list(_stretches(starts, is_low))
-    # Between two stretches the same shift may be hidden by neighbours that are alike.
-    return list(_segment(source, target, stretches[0][0], stretches[-1][1])) if stretches else []
+    yield from _stretches(starts, is_low)
 
 
 def _stretches(starts: NDArray[np.int64], is_low: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
@@ -90,7 +125,7 @@ def _segment(
     sequence of these states is found by the Viterbi algorithm; a change costs `_CHANGE` nats.
     """
     begin, end = max(0, first - _WINDOW), min(len(source), last + 1 + _WINDOW)
-    shifts = np.array([0, *(each for each in range(-MAX_SHIFT, MAX_SHIFT + 1) if each)])
+    shifts = np.array([0, *(each for each in range(-_MAX_SHIFT, _MAX_SHIFT + 1) if each)])
     places = np.arange(begin, end)[:, None] + shifts
     is_inside = (places >= 0) & (places < len(target))
     difference = target[np.clip(places, 0, len(target) - 1)] - source[begin:end, None]

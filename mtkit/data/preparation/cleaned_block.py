@@ -179,7 +179,7 @@ def _describe(rows: Rows, columns: Mapping[str, Sequence[str]], cleaned: Cleaned
         "skipped": rows.num_skipped,
         "dropped": {name: len(indices) for name, indices in cleaned.dropped.items()},
         "repaired": cleaned.repaired,
-        "quoted": sum(map(_are_quoted, *texts)),
+        "quoted": sum(map(are_quoted, *texts)),
         "strange_rows": {},
         "strange_letters": {},
         "samples": {
@@ -212,7 +212,8 @@ def _describe(rows: Rows, columns: Mapping[str, Sequence[str]], cleaned: Cleaned
     return facts
 
 
-def _are_quoted(*texts: str) -> bool:
+def are_quoted(*texts: str) -> bool:
+    """Checks that all texts of a row that aren't empty are in quotation marks."""
     return all(len(text) > 1 and text[0] == text[-1] == '"' for text in texts if text)
 
 

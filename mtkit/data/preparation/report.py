@@ -11,7 +11,7 @@ from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.numbered_texts import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.batches.updates import plan_epoch
-from mtkit.data.cleaning.alignment import MAX_SHIFT, Misaligned
+from mtkit.data.cleaning.alignment import Misaligned, describe_misaligned
 from mtkit.data.normalization import note_changed_targets
 from mtkit.data.preparation.facts import (
     ColumnFacts,
@@ -351,17 +351,10 @@ def note_epoch(
 
 
 def _note_misaligned(name: str, stretch: Misaligned) -> str:
-    shift, first, last = stretch["shift"], stretch["first"], stretch["last"]
-    lines = plural(abs(shift), "line")
-    how = (
-        f"the target is {lines} {'behind' if shift > 0 else 'ahead'}"
-        if shift
-        else f"no shift of up to {MAX_SHIFT} lines helps"
-    )
+    first, last = stretch["first"], stretch["last"]
     return (
-        f"{name}: lines {first:,} to {last:,} look misaligned ({how}): the correlation of source "
-        f"and target lengths is {stretch['correlation']:.2f}; repair the file near line {first:,}, "
-        f'or leave the lines out: skip = "{first}-{last}"'
+        f"{describe_misaligned(name, stretch)}; repair the file near line {first:,}, or leave the "
+        f'lines out: skip = "{first}-{last}"'
     )
 
 

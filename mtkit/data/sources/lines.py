@@ -14,6 +14,10 @@ from itertools import islice
 from pathlib import Path, PurePath
 from typing import IO, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.data.cleaning.alignment import find_divergence
 from mtkit.data.sources.blocks import Decoder
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpus_files import COMPRESSIONS
@@ -55,7 +59,7 @@ class LineReader:
         self, stream: IO[bytes], path: Location, *, name: str = "", compression: str = ""
     ) -> None:
         self._stream = stream
-        self._path = path
+        self.path = path
         self._compression = compression
         self.name = name or str(path)
         self.num_taken = 0
@@ -102,7 +106,7 @@ class LineReader:
 
     def _damage_told(self) -> AbstractContextManager[None]:
         return damage_told(
-            self._path, self._compression, lambda: f" after line {self.num_taken}", name=self.name
+            self.path, self._compression, lambda: f" after line {self.num_taken}", name=self.name
         )
 
 
@@ -142,7 +146,29 @@ def _unequal(first: LineReader, other: LineReader) -> MtkitError:
         f"{first.name} has {first.num_taken:,} lines, but {other.name} has "
         f"{other.num_taken:,}: both must have the same number of lines; "
         f"{longer.name}:{first_unpaired} is the first without a counterpart",
-        "find where they diverge: a missing or repeated line shifts all that follow",
+        _explain_divergence(first, other),
+    )
+
+
+def _measure_lines(path: Location) -> NDArray[np.int64]:
+    """Returns the length of each line in bytes."""
+    lengths: list[int] = []
+    with LineReader.open(path) as reader:
+        while lines := reader.take(_LINES_AT_ONCE):
+            lengths += map(len, map(bytes.strip, lines))
+    return np.array(lengths, np.int64)
+
+
+def _explain_divergence(first: LineReader, other: LineReader) -> str:
+    """Returns where two files diverge, by the lengths of their lines, and what to do."""
+    number = None
+    # Members of an archive have other names.
+    if all(each.name == str(each.path) for each in (first, other)):
+        number = find_divergence(*(_measure_lines(each.path) for each in (first, other)))
+    if number is None:
+        return "find where they diverge: a missing or repeated line shifts all that follow"
+    return (
+        f"they seem to diverge near line {number + 1:,}: look for a missing or repeated line there"
     )
 
 
@@ -407,15 +433,18 @@ def _explain_encoding(path: PurePath, number: int, line: bytes) -> str:
             if line.startswith(_MAGIC[compression]):
                 return f"it is compressed with {compression}: rename it to {path.name}{ending}"
         if line.startswith(_UTF_16):
-            return (
-                f"it is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {path.name} > {path.stem}.utf8"
-            )
+            return _explain_conversion(path, "UTF-16").replace("looks like", "is")
     return ""
+
+
+def _converted(path: PurePath) -> str:
+    """Returns a name for a file in UTF-8 with the same ending."""
+    return f"{path.stem}.utf8{path.suffix}"
 
 
 def _explain_conversion(path: PurePath, encoding: str) -> str:
     """Returns how to convert a file from an encoding, if one was guessed."""
-    command = f"iconv -f {encoding or 'WINDOWS-1252'} -t UTF-8 {path.name} > {path.stem}.utf8"
+    command = f"iconv -f {encoding or 'WINDOWS-1252'} -t UTF-8 {path.name} > {_converted(path)}"
     if not encoding:
         return f"convert it: {command}, if that is its encoding"
     return f"it looks like {encoding}; convert it: {command}"

@@ -15,6 +15,7 @@ from mtkit.data.sources.lines import (
 from mtkit.data.sources.tables import Wanted, list_names, open_rows, parse_lines
 from mtkit.errors import MtkitError, suggest
 from mtkit.storage import Location
+from mtkit.text.letters import name_language
 from mtkit.units import plural
 
 
@@ -95,10 +96,13 @@ def find_places(
 
 def warn_of_names(line: bytes, separator: str, name: str, languages: tuple[str, str]) -> None:
     """Warns if a first line that is read as text names the two languages."""
-    names = line.decode("utf-8-sig", errors="replace").strip().lower().split(separator)
-    if sorted(names) == sorted(language.lower() for language in languages):
-        warn(
-            f"{name}:1: looks like column names, {list_names(names)}, but is read as a "
-            f'pair; to use them: source_column = "{languages[0]}", target_column = '
-            f'"{languages[1]}"'
-        )
+    names = line.decode("utf-8-sig", errors="replace").strip().split(separator)
+    known = [{code.lower(), name_language(code).lower()} for code in languages]
+    for source, target in (names[:2], names[1::-1]) if len(names) > 1 else ():
+        if source.strip().lower() in known[0] and target.strip().lower() in known[1]:
+            warn(
+                f"{name}:1: looks like column names, {list_names(names)}, but is read as a pair; "
+                f'to use them: source_column = "{source}", target_column = "{target}" '
+                f"(mtkit split: --columns {source},{target})"
+            )
+            return

@@ -111,6 +111,9 @@ def _translate_message(
             copied = [
                 _check_unit(unit, message.flags, None if copied[1:] else check) for unit in copied
             ]
+        if form and copied:
+            # A message is written with all forms or none.
+            copied[0] = replace(copied[0], follows=True)
         document.units += copied
 
 

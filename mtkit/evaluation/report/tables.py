@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mtkit import files
+from mtkit.console import warn
 from mtkit.evaluation.evaluate import Evaluated
 from mtkit.evaluation.results import Difference, Interval, SystemResult, SystemScore
 
@@ -180,3 +181,11 @@ def as_markdown(results: Sequence[SystemResult]) -> str:
         scores={result.name: {score.name: score for score in result.scores} for result in results},
         best={metric.name: find_best(results, metric.name) for metric in metrics},
     )
+
+
+def warn_of_remarks(evaluated: Evaluated, *, names_systems: bool) -> None:
+    """Prints what makes the scores of a test set doubtful."""
+    for system in evaluated.systems:
+        name = system.name if names_systems else evaluated.test_set
+        for remark in system.remarks:
+            warn(f"{name}: {remark}")

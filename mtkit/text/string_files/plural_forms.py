@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import cached_property
 
 _PLURAL = re.compile(r"plural\s*+=([^;\n]{1,1000})")
+_MAX_FORMS = 10
 _FREQUENT = 5
 """Numbers up to 1,000 that a form must be for; msgfmt's constant (`OFTEN`)."""
 
@@ -32,6 +33,8 @@ class PluralForms:
 
     @cached_property
     def frequent(self) -> frozenset[int]:
-        """Forms of several numbers, in which msgfmt requires each argument."""
+        """Forms of several numbers, in which msgfmt requires each argument; all if unknown."""
+        if self._choose is None:
+            return frozenset(range(_MAX_FORMS))
         counts = Counter(map(self.find, range(1_001)))
         return frozenset(form for form, count in counts.items() if count >= _FREQUENT)

@@ -16,7 +16,7 @@ LAUNCHING = ["--nodes", "--rdzv", "--max-restarts"]
 
 OPTIONS = {
     "init": ["recipe"],
-    "split": ["files", "--from", "--to", "--output", "--dev", "--test", "--by"],
+    "split": ["files", "--from", "--to", "--output", "--columns", "--dev", "--test", "--by"],
     "prepare": [*RUN, "--check", "--workers"],
     "plan": [*RUN, "--gpus", "--hardware", "--share", "--json"],
     "train": [*RUN, "--gpus", "--processes", *LAUNCHING, "--dry-run"],

@@ -96,11 +96,50 @@ def test_documents_stay_whole(tmp_path: Path) -> None:
 def test_faults(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("one\teins\ntwo\tzwei\n")
     splitting = Splitting(read_as_corpora([tmp_path / "a.tsv"]), ("en", "de"))
-    with pytest.raises(MtkitError, match="no pairs are left for training of 2"):
+    with pytest.raises(MtkitError, match="2 pairs are too few for sets of 30 and 20") as caught:
         splitting.split(tmp_path / "corpus", SIZES)
+    assert caught.value.hint.endswith("--dev 1 --test 1")
     assert not (tmp_path / "corpus").exists()
     splitting.split(tmp_path / "corpus", {"test": 1})
     with pytest.raises(MtkitError, match="exists"):
         splitting.split(tmp_path / "corpus", {"test": 1})
+    (tmp_path / "a.en").touch()
     with pytest.raises(MtkitError, match="expected two text files"):
         read_as_corpora([tmp_path / "a.en"])
+    with pytest.raises(MtkitError, match=r"absent\.csv: no such file"):
+        read_as_corpora([tmp_path / "absent.csv"])
+
+
+def test_misaligned_pairs_stay_in_training(tmp_path: Path) -> None:
+    generator = random.Random(5)
+    rows = []
+    for number in range(2_000):
+        length = generator.randint(3, 90)
+        rows.append((f"{number} " + "a" * length, f"{number} " + "b" * (length + 2)))
+    targets = [target for _, target in rows]
+    del targets[1_200]
+    (tmp_path / "all.en").write_text("".join(f"{source}\n" for source, _ in rows[:-1]))
+    (tmp_path / "all.de").write_text("".join(f"{target}\n" for target in targets))
+    splitting = Splitting(read_as_corpora([tmp_path / "all.en", tmp_path / "all.de"]), ("en", "de"))
+    splitting.split(tmp_path / "corpus", SIZES)
+    [note] = splitting.notes
+    assert "all.en: lines 1,201 to 1,999 look misaligned (the target is 1 line ahead)" in note
+    for name in SIZES:
+        for line in (tmp_path / "corpus" / f"{name}.tsv").read_text().splitlines():
+            source, target = line.split("\t")
+            assert source.split()[0] == target.split()[0]
+
+
+def test_columns_and_quotes_of_a_table(tmp_path: Path) -> None:
+    rows = [f'"{number}","text {number}","Wort {number}"' for number in range(40)]
+    table = "\n".join(["id,English,German", *rows]) + "\n"
+    (tmp_path / "a.csv").write_text(table)
+    corpora = read_as_corpora([tmp_path / "a.csv"], ("English", "German"))
+    splitting = Splitting(corpora, ("en", "de"))
+    assert splitting.split(tmp_path / "corpus", {"test": 5}) == {"train": 35, "test": 5}
+    assert splitting.notes == []
+    assert "id" not in (tmp_path / "corpus/train.tsv").read_text()
+    (tmp_path / "b.tsv").write_text('"a b"\t"c d"\n' * 30)
+    splitting = Splitting(read_as_corpora([tmp_path / "b.tsv"]), ("en", "de"))
+    splitting.split(tmp_path / "other", {"test": 5})
+    assert "30 of 30 pairs are in quotation marks" in splitting.notes[0]

@@ -2,6 +2,7 @@
 
 import gzip
 import pickle
+import re
 from itertools import count
 from pathlib import Path
 
@@ -61,7 +62,7 @@ def test_unequal_line_counts(
     assert f"{tmp_path / long}:4 is the first without a counterpart" in message
 
 
-def test_unequal_files_are_read_once(
+def test_unequal_files_are_read_twice(
     tmp_path: Path, corpus, blocks_of, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "en").write_bytes(b"1\n" * 100)
@@ -71,7 +72,8 @@ def test_unequal_files_are_read_once(
     monkeypatch.setattr(LineReader, "open", lambda path: (next(opened), original(path))[1])
     with pytest.raises(MtkitError, match="has 100 lines"):
         blocks_of(corpus)
-    assert next(opened) == 2
+    # And once more to find where they diverge.
+    assert next(opened) == 4
 
 
 def test_max_pairs_leaves_the_rest_unread(tmp_path: Path, blocks_of) -> None:
@@ -111,6 +113,18 @@ def test_skipped_lines_keep_the_numbers_of_the_others(
     ]
     assert [number for number, _ in found] == [int(number) for number in left.split()]
     assert all(line.startswith(str(number)) for number, line in found)
+
+
+def test_unequal_files_are_told_where_they_diverge(tmp_path: Path, corpus, blocks_of) -> None:
+    lengths = [(number * 7_919) % 83 + 4 for number in range(3_000)]
+    (tmp_path / "en").write_text("".join("a" * length + "\n" for length in lengths))
+    del lengths[1_700]
+    (tmp_path / "de").write_text("".join("b" * length + "\n" for length in lengths))
+    with pytest.raises(MtkitError, match="has 3,000 lines") as caught:
+        blocks_of(corpus)
+    found = re.search(r"near line ([\d,]+)", caught.value.hint)
+    assert found is not None
+    assert abs(int(found[1].replace(",", "")) - 1_701) <= 30
 
 
 def test_skipped_lines_must_exist(tmp_path: Path, blocks_of) -> None:

@@ -104,12 +104,18 @@ def test_max_pairs(tmp_path: Path, blocks_of) -> None:
     assert blocks[1].content == (b"e\tf",)
 
 
-@pytest.mark.parametrize("names", ["de\ten", "EN\tDE", "\ufeffen\tde", "\ufeffde\ten\r"])
+@pytest.mark.parametrize(
+    "names", ["de\ten", "EN\tDE", "\ufeffen\tde", "\ufeffde\ten\r", "German\tEnglish"]
+)
 def test_a_line_of_names_that_is_read_as_text_is_warned_of(
     tmp_path: Path, pairs_of, capsys, names: str
 ) -> None:
     pairs = pairs_of(corpus_of(tmp_path, f"{names}\nein\tone\n"))
     assert len(pairs) == 2
-    assert 'source_column = "en", target_column = "de"' in capsys.readouterr().err
+    # In the order of the recipe's languages, as they are written.
+    english, german = sorted(names.strip("\ufeff\r").split("\t"), key=str.lower, reverse=True)
+    if "German" in names:
+        english, german = german, english
+    assert f'source_column = "{english}", target_column = "{german}"' in capsys.readouterr().err
     pairs_of(corpus_of(tmp_path, "ein\tone\nde\ten\n"))
     assert capsys.readouterr().err == ""
