@@ -52,6 +52,7 @@ def test_help_names_the_commands_in_the_order_of_the_road() -> None:
     commands = [line.split()[0] for line in result.stdout.partition("Commands:\n")[2].splitlines()]
     road = [
         "init",
+        "split",
         "prepare",
         "plan",
         "train",
