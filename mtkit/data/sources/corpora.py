@@ -46,7 +46,6 @@ from mtkit.recipe.corpora import (
     TrainingKeys,
     read_ranges,
 )
-from mtkit.recipe.corpus_files import FileFormat
 from mtkit.recipe.parsing import Linearization, Parsing, TreeCorpus
 from mtkit.recipe.text_corpora import (
     ClassifierCorpus,
@@ -68,7 +67,7 @@ _ROWS_AT_ONCE = 1_000
 _PAIR = ("source", "target")
 _Opened = tuple[AbstractContextManager[Source], Shape]
 
-_OPENERS: Mapping[FileFormat, Callable[[Location, Wanted], AbstractContextManager[Source]]] = {
+_OPENERS: Mapping[str, Callable[[Location, Wanted], AbstractContextManager[Source]]] = {
     "tsv": open_tsv,
     "csv": open_csv,
     "json-lines": open_json_lines,
