@@ -217,7 +217,11 @@ def _prepare(
             "seed": recipe.seed,
             **noted,
             "inputs": describe_inputs((*data.train, data.dev)),
-            "digests": {name: facts["digest"] for name, facts in preparation.facts.items()},
+            "digests": {
+                name: facts["digest"]
+                for name, facts in preparation.facts.items()
+                if "digest" in facts
+            },
             **report.summary(),
         },
     )

@@ -189,7 +189,7 @@ class Stage:
     """A step of preparation; it is repeated if something it depends on changes.
 
     Attributes:
-        build: Fills an empty folder, and returns the facts.
+        build: Fills an empty folder, and returns the facts, with a `digest` of its files if any.
         depends: Returns all that the result depends on, given the facts of earlier stages.
         applies: Checks that a recipe has it.
         describe: Returns its sections of the report, from the report and its own facts.
