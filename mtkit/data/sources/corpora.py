@@ -1,8 +1,4 @@
-"""Corpora of every kind and format as blocks of rows, and the files that they are in.
-
-A new format is a file beside this one with a function like `open_tsv`, and its entry in `_OPENERS`
-here and in `FORMATS` of mtkit/recipe/corpus_files.py.
-"""
+"""Corpora of every kind and format as blocks of rows, and the files that they are in."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
