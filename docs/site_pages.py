@@ -35,7 +35,11 @@ _FENCED = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
 
 def find_pages() -> dict[str, str]:
     """Returns where each page outside docs/ is on the site, by its path in the repository."""
-    places = {"CHANGELOG.md": "changelog.md", "benchmarks/README.md": "benchmarks.md"}
+    places = {
+        "CHANGELOG.md": "changelog.md",
+        "CONTRIBUTING.md": "contributing.md",
+        "benchmarks/README.md": "benchmarks.md",
+    }
     for page in sorted(ROOT.glob("recipes/*/*.md")):
         folder = page.parent.name
         name = folder if page.stem == "README" else f"{folder}-{page.stem}"

@@ -66,7 +66,7 @@ def check_data(
         report, sections = None, []
         if "text" in preparation.found:
             report = _describe(preparation, sample)
-            sections = list_sections(list_stages(preparation), report)
+            sections = list_sections(preparation, report)
         num_bytes = _estimate_bytes(preparation.draft, sample)
     return Checked(report, sections, preparation.faults, num_bytes)
 

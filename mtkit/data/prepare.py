@@ -160,9 +160,11 @@ def list_stages(preparation: Preparation) -> list[Stage]:
     return [stage for stage in STAGES if stage.applies(preparation)]
 
 
-def list_sections(stages: Sequence[Stage], report: Report) -> list[Section]:
-    """Returns the stages' sections of a report; those that a terminal shows come first."""
-    sections = [section for stage in stages for section in stage.describe(report)]
+def list_sections(preparation: Preparation, report: Report) -> list[Section]:
+    """Returns the finished stages' sections of a report; those for a terminal come first."""
+    facts, stages = preparation.facts, list_stages(preparation)
+    done = [stage for stage in stages if stage.name in facts]
+    sections = [part for stage in done for part in stage.describe(report, facts[stage.name])]
     return sorted(sections, key=lambda section: not section.on_terminal)
 
 
@@ -204,7 +206,7 @@ def _prepare(
         epoch=measure_epoch(draft / "train", data, recipe.training, seed=recipe.seed),
         dev_lines=read_dev_side(draft, "text" if data.is_text else "target"),
     )
-    sections = list_sections(stages, report)
+    sections = list_sections(preparation, report)
     write_report(report, sections, draft)
     join_dropped((draft / name for name in names), draft)
     write_atomically(draft / FACTS_FILE, json.dumps(noted, indent=2) + "\n")
@@ -215,7 +217,11 @@ def _prepare(
             "seed": recipe.seed,
             **noted,
             "inputs": describe_inputs((*data.train, data.dev)),
-            "digests": {name: facts["digest"] for name, facts in preparation.facts.items()},
+            "digests": {
+                name: facts["digest"]
+                for name, facts in preparation.facts.items()
+                if "digest" in facts
+            },
             **report.summary(),
         },
     )

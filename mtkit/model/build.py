@@ -28,11 +28,9 @@ def build(config: ModelConfig, *, has_initial_weights: bool = True) -> Network:
     """
     with nullcontext() if has_initial_weights else _WithoutDrawing():
         match config.objective:
-            case "translation" if config.model.architecture == "encoder-decoder":
-                return EncoderDecoder(config.model, *config.vocab_sizes)
-            case "denoising":
-                return EncoderDecoder(config.model, *config.vocab_sizes)
-            case "translation" | "causal-lm":
+            case "causal-lm":
+                return CausalLanguageModel(config.model, config.target_vocab_size)
+            case "translation" if config.model.architecture == "decoder-only":
                 return CausalLanguageModel(config.model, config.target_vocab_size)
             case "masked-lm":
                 return MaskedLanguageModel(
@@ -45,6 +43,8 @@ def build(config: ModelConfig, *, has_initial_weights: bool = True) -> Network:
                 return classifier(
                     config.model, config.target_vocab_size, len(config.classifier.labels)
                 )
+            case _:
+                return EncoderDecoder(config.model, *config.vocab_sizes)
 
 
 class _WithoutDrawing(TorchFunctionMode):

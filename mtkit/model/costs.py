@@ -124,11 +124,6 @@ def count_operations(
     feed_forward = (3 if model.activation == "swiglu" else 2) * model.d_model * model.d_ff
     projection = target_vocab_size * model.d_model
     match objective:
-        case "translation" | "denoising":
-            per_source = model.num_encoder_layers * (attention + feed_forward)
-            per_source += model.num_decoder_layers * of_source
-            per_target = model.num_decoder_layers * (2 * attention - of_source + feed_forward)
-            per_target += projection
         case "causal-lm":
             per_source = 0
             per_target = model.num_decoder_layers * (attention + feed_forward) + projection
@@ -136,6 +131,11 @@ def count_operations(
             per_source = 0
             per_target = model.num_encoder_layers * (attention + feed_forward)
             per_target += round(predicted_share * (projection + model.d_model**2))
+        case _:
+            per_source = model.num_encoder_layers * (attention + feed_forward)
+            per_source += model.num_decoder_layers * of_source
+            per_target = model.num_decoder_layers * (2 * attention - of_source + feed_forward)
+            per_target += projection
     return Operations(
         PER_WEIGHT * per_source, PER_WEIGHT * per_target, PER_WEIGHT * (keys + values)
     )

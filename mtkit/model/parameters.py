@@ -174,16 +174,16 @@ def list_shapes(
     head. `classifier` is a classifier's base and its number of labels.
     """
     match objective:
-        case "translation" if model.architecture == "encoder-decoder":
-            return _list_translator(model, source_vocab_size, target_vocab_size)
-        case "denoising":
-            return _list_translator(model, source_vocab_size, target_vocab_size)
-        case "translation" | "causal-lm":
+        case "causal-lm":
+            return _list_causal(model, target_vocab_size)
+        case "translation" if model.architecture == "decoder-only":
             return _list_causal(model, target_vocab_size)
         case "masked-lm":
             return _list_masked(model, target_vocab_size, next_sentence=next_sentence)
         case "classification":
             return _list_classifier(model, target_vocab_size, *classifier)
+        case _:
+            return _list_translator(model, source_vocab_size, target_vocab_size)
 
 
 def _list_translator(

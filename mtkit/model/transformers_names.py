@@ -17,12 +17,12 @@ from mtkit.model.config import ModelConfig
 from mtkit.model.parameters import Shape
 from mtkit.model.transformers_config import check_transformers
 
-TIED = {
-    "lm_head.weight": "transformer.tokens_embed.weight",
-    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
-    "cls.predictions.decoder.bias": "cls.predictions.bias",
+SECOND_NAMES = {
+    "transformer.tokens_embed.weight": "lm_head.weight",
+    "bert.embeddings.word_embeddings.weight": "cls.predictions.decoder.weight",
+    "cls.predictions.bias": "cls.predictions.decoder.bias",
 }
-"""Second names of weights; files hold them only under their first."""
+"""Second names of weights, by their first, under which files hold them."""
 
 _OF_GPT = {
     "target_embedding.tokens": "transformer.tokens_embed",

@@ -1,7 +1,7 @@
 """The `data.cleaning` section: which training pairs, or lines of one language, are dropped."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -23,6 +23,11 @@ class Filter(Section):
     enabled: bool = True
     """Whether the filter runs."""
 
+    judges_text: ClassVar[bool] = True
+    """Whether it judges words and signs, so that it would misjudge the brackets of trees."""
+    compares_sides: ClassVar[bool] = False
+    """Whether it needs two sides, so that it doesn't run on text in one language."""
+
 
 class Encoding(Filter):
     """Repairs stray characters; drops pairs with control characters or a broken encoding.
@@ -35,6 +40,8 @@ class Encoding(Filter):
 
     invalid_utf8: Literal["error", "drop"] = "error"
     """What invalid UTF-8 does: end `prepare` with an error, or drop the pair."""
+
+    judges_text = False
 
 
 class Length(Filter):
@@ -59,9 +66,13 @@ class LengthRatio(Filter):
     smoothing: Count = 15
     """Characters added to both lengths, so that short sentences may differ more."""
 
+    compares_sides = True
+
 
 class Identical(Filter):
     """Drops pairs whose sides are identical, ignoring case and spaces."""
+
+    compares_sides = True
 
 
 class Letters(Filter):
@@ -102,12 +113,16 @@ class Numbers(Filter):
     min_match: Share = 0.3
     """Minimum share of that side's numbers that the other side has too."""
 
+    compares_sides = True
+
 
 class Urls(Filter):
     """Drops pairs whose sides contain different web or e-mail addresses."""
 
     min_match: Share = 0.5
     """Minimum share of the addresses of both sides that the other side has too."""
+
+    compares_sides = True
 
 
 class Repetition(Filter):
@@ -150,6 +165,8 @@ class Overlap(Filter):
     with fewer, both sides must match the same held-out pair, and a line of text in one language
     stays. A letter of Han counts as three, a kana or a syllable of Hangul as two."""
 
+    judges_text = False
+
 
 class Duplicates(Filter):
     """Drops pairs that occurred earlier in the training text; runs after all other filters."""
@@ -157,6 +174,8 @@ class Duplicates(Filter):
     by: Literal["pair", "source", "target", "either"] = "pair"
     """What must have occurred before: both sides together, the source, the target, or either of the
     two. Of text in one language it is the line."""
+
+    judges_text = False
 
 
 class Selection(Section):
@@ -250,20 +269,6 @@ class Selection(Section):
         return self
 
 
-_OF_TEXT = (
-    "length",
-    "length_ratio",
-    "identical",
-    "letters",
-    "script",
-    "numbers",
-    "urls",
-    "repetition",
-    "language",
-)
-"""Filters that judge text, on either side."""
-
-
 class Cleaning(Section):
     """Which training pairs are dropped. A pair with a blank side always is.
 
@@ -302,7 +307,16 @@ class Cleaning(Section):
     selection: Selection | None = None
     """Keep only the text that is most like yours."""
 
+    @property
+    def filters(self) -> dict[str, Filter]:
+        """Each filter's section, by its key."""
+        return {key: value for key, value in self if isinstance(value, Filter)}
+
     def without_rules_of_text(self) -> "Cleaning":
         """Returns the section for trees: without the filters that would misjudge brackets."""
-        off = {name: getattr(self, name).model_copy(update={"enabled": False}) for name in _OF_TEXT}
+        off = {
+            name: each.model_copy(update={"enabled": False})
+            for name, each in self.filters.items()
+            if each.judges_text
+        }
         return self.model_copy(update=off)

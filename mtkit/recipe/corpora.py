@@ -22,7 +22,6 @@ from mtkit.recipe.corpus_files import (
     STRING_FORMATS,
     WITHOUT_COLUMNS,
     Column,
-    FileFormat,
     FileLocation,
     ending_of,
     has_format,
@@ -87,7 +86,7 @@ class PairedFileCorpus(_Tagged):
     """Column of the target, in the same way; 2 by default in tab-separated text."""
 
     @property
-    def format(self) -> FileFormat:
+    def format(self) -> str:
         """What the file is, by the ending of its name."""
         return FORMATS[ending_of(self.path)]
 

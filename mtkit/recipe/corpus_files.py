@@ -3,7 +3,7 @@
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import unquote, urlsplit
 
 from pydantic import (
@@ -24,8 +24,7 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 """What a file is compressed with, by the ending of its name."""
 
-FileFormat = Literal["tsv", "csv", "json-lines", "parquet", "tmx", "zip", "po", "mo", "xliff"]
-FORMATS: dict[str, FileFormat] = {
+FORMATS = {
     ".tsv": "tsv",
     ".tab": "tsv",
     ".csv": "csv",
@@ -41,6 +40,7 @@ FORMATS: dict[str, FileFormat] = {
     ".xlf": "xliff",
     ".xliff": "xliff",
 }
+"""The format of a corpus, by the ending of its name."""
 
 WITHOUT_COLUMNS = ("tmx", "zip", "po", "mo", "xliff")
 """Formats with both sides of each pair, and no columns to choose."""

@@ -88,8 +88,8 @@ class Data(Section):
         if not self.is_text:
             return self
         cleaning, plain = self.cleaning, Cleaning()
-        for key in ("length_ratio", "identical", "numbers", "urls"):
-            if getattr(cleaning, key) != getattr(plain, key):
+        for key, section in cleaning.filters.items():
+            if section.compares_sides and section != plain.filters[key]:
                 raise ValueError(
                     f"cleaning.{key} compares source and target, and text in one language has one "
                     "side: remove it"

@@ -9,7 +9,7 @@ from mtkit.recipe.section import CountFromZero, RecipePath, Section, Seed
 from mtkit.recipe.test_sets import TestSet
 
 TextMetric = Literal["bleu", "chrf", "chrf++", "ter"]
-Metric = Literal["bleu", "chrf", "chrf++", "ter", "parseval"]
+Metric = Literal[TextMetric, "parseval"]
 
 
 class Significance(Section):

@@ -11,17 +11,13 @@ from pydantic import ValidationError
 
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.faults import explain, find_origin
+from mtkit.recipe.objective import LANGUAGE_MODELS
 from mtkit.recipe.overrides import apply_override, list_changes, override_key
 from mtkit.recipe.recipe import Recipe
 from mtkit.recipe.section import DATA_ROOT
 from mtkit.recipe.training import START_KEYS
 
-_METRICS = {
-    "causal-lm": "loss",
-    "masked-lm": "loss",
-    "denoising": "loss",
-    "classification": "accuracy",
-}
+_METRICS = {**dict.fromkeys(LANGUAGE_MODELS, "loss"), "classification": "accuracy"}
 """Default of `training.validation.metric` by objective, where it isn't translation's."""
 _OF_PARSERS = {
     "tokenizer": {"joint": False},

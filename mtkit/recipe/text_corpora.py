@@ -9,7 +9,6 @@ from mtkit.recipe.corpus_files import (
     NUMBERED_FORMATS,
     WITHOUT_COLUMNS,
     Column,
-    FileFormat,
     FileLocation,
     ending_of,
 )
@@ -42,7 +41,7 @@ class _TableCorpus(Section):
     compressed; or Parquet (`.parquet`)."""
 
     @property
-    def format(self) -> FileFormat:
+    def format(self) -> str:
         """What the file is, by the ending of its name."""
         return FORMATS[ending_of(self.path)]
 

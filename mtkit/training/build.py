@@ -49,6 +49,15 @@ from mtkit.training.validators import (
 )
 from mtkit.training.whole_weights import adapt, find_base
 
+_Parts = tuple[type[StoredBatches[Any, Any]], type[ModelValidator[Any]], Callable[..., LossSums]]
+_PARTS: dict[str, _Parts] = {
+    "translation": (TranslationBatches, TranslationValidator, measure_translation),
+    "denoising": (DenoisingBatches, DenoisingValidator, measure_translation),
+    "causal-lm": (CausalBatches, CausalValidator, measure_causal),
+    "masked-lm": (MaskedBatches, MaskedValidator, measure_masked),
+    "classification": (LabelledBatches, LabelValidator, measure_classification),
+}
+"""What each objective consists of."""
 _UNREAD = "unread"
 """The digest of LoRA's base in processes that save nothing."""
 
@@ -110,31 +119,19 @@ def build_validator(
     return validator(run, processes, forks=forks)
 
 
-def _choose(
-    run: TrainingRun,
-) -> tuple[type[StoredBatches[Any, Any]], type[ModelValidator[Any]], Callable[..., LossSums]]:
+def _choose(run: TrainingRun) -> _Parts:
     """Returns the batch class of a recipe, its validator, and the loss of a batch."""
     recipe = run.recipe
-    match recipe.objective:
-        case "translation" if recipe.model.architecture == "decoder-only":
-            return JoinedBatches, TranslationValidator, measure_joined
-        case "translation":
-            guided, guide = recipe.training.guided_alignment, None
-            if guided is not None:
-                layer = guided.choose_layer(recipe.model.num_decoder_layers)
-                guide = Guide(layer, guided.head, guided.weight)
-            measure = partial(measure_translation, guide=guide)
-            return TranslationBatches, TranslationValidator, measure
-        case "denoising":
-            return DenoisingBatches, DenoisingValidator, measure_translation
-        case "causal-lm":
-            return CausalBatches, CausalValidator, measure_causal
-        case "masked-lm":
-            return MaskedBatches, MaskedValidator, measure_masked
-        case "classification":
-            auxiliary = find_auxiliary_weight(recipe.classification)
-            measure = partial(measure_classification, auxiliary=auxiliary)
-            return LabelledBatches, LabelValidator, measure
+    if recipe.model.architecture == "decoder-only":
+        return JoinedBatches, TranslationValidator, measure_joined
+    batches, validator, measure = _PARTS[recipe.objective]
+    guided = recipe.training.guided_alignment
+    if guided is not None:
+        layer = guided.choose_layer(recipe.model.num_decoder_layers)
+        measure = partial(measure, guide=Guide(layer, guided.head, guided.weight))
+    if recipe.objective == "classification":
+        measure = partial(measure, auxiliary=find_auxiliary_weight(recipe.classification))
+    return batches, validator, measure
 
 
 @contextmanager

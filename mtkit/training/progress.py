@@ -178,14 +178,13 @@ def describe_update(metrics: Mapping[str, float | None]) -> list[str]:
 
 
 _LOSS_UNITS: dict[Objective, str] = {
-    "translation": " per target token",
     "causal-lm": " per token",
-    "denoising": " per target token",
     # The mean over hidden tokens, plus that over pairs of segments.
     "masked-lm": "",
     # It may include the language model's own loss.
     "classification": " per text",
 }
+"""Of objectives whose loss isn't per target token."""
 
 
 def show_beginning(
@@ -290,7 +289,8 @@ def _describe_score(run: TrainingRun, score: float) -> str:
     value = restore_sign(metric, score)
     if metric == "loss":
         smoothing = f"label smoothing {recipe.training.label_smoothing:g}"
-        return f"loss {value:.4f}{_LOSS_UNITS[recipe.objective]}, {smoothing}"
+        unit = _LOSS_UNITS.get(recipe.objective, " per target token")
+        return f"loss {value:.4f}{unit}, {smoothing}"
     if recipe.objective == "classification" or recipe.data.is_trees:
         return f"{LABELS[metric]} {value:.2f} %"
     settings = recipe.evaluation.model_copy(update={"metrics": (metric,)})

@@ -68,7 +68,8 @@ def test_every_page_is_there(site: Path) -> None:
         Path("recipes", f"{path.parent.name}-{path.name}".replace("-README", ""))
         for path in ROOT.glob("recipes/*/*.md")
     }
-    expected |= {Path("changelog.md"), Path("benchmarks.md"), Path("404.md"), Path("search.md")}
+    others = ("changelog", "contributing", "benchmarks", "404", "search")
+    expected |= {Path(f"{name}.md") for name in others}
     assert {path.relative_to(site) for path in site.rglob("*.html")} == {
         path.with_suffix(".html") for path in expected
     }

@@ -55,3 +55,8 @@ def test_nothing_else_is_shipped(unpacked: Path) -> None:
     assert {name for name in folders if not name.endswith(".dist-info")} == {"mtkit"}
     [metadata] = unpacked.glob("*.dist-info")
     assert (metadata / "licenses" / "LICENSE").is_file()
+
+
+def test_type_checkers_read_the_annotations(unpacked: Path) -> None:
+    # PEP 561: without this file they ignore those of an installed package.
+    assert (unpacked / "mtkit" / "py.typed").is_file()

@@ -8,7 +8,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md"]
+PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+PAGES += [ROOT / "benchmarks" / "README.md"]
 PAGES += sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("recipes/*/*.md")])
 DECISIONS = sorted(ROOT.glob("docs/decisions/*.md"))
 pytestmark = pytest.mark.skipif(not PAGES[0].is_file(), reason="installed without docs")

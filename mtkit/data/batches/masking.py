@@ -17,6 +17,7 @@ Text infilling (BART, arXiv 1910.13461, section 2.2): each span of a text is rep
 Both are pure functions of the seed words, the epoch and the block.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -131,20 +132,15 @@ class DenoisingTexts(NamedTuple):
     target: Ragged
 
 
-class InfillingReader:
+class DenoisingReader(ABC):
     """Reads blocks of text as corrupted sources and their targets.
 
     The store's column `text` has sentences that each end with `</s>`; `words` seed the draws.
     """
 
-    def __init__(
-        self, store: TokenStore, denoising: Denoising, *, mask_token: int, words: Sequence[int]
-    ) -> None:
+    def __init__(self, store: TokenStore, words: Sequence[int]) -> None:
         self._store = store
-        self._denoising = denoising
-        self._mask_token = mask_token
         self._words = tuple(words)
-        self._thresholds = _accumulate_poisson(denoising.mean_span)
 
     def bound(self, rows: Indices) -> Indices:
         """Returns the maximum length of source and target in any epoch, [rows]."""
@@ -166,6 +162,22 @@ class InfillingReader:
         tokens = np.full(int(lengths.sum()), EOS, dtype=np.int64)
         tokens[join_ranges(np.cumsum(lengths) - lengths, lengths - 1)] = text.tokens[is_text]
         return Ragged(tokens, lengths)
+
+    @abstractmethod
+    def corrupt(self, target: Ragged, rows: Indices, epoch: int) -> Ragged:
+        """Returns the texts as an epoch has them; `rows` seed the draws."""
+
+
+class InfillingReader(DenoisingReader):
+    """Replaces spans by `<mask>`."""
+
+    def __init__(
+        self, store: TokenStore, denoising: Denoising, *, mask_token: int, words: Sequence[int]
+    ) -> None:
+        super().__init__(store, words)
+        self._denoising = denoising
+        self._mask_token = mask_token
+        self._thresholds = _accumulate_poisson(denoising.mean_span)
 
     def corrupt(self, target: Ragged, rows: Indices, epoch: int) -> Ragged:
         """Returns the texts with the spans replaced that an epoch hides; `rows` seed the draws."""

@@ -58,8 +58,6 @@ _SCRIPTS_OF = {
 _Find = Callable[[RepairedRows, Flags], Flags]
 """Takes a block and the rows that are left in it; returns which rows to drop."""
 _SCRIPT_KINDS = (Kind.SOURCE_SCRIPT, Kind.TARGET_SCRIPT)
-_OF_PAIRS = ("length_ratio", "identical", "numbers", "urls")
-"""Filters that compare two sides."""
 
 
 def scripts_of(language: str) -> tuple[str, ...]:
@@ -277,7 +275,8 @@ def _arrange(
         finders["language"] = languages.find_foreign
     yield "blank", lambda block, _: filters.find_blank(block)
     for name, find in finders.items():
-        if getattr(settings, name).enabled and (len(scripts) > 1 or name not in _OF_PAIRS):
+        section = settings.filters[name]
+        if section.enabled and (len(scripts) > 1 or not section.compares_sides):
             yield name, find
 
 

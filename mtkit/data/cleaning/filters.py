@@ -12,7 +12,15 @@ from mtkit.checks.characters import UNDEFINED_IN_WINDOWS_1252, Kind, Text
 from mtkit.checks.lengths import compare_lengths
 from mtkit.checks.numbers import is_often_spelled_out
 from mtkit.checks.words import find_repetitive, is_same_text, list_lacking_addresses
-from mtkit.recipe.cleaning import Length, LengthRatio, Letters, Numbers, Repetition, Script, Urls
+from mtkit.recipe.cleaning import (
+    Length,
+    LengthRatio,
+    Letters,
+    Numbers,
+    Repetition,
+    Script,
+    Urls,
+)
 from mtkit.text.numbers import find_numbers, have_matching_numbers, match_numbers
 from mtkit.text.protected import find_addresses, find_site
 

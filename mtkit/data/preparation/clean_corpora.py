@@ -345,7 +345,7 @@ def _count_rows(report: Report) -> Section:
     return Section("Corpora", [f"{report.unit}s", *names, *(["all"] if several else [])], rows)
 
 
-def describe_corpora(report: Report) -> Iterator[Section]:
+def describe_corpora(report: Report, _: TextFacts) -> Iterator[Section]:
     """Yields the sections on the corpora: what was dropped and repaired, and sample rows."""
     corpora, unit = report.corpora, report.unit
     yield _count_rows(report)

@@ -1,7 +1,7 @@
 """What a stage of preparation is, and what stages share.
 
 A stage is a constant at the end of the file that does its work, here or in mtkit/data/selection.
-Its facts have a type in facts.py, and mtkit/data/prepare.py lists all stages in order.
+Facts that others read have a type in facts.py; mtkit/data/prepare.py lists all stages in order.
 """
 
 from collections import Counter
@@ -197,17 +197,17 @@ class Stage:
     """A step of preparation; it is repeated if something it depends on changes.
 
     Attributes:
-        build: Fills an empty folder, and returns the facts.
+        build: Fills an empty folder, and returns the facts, with a `digest` of its files if any.
         depends: Returns all that the result depends on, given the facts of earlier stages.
         applies: Checks that a recipe has it.
-        describe: Returns its sections of the report.
+        describe: Returns its sections of the report, from the report and its own facts.
     """
 
     name: str
     build: Callable[[Preparation, Path], Any]
     depends: Callable[[Preparation], list[Any]]
     applies: Callable[[Preparation], bool] = lambda _: True
-    describe: Callable[[Report], Iterable[Section]] = lambda _: ()
+    describe: Callable[[Report, Any], Iterable[Section]] = lambda *_: ()
 
     def compute_key(self, preparation: Preparation) -> str:
         """Returns a digest of all that the result depends on."""

@@ -111,11 +111,9 @@ def _depends(preparation: Preparation) -> list[Any]:
     return [*shared, list(astuple(BlockShape.of(preparation.recipe)))]
 
 
-def describe_tokens(report: Report) -> Iterator[Section]:
+def describe_tokens(report: Report, _: TrainFacts) -> Iterator[Section]:
     """Yields the section on the tokens."""
     sides = list(report.tokens.values())
-    if not sides:
-        return
     is_pairs = len(sides) > 1
     what = "sentence" if is_pairs else "block"
     rows = {

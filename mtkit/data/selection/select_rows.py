@@ -248,11 +248,10 @@ def _depends(preparation: Preparation) -> list[Any]:
     return [digest_, preparation.parts, [settings.keep, settings.max_value]]
 
 
-def describe_ranking(report: Report) -> Iterator[Section]:
+def describe_ranking(report: Report, _: SelectionFacts) -> Iterator[Section]:
     """Yields the sections on the ranking: its corpora, its quantiles, and sample rows."""
     found = report.selection
-    if found is None:
-        return
+    assert found is not None, "the stage is done"
     unit, is_probability = report.unit, found["unit"] == "probability"
     value = "P(fault)" if is_probability else "difference"
     limit = (

@@ -1,8 +1,4 @@
-"""Corpora of every kind and format as blocks of rows, and the files that they are in.
-
-A new format is a file beside this one with a function like `open_tsv`, and its entry in `_OPENERS`
-here and in `FORMATS` of mtkit/recipe/corpus_files.py.
-"""
+"""Corpora of every kind and format as blocks of rows, and the files that they are in."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -46,7 +42,6 @@ from mtkit.recipe.corpora import (
     TrainingKeys,
     read_ranges,
 )
-from mtkit.recipe.corpus_files import FileFormat
 from mtkit.recipe.parsing import Linearization, Parsing, TreeCorpus
 from mtkit.recipe.text_corpora import (
     ClassifierCorpus,
@@ -68,7 +63,7 @@ _ROWS_AT_ONCE = 1_000
 _PAIR = ("source", "target")
 _Opened = tuple[AbstractContextManager[Source], Shape]
 
-_OPENERS: Mapping[FileFormat, Callable[[Location, Wanted], AbstractContextManager[Source]]] = {
+_OPENERS: Mapping[str, Callable[[Location, Wanted], AbstractContextManager[Source]]] = {
     "tsv": open_tsv,
     "csv": open_csv,
     "json-lines": open_json_lines,

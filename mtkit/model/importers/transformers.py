@@ -17,7 +17,12 @@ from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, ModelConfig
 from mtkit.model.exporters.transformers import TOKENIZER_FILE
 from mtkit.model.folder import LoadedModel
 from mtkit.model.transformers_config import BertConfig, GptConfig, MtkitKeys
-from mtkit.model.transformers_names import TIED, list_counterparts, to_ours, to_theirs_shapes
+from mtkit.model.transformers_names import (
+    SECOND_NAMES,
+    list_counterparts,
+    to_ours,
+    to_theirs_shapes,
+)
 from mtkit.model.weights import check_weights, load_weights, read_shapes, read_weights
 from mtkit.network import Network
 from mtkit.recipe.inference import Inference
@@ -133,13 +138,15 @@ def _load_network(config: ModelConfig, path: Path) -> Network:
     """Returns a network with the weights of a file of transformers', in evaluation mode."""
     counterparts = list_counterparts(config)
     expected = to_theirs_shapes(config.list_shapes(), counterparts)
-    tied = {name: expected[first] for name, first in TIED.items() if first in expected}
-    check_weights(path, expected, optional=tied)
+    tied = {name: second for name, second in SECOND_NAMES.items() if name in expected}
+    check_weights(
+        path, expected, optional={second: expected[name] for name, second in tied.items()}
+    )
     tensors = read_weights(path)
-    for name in tied.keys() & tensors.keys():
-        if not tensors[name].equal(tensors[TIED[name]]):
+    for name, second in tied.items():
+        if second in tensors and not tensors[second].equal(tensors[name]):
             raise MtkitError(
-                f"{path}: {name} is another matrix than {TIED[name]}, but mtkit's has one for both"
+                f"{path}: {second} is another matrix than {name}, but mtkit's has one for both"
             )
     network = build(config, has_initial_weights=False)
     load_weights(network, to_ours(tensors, counterparts), origin=path)

@@ -22,7 +22,13 @@ from mtkit.data.batches.examples import (
     collate_examples,
     find_closing,
 )
-from mtkit.data.batches.masking import DenoisingTexts, HiddenTokens, InfillingReader, TokenMasker
+from mtkit.data.batches.masking import (
+    DenoisingReader,
+    DenoisingTexts,
+    HiddenTokens,
+    InfillingReader,
+    TokenMasker,
+)
 from mtkit.data.batches.numbered_texts import NumberedTexts
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.batches.segments import NUM_ADDED, SegmentReader, Segments, check_pairs
@@ -183,7 +189,7 @@ class DenoisingBatches(StoredBatches[DenoisingTexts, TranslationBatch]):
     """
 
     @cached_property
-    def _reader(self) -> InfillingReader:
+    def _reader(self) -> DenoisingReader:
         return InfillingReader(
             self._data.train,
             self._recipe.training.denoising or Denoising(),
