@@ -87,7 +87,7 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
             f"{workspace.data} was prepared from another recipe: data, tokenizer or seed differ "
             f"(compare {workspace.recipe_file}){told}",
             "use the same --set as for `mtkit prepare`, or write it into the recipe; to prepare "
-            "again, run `mtkit prepare`, with another `name` or --workspace if there are checkpoints",
+            "again: `mtkit prepare`, with another `name` or --workspace if there are checkpoints",
         )
     tokenizer = SubwordTokenizer.load(workspace.tokenizer)
     train_folder, dev_folder = workspace.data / "train", workspace.data / "dev"
