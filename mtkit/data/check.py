@@ -54,8 +54,9 @@ def check_data(
         is_slow = models is not None or recipe.data.word_aligner or needs_alignments(preparation)
         sample = Sample(_MAX_SLOW_BLOCKS if is_slow else _MAX_BLOCKS, _ROWS_PER_BLOCK)
         preparation = replace(preparation, sample=sample)
-        with preparation.listing_faults():
-            check_start(recipe.training.start_from)
+        if preparation.choice.reused_folder is None:
+            with preparation.listing_faults():
+                check_start(recipe.training.start_from)
         with preparation.listing_faults():
             if models is not None:
                 check_models(recipe.data, models)

@@ -132,8 +132,9 @@ def check_inputs(
     data = choice.data
     if models is not None:
         check_models(data, models)
-    check_start(choice.start_from)
-    if choice.reused_folder is not None:
+    if choice.reused_folder is None:
+        check_start(choice.start_from)
+    else:
         choice.read_reused()
     if data.dictionary is not None:
         for note in read_glossary(data.dictionary).notes[:_MAX_NOTES]:

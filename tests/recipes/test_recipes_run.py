@@ -14,7 +14,7 @@ from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.prepare import prepare
 from mtkit.data.sources.corpora import read_pairs, read_text
 from mtkit.recipe import Recipe, load_recipe, shipped_recipes
-from mtkit.recipe.corpora import FileCorpus, HubCorpus
+from mtkit.recipe.corpora import FileCorpus, HubCorpus, PairedFileCorpus
 from mtkit.recipe.parsing import TreeCorpus
 from mtkit.recipe.text_corpora import TextCorpus
 from mtkit.training.train import train
@@ -89,6 +89,9 @@ def _write_corpora(recipe: Recipe, root: Path) -> None:
                 text = written.translate(CYRILLIC if language.endswith("_Cyrl") else {}).encode()
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+        elif isinstance(corpus, PairedFileCorpus):
+            corpus.path.parent.mkdir(parents=True, exist_ok=True)
+            corpus.path.write_text("".join("\t".join(pair) + "\n" for pair in pairs))
         elif isinstance(corpus, TextCorpus):
             # Documents of six sentences, which are lines of their own where lines are documents.
             lines = [german for _, german in pairs]

@@ -48,9 +48,7 @@ def test_ones_own_corpus_passes_the_check_once_its_files_are_there(tmp_path: Pat
     init("own-corpus", tmp_path)
     (tmp_path / "corpus").mkdir()
     for split, count in (("train", 600), ("dev", 20), ("test", 20)):
-        for side, language in enumerate(("en", "de")):
-            lines = [pair[side] for pair in generate_pairs(split, count)]
-            path = tmp_path / "corpus" / f"{split}.{language}"
-            path.write_text("".join(f"{line}\n" for line in lines))
+        lines = map("\t".join, generate_pairs(split, count))
+        (tmp_path / "corpus" / f"{split}.tsv").write_text("".join(f"{line}\n" for line in lines))
     done = run_here(tmp_path, "prepare", "--check")
     assert done.returncode == 0, done.stderr
