@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mtkit.text.words import Span
 
-_OPTION = re.compile(
+_SWITCH = re.compile(
     r"(?<![\w/.=-])-(?:-[A-Za-z](?:[\w-]{0,64}\w)?|[A-Za-z]\d{0,4})(?![\w-])", re.ASCII
 )
 _NAME = r"[\w.+@%~-]"
@@ -33,7 +33,7 @@ _REWRITTEN = re.compile(r"\d\d?\.\d\d?\.(?:\d\d){1,2}|\d{1,3}(?:\.\d{3})+", re.A
 
 def find_options(text: str) -> Iterator[Span]:
     """Yields the spans of command-line options, without their arguments."""
-    return (found.span() for found in _OPTION.finditer(text))
+    return (found.span() for found in _SWITCH.finditer(text))
 
 
 def find_paths(text: str) -> Iterator[Span]:
