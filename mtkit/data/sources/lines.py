@@ -433,18 +433,17 @@ def _explain_encoding(path: PurePath, number: int, line: bytes) -> str:
             if line.startswith(_MAGIC[compression]):
                 return f"it is compressed with {compression}: rename it to {path.name}{ending}"
         if line.startswith(_UTF_16):
-            return _explain_conversion(path, "UTF-16").replace("looks like", "is")
+            return f"it is UTF-16; convert it: {_convert(path, 'UTF-16')}"
     return ""
-
-
-def _converted(path: PurePath) -> str:
-    """Returns a name for a file in UTF-8 with the same ending."""
-    return f"{path.stem}.utf8{path.suffix}"
 
 
 def _explain_conversion(path: PurePath, encoding: str) -> str:
     """Returns how to convert a file from an encoding, if one was guessed."""
-    command = f"iconv -f {encoding or 'WINDOWS-1252'} -t UTF-8 {path.name} > {_converted(path)}"
     if not encoding:
-        return f"convert it: {command}, if that is its encoding"
-    return f"it looks like {encoding}; convert it: {command}"
+        return f"convert it: {_convert(path, 'WINDOWS-1252')}, if that is its encoding"
+    return f"it looks like {encoding}; convert it: {_convert(path, encoding)}"
+
+
+def _convert(path: PurePath, encoding: str) -> str:
+    # The new name has the same ending, which tells the format.
+    return f"iconv -f {encoding} -t UTF-8 {path.name} > {path.stem}.utf8{path.suffix}"
