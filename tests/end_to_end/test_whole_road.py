@@ -35,7 +35,7 @@ def mtkit(folder: Path, *arguments: str, stdin: bytes = b"") -> subprocess.Compl
 def test_run_then_translate_then_score(project: Path, tmp_path: Path) -> None:
     done = mtkit(project, "run")
     assert done.returncode == 0, done.stderr.decode()
-    assert done.stdout == b""
+    scores = done.stdout
     said = done.stderr.decode()
     assert said.count("  hypothesis  ") == 5
     assert "mtkit translate" in said
@@ -68,7 +68,8 @@ def test_run_then_translate_then_score(project: Path, tmp_path: Path) -> None:
     assert elsewhere.stdout == by_torch.stdout
 
     scored = mtkit(project, "score")
-    table = [line.split("\t") for line in scored.stdout.decode().splitlines()]
+    assert scored.stdout == scores
+    table = [line.split("\t") for line in scores.decode().splitlines()]
     assert [row[1] for row in table[-3:]] == ["BLEU", "chrF2", "TER"]
     hypotheses = (root / "translations" / "held-out.hyp").read_text("utf-8").split("\n")[:-1]
     references = (root / "translations" / "held-out.ref").read_text("utf-8").split("\n")[:-1]
