@@ -60,7 +60,7 @@ class OtherLanguage:
         return ("", 0.0) if best in self.expected or not total else (best, probability / total)
 
 
-def find_labels(language: str, lines: Iterable[str]) -> frozenset[str]:
+def find_own_labels(language: str, lines: Iterable[str]) -> frozenset[str]:
     """Returns the model's labels of a language: its own, or those that the model gives its lines.
 
     The model has no label for most languages, and takes their lines for related ones.

@@ -21,7 +21,7 @@ from mtkit.checks.language import (
     WIDELY_WRITTEN,
     OtherLanguage,
     find_label,
-    find_labels,
+    find_own_labels,
     name_label,
     open_identifier,
 )
@@ -155,7 +155,7 @@ class Cleaner:
         identified = None
         if settings.language.enabled:
             lines = dev or [()] * len(languages)
-            identified = Languages(settings.language, list(map(find_labels, languages, lines)))
+            identified = Languages(settings.language, list(map(find_own_labels, languages, lines)))
         self._filters = list(_arrange(settings, scripts, identified, length_ratio, held_out))
 
     def notes(self) -> tuple[str, ...]:
