@@ -73,7 +73,7 @@ def find_own_labels(language: str, lines: Iterable[str]) -> frozenset[str]:
     return frozenset(label for label, count in counts.items() if count >= least)
 
 
-def find_main_language(lines: Sequence[str]) -> str:
+def find_majority_language(lines: Sequence[str]) -> str:
     """Returns the label of the language that most of some lines are in; empty if none is."""
     known = open_identifier()
     votes = Counter(known.classify(line)[0] for line in lines if len(line) >= MIN_CHARACTERS)

@@ -23,9 +23,9 @@ from mtkit.model.exporters.ctranslate2_files import (
     read_names,
     read_origin,
 )
-from mtkit.model.exporters.ctranslate2_library import find_device, load_library
+from mtkit.model.exporters.ctranslate2_library import load_library, parse_device
 from mtkit.model.exporters.ctranslate2_names import check_convertible
-from mtkit.recipe.inference import Glossary, Inference
+from mtkit.recipe.inference import GlossarySection, Inference
 from mtkit.recipe.precision import MIN_WIDTH_IN_BFLOAT16
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
@@ -148,7 +148,7 @@ def _list_losses(
         yield f'inference.precision = "{settings.precision}" is an arithmetic of torch'
     if settings.coverage_penalty:
         yield "CTranslate2 is slow with inference.coverage_penalty"
-    kind, _ = find_device(device, load_library())
+    kind, _ = parse_device(device, load_library())
     if kind != "cpu":
         yield "on a GPU the export is taken only if it is asked for"
     if not is_in_integers(quantization) and _computes_in_bfloat16(config, settings):
@@ -189,7 +189,7 @@ def _constrains_terms(folder: Path, settings: Inference, *, answers_requests: bo
     """Checks whether the search may need to constrain terms, which not all engines can."""
     if settings.glossary is None and not answers_requests:
         return False
-    way = choose_way(settings.glossary or Glossary(), SubwordTokenizer.load(folder))
+    way = choose_way(settings.glossary or GlossarySection(), SubwordTokenizer.load(folder))
     return way != "annotation"
 
 

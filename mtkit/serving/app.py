@@ -19,13 +19,13 @@ from mtkit.pages import open_templates
 from mtkit.serving import libretranslate, v1
 from mtkit.serving.access import Access
 from mtkit.serving.catalogue import Catalogue
-from mtkit.serving.faults import RequestError
-from mtkit.serving.guard import Guard, error_response
+from mtkit.serving.context import ServerContext
+from mtkit.serving.guard import RequestGuard, error_response
 from mtkit.serving.keys import KeyRing
 from mtkit.serving.metrics import Metrics
 from mtkit.serving.model_service import ServedModel
-from mtkit.serving.office import Office
 from mtkit.serving.openapi import describe_api
+from mtkit.serving.request_errors import RequestError
 from mtkit.serving.settings import Serving
 from mtkit.serving.stored_files import FileStore
 from mtkit.serving.text_lanes import TextProcesses
@@ -38,7 +38,7 @@ _LEFT = 499
 """The logged status of a request whose caller left."""
 
 
-def list_pages(office: Office) -> list[Route]:
+def list_pages(office: ServerContext) -> list[Route]:
     """Returns the routes of an office's pages."""
     templates = open_templates("mtkit.serving")
     folder = files("mtkit.serving") / "static"
@@ -106,12 +106,12 @@ async def _say_nothing(_: Message) -> None:
 
 def make_office(
     models: Sequence[ServedModel], settings: Serving, keys: KeyRing | None = None
-) -> Office:
+) -> ServerContext:
     """Returns the parts of a server, without loading models; without `keys`, anyone may call it."""
     metrics = Metrics()
     catalogue = Catalogue(models, settings, metrics)
     processes = TextProcesses(settings)
-    return Office(
+    return ServerContext(
         settings,
         catalogue,
         TextTranslation(
@@ -127,7 +127,7 @@ def make_office(
     )
 
 
-def make_app(office: Office) -> Starlette:
+def make_app(office: ServerContext) -> Starlette:
     """Returns the application, which ends the models' processes when it stops."""
     settings = office.settings
 
@@ -141,7 +141,7 @@ def make_app(office: Office) -> Starlette:
             office.files.close()
 
     middleware = [
-        Middleware(Guard, settings=settings, metrics=office.metrics, access=office.access)
+        Middleware(RequestGuard, settings=settings, metrics=office.metrics, access=office.access)
     ]
     if settings.hosts:
         middleware.append(Middleware(KnownHosts, hosts=settings.hosts))
@@ -156,8 +156,8 @@ def make_app(office: Office) -> Starlette:
         )
     return Starlette(
         routes=[
-            *libretranslate.list_routes(office),
-            *v1.list_routes(office),
+            *libretranslate.list_libretranslate_routes(office),
+            *v1.list_v1_routes(office),
             *list_pages(office),
         ],
         middleware=middleware,

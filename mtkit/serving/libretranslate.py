@@ -12,17 +12,17 @@ from starlette.routing import Route
 from mtkit.documents.translate_file import ENDINGS
 from mtkit.serving.access import Caller, check_lengths
 from mtkit.serving.bodies import DetectBody, TranslateBody, UploadForm
-from mtkit.serving.catalogue import name_language
+from mtkit.serving.catalogue import name_in_english
+from mtkit.serving.context import ServerContext
 from mtkit.serving.detection import SAMPLE_CHARACTERS
-from mtkit.serving.faults import RequestError
-from mtkit.serving.office import Office
 from mtkit.serving.rendering import JsonPieces, to_pieces
+from mtkit.serving.request_errors import RequestError
 
 _MAX_SKIPPED = 100
 """Skipped texts of a document that an answer lists."""
 
 
-def list_routes(office: Office) -> list[Route]:
+def list_libretranslate_routes(office: ServerContext) -> list[Route]:
     """Returns the routes of LibreTranslate's API."""
 
     async def suggest(_: Request) -> Response:
@@ -43,17 +43,17 @@ def list_routes(office: Office) -> list[Route]:
     ]
 
 
-async def _list_languages(office: Office, _: Request) -> Response:
+async def _list_languages(office: ServerContext, _: Request) -> Response:
     catalogue = office.catalogue
     return JSONResponse(
         [
-            {"code": code, "name": name_language(code), "targets": catalogue.list_targets(code)}
+            {"code": code, "name": name_in_english(code), "targets": catalogue.list_targets(code)}
             for code in catalogue.list_languages()
         ]
     )
 
 
-async def _download(office: Office, request: Request) -> Response:
+async def _download(office: ServerContext, request: Request) -> Response:
     stored = office.files.find(request.path_params["filename"])
     if stored is None:
         raise RequestError(404, "no such file, or it has expired")
@@ -65,7 +65,7 @@ async def _download(office: Office, request: Request) -> Response:
     )
 
 
-async def _translate(office: Office, request: Request) -> Response:
+async def _translate(office: ServerContext, request: Request) -> Response:
     body: TranslateBody = await office.read_body(request, TranslateBody)
     is_list = isinstance(body.q, list)
     texts = body.q if isinstance(body.q, list) else [body.q]
@@ -87,7 +87,7 @@ async def _translate(office: Office, request: Request) -> Response:
 
 
 async def _answer(
-    office: Office, body: TranslateBody, texts: list[str], caller: Caller
+    office: ServerContext, body: TranslateBody, texts: list[str], caller: Caller
 ) -> dict[str, object]:
     translation = office.translation
     content: dict[str, object]
@@ -126,7 +126,7 @@ async def _answer(
     return content
 
 
-async def _detect(office: Office, request: Request) -> Response:
+async def _detect(office: ServerContext, request: Request) -> Response:
     body: DetectBody = await office.read_body(request, DetectBody)
     texts = body.q if isinstance(body.q, list) else [body.q]
     caller = office.access.admit(request, body.api_key)
@@ -136,7 +136,7 @@ async def _detect(office: Office, request: Request) -> Response:
     return JSONResponse([asdict(each) for each in found])
 
 
-async def _translate_file(office: Office, request: Request) -> Response:
+async def _translate_file(office: ServerContext, request: Request) -> Response:
     settings = office.settings
     if not settings.max_file_bytes:
         raise RequestError(403, "Files translation are disabled on this server.")
@@ -176,7 +176,7 @@ async def _translate_file(office: Office, request: Request) -> Response:
     )
 
 
-async def _describe_settings(office: Office, _: Request) -> Response:
+async def _describe_settings(office: ServerContext, _: Request) -> Response:
     settings = office.settings
     target = _choose_target(office)
     endings = sorted(ENDINGS) if settings.max_file_bytes else []
@@ -191,13 +191,13 @@ async def _describe_settings(office: Office, _: Request) -> Response:
             "supportedFilesFormat": endings,
             "language": {
                 "source": {"code": "auto", "name": "Auto Detect"},
-                "target": {"code": target, "name": name_language(target)},
+                "target": {"code": target, "name": name_in_english(target)},
             },
         }
     )
 
 
-def _choose_target(office: Office) -> str:
+def _choose_target(office: ServerContext) -> str:
     """Returns the target language that the page shows first."""
     catalogue = office.catalogue
     codes = catalogue.list_languages()

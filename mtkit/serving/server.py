@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.serving.app import make_app
-from mtkit.serving.office import Office
+from mtkit.serving.context import ServerContext
 from mtkit.serving.settings import Serving
 
 _MAX_HEAD_BYTES = 32 << 10
@@ -148,7 +148,7 @@ def open_socket(host: str, port: int) -> socket.socket:
     return opened
 
 
-def serve(office: Office, opened: socket.socket) -> None:
+def serve(office: ServerContext, opened: socket.socket) -> None:
     """Answers requests until SIGTERM or Ctrl-C, then finishes those that run; SIGHUP reloads."""
     _raise_file_limit()
     server = Server(office)
@@ -156,7 +156,7 @@ def serve(office: Office, opened: socket.socket) -> None:
         runner.run(server.run_checked(opened))
 
 
-def _configure(office: Office) -> uvicorn.Config:
+def _configure(office: ServerContext) -> uvicorn.Config:
     settings = office.settings
     return uvicorn.Config(
         make_app(office),
@@ -177,7 +177,7 @@ def _configure(office: Office) -> uvicorn.Config:
 class Server(uvicorn.Server):
     """uvicorn's server with graceful shutdown at SIGTERM, and reload at SIGHUP."""
 
-    def __init__(self, office: Office) -> None:
+    def __init__(self, office: ServerContext) -> None:
         super().__init__(_configure(office))
         self._office = office
         self._loading: asyncio.Task[None] | None = None
@@ -259,7 +259,7 @@ class Server(uvicorn.Server):
             await self._office.catalogue.reload()
 
 
-def _describe(office: Office) -> str:
+def _describe(office: ServerContext) -> str:
     return ", ".join(
         f"{service.model.name} ({service.model.languages.describe()})"
         for service in office.catalogue.services.values()

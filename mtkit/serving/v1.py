@@ -15,17 +15,17 @@ from mtkit.recipe.inference import Inference
 from mtkit.recipe.paragraphs import Paragraphs
 from mtkit.serving.access import Caller, check_lengths
 from mtkit.serving.bodies import LineBody, LinesBody, ScoreBody
-from mtkit.serving.catalogue import Way
+from mtkit.serving.catalogue import ModelPath
+from mtkit.serving.context import ServerContext
 from mtkit.serving.detection import Detected
-from mtkit.serving.fair_queue import Rendered
-from mtkit.serving.faults import RequestError, busy
+from mtkit.serving.fair_queue import RenderedLine
 from mtkit.serving.model_service import ModelService
-from mtkit.serving.office import Office
 from mtkit.serving.rendering import JsonPieces, to_pieces
+from mtkit.serving.request_errors import RequestError, busy
 from mtkit.serving.translate_texts import decoding_settings
 
 
-def list_routes(office: Office) -> list[Route]:
+def list_v1_routes(office: ServerContext) -> list[Route]:
     """Returns mtkit's own routes."""
     return [
         Route("/v1/translate", partial(_translate, office), methods=["POST"]),
@@ -36,26 +36,26 @@ def list_routes(office: Office) -> list[Route]:
     ]
 
 
-async def _list_models(office: Office, request: HttpRequest) -> Response:
+async def _list_models(office: ServerContext, request: HttpRequest) -> Response:
     office.access.admit(request, None, cost=0)
     services = office.catalogue.services.values()
     return JSONResponse({"models": [_describe(office, each) for each in services]})
 
 
-async def _is_ready(office: Office, _: HttpRequest) -> Response:
+async def _is_ready(office: ServerContext, _: HttpRequest) -> Response:
     if not office.catalogue.is_ready:
         raise busy("models are being loaded", 5)
     return JSONResponse({"status": "ready"})
 
 
-async def _render_metrics(office: Office, request: HttpRequest) -> Response:
+async def _render_metrics(office: ServerContext, request: HttpRequest) -> Response:
     office.access.admit(request, None, cost=0)
     for service in office.catalogue.services.values():
         office.metrics.waiting.labels(service.model.name).set(service.num_waiting)
     return Response(office.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
 
-async def _translate(office: Office, request: HttpRequest) -> Response:
+async def _translate(office: ServerContext, request: HttpRequest) -> Response:
     office.access.require_key(request)
     body: LinesBody = await office.read_body(request, LinesBody)
     lines = [LineBody(text=line) if isinstance(line, str) else line for line in body.lines]
@@ -70,7 +70,7 @@ async def _translate(office: Office, request: HttpRequest) -> Response:
 
 
 async def _answer(
-    office: Office, body: LinesBody, lines: list[LineBody], caller: Caller
+    office: ServerContext, body: LinesBody, lines: list[LineBody], caller: Caller
 ) -> list[bytes]:
     source, way, detected = await _find_way(office, body, [line.text for line in lines], caller)
     told = {} if detected is None else {"detected": asdict(detected)}
@@ -85,7 +85,7 @@ async def _answer(
         head = {"model": name, "source": source, "target": source, **told}
         rendered = []
         for text, each in zip(texts, echoed, strict=True):
-            rendered.append(Rendered.of(text, each))
+            rendered.append(RenderedLine.of(text, each))
             await asyncio.sleep(0)
         return await _render_all(head, rendered)
     first, last = way.steps[0], way.steps[-1]
@@ -124,8 +124,8 @@ async def _answer(
 
 
 async def _find_way(
-    office: Office, body: LinesBody, texts: list[str], caller: Caller
-) -> tuple[str, Way, Detected | None]:
+    office: ServerContext, body: LinesBody, texts: list[str], caller: Caller
+) -> tuple[str, ModelPath, Detected | None]:
     """Returns the texts' language, their path, and any detected language."""
     catalogue = office.catalogue
     services = list(catalogue.services.values())
@@ -144,11 +144,11 @@ async def _find_way(
         texts, source, target, caller.name, sources
     )
     if source == target:
-        return source, Way(()), detected
+        return source, ModelPath(()), detected
     return source, catalogue.find_way(source, target, name), detected
 
 
-def _find_model(office: Office, name: str | None) -> ModelService:
+def _find_model(office: ServerContext, name: str | None) -> ModelService:
     services = office.catalogue.services
     found = next(iter(services.values())) if name is None else services.get(name)
     if found is None:
@@ -156,7 +156,9 @@ def _find_model(office: Office, name: str | None) -> ModelService:
     return found
 
 
-def _choose_settings(office: Office, service: ModelService, body: LinesBody) -> Inference | None:
+def _choose_settings(
+    office: ServerContext, service: ModelService, body: LinesBody
+) -> Inference | None:
     numbers = body.settings.model_dump(include={"beam_size", "n_best"}, exclude_none=True)
     asked: dict[str, int] = numbers
     paragraphs = body.settings.paragraphs
@@ -184,7 +186,7 @@ def _with_paragraphs(settings: Inference, wanted: bool | Paragraphs) -> Inferenc
     return settings.model_copy(update={"paragraphs": paragraphs})
 
 
-async def _score(office: Office, request: HttpRequest) -> Response:
+async def _score(office: ServerContext, request: HttpRequest) -> Response:
     office.access.require_key(request)
     body: ScoreBody = await office.read_body(request, ScoreBody)
     texts = [source + target for source, target in body.pairs]
@@ -201,7 +203,9 @@ async def _score(office: Office, request: HttpRequest) -> Response:
     return JsonPieces(await _render_all({"model": service.model.name}, found))
 
 
-def _tell_languages(office: Office, service: ModelService, body: ScoreBody) -> tuple[str, str]:
+def _tell_languages(
+    office: ServerContext, service: ModelService, body: ScoreBody
+) -> tuple[str, str]:
     """Returns the model's own codes of the languages of pairs."""
     languages = service.model.languages
     found = []
@@ -218,11 +222,11 @@ def _tell_languages(office: Office, service: ModelService, body: ScoreBody) -> t
     return found[0], found[1]
 
 
-async def _render_all(head: Mapping[str, object], found: Sequence[Rendered]) -> list[bytes]:
+async def _render_all(head: Mapping[str, object], found: Sequence[RenderedLine]) -> list[bytes]:
     return await to_pieces({**head, "translations": [each.content for each in found]})
 
 
-def _describe(office: Office, service: ModelService) -> dict[str, object]:
+def _describe(office: ServerContext, service: ModelService) -> dict[str, object]:
     config = service.model.config
     return {
         "name": service.model.name,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from mtkit.checks.language import CONFUSED, find_label, find_main_language, open_identifier
+from mtkit.checks.language import CONFUSED, find_label, find_majority_language, open_identifier
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.text.letters import find_wrong_encoding, is_language_code, name_language
 
@@ -64,7 +64,7 @@ def _read_rows(store: TextStore, numbers: Sequence[int]) -> dict[str, list[str]]
 def _find_other(lines: Sequence[str], language: str) -> str:
     """Returns the label of the language that lines are in, if it is another than expected."""
     expected = find_label(language, open_identifier().labels)
-    found = find_main_language(lines) if expected else ""
+    found = find_majority_language(lines) if expected else ""
     if found == expected or any({found, expected} <= group for group in CONFUSED):
         return ""
     return found

@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from mtkit.serving.app import make_office
+from mtkit.serving.context import ServerContext
 from mtkit.serving.keys import KeyRing
-from mtkit.serving.office import Office
 from mtkit.serving.server import Server, open_socket
 from mtkit.serving.settings import Serving
 
@@ -19,7 +19,9 @@ class Running:
     """A server in this process, and connections to it."""
 
     def __init__(self, keys: KeyRing | None = None, **limits: Any) -> None:
-        self.office: Office = make_office([make_model("m")], Serving(log="none", **limits), keys)
+        self.office: ServerContext = make_office(
+            [make_model("m")], Serving(log="none", **limits), keys
+        )
         self.opened = open_socket("127.0.0.1", 0)
         self.port = self.opened.getsockname()[1]
         self.server = Server(self.office)

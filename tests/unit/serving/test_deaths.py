@@ -10,9 +10,9 @@ from mtkit.inference.request import Request
 from mtkit.inference.translation import Hypothesis, Translation
 from mtkit.serving import model_service
 from mtkit.serving.app import make_office
-from mtkit.serving.fair_queue import Rendered, ToRender
-from mtkit.serving.faults import LineFault, RequestError
-from mtkit.serving.office import Office
+from mtkit.serving.context import ServerContext
+from mtkit.serving.fair_queue import RenderedLine, RenderRequest
+from mtkit.serving.request_errors import LineFault, RequestError
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import answer_batch
 
@@ -37,7 +37,7 @@ def hanging(workers: type[FakeWorker], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_service.WorkerProcess, "start", start)
 
 
-def run(act: Callable[[Office], Coroutine[Any, Any, None]], **limits: Any) -> None:
+def run(act: Callable[[ServerContext], Coroutine[Any, Any, None]], **limits: Any) -> None:
     async def main() -> None:
         office = make_office([make_model("m")], Serving(log="none", **limits))
         try:
@@ -50,7 +50,7 @@ def run(act: Callable[[Office], Coroutine[Any, Any, None]], **limits: Any) -> No
     asyncio.run(main())
 
 
-async def ask(office: Office, *texts: str) -> list[str]:
+async def ask(office: ServerContext, *texts: str) -> list[str]:
     translated, _ = await office.translation.translate_texts(texts, "en", "de")
     return translated.texts
 
@@ -58,7 +58,7 @@ async def ask(office: Office, *texts: str) -> list[str]:
 def test_a_batch_that_hangs_is_ended_and_its_line_named(
     workers: type[FakeWorker], hanging: None
 ) -> None:
-    async def act(office: Office) -> None:
+    async def act(office: ServerContext) -> None:
         good = asyncio.create_task(ask(office, "a", "b"))
         bad = asyncio.create_task(ask(office, "c", "HANG"))
         await asyncio.sleep(0.3)
@@ -79,7 +79,7 @@ def test_a_batch_that_hangs_is_ended_and_its_line_named(
 def test_it_is_not_ready_while_a_process_is_replaced(
     workers: type[FakeWorker], hanging: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def act(office: Office) -> None:
+    async def act(office: ServerContext) -> None:
         may_start = asyncio.Event()
         start = model_service.WorkerProcess.start
 
@@ -101,7 +101,7 @@ def test_it_is_not_ready_while_a_process_is_replaced(
 
 
 def test_a_line_is_tried_alone_while_another_may_kill(workers: type[FakeWorker]) -> None:
-    async def act(office: Office) -> None:
+    async def act(office: ServerContext) -> None:
         texts = ["a", "KILL", "b"]
         tasks = [asyncio.create_task(ask(office, text)) for text in texts]
         found = await asyncio.gather(*tasks, return_exceptions=True)
@@ -123,7 +123,7 @@ def test_processes_that_die_again_and_again_are_started_with_pauses(
             pauses.append(seconds)
         await sleep(0)
 
-    async def act(office: Office) -> None:
+    async def act(office: ServerContext) -> None:
         for number in range(7):
             while len(workers.started) == number:
                 await sleep(0)
@@ -145,7 +145,7 @@ def test_processes_that_die_again_and_again_are_started_with_pauses(
 def test_a_death_under_a_limit_of_memory_leaves_one_process(
     workers: type[FakeWorker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def act(office: Office) -> None:
+    async def act(office: ServerContext) -> None:
         start = model_service.WorkerProcess.start
 
         async def start_slowly(source: Any) -> Any:
@@ -173,11 +173,11 @@ def test_a_bug_at_a_line_is_that_lines_alone(capsys: pytest.CaptureFixture[str])
             found = Hypothesis((5,), -1.0, -1.0, is_finished=True, text="x")
             return [Translation((found,)) for _ in requests]
 
-    asks = [Request("a"), Request("bug"), ToRender(Request("b"))]
+    asks = [Request("a"), Request("bug"), RenderRequest(Request("b"))]
     first, second, third = answer_batch(Translator(), asks)  # type: ignore[arg-type]
     assert isinstance(first, Translation)
     assert second == LineFault("internal error", is_fault_of_server=True)
-    assert isinstance(third, Rendered)
+    assert isinstance(third, RenderedLine)
     assert third.num_tokens == 1
     printed = capsys.readouterr().err
     assert "TypeError" in printed
@@ -186,7 +186,7 @@ def test_a_bug_at_a_line_is_that_lines_alone(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_long_line_leaves_a_place_for_others(workers: type[FakeWorker]) -> None:
-    async def act(office: Office) -> None:
+    async def act(office: ServerContext) -> None:
         worker = workers.started[0]
         worker.is_held = True
         long = [asyncio.create_task(ask(office, letter * 200)) for letter in "ab"]

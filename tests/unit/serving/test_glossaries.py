@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from mtkit import RemoteTranslator, Request, Term
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.recipe.inference import Inference
 from mtkit.serving.app import make_app, make_office
 from mtkit.serving.settings import Serving
