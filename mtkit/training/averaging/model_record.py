@@ -85,7 +85,7 @@ class MeanComparison(_Record):
 
 
 class CheckpointSelection(_Record):
-    """What `select_checkpoint` compared, by which metric, and the steps of all checkpoints at that time."""
+    """What `select_checkpoint` compared, by which metric, and the steps of all checkpoints then."""
 
     metric: str
     checkpoints: list[int]
