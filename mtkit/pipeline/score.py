@@ -42,12 +42,12 @@ from mtkit.pipeline.engine_choice import choose_engine, find_export_fault
 from mtkit.pipeline.score_files import ScoredText, read_origins, score_systems, split_pair
 from mtkit.pipeline.translate import load_run
 from mtkit.pipeline.translation_files import TranslationFiles
-from mtkit.recipe import Recipe
+from mtkit.recipe import Recipe, load_recipe
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.masking import Masking
-from mtkit.recipe.tables import select_keys
+from mtkit.recipe.tables import list_differences, select_keys
 from mtkit.recipe.test_sets import (
     LabelledTestSet,
     PlantedTestSet,
@@ -112,6 +112,7 @@ def score(
     model = RunModel(recipe.inference, workspace, device=device)
     # A translation's dependencies besides its source, as JSON values.
     settings = select_keys(recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
+    _note_other_settings(settings, workspace)
     origin: dict[str, object] = {**asdict(model.identity), **settings}
     if recipe.objective == "classification":
         scored = _score_labels(
@@ -127,6 +128,18 @@ def score(
     rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]
     _file_scores(workspace, model, rows, origin, keeps_others=keeps_others)
     return scored
+
+
+def _note_other_settings(settings: dict[str, object], workspace: Workspace) -> None:
+    """Says what differs from the recipe that the run was trained with."""
+    if not workspace.recipe_file.is_file():
+        return
+    trained = load_recipe(workspace.recipe_file).model_dump(mode="json")
+    if changes := list_differences(settings, select_keys(trained, Invalidates.TRANSLATIONS)):
+        say(
+            f"{workspace.root} is scored with other settings than it was trained with: "
+            f"{', '.join(changes)}; to keep those: --recipe {workspace.recipe_file}"
+        )
 
 
 def score_published(

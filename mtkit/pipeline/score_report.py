@@ -53,7 +53,7 @@ def write_reports(path: Path, scored: Sequence[ScoredText]) -> None:
 def _render(scored: ScoredText, suffix: str) -> str:
     evaluated = scored.evaluated
     if suffix == ".md":
-        return as_markdown(evaluated.systems)
+        return as_markdown(evaluated.systems, _list_facts(scored))
     analysis, facts = _analyze(scored), _list_facts(scored)
     if suffix == ".json":
         return as_json_text(
@@ -113,6 +113,7 @@ def _list_facts(scored: ScoredText) -> dict[str, str]:
     settings = scored.evaluated.settings
     significance = settings.significance
     facts = {
+        "test set": f"{scored.evaluated.test_set}, {scored.evaluated.num_sentences:,} sentences",
         "language": scored.target_language or "unknown",
         "sets of references": str(len(scored.text.references)),
         "BLEU's tokeniser": settings.tokenize,

@@ -102,10 +102,10 @@ class FlagFinder:
                 text = f"the same text {repeats} times in a row"
                 finding = (repeats, limit, text) if is_loop else None
             case "too short":
-                text, low = "{:.0%} of the length that its source lets expect", limits.max_ratio
+                text, low = "{:.0%} of the expected length", limits.max_ratio
                 finding = _judge(self._compare_lengths(found), text, low=1.0 / low)
             case "too long":
-                text = "{:.1f} times the length that its source lets expect"
+                text = "{:.1f} times the expected length"
                 finding = _judge(self._compare_lengths(found), text, high=limits.max_ratio)
             case "numbers differ":
                 others = list_other_numbers(

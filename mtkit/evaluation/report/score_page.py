@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Final
 
 from jinja2 import Environment
 
@@ -20,6 +19,7 @@ from mtkit.evaluation.report.plots import (
 )
 from mtkit.evaluation.report.tables import (
     SIGNIFICANCE_LEVEL,
+    TESTS,
     as_markdown,
     find_best,
     is_better,
@@ -28,13 +28,8 @@ from mtkit.evaluation.report.tables import (
     show_p_value,
     show_signed,
 )
-from mtkit.evaluation.results import SystemResult, SystemScore, TestKind
+from mtkit.evaluation.results import SystemResult, SystemScore
 from mtkit.pages import open_templates
-
-_TESTS: Final[Mapping[TestKind, str]] = {
-    "bootstrap": "paired bootstrap",
-    "randomization": "approximate randomisation",
-}
 
 
 @dataclass(frozen=True)
@@ -115,7 +110,7 @@ def render_scores(
         differences=_list_differences(results, metrics),
         num_comparisons=len(results) - 1,
         level=SIGNIFICANCE_LEVEL,
-        tests=_TESTS,
+        tests=TESTS,
         series=series,
         score_plots={
             metric.name: draw_scores(results, metric.name, series) for metric in metrics if several
@@ -127,7 +122,7 @@ def render_scores(
             for comparison in analysis.comparisons
         ],
         flags=FLAGS,
-        markdown=as_markdown(results),
+        markdown=as_markdown(results, facts),
     )
     return page
 

@@ -1,8 +1,9 @@
 """Scores of test sets as a table, as lines, as JSON, as Markdown."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Final
 
 from pydantic import TypeAdapter
 from rich.console import Console
@@ -12,10 +13,21 @@ from rich.text import Text
 from mtkit import files
 from mtkit.console import warn
 from mtkit.evaluation.evaluate import EvaluatedTestSet
-from mtkit.evaluation.results import Interval, ScoreDifference, SystemResult, SystemScore
+from mtkit.evaluation.results import (
+    Interval,
+    ScoreDifference,
+    SystemResult,
+    SystemScore,
+    TestKind,
+)
 
 SIGNIFICANCE_LEVEL = 0.05
 """A difference is called significant if its p-value is lower."""
+TESTS: Final[Mapping[TestKind, str]] = {
+    "bootstrap": "paired bootstrap",
+    "randomization": "approximate randomisation",
+}
+"""Names of the tests of differences."""
 _MARKDOWN_MARKUP = re.compile(r"([\\`*_\[\]<>|~])")
 
 
@@ -159,11 +171,11 @@ def show_p_value(p_value: float) -> str:
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
-def as_markdown(results: Sequence[SystemResult]) -> str:
+def as_markdown(results: Sequence[SystemResult], facts: Mapping[str, str]) -> str:
     """Returns a table of systems and metrics for a paper, with signatures as footnotes.
 
     Intervals are in brackets, the best score of a metric is bold, and differences from the
-    baseline, which is the first system, have p-values.
+    baseline, which is the first system, have p-values. `facts` go below the table, by name.
     """
     # Imported here: scores alone need no templates.
     from mtkit.pages import open_templates  # noqa: PLC0415
@@ -175,7 +187,10 @@ def as_markdown(results: Sequence[SystemResult]) -> str:
         escaped=lambda name: _MARKDOWN_MARKUP.sub(r"\\\1", name),
     )
     metrics = list_metrics(results)
+    differences = [score.difference for score in results[-1].scores if score.difference]
     return environment.get_template("table.md.jinja").render(
+        facts=facts,
+        test=TESTS[differences[0].test] if differences else "",
         results=results,
         metrics=metrics,
         scores={result.name: {score.name: score for score in result.scores} for result in results},

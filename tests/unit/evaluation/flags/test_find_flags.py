@@ -119,7 +119,7 @@ def test_lengths_by_the_formula() -> None:
     (short,) = finder.find(ScoredLine("a" * 85, "b" * 25))
     assert (short.name, short.found) == ("too short", 0.4)
     assert short.threshold == pytest.approx(0.5882, abs=1e-4)
-    assert short.text == "40% of the length that its source lets expect"
+    assert short.text == "40% of the expected length"
     (long,) = finder.find(ScoredLine("a" * 25, "b" * 85))
     assert (long.name, long.found, long.threshold) == ("too long", 2.5, 1.7)
     # Where half the characters are expected: (25 + 15) / (42.5 + 15) = 0.70.

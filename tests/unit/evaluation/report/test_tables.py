@@ -131,7 +131,7 @@ BETTER = SystemResult(
 
 
 def test_markdown_for_a_paper() -> None:
-    assert as_markdown([BASELINE, BETTER]) == (
+    assert as_markdown([BASELINE, BETTER], {"test set": "t_1, 9 sentences", "versions": "x 2"}) == (
         "| System | BLEU ↑[^1] | TER ↓[^2] |\n"
         "| --- | ---: | ---: |\n"
         "| base\\|line\\_1 | 21.00 [20.00, 22.00] | 60.00 |\n"
@@ -140,11 +140,14 @@ def test_markdown_for_a_paper() -> None:
         "\n"
         "[^1]: BLEU, higher is better: `nrefs:1|tok:13a`\n"
         "[^2]: TER, lower is better: `nrefs:1|tok:tercom`\n"
+        "\n"
+        "test set: t\\_1, 9 sentences; versions: x 2; p-values: paired bootstrap, against "
+        "base\\|line\\_1\n"
     )
 
 
 def test_a_system_alone_is_not_the_best() -> None:
-    assert "**" not in as_markdown([BASELINE])
+    assert "**" not in as_markdown([BASELINE], {})
 
 
 def test_fewer_edits_are_better() -> None:
