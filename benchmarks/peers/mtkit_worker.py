@@ -64,7 +64,7 @@ class Training:
     def update(self, update: Update[TranslationBatch]) -> UpdateResult:
         """Makes one update, as in training."""
         self._step += 1
-        return self.updater.make(self._step, update, rate=_RATE, votes=RankRequests())
+        return self.updater.make(self._step, update, rate=_RATE, requests=RankRequests())
 
 
 def main() -> None:

@@ -32,11 +32,15 @@ def serve(
     ] = 5000,
     keys: Annotated[
         Path | None,
-        declare_option("--keys", "FILE", "API key file. Requests without a valid key are rejected."),
+        declare_option(
+            "--keys", "FILE", "API key file. Requests without a valid key are rejected."
+        ),
     ] = None,
     new_key: Annotated[
         str | None,
-        declare_option("--new-key", "NAME", "Add an API key to the file of --keys, print it, and exit."),
+        declare_option(
+            "--new-key", "NAME", "Add an API key to the file of --keys, print it, and exit."
+        ),
     ] = None,
     without_keys: Annotated[
         bool,

@@ -46,7 +46,7 @@ def serve(
         device: As for `mtkit translate`.
     """
     try:
-        from mtkit.serving.app import make_office
+        from mtkit.serving.app import make_context
         from mtkit.serving.keys import KeyRing
         from mtkit.serving.model_service import ServedModel
         from mtkit.serving.server import (
@@ -76,7 +76,8 @@ def serve(
     if not is_loopback(host) and keys is None and not without_keys:
         raise MtkitError(
             f"--host {host}: others could use the server, and there are no keys",
-            "give --keys FILE, made with --new-key NAME; or --without-keys to allow unauthenticated requests",
+            "give --keys FILE, made with --new-key NAME; "
+            "or --without-keys to allow unauthenticated requests",
         )
     if is_loopback(host) and not limits.hosts:
         # A page of another site that points its name at this machine is rejected.
@@ -93,7 +94,7 @@ def serve(
     ]
     opened = open_socket(host, port)
     with opened:
-        run_server(make_office(models, limits, ring), opened)
+        run_server(make_context(models, limits, ring), opened)
 
 
 def _name_all(folders: Sequence[Path]) -> list[str]:

@@ -38,8 +38,8 @@ _LEFT = 499
 """The logged status of a request whose caller left."""
 
 
-def list_pages(office: ServerContext) -> list[Route]:
-    """Returns the routes of an office's pages."""
+def list_pages(context: ServerContext) -> list[Route]:
+    """Returns the routes of an context's pages."""
     templates = open_templates("mtkit.serving")
     folder = files("mtkit.serving") / "static"
     static = {file.name: file.read_bytes() for file in folder.iterdir()}
@@ -48,13 +48,13 @@ def list_pages(office: ServerContext) -> list[Route]:
         return HTMLResponse(templates.get_template("page.html").render(version=__version__))
 
     async def docs(_: Request) -> Response:
-        document = describe_api(office)
+        document = describe_api(context)
         return HTMLResponse(
             templates.get_template("api.html").render(document=document, version=__version__)
         )
 
     async def spec(_: Request) -> Response:
-        return JSONResponse(describe_api(office))
+        return JSONResponse(describe_api(context))
 
     async def serve_static(request: Request) -> Response:
         name = request.path_params["name"]
@@ -104,7 +104,7 @@ async def _say_nothing(_: Message) -> None:
     """Replaces Starlette's answer in plain text."""
 
 
-def make_office(
+def make_context(
     models: Sequence[ServedModel], settings: Serving, keys: KeyRing | None = None
 ) -> ServerContext:
     """Returns the parts of a server, without loading models; without `keys`, anyone may call it."""
@@ -127,21 +127,21 @@ def make_office(
     )
 
 
-def make_app(office: ServerContext) -> Starlette:
+def make_app(context: ServerContext) -> Starlette:
     """Returns the application, which ends the models' processes when it stops."""
-    settings = office.settings
+    settings = context.settings
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            await office.catalogue.close()
-            await office.processes.close()
-            office.files.close()
+            await context.catalogue.close()
+            await context.processes.close()
+            context.files.close()
 
     middleware = [
-        Middleware(RequestGuard, settings=settings, metrics=office.metrics, access=office.access)
+        Middleware(RequestGuard, settings=settings, metrics=context.metrics, access=context.access)
     ]
     if settings.hosts:
         middleware.append(Middleware(KnownHosts, hosts=settings.hosts))
@@ -156,9 +156,9 @@ def make_app(office: ServerContext) -> Starlette:
         )
     return Starlette(
         routes=[
-            *libretranslate.list_libretranslate_routes(office),
-            *v1.list_v1_routes(office),
-            *list_pages(office),
+            *libretranslate.list_libretranslate_routes(context),
+            *v1.list_v1_routes(context),
+            *list_pages(context),
         ],
         middleware=middleware,
         lifespan=lifespan,

@@ -126,7 +126,7 @@ class Catalogue:
             raise RequestError(400, f"{code[:40]} is not supported")
         return found
 
-    def find_way(self, source: str, target: str, model: str | None = None) -> ModelPath:
+    def find_path(self, source: str, target: str, model: str | None = None) -> ModelPath:
         """Returns the path from one language into another, through a given model or any."""
         if model is not None:
             service = self.services.get(model)
@@ -135,14 +135,14 @@ class Catalogue:
             if not service.model.languages.translates(source, target):
                 raise RequestError(400, f"{model} does not translate {source} into {target}")
             return ModelPath((PathStep(service, source, target),))
-        way = self._find(source, target)
-        if way is None:
+        model_path = self._find(source, target)
+        if model_path is None:
             raise RequestError(
                 400,
                 f"{name_in_english(target)} ({target}) is not available as a target language from "
                 f"{name_in_english(source)} ({source})",
             )
-        return way
+        return model_path
 
     async def make_ready(self, service: ModelService) -> None:
         """Loads a model if it isn't loaded, and unloads idle ones if memory is limited.

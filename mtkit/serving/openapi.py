@@ -176,7 +176,7 @@ ANSWERS: tuple[Any, ...] = (
 )
 
 
-def describe_api(office: ServerContext) -> Schema:
+def describe_api(context: ServerContext) -> Schema:
     """Returns the OpenAPI document of a server, with its languages."""
     adapters: list[tuple[Any, JsonSchemaMode, TypeAdapter[Any]]] = [
         *((each, "validation", TypeAdapter(each)) for each in _BODIES),
@@ -190,14 +190,14 @@ def describe_api(office: ServerContext) -> Schema:
             "version": __version__,
             "description": "Machine translation. /translate and its neighbours are "
             "LibreTranslate's API; /v1/ is mtkit's own. Languages: "
-            + ", ".join(office.catalogue.list_languages()),
+            + ", ".join(context.catalogue.list_languages()),
         },
         "paths": _describe_paths(),
         "components": {
             "schemas": definitions["$defs"],
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
-        **({"security": [{"key": []}]} if office.access.needs_key else {}),
+        **({"security": [{"key": []}]} if context.access.needs_key else {}),
     }
 
 

@@ -40,7 +40,7 @@ _MANY_LINES = 100
 class ResolvedPath:
     """The path of a request, with the detected language, if it was requested."""
 
-    way: ModelPath
+    model_path: ModelPath
     detected: Detected | None = None
 
 
@@ -107,12 +107,12 @@ class TextTranslation:
             raise too_many_sentences(num_lines, self._max_sentences)
         target = self.catalogue.resolve(target)
         source, detected = await self.choose_source(texts, source, target, caller)
-        way = self.catalogue.find_way(source, target)
+        model_path = self.catalogue.find_path(source, target)
 
         async def answer(question: Any) -> list[Translation]:
             assert isinstance(question, Sentences)
             return await self.translate_lines(
-                question.texts, way, num_alternatives=num_alternatives
+                question.texts, model_path, num_alternatives=num_alternatives
             )
 
         is_short = sum(map(len, texts)) <= _PLAIN_CHARACTERS
@@ -127,25 +127,25 @@ class TextTranslation:
             found = await answer(Sentences(sentences))
             joined = join_translated_texts([[text] for text in texts], spans, found, target)
         else:
-            route = _describe(way, source, target)
+            route = _describe(model_path, source, target)
             task = TranslateTexts(list(texts), route, self._max_sentences)
             joined = await self._processes.translate_texts(task, caller, answer)
-        return joined, ResolvedPath(way, detected)
+        return joined, ResolvedPath(model_path, detected)
 
     async def translate_lines(
         self,
         lines: Sequence[str],
-        way: ModelPath,
+        model_path: ModelPath,
         *,
         num_alternatives: int = 0,
         aligns: bool = False,
         are_program_strings: bool = False,
     ) -> list[Translation]:
         """Returns each line's translation along a path; the last model may align words."""
-        if not way.steps:
+        if not model_path.steps:
             return [_echo(line) for line in lines]
         texts = list(lines)
-        for index, step in enumerate(way.steps):
+        for index, step in enumerate(model_path.steps):
             requests = [
                 step.make_request(text, number, sentence=0) for number, text in enumerate(texts, 1)
             ]
@@ -154,7 +154,7 @@ class TextTranslation:
                 settings = _request_candidates(
                     decoding_settings(step.service), num_alternatives + 1
                 )
-            elif aligns and index == len(way.steps) - 1:
+            elif aligns and index == len(model_path.steps) - 1:
                 own = decoding_settings(step.service)
                 settings = own.model_copy(update={"alignments": True})
             if settings is not None or are_program_strings:
@@ -226,8 +226,8 @@ class TextTranslation:
 
         def use(source: str, detected: Detected | None) -> Route:
             nonlocal known
-            known = ResolvedPath(self.catalogue.find_way(source, target), detected)
-            return _describe(known.way, source, target)
+            known = ResolvedPath(self.catalogue.find_path(source, target), detected)
+            return _describe(known.model_path, source, target)
 
         async def answer(question: Any) -> Any:
             nonlocal num_characters, route
@@ -245,7 +245,7 @@ class TextTranslation:
             aligns = route.aligns and question.needs_alignments
             return await self.translate_lines(
                 question.texts,
-                known.way,
+                known.model_path,
                 aligns=aligns,
                 are_program_strings=question.are_program_strings,
             )
@@ -258,9 +258,9 @@ class TextTranslation:
         return documents, known
 
 
-def _describe(way: ModelPath, source: str, target: str) -> Route:
+def _describe(model_path: ModelPath, source: str, target: str) -> Route:
     """Returns a path for finding sentences; only a single model aligns words."""
-    services = [step.service for step in way.steps]
+    services = [step.service for step in model_path.steps]
     settings = decoding_settings(services[0]) if services else Inference()
     aligns = len(services) == 1 and services[0].model.has_alignments
     return Route(source, target, settings, aligns)

@@ -166,7 +166,7 @@ def _time_updates(
     for step in range(_NUM_UPDATES_TIMED + 1):
         began_at = time.monotonic()
         update = objective.batches.update(epoch, position, limit)
-        updater.make(step + 1, update, rate=0.0, votes=RankRequests())
+        updater.make(step + 1, update, rate=0.0, requests=RankRequests())
         epoch, position = update.following
         elapsed.append(time.monotonic() - began_at)
     return float(np.median(elapsed[1:])) / num_processes

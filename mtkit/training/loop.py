@@ -165,8 +165,8 @@ class Trainer:
                 continue
             if state.step % self.recipe.training.log_every == 0:
                 self._log(state, rate, meter)
-            is_due = self._is_checkpoint_due(state, outcome.votes)
-            if outcome.votes.stop and state.step < self.recipe.training.max_steps:
+            is_due = self._is_checkpoint_due(state, outcome.requests)
+            if outcome.requests.stop and state.step < self.recipe.training.max_steps:
                 # A validation that is due happens on resumption: time may be short.
                 self._stop(state, is_regular=is_due)
                 break
@@ -211,8 +211,8 @@ class Trainer:
         update = self.objective.batches.update(
             state.epoch, state.position, state.micro_batch_tokens
         )
-        votes = RankRequests(stop=stop_is_requested, checkpoint=is_due)
-        outcome = self.updater.make(state.step + 1, update, rate=rate, votes=votes)
+        requests = RankRequests(stop=stop_is_requested, checkpoint=is_due)
+        outcome = self.updater.make(state.step + 1, update, rate=rate, requests=requests)
         skipped = not outcome.is_applied
         epoch, position = update.following
         return outcome, replace(
@@ -289,10 +289,10 @@ class Trainer:
         self.view.show_update(metrics)
         meter.restart()
 
-    def _is_checkpoint_due(self, state: TrainingState, votes: RankRequests) -> bool:
+    def _is_checkpoint_due(self, state: TrainingState, requests: RankRequests) -> bool:
         training = self.recipe.training
         by_step = state.step % training.checkpoint_every == 0
-        is_due = votes.checkpoint if training.checkpoint_minutes is not None else by_step
+        is_due = requests.checkpoint if training.checkpoint_minutes is not None else by_step
         return is_due or state.step >= training.max_steps
 
     def _save(self, state: TrainingState, *, is_regular: bool) -> Checkpoint | None:

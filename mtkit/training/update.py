@@ -57,7 +57,7 @@ class UpdateResult(NamedTuple):
         gradient_norm: Euclidean norm of the gradient of the mean loss, before clipping.
         is_applied: Whether the weights have changed; False for a NaN or infinite loss or gradient.
         micro_batch_tokens: Limit of a pass that fits in memory, as far as known.
-        votes: The union over all ranks.
+        requests: The union over all ranks.
     """
 
     loss: float
@@ -68,7 +68,7 @@ class UpdateResult(NamedTuple):
     gradient_norm: float
     is_applied: bool
     micro_batch_tokens: int
-    votes: RankRequests
+    requests: RankRequests
 
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -192,7 +192,7 @@ class Updater:
         return sums is not None
 
     def make(
-        self, step: int, update: Update[Any], *, rate: float, votes: RankRequests
+        self, step: int, update: Update[Any], *, rate: float, requests: RankRequests
     ) -> UpdateResult:
         """Changes the weights by the gradient of the mean loss per target token of an update.
 
@@ -215,7 +215,7 @@ class Updater:
             )
             if sums is not None:
                 self._prefetch(update)
-            wishes = torch.tensor([sums is None, *votes], dtype=torch.float64)
+            wishes = torch.tensor([sums is None, *requests], dtype=torch.float64)
             if sums is None:
                 sums = torch.zeros(2, dtype=torch.float64, device=self._processes.device)
             reported = torch.cat((sums, send(wishes, self._processes.device)))
@@ -244,7 +244,7 @@ class Updater:
             gradient_norm=length,
             is_applied=is_applied,
             micro_batch_tokens=update.limit,
-            votes=RankRequests(*(count > 0 for count in counts)),
+            requests=RankRequests(*(count > 0 for count in counts)),
         )
 
     def _try(

@@ -101,7 +101,7 @@ class Watchdog:
         self._end = end
         self._stuck_after_seconds = float("inf")
         self._beats = 0
-        self._signs: dict[int, Heartbeat] = {}
+        self._heartbeats: dict[int, Heartbeat] = {}
         self._heard_at: dict[int, float] = {}
         self._is_launcher_gone = watch_parent()
         self._stopping = threading.Event()
@@ -136,13 +136,13 @@ class Watchdog:
         while time.monotonic() < give_up_at:
             now = time.monotonic()
             if self._rank and now - self._answered_at > _SILENT_SECONDS:
-                return self._name(0) if 0 in self._signs else "worker 0"
+                return self._name(0) if 0 in self._heartbeats else "worker 0"
             silent = [
                 rank
                 for rank, heard_at in self._heard_at.items()
                 if rank != self._rank
                 and now - heard_at > _SILENT_SECONDS
-                and not self._signs[rank].has_left
+                and not self._heartbeats[rank].has_left
             ]
             if silent:
                 return ", ".join(self._name(rank) for rank in silent)
@@ -172,7 +172,7 @@ class Watchdog:
     def _report(self, *, has_left: bool = False) -> None:
         self._beats += 1
         progress = self._progress
-        sign = Heartbeat(
+        heartbeat = Heartbeat(
             pid=os.getpid(),
             host=socket.gethostname(),
             beats=self._beats,
@@ -181,40 +181,47 @@ class Watchdog:
             doing=progress.doing,
             has_left=has_left,
         )
-        self._store.set(f"sign/{self._rank}", json.dumps(asdict(sign)))
+        self._store.set(f"heartbeat/{self._rank}", json.dumps(asdict(heartbeat)))
 
     def _listen(self) -> None:
-        reported: list[Any] = self._store.multi_get([f"sign/{rank}" for rank in range(self._count)])
+        reported: list[Any] = self._store.multi_get(
+            [f"heartbeat/{rank}" for rank in range(self._count)]
+        )
         now = time.monotonic()
         for rank, content in enumerate(reported):
-            sign = Heartbeat(**json.loads(content))
-            if rank not in self._signs or self._signs[rank].beats != sign.beats:
+            heartbeat = Heartbeat(**json.loads(content))
+            if rank not in self._heartbeats or self._heartbeats[rank].beats != heartbeat.beats:
                 self._heard_at[rank] = now
-            self._signs[rank] = sign
+            self._heartbeats[rank] = heartbeat
 
     def _find_fault(self) -> str:
         """Returns why training can't continue, or an empty string."""
         now = time.monotonic()
-        at_work = {rank: sign for rank, sign in self._signs.items() if not sign.has_left}
+        at_work = {
+            rank: heartbeat
+            for rank, heartbeat in self._heartbeats.items()
+            if not heartbeat.has_left
+        }
         for rank in at_work:
             silent_seconds = now - self._heard_at[rank]
             if silent_seconds > _LOST_AFTER_SECONDS:
                 return f"{self._name(rank)} has not responded for {silent_seconds:.0f} s"
         stalled = {
-            rank: sign
-            for rank, sign in at_work.items()
-            if sign.stalled_seconds > self._stuck_after_seconds
+            rank: heartbeat
+            for rank, heartbeat in at_work.items()
+            if heartbeat.stalled_seconds > self._stuck_after_seconds
         }
-        for rank, sign in stalled.items():
-            if not sign.is_waiting:
+        for rank, heartbeat in stalled.items():
+            if not heartbeat.is_waiting:
+                seconds = heartbeat.stalled_seconds
                 return (
-                    f"{self._name(rank)} is stuck: {sign.stalled_seconds:.0f} s without progress "
-                    f"({sign.doing})"
+                    f"{self._name(rank)} is stuck: {seconds:.0f} s without progress "
+                    f"({heartbeat.doing})"
                 )
         if at_work and stalled.keys() == at_work.keys():
             return "all processes are waiting for each other: the network between them is failing"
         return ""
 
     def _name(self, rank: int) -> str:
-        sign = self._signs[rank]
-        return f"worker {rank} (process {sign.pid} on {sign.host})"
+        heartbeat = self._heartbeats[rank]
+        return f"worker {rank} (process {heartbeat.pid} on {heartbeat.host})"

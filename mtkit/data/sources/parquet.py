@@ -74,8 +74,8 @@ def _stream(corpus: HubCorpus, wanted: TableColumns, name: str) -> RawRows:
         where = f", after row {num_rows:,}" if num_rows else ""
         raise MtkitError(
             f"{name}{where}: {error}",
-            "check its name, configuration and split, that data.data_root is the folder that holds it "
-            "if it is on this machine, or else that the hub can be reached; "
+            "check its name, configuration and split, that data.data_root is the folder "
+            "that holds it if it is on this machine, or else that the hub can be reached; "
             "or use two text files instead: source = ..., target = ...",
         ) from error
 

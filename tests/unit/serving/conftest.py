@@ -21,7 +21,7 @@ from mtkit.inference.translation import Hypothesis, Translation
 from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
-from mtkit.serving.app import make_app, make_office
+from mtkit.serving.app import make_app, make_context
 from mtkit.serving.fair_queue import Answer, Ask, RenderedLine, RenderRequest
 from mtkit.serving.keys import KeyRing
 from mtkit.serving.model_service import ServedModel
@@ -231,8 +231,8 @@ def serve(workers: type[FakeWorker]) -> Iterator[Callable[..., TestClient]]:
         def start(*models: ServedModel, keys: Path | None = None, **limits: Any) -> TestClient:
             settings = Serving(log="none", load="first-use", **limits)
             ring = KeyRing(keys) if keys is not None else None
-            office = make_office(models or (make_model("m"),), settings, ring)
-            client = TestClient(make_app(office), base_url="http://localhost")
+            context = make_context(models or (make_model("m"),), settings, ring)
+            client = TestClient(make_app(context), base_url="http://localhost")
             return stack.enter_context(client)
 
         yield start

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mtkit.inference.translator import Translator
-from mtkit.serving.app import make_office
+from mtkit.serving.app import make_context
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import ModelLoaded
 from mtkit.serving.worker_process import WorkerDiedError, WorkerProcess
@@ -19,11 +19,11 @@ def deal(workers: type[FakeWorker], num_lines: list[int], num_taken: int) -> lis
     """Returns the sizes of the batches in which a process takes lines of so many callers."""
 
     async def main() -> list[int]:
-        office = make_office([make_model("m")], Serving(log="none", batch_wait_milliseconds=300))
-        await office.catalogue.services["m"].start()
+        context = make_context([make_model("m")], Serving(log="none", batch_wait_milliseconds=300))
+        await context.catalogue.services["m"].start()
         worker = workers.started[-1]
         worker.is_held = True
-        translate = office.translation.translate_texts
+        translate = context.translation.translate_texts
         asked = [asyncio.create_task(translate(["a"] * each, "en", "de")) for each in num_lines]
         while sum(map(len, worker.batches)) < num_taken:
             await asyncio.sleep(0.01)
@@ -31,7 +31,7 @@ def deal(workers: type[FakeWorker], num_lines: list[int], num_taken: int) -> lis
         worker.is_held = False
         worker.release()
         await asyncio.gather(*asked)
-        await office.catalogue.close()
+        await context.catalogue.close()
         return sizes
 
     return asyncio.run(main())

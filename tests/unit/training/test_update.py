@@ -70,7 +70,7 @@ class Parts:
 
     def update(self, limit: int) -> UpdateResult:
         update = self.objective.batches.update(0, 0, limit)
-        return self.updater.make(1, update, rate=0.1, votes=RankRequests())
+        return self.updater.make(1, update, rate=0.1, requests=RankRequests())
 
     def fit_micro_batch(self) -> int:
         return self.updater.fit_micro_batch()
