@@ -115,24 +115,37 @@ def _compare_found(
     """Yields a note if rows are in other languages than the recipe names."""
     known = open_identifier().labels
     labels = {column: find_label(code, known) for column, code in languages.items()}
-    seen = {column: _find_other(rows[column], label) for column, label in labels.items()}
-    wrong = {column: found for column, (found, _) in seen.items() if found}
-    if not wrong:
+    others = dict(zip(labels, reversed(labels.values()), strict=True))
+    seen = {column: find_main_language(rows[column]) for column in labels}
+    foreign = {
+        column: found
+        for column, (found, _) in seen.items()
+        if found != labels[column]
+        and not any({found, labels[column]} <= group for group in CONFUSED)
+    }
+    wrong = {column: found for column, found in foreign.items() if found and labels[column]}
+    crossed = {column: found for column, found in foreign.items() if found == others[column]}
+    # A side in a language that the identification doesn't know tells nothing of the other.
+    is_swapped = bool(crossed) and all(
+        column in crossed or (column in foreign and others[column] is None) for column in labels
+    )
+    told = crossed if is_swapped else wrong
+    if not told:
         return
     is_sure = any(
-        seen[column][1] >= _MIN_SURE and {found, labels[column]} <= set(WIDELY_WRITTEN)
-        for column, found in wrong.items()
+        seen[column][1] >= _MIN_SURE and {found, labels[column] or found} <= set(WIDELY_WRITTEN)
+        for column, found in told.items()
     )
     described = ", ".join(
         f"{seen[column][1]:.0%} of the {column} lines look like {name_language(found)}, and the "
         f"recipe says {languages[column]}"
-        for column, found in wrong.items()
+        for column, found in told.items()
     )
-    if len(wrong) > 1 and list(wrong.values()) == list(labels.values())[::-1]:
+    if is_swapped:
         message = f"{name}: source and target seem to be swapped: {described}"
         yield LanguageNote(message, _explain_swap(corpus, data), is_sure)
     else:
-        hint = f"{_explain_languages(wrong)}, or name another file or column"
+        hint = f"{_explain_languages(told)}, or name another file or column"
         yield LanguageNote(f"{name}: is the language right? {described}", hint, is_sure)
 
 
@@ -147,14 +160,6 @@ def _read_rows(store: TextStore, numbers: Sequence[int]) -> dict[str, list[str]]
         for column, values in some.to_pydict().items():
             rows[column] += values
     return rows
-
-
-def _find_other(lines: Sequence[str], expected: str | None) -> tuple[str, float]:
-    """Returns the label and the share of the language that lines are in, if it isn't expected."""
-    found, share = find_main_language(lines) if expected else ("", 0.0)
-    if found == expected or any({found, expected} <= group for group in CONFUSED):
-        return "", 0.0
-    return found, share
 
 
 def _explain_languages(codes: Mapping[str, str]) -> str:

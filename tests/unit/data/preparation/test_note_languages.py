@@ -71,6 +71,13 @@ def test_swapped_sides_fail_a_check_and_are_warned_of(load, tmp_path, corpus, hi
     assert f"{fault.message}: {fault.hint}" in notes
 
 
+def test_swapped_sides_are_found_if_one_language_is_unknown(load) -> None:
+    """py3langid knows no Upper Sorbian; German takes its place here."""
+    [fault] = check_data(load(FILES, ENGLISH_GERMAN, "hsb", "en")).faults
+    assert "swapped: " in fault.message
+    assert not check_data(load(FILES, ENGLISH_GERMAN, "en", "hsb")).faults
+
+
 def test_another_language_on_a_side_fails_a_check(load) -> None:
     [fault] = check_data(load(FILES, ENGLISH_GERMAN, "en", "fr")).faults
     assert "target lines look like German, and the recipe says fr" in fault.message
