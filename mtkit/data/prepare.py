@@ -134,7 +134,8 @@ def list_changed_files(recipe: Recipe, workspace: Workspace) -> tuple[list[str],
     earlier = workspace.read_manifest().get("prepare", {}).get("inputs", [])
     now = describe_inputs((*recipe.data.train, recipe.data.dev))
     changed, perhaps = [], []
-    for then, file in zip(earlier, now, strict=False):
+    # With another number of files they aren't the same ones in the same order.
+    for then, file in zip(earlier, now, strict=True) if len(earlier) == len(now) else ():
         name, size, earlier_size = file["name"], file.get("size"), then.get("size")
         if None in (size, earlier_size) or {**then, "name": name} == file:
             continue

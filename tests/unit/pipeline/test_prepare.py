@@ -85,6 +85,14 @@ def test_other_data_are_refused_before_any_work(of_files, capsys, override, said
     assert said in refuse(of_files(override), capsys)
 
 
+def test_a_corpus_more_is_all_that_is_said(of_files, tmp_path, capsys) -> None:
+    more = f'{{source = "{tmp_path}/train.2", target = "{tmp_path}/train.1"}}'
+    run = of_files()
+    both = of_files(f"data.train=[{more}, {more[:-1]}, name = 'b'}}]")
+    message = f"{run.workspace.checkpoints} contains checkpoints of another run: "
+    assert refuse(both, capsys) == f"{message}data.train had 1 corpora, now 2"
+
+
 def test_an_edited_or_another_file_is_refused_before_any_work(of_files, tmp_path, capsys) -> None:
     edited = tmp_path / "train.2"
     other = tmp_path / "other.2"
