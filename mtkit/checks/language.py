@@ -73,7 +73,7 @@ def find_own_labels(language: str, lines: Iterable[str]) -> frozenset[str]:
     return frozenset(label for label, count in counts.items() if count >= least)
 
 
-def find_main_language(lines: Sequence[str]) -> tuple[str, float]:
+def find_majority_language(lines: Sequence[str]) -> tuple[str, float]:
     """Returns the label of the language that most of some lines are in, and their share.
 
     The label is empty if no language has more than half of the lines.

@@ -23,9 +23,9 @@ from mtkit.model.exporters.ctranslate2_files import (
     read_names,
     read_origin,
 )
-from mtkit.model.exporters.ctranslate2_library import find_device, load_library
+from mtkit.model.exporters.ctranslate2_library import load_library, parse_device
 from mtkit.model.exporters.ctranslate2_names import check_convertible
-from mtkit.recipe.inference import Glossary, Inference
+from mtkit.recipe.inference import GlossarySection, Inference
 from mtkit.recipe.precision import MIN_WIDTH_IN_BFLOAT16
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
@@ -158,7 +158,7 @@ def _list_losses(
         yield f'inference.precision = "{settings.precision}" is an arithmetic of torch'
     if settings.coverage_penalty:
         yield "CTranslate2 is slow with inference.coverage_penalty"
-    kind, _ = find_device(device, load_library())
+    kind, _ = parse_device(device, load_library())
     if kind != "cpu":
         yield "on a GPU the export is taken only if it is asked for"
     if is_float and _computes_in_bfloat16(config, settings):
@@ -197,7 +197,7 @@ def find_export_fault(workspace: Workspace) -> MtkitError | None:
 
 def _constrains_terms(folder: Path, settings: Inference) -> bool:
     """Checks whether terms need a constrained search, which not all engines have."""
-    way = choose_way(settings.glossary or Glossary(), SubwordTokenizer.load(folder))
+    way = choose_way(settings.glossary or GlossarySection(), SubwordTokenizer.load(folder))
     return way != "annotation"
 
 

@@ -66,13 +66,13 @@ def _render(scored: ScoredText, suffix: str) -> str:
             }
         )
     # Imported here: it loads matplotlib, which takes half a second and only a page needs.
-    from mtkit.evaluation.report.page import render_page  # noqa: PLC0415
+    from mtkit.evaluation.report.score_page import render_scores  # noqa: PLC0415
 
     # For a file, its name without the folder.
     path = Path(evaluated.test_set)
     name = path.name if path.exists() else evaluated.test_set
     language = scored.target_language or None
-    return render_page(evaluated, analysis, name=name, facts=facts, target_language=language)
+    return render_scores(evaluated, analysis, name=name, facts=facts, target_language=language)
 
 
 def _analyze(scored: ScoredText) -> Analysis:

@@ -46,7 +46,7 @@ def serve(
         device: As for `mtkit translate`.
     """
     try:
-        from mtkit.serving.app import make_office
+        from mtkit.serving.app import make_context
         from mtkit.serving.keys import KeyRing
         from mtkit.serving.model_service import ServedModel
         from mtkit.serving.server import (
@@ -86,7 +86,7 @@ def serve(
     ]
     opened = open_socket(host, port)
     with opened:
-        run_server(make_office(models, limits, ring), opened)
+        run_server(make_context(models, limits, ring), opened)
 
 
 def _name_all(folders: Sequence[Path]) -> list[str]:

@@ -10,9 +10,9 @@ import tomli_w
 from pydantic import ValidationError
 
 from mtkit.errors import MtkitError, suggest
-from mtkit.recipe.faults import explain, find_origin
+from mtkit.recipe.key_errors import explain, find_origin
 from mtkit.recipe.objective import LANGUAGE_MODELS
-from mtkit.recipe.overrides import apply_override, list_changes, override_key
+from mtkit.recipe.overrides import apply_override, list_overrides, override_key
 from mtkit.recipe.recipe import Recipe
 from mtkit.recipe.section import DATA_ROOT
 
@@ -134,9 +134,9 @@ def check_recipe(
         recipe = Recipe.model_validate_json(text, context={DATA_ROOT: root})
     except ValidationError as error:
         raise explain(
-            error, origin=origin, tables=tables, section=Recipe, changed=list_changes(overrides)
+            error, origin=origin, tables=tables, section=Recipe, changed=list_overrides(overrides)
         ) from error
-    comet, changed = recipe.evaluation.comet, list_changes(overrides)
+    comet, changed = recipe.evaluation.comet, list_overrides(overrides)
     if comet is not None:
         # What nobody typed may be a stranger's.
         untyped = {

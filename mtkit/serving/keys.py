@@ -17,7 +17,7 @@ from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.foreign_files import describe_fault, read_file
 from mtkit.recipe.section import Count, CountFromZero, Section
-from mtkit.serving.faults import RequestError
+from mtkit.serving.request_errors import RequestError
 
 _MAX_BYTES = 1 << 20
 _MAX_CALLERS = 10_000
@@ -25,7 +25,7 @@ _LOOK_SECONDS = 1.0
 KeyName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
 
 
-class Key(Section):
+class ApiKey(Section):
     """One `[[keys]]` of the file."""
 
     name: KeyName
@@ -39,7 +39,7 @@ class Key(Section):
 
 
 class _KeyFile(Section):
-    keys: tuple[Key, ...] = ()
+    keys: tuple[ApiKey, ...] = ()
 
 
 class KeyRing:
@@ -49,7 +49,7 @@ class KeyRing:
         self._path = path
         self._read_at = 0.0
         self._stamp: tuple[int, int] | None = None
-        self._keys: tuple[Key, ...] = ()
+        self._keys: tuple[ApiKey, ...] = ()
         self.reload()
 
     def reload(self) -> None:
@@ -57,7 +57,7 @@ class KeyRing:
         self._stamp = self._look()
         self._keys = _read(self._path).keys
 
-    def find(self, shown: str) -> Key | None:
+    def find(self, shown: str) -> ApiKey | None:
         """Returns the key that a caller shows, or None, in constant time."""
         if time.monotonic() - self._read_at > _LOOK_SECONDS:
             self._read_at = time.monotonic()
@@ -96,7 +96,7 @@ def add_key(path: Path, name: str) -> str:
         raise MtkitError(f"{path}: there is a key named {name} already", "choose another name")
     shown = secrets.token_urlsafe(32)
     try:
-        Key(name=name, sha256=_hash(shown))
+        ApiKey(name=name, sha256=_hash(shown))
     except ValidationError as error:
         raise MtkitError(
             f"--new-key {name!r}: expected 1 to 64 letters, digits, dots and dashes"

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import regex
 
-from mtkit.documents.document import Languages, TranslatedText
-from mtkit.documents.report import Report
-from mtkit.documents.sentences import SentenceTranslator
+from mtkit.documents.document import LanguageCodes, TranslatedText
+from mtkit.documents.document_report import DocumentReport
+from mtkit.documents.paragraph_translator import SentenceTranslator
 from mtkit.documents.translate_file import translate_content
 from mtkit.errors import MtkitError
 from mtkit.inference.paragraphs import join_sentences, split_sentences
@@ -24,7 +24,7 @@ from mtkit.inference.translation import FinishTranslations, Translation
 from mtkit.recipe.inference import Inference
 from mtkit.serving.bodies import parse_body
 from mtkit.serving.detection import SAMPLE_CHARACTERS, Detected, Detector
-from mtkit.serving.faults import RequestError
+from mtkit.serving.request_errors import RequestError
 from mtkit.text.words import Span, strip_span
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def find_one_sentence(line: str) -> list[Span] | None:
     return [(start, end)] if start < end else []
 
 
-def join_texts(
+def join_translated_texts(
     lines: Sequence[Sequence[str]],
     spans: Sequence[Sequence[Span]],
     found: Sequence[Translation],
@@ -129,7 +129,7 @@ class Sentences:
 
 
 @dataclass(frozen=True)
-class Sample:
+class DetectionQuestion:
     """A question for the `Route` of a document in an unknown language, with some of its text."""
 
     text: str
@@ -223,7 +223,7 @@ class TranslateTexts:
         found: list[Translation] = []
         for first in range(0, len(sentences), _WINDOW):
             found += ask(Sentences(sentences[first : first + _WINDOW]))
-        return join_texts(lines, spans, found, self.route.target)
+        return join_translated_texts(lines, spans, found, self.route.target)
 
 
 def too_many_sentences(num_sentences: int, max_sentences: int) -> RequestError:
@@ -240,7 +240,7 @@ class TranslatedDocument:
     """A document's translation, and a report on its texts."""
 
     content: bytes
-    report: Report
+    report: DocumentReport
 
 
 @dataclass(frozen=True)
@@ -259,12 +259,15 @@ class TranslateDocuments:
             self._check_size(content)
         route = self.route
         if route is None:
-            route = ask(Sample(self._read_sample()))
+            route = ask(DetectionQuestion(self._read_sample()))
             assert isinstance(route, Route)
         translate = SentenceTranslator(
-            _Asking(ask, route), route.target, source_language=route.source, window=_WINDOW
+            _QuestionTranslator(ask, route),
+            route.target,
+            source_language=route.source,
+            window=_WINDOW,
         )
-        languages = Languages(route.source, route.target)
+        languages = LanguageCodes(route.source, route.target)
         return [
             TranslatedDocument(*translate_content(content, self.form, translate, languages))
             for content in self.contents
@@ -284,7 +287,7 @@ class TranslateDocuments:
         sample = _Sampling()
         for content in self.contents:
             try:
-                translate_content(content, self.form, sample, Languages("", self.target))
+                translate_content(content, self.form, sample, LanguageCodes("", self.target))
             except _SampledError:
                 break
         return sample.text
@@ -307,7 +310,7 @@ class _Sampling:
         return [TranslatedText(text, None) for text in texts]
 
 
-class _Asking:
+class _QuestionTranslator:
     """The server as a translator of sentences."""
 
     def __init__(self, ask: Ask, route: Route) -> None:

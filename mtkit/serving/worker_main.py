@@ -16,17 +16,17 @@ from typing import Any, BinaryIO
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import restore_order
 from mtkit.inference.request import LineError, Request
-from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Translation
+from mtkit.inference.translator import Translator
 from mtkit.recipe.inference import Inference
-from mtkit.serving.fair_queue import Answer, Ask, Rendered, ToRender
-from mtkit.serving.faults import LineFault, log_bug
+from mtkit.serving.fair_queue import Answer, Ask, RenderedLine, RenderRequest
 from mtkit.serving.messages import (
     limit_memory,
     measure_allocated,
     read_message,
     write_message,
 )
+from mtkit.serving.request_errors import LineFault, log_bug
 
 _MIN_BATCHES = 2
 """While one is searched, another is tokenized, or its answers are sent."""
@@ -53,7 +53,7 @@ class ModelSource:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class ModelLoaded:
     """A process's reply once it has its model.
 
     Attributes:
@@ -65,7 +65,7 @@ class Loaded:
     deals_out: bool = False
 
     @classmethod
-    def of(cls, translator: Translator) -> "Loaded":
+    def of(cls, translator: Translator) -> "ModelLoaded":
         """Returns a translator's capacity: a batch per thread, but at least two."""
         num_threads = translator.batches_at_once // _BATCHES_OF_A_CALL
         return cls(max(_MIN_BATCHES, num_threads), deals_out=translator.batches_at_once > 1)
@@ -74,16 +74,18 @@ class Loaded:
 def answer_batch(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
     """Returns the answer to each line of any callers; an invalid line doesn't affect others."""
     return [
-        Rendered.of(ask.request.text, each)
-        if isinstance(ask, ToRender) and isinstance(each, Translation)
+        RenderedLine.of(ask.request.text, each)
+        if isinstance(ask, RenderRequest) and isinstance(each, Translation)
         else each
         for ask, each in zip(asks, _answer_plain(translator, asks), strict=True)
     ]
 
 
 def _answer_plain(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
-    requests = [ask.request if isinstance(ask, ToRender) else ask for ask in asks]
-    given = [index for index, ask in enumerate(asks) if isinstance(ask, ToRender) and ask.scores]
+    requests = [ask.request if isinstance(ask, RenderRequest) else ask for ask in asks]
+    given = [
+        index for index, ask in enumerate(asks) if isinstance(ask, RenderRequest) and ask.scores
+    ]
     rest = [index for index in range(len(asks)) if index not in given]
     try:
         searched = [_choose_alignments(translator, requests[index]) for index in rest]
@@ -146,7 +148,7 @@ def main(tasks: BinaryIO, results: BinaryIO) -> None:
     except (MtkitError, OSError) as error:
         send(error)
         return
-    loaded = Loaded.of(translator)
+    loaded = ModelLoaded.of(translator)
     if source.max_batch_bytes and not _uses_gpu(source.device):
         limit_memory(measure_allocated() + source.max_batch_bytes)
     send(loaded)

@@ -8,7 +8,7 @@ from mtkit.child_processes import describe_end
 from mtkit.errors import MtkitError
 from mtkit.serving.fair_queue import Answer, Ask
 from mtkit.serving.messages import ChildProcess, start_process
-from mtkit.serving.worker_main import Loaded, ModelSource
+from mtkit.serving.worker_main import ModelLoaded, ModelSource
 
 _STOP_SECONDS = 10.0
 _MODULE = "mtkit.serving.worker_main"
@@ -26,7 +26,7 @@ class WorkerProcess(ChildProcess):
         death: Future description of how it ended.
     """
 
-    loaded = Loaded()
+    loaded = ModelLoaded()
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         super().__init__(process)
@@ -53,7 +53,7 @@ class WorkerProcess(ChildProcess):
         except BaseException:
             await worker.kill()
             raise
-        if not isinstance(loaded, Loaded):
+        if not isinstance(loaded, ModelLoaded):
             await process.wait()
             raise loaded
         worker.loaded = loaded

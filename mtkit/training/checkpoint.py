@@ -29,7 +29,7 @@ from mtkit.model.config import WEIGHTS_FILE
 from mtkit.model.parameters import Shape
 from mtkit.model.weights import MAX_HEADER_BYTES
 from mtkit.recipe.invalidation import Invalidates
-from mtkit.recipe.tables import list_differences, relative_to_root, select
+from mtkit.recipe.tables import list_differences, relative_to_root, select_keys
 from mtkit.recipe.training import Training
 
 FORMAT_VERSION = 3
@@ -284,7 +284,7 @@ def _select_data(tables: Tables) -> dict[str, Any]:
 
 def check_unchanged(tables: Tables, saved: list[Checkpoint]) -> None:
     """Checks that a finished run ended with this recipe's settings and at most its `max_steps`."""
-    changes = list_changes(tables, saved)
+    changes = list_changed_settings(tables, saved)
     step, max_steps = saved[-1].state.step, tables["training"]["max_steps"]
     if step > max_steps and not changes:
         changes = [f"it is at step {step:,}, past training.max_steps = {max_steps:,}"]
@@ -296,7 +296,7 @@ def check_unchanged(tables: Tables, saved: list[Checkpoint]) -> None:
         )
 
 
-def list_changes(tables: Tables, saved: list[Checkpoint]) -> list[str]:
+def list_changed_settings(tables: Tables, saved: list[Checkpoint]) -> list[str]:
     """Returns a phrase for each training setting that differs from the last checkpoint's.
 
     Settings of how often to log, validate and save are left out.
@@ -306,8 +306,8 @@ def list_changes(tables: Tables, saved: list[Checkpoint]) -> list[str]:
     tuned = Invalidates.UPDATES
     if tables["training"]["schedule"]["kind"] in _SCHEDULES_TO_AN_END:
         tuned |= Invalidates.SCHEDULE_END
-    wanted = select(tables, tuned)
-    found = select(saved[-1].recipe, tuned)
+    wanted = select_keys(tables, tuned)
+    found = select_keys(saved[-1].recipe, tuned)
     if tables["training"]["precision"] == "auto":
         wanted["training"]["precision"] = found["training"]["precision"]
     return list_differences(wanted, found)
@@ -328,6 +328,6 @@ def _check_form(checkpoint: Checkpoint, wanted: Tables) -> None:
 
 def _select_fixed(tables: Tables) -> dict[str, Any]:
     """Returns the values that can't change during a run, independent of the project's folder."""
-    chosen = select(tables, Invalidates.RUN)
+    chosen = select_keys(tables, Invalidates.RUN)
     fixed: dict[str, Any] = relative_to_root(chosen, tables["data"]["data_root"])
     return fixed

@@ -11,12 +11,12 @@ from mtkit.checks.language import (
     CONFUSED,
     WIDELY_WRITTEN,
     find_label,
-    find_main_language,
+    find_majority_language,
     name_label,
     open_identifier,
 )
 from mtkit.data.preparation.text_store import TextStore
-from mtkit.data.sources.strings import read_declared_languages
+from mtkit.data.sources.string_corpora import read_declared_languages
 from mtkit.recipe.corpora import Corpus, FileCorpus, HubCorpus, PairedFileCorpus, corpus_names
 from mtkit.recipe.corpus_files import NUMBERED_FORMATS
 from mtkit.recipe.data import Data
@@ -116,7 +116,7 @@ def _compare_found(
     known = open_identifier().labels
     labels = {column: find_label(code, known) for column, code in languages.items()}
     others = dict(zip(labels, reversed(labels.values()), strict=True))
-    seen = {column: find_main_language(rows[column]) for column in labels}
+    seen = {column: find_majority_language(rows[column]) for column in labels}
     foreign = {
         column: found
         for column, (found, _) in seen.items()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import cast
 
 from mtkit.data.sources.lines import check_has_content, compression_of, damage_told, open_binary
-from mtkit.data.sources.tables import Wanted
+from mtkit.data.sources.tables import TableColumns
 from mtkit.data.sources.tsv import find_places, warn_of_names
 from mtkit.data.sources.values import RawRows, ValueSource
 from mtkit.errors import MtkitError
@@ -24,7 +24,7 @@ _MAX_FIELD = 1 << 24
 
 
 @contextmanager
-def open_csv(path: Location, wanted: Wanted) -> Iterator[ValueSource]:
+def open_csv(path: Location, wanted: TableColumns) -> Iterator[ValueSource]:
     """Opens comma-separated text; the first row is a pair unless columns are named."""
     check_has_content(path)
     csv.field_size_limit(_MAX_FIELD)

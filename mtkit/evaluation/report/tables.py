@@ -11,8 +11,8 @@ from rich.text import Text
 
 from mtkit import files
 from mtkit.console import warn
-from mtkit.evaluation.evaluate import Evaluated
-from mtkit.evaluation.results import Difference, Interval, SystemResult, SystemScore
+from mtkit.evaluation.evaluate import EvaluatedTestSet
+from mtkit.evaluation.results import Interval, ScoreDifference, SystemResult, SystemScore
 
 SIGNIFICANCE_LEVEL = 0.05
 """A difference is called significant if its p-value is lower."""
@@ -39,13 +39,13 @@ class ScoreRow:
     num_sentences: int
     system: str = ""
     interval: Interval | None = None
-    difference: Difference | None = None
+    difference: ScoreDifference | None = None
 
 
 _ROWS = TypeAdapter(list[ScoreRow])
 
 
-def list_rows(evaluated: Evaluated, *, names_systems: bool = True) -> list[ScoreRow]:
+def list_rows(evaluated: EvaluatedTestSet, *, names_systems: bool = True) -> list[ScoreRow]:
     """Returns a row for each system and metric, optionally without the system's name."""
     return [
         ScoreRow(
@@ -68,7 +68,7 @@ def from_tables(tables: object) -> list[ScoreRow]:
     return _ROWS.validate_python(tables)
 
 
-def as_json_text(rows: Sequence[ScoreRow], *, is_ascii: bool = False) -> str:
+def as_json_rows(rows: Sequence[ScoreRow], *, is_ascii: bool = False) -> str:
     """Returns the rows as a JSON list of objects, values in full precision."""
     return files.as_json_text([asdict(row) for row in rows], is_ascii=is_ascii)
 
@@ -183,7 +183,7 @@ def as_markdown(results: Sequence[SystemResult]) -> str:
     )
 
 
-def warn_of_remarks(evaluated: Evaluated, *, names_systems: bool) -> None:
+def warn_of_remarks(evaluated: EvaluatedTestSet, *, names_systems: bool) -> None:
     """Prints what makes the scores of a test set doubtful."""
     for system in evaluated.systems:
         name = system.name if names_systems else evaluated.test_set

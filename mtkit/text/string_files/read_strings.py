@@ -36,7 +36,7 @@ class StringPair(NamedTuple):
     key: str = ""
 
 
-def read_pairs(content: bytes, form: str) -> Iterator[StringPair]:
+def read_translations(content: bytes, form: str) -> Iterator[StringPair]:
     """Yields the finished translations of a file with both languages, in order.
 
     `form` is a key of `PAIR_FORMS`. Texts may have several lines. Messages without a translation,
@@ -177,7 +177,7 @@ STRING_FORMS: dict[str, Callable[[str], Iterator[KeyedString]]] = {
     "properties": keyed.read_properties,
     "fluent": keyed.read_fluent,
     "apple-strings": keyed.read_apple,
-    "json": keyed.read_json,
-    "android": keyed.read_android,
+    "json": keyed.read_json_values,
+    "android": keyed.read_android_strings,
 }
 """Formats of files with one language."""

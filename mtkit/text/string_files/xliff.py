@@ -8,7 +8,7 @@ from mtkit.text.xml_tokens import (
     children,
     find_inside,
     find_local_name,
-    read_text,
+    join_token_text,
     read_xml_tokens,
 )
 
@@ -92,4 +92,4 @@ def _read_plain(text: str, tokens: Sequence[XmlToken], element: int) -> str:
             end = tokens[token.partner].end
         if token.start >= end:
             kept.append(token)
-    return read_text(text, kept)
+    return join_token_text(text, kept)

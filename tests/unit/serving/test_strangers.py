@@ -8,8 +8,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from mtkit.serving.access import RequestBytes, WaitingBytes
-from mtkit.serving.faults import RequestError
 from mtkit.serving.keys import KeyRing, add_key
+from mtkit.serving.request_errors import RequestError
 from mtkit.serving.settings import Serving
 
 from .conftest import FakeWorker

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from mtkit.serving.faults import RequestError
+from mtkit.serving.request_errors import RequestError
 from mtkit.serving.text_main import ProcessLimits
 from mtkit.serving.text_process import FairTurns, Lane
 from mtkit.serving.text_tasks import Ask

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.data.check import check_data
+from mtkit.data.check import check_recipe_data
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.prepare import prepare
 from mtkit.recipe import load_recipe
@@ -61,7 +61,7 @@ def load(tmp_path: Path):
 )
 def test_swapped_sides_fail_a_check_and_are_warned_of(load, tmp_path, corpus, hint) -> None:
     recipe = load(corpus, GERMAN_ENGLISH, "en", "de")
-    [fault] = check_data(recipe).faults
+    [fault] = check_recipe_data(recipe).faults
     assert fault.message.startswith("train: source and target seem to be swapped: ")
     assert "of the source lines look like German, and the recipe says en" in fault.message
     assert hint in fault.hint
@@ -73,33 +73,33 @@ def test_swapped_sides_fail_a_check_and_are_warned_of(load, tmp_path, corpus, hi
 
 def test_swapped_sides_are_found_if_one_language_is_unknown(load) -> None:
     """py3langid knows no Upper Sorbian; German takes its place here."""
-    [fault] = check_data(load(FILES, ENGLISH_GERMAN, "hsb", "en")).faults
+    [fault] = check_recipe_data(load(FILES, ENGLISH_GERMAN, "hsb", "en")).faults
     assert "swapped: " in fault.message
-    assert not check_data(load(FILES, ENGLISH_GERMAN, "en", "hsb")).faults
+    assert not check_recipe_data(load(FILES, ENGLISH_GERMAN, "en", "hsb")).faults
 
 
 def test_another_language_on_a_side_fails_a_check(load) -> None:
-    [fault] = check_data(load(FILES, ENGLISH_GERMAN, "en", "fr")).faults
+    [fault] = check_recipe_data(load(FILES, ENGLISH_GERMAN, "en", "fr")).faults
     assert "target lines look like German, and the recipe says fr" in fault.message
     assert 'set data.target_language = "de"' in fault.hint
-    assert not check_data(load(FILES, ENGLISH_GERMAN, "en", "de")).faults
+    assert not check_recipe_data(load(FILES, ENGLISH_GERMAN, "en", "de")).faults
 
 
 def test_one_language_on_both_sides_is_warned_of(load) -> None:
     simple = [(english, f"Today: {english}") for english, _ in ENGLISH_GERMAN]
-    found = check_data(load(FILES, simple, "en", "en"))
+    found = check_recipe_data(load(FILES, simple, "en", "en"))
     assert not found.faults
     assert "source and target have the same language, en: if that is a mistake, set" in " ".join(
         found.report.notes
     )
-    [fault] = check_data(load(FILES, ENGLISH_GERMAN, "en", "en")).faults
+    [fault] = check_recipe_data(load(FILES, ENGLISH_GERMAN, "en", "en")).faults
     assert 'set data.target_language = "de"' in fault.hint
 
 
 @pytest.mark.parametrize("code", ["gsw", "lb"])
 def test_a_language_that_is_unknown_or_rare_is_no_error(load, code: str) -> None:
     """py3langid doesn't know Swiss German, and may take Luxembourgish for German."""
-    assert not check_data(load(FILES, ENGLISH_GERMAN, "en", code)).faults
+    assert not check_recipe_data(load(FILES, ENGLISH_GERMAN, "en", code)).faults
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_the_languages_that_a_file_declares(load, tmp_path, head, entry, tail, n
     entries = "".join(entry.format(*pair) for pair in ENGLISH_GERMAN)
     for declared in ("de", "de_AT", "deu", "und", ""):
         (tmp_path / name).write_text(head.format("en-GB", declared) + entries + tail)
-        assert not check_data(recipe).faults
+        assert not check_recipe_data(recipe).faults
     (tmp_path / name).write_text(head.format("en", "fr_FR") + entries + tail)
-    [fault] = check_data(recipe).faults
+    [fault] = check_recipe_data(recipe).faults
     assert fault.message == (
         f'{tmp_path / name}: its target language is "fr_FR", and the recipe says de'
     )

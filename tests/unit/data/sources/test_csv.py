@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.data.sources.corpora import read_pairs, read_text
+from mtkit.data.sources.corpora import read_corpus_pairs, read_corpus_text
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import PairedFileCorpus, PairedFileTrainingCorpus
 from mtkit.recipe.text_corpora import LabelledCorpus, TextTableCorpus
@@ -45,7 +45,7 @@ def test_any_fields_come_back(tmp_path_factory, pairs: list[tuple[str, str]]) ->
         writer = csv.writer(stream, quoting=csv.QUOTE_ALL)
         writer.writerows([("first", "second"), *pairs])
     corpus = PairedFileCorpus(path=path, source_column="first", target_column="second")
-    assert list(read_pairs(corpus, phrasebook_split="dev", languages=("en", "de"))) == pairs
+    assert list(read_corpus_pairs(corpus, phrasebook_split="dev", languages=("en", "de"))) == pairs
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_invalid_utf8_can_be_dropped(tmp_path: Path, blocks_of) -> None:
 def test_text_and_labels(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text('name,body\nx,"one\ntwo"\nx,three\ny,four\n')
     corpus = TextTableCorpus(path=tmp_path / "t.csv", text_column="body", document_column="name")
-    lines, documents = read_text(corpus)
+    lines, documents = read_corpus_text(corpus)
     assert lines == ["one", "two", "three", "four"]
     assert (documents - documents[0]).tolist() == [0, 0, 0, 1]
     labelled = LabelledCorpus(path=tmp_path / "t.csv", text_column=2, label_column=1)
