@@ -125,6 +125,27 @@ def _estimate_bytes(corpora: tuple[Any, ...]) -> int:
     )
 
 
+def list_changed_files(recipe: Recipe, workspace: Workspace) -> tuple[list[str], list[str]]:
+    """Returns phrases on the corpora's files that changed since the data were prepared.
+
+    The first list has files of another size, and the second files that may hold the same text:
+    those of another time, and compressed ones.
+    """
+    earlier = workspace.read_manifest().get("prepare", {}).get("inputs", [])
+    now = describe_inputs((*recipe.data.train, recipe.data.dev))
+    changed, perhaps = [], []
+    # With another number of files they aren't the same ones in the same order.
+    for then, file in zip(earlier, now, strict=True) if len(earlier) == len(now) else ():
+        name, size, earlier_size = file["name"], file.get("size"), then.get("size")
+        if None in (size, earlier_size) or {**then, "name": name} == file:
+            continue
+        if size == earlier_size or name.endswith(_COMPRESSED):
+            perhaps.append(f"{name} has changed")
+        else:
+            changed.append(f"{then['name']} had {earlier_size:,} bytes, now {name} has {size:,}")
+    return changed, perhaps
+
+
 def check_inputs(
     choice: TokenizerChoice, test_sets: Sequence[TestSet], models: LanguageModels | None = None
 ) -> None:

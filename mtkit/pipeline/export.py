@@ -169,8 +169,9 @@ def _export_for_ctranslate2(exported: ExportedModel, output: Path, quantization:
     )
     if workspace is not None and output == workspace.export and is_in_integers(quantization):
         say(
-            "mtkit translate uses this export here from now on, and some translations differ from "
-            "the model's, as counted above; to undo: mtkit export --quantization float32"
+            "mtkit translate and mtkit serve use this export here from now on, and some "
+            "translations differ from the model's, as counted above; to undo: "
+            "mtkit export --quantization float32"
         )
     if workspace is None and (licence := find_licence(exported.folder)):
         tell_licence(Licence(origin=str(exported.folder), name=licence))

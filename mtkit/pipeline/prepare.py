@@ -15,7 +15,9 @@ from mtkit.console import open_console, report, say, warn
 from mtkit.cpus import count_cpus
 from mtkit.data.check import check_recipe_data as look_at_data
 from mtkit.data.preparation.report_table import show_report
+from mtkit.data.prepare import list_changed_files
 from mtkit.data.prepare import prepare as prepare_data
+from mtkit.data.prepared import read_digest
 from mtkit.errors import MtkitError, suggest
 from mtkit.executor import LocalExecutor
 from mtkit.inference.engines.engine import Engine
@@ -46,7 +48,16 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
 
     saved = CheckpointFolder(workspace.checkpoints).list()
     tables = recipe.model_dump(mode="json", exclude_none=True)
-    check_same_run(tables, None, saved)
+    changed: list[str] = []
+    perhaps: list[str] = []
+    if saved and read_digest(workspace) == saved[-1].data_digest:
+        changed, perhaps = list_changed_files(recipe, workspace)
+    check_same_run(tables, None, saved, changed)
+    if perhaps:
+        say(
+            f"{'; '.join(perhaps)}: the data are prepared again, and replaced only if they are the "
+            "same, since there are checkpoints"
+        )
     prepare_data(
         recipe,
         workspace,

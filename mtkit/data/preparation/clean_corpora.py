@@ -226,10 +226,7 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
     tally.note_unlinked()
     tally.count_duplicates(keys)
     _list_duplicates(job, folder, parts, tally)
-    if not (is_labelled(preparation) or data.is_trees):
-        languages = dict(zip(job.columns, data.column_languages, strict=True))
-        names = corpus_names(data.train)
-        tally.notes += note_languages(TextStore(folder), parts, names, languages)
+    _list_languages(preparation, folder, parts, tally)
     _list_invalid(preparation, tally)
     kept = sum(facts["kept"] for facts in tally.corpora)
     if not kept:
@@ -254,6 +251,19 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
         elsewhere = () if preparation.sample is None else preparation.sample.labels
         found["labels"] = find_labels(TextStore(folder), held_out, elsewhere)
     return found
+
+
+def _list_languages(
+    preparation: Preparation, folder: Path, parts: Sequence[tuple[int, int]], tally: CleaningTally
+) -> None:
+    """Adds what seems wrong with the languages: notes, or faults of a check if it is sure."""
+    if is_labelled(preparation) or preparation.data.is_trees:
+        return
+    for note in note_languages(TextStore(folder), parts, preparation.data):
+        if note.is_sure and preparation.sample is not None:
+            preparation.faults.append(MtkitError(note.message, note.hint))
+        else:
+            tally.notes.append(str(note))
 
 
 def _list_invalid(preparation: Preparation, tally: CleaningTally) -> None:

@@ -39,7 +39,7 @@ def open_csv(path: Location, wanted: TableColumns) -> Iterator[ValueSource]:
             warn_of_names(first_line, separator, str(path), wanted.languages)
         places = find_places(columns, lambda: next(rows, []), path)
         found = _read_rows(rows, places, str(path))
-        yield ValueSource(found, tuple(wanted.columns), str(path))
+        yield ValueSource(found, tuple(wanted.columns), str(path), wanted.languages)
 
 
 def _read_rows(rows: Iterator[list[str]], places: dict[str, int], name: str) -> RawRows:

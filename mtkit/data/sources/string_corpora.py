@@ -11,11 +11,10 @@ from mtkit.data.sources.values import RawRows, ValueSource, encode_rows
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpus_files import FORMATS, STRING_FORMATS, ending_of
 from mtkit.storage import Location
-from mtkit.text.string_files.keyed import KeyedString
-from mtkit.text.string_files.read_strings import StringPair, read_strings, read_translations
+from mtkit.text.string_files.read_strings import find_languages, read_strings, read_translations
 
 _PAIR = ("source", "target")
-_String = TypeVar("_String", StringPair, KeyedString)
+_Found = TypeVar("_Found")
 
 
 @contextmanager
@@ -24,6 +23,11 @@ def open_string_pairs(path: Location, wanted: TableColumns) -> Iterator[ValueSou
     del wanted
     pairs = ((each.source, each.target) for each in _read(path, read_translations, FORMATS))
     yield ValueSource(encode_rows(pairs), _PAIR, str(path))
+
+
+def read_declared_languages(path: Location) -> tuple[str, str]:
+    """Returns the codes that a PO, MO or XLIFF file names; empty where it names none."""
+    return next(_read(path, find_languages, FORMATS), ("", ""))
 
 
 @contextmanager
@@ -46,8 +50,8 @@ def _pair_by_key(source: Location, target: Location) -> RawRows:
 
 
 def _read(
-    path: Location, read: Callable[[bytes, str], Iterator[_String]], formats: Mapping[str, str]
-) -> Iterator[_String]:
+    path: Location, read: Callable[[bytes, str], Iterator[_Found]], formats: Mapping[str, str]
+) -> Iterator[_Found]:
     """Yields what a file holds; errors name the file."""
     check_has_content(path)
     with damage_told(path, compression_of(path), lambda: ""), open_binary(path) as stream:

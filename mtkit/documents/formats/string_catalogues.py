@@ -105,7 +105,8 @@ def _translate_message(
         parts = _read_string(text, source)
         if any(start < end for start, end in output):
             value = "".join(each.text for part in parts for each in part.spelled)
-            document.skip(source[0][0], value, "already translated")
+            is_fuzzy = "fuzzy" in message.flags
+            document.skip(source[0][0], value, "fuzzy, kept" if is_fuzzy else "already translated")
             continue
         units = make_string_units(document, parts, _C_TEXT, languages, keeps_breaks=True)
         copied = copy_units(text, units, source, output[0])

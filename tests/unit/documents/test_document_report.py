@@ -40,6 +40,9 @@ def report_of(text: str, form: str) -> DocumentReport:
         ),
         ("po", 'msgid "a"\nmsgstr "b"\n\nmsgid "c"\nmsgstr ""\n',
          "1 text translated, 1 skipped: 1 already translated"),
+        ("po", 'msgid "a"\nmsgstr "b"\n\n#, fuzzy\nmsgid "c"\nmsgstr "d"\n\n'
+               '#, fuzzy\nmsgid "e"\nmsgstr ""\n',
+         "1 text translated, 2 skipped: 1 already translated, 1 fuzzy, kept"),
         ("xml", "<a><b>x</b><code>y</code><c><![CDATA[z]]></c></a>",
          "1 text translated, 2 skipped: 1 code, 1 in CDATA"),
         ("xml", '<resources><string name="a" translatable="false">x y</string></resources>',

@@ -108,5 +108,5 @@ def test_the_main_language_of_some_lines(
     corpus: Callable[..., tuple[list[str], list[str]]], label: str
 ) -> None:
     lines, _ = corpus("flores200/devtest", label, "fr")
-    assert find_majority_language(lines[:200]) == label
-    assert find_majority_language(lines[:3]) == ""
+    assert find_majority_language(lines[:200])[0] == label
+    assert find_majority_language(lines[:3]) == ("", 0.0)

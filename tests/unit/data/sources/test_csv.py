@@ -63,6 +63,21 @@ def test_faults_are_reported_by_row(tmp_path, pairs_of, content: str | bytes, me
         pairs_of(corpus_of(tmp_path, content))
 
 
+def test_the_encoding_of_a_csv_file_is_named(tmp_path: Path, pairs_of) -> None:
+    for language, text, encoding in (
+        ("de", "für schöne Straßen", "WINDOWS-1252"),
+        ("pl", "zażółć gęślą jaźń", "WINDOWS-1250"),
+        ("ja", "吾輩は猫である。名前はまだ無い。", "SHIFT_JIS"),
+    ):
+        rows = "yes,no\n" + 3 * f"yes,{text}\n"
+        corpus = corpus_of(tmp_path, rows.encode(encoding))
+        with pytest.raises(MtkitError, match=r"row 2: .*; so are 2 other rows up to row 4") as told:
+            pairs_of(corpus, target_language=language)
+        assert told.value.hint == (
+            f"it looks like {encoding}; convert it: iconv -f {encoding} -t UTF-8 a.csv > a.utf8.csv"
+        )
+
+
 def test_names_that_are_not_there(tmp_path: Path, pairs_of) -> None:
     corpus = corpus_of(tmp_path, "english,german\na,b\n", source_column="englsh")
     with pytest.raises(MtkitError, match=r"a\.csv:1: no column 'englsh'.*did you mean 'english'"):
