@@ -37,7 +37,7 @@ class RenderedLine:
         return cls(content, len(translation.candidates[0].token_ids))
 
 
-Ask = Request | RenderRequest
+LineRequest = Request | RenderRequest
 """A line to translate, or one to score."""
 Answer = Translation | RenderedLine | LineFault
 
@@ -57,13 +57,13 @@ class Job:
         queued_at: Arrival by the event loop's clock, in seconds.
     """
 
-    def __init__(self, asks: Sequence[Ask]) -> None:
+    def __init__(self, requests: Sequence[LineRequest]) -> None:
         loop = asyncio.get_running_loop()
         self.queued_at = loop.time()
         self.done: asyncio.Future[list[Answer]] = loop.create_future()
-        self._found: list[Answer | None] = [None] * len(asks)
-        self._num_missing = len(asks)
-        self.waiting = deque(QueuedLine(self, index, ask) for index, ask in enumerate(asks))
+        self._found: list[Answer | None] = [None] * len(requests)
+        self._num_missing = len(requests)
+        self.waiting = deque(QueuedLine(self, index, ask) for index, ask in enumerate(requests))
 
     def answer(self, index: int, answer: Answer) -> None:
         """Stores the answer to a line."""
@@ -92,7 +92,7 @@ class QueuedLine:
 
     job: Job
     index: int
-    ask: Ask
+    ask: LineRequest
     attempts: int = 0
 
     @property

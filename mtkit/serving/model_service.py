@@ -14,9 +14,9 @@ from mtkit.model.config import ModelConfig, read_config, read_settings
 from mtkit.recipe.inference import Inference
 from mtkit.serving.fair_queue import (
     Answer,
-    Ask,
     FairQueue,
     Job,
+    LineRequest,
     QueuedLine,
     QueueFullError,
     RenderedLine,
@@ -121,19 +121,19 @@ class ModelService:
         """Returns its process's memory; 0 without one."""
         return self._worker.measure_bytes() if self._worker is not None else 0
 
-    async def answer(self, asks: Sequence[Ask]) -> list[Answer]:
+    async def answer(self, requests: Sequence[LineRequest]) -> list[Answer]:
         """Returns the answer to each line. A caller that is cancelled leaves the queue.
 
         Raises:
             RequestError: The queue is full, or the model can't be loaded for now.
         """
-        if not asks:
+        if not requests:
             return []
         loop = asyncio.get_running_loop()
         self.used_at = loop.time()
         if self._worker is None and self._num_failures >= _MAX_FAILURES:
             raise busy(f"{self.model.name} can't be loaded at present", 30)
-        job = Job(asks)
+        job = Job(requests)
         try:
             self._queue.add(job)
         except QueueFullError:

@@ -35,7 +35,7 @@ _ONE_SENTENCE = regex.compile(r"[\p{L}\p{M}\p{Nd} ,'’\-]*+[.!?]?+\s*+")
 _SPACELESS = regex.compile(r"[\p{Han}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
 _WINDOW = 512
 """Maximum sentences per question: more would block the server's event loop."""
-Ask = Callable[[Any], Any]
+AskServer = Callable[[Any], Any]
 """Asks the server a question, and returns its answer."""
 
 
@@ -157,7 +157,7 @@ class Route:
 class Task(Protocol):
     """Work for a request."""
 
-    def run(self, ask: Ask) -> Any:
+    def run(self, ask: AskServer) -> Any:
         """Returns the result.
 
         Raises:
@@ -177,7 +177,7 @@ class ParseBody:
     kind: Any
     max_texts: int
 
-    def run(self, _: Ask) -> Any:
+    def run(self, _: AskServer) -> Any:
         """Returns the body."""
         return parse_body(self.content, self.content_type, self.query, self.kind, self.max_texts)
 
@@ -189,7 +189,7 @@ class DetectLanguage:
     text: str
     languages: tuple[str, ...]
 
-    def run(self, _: Ask) -> list[Detected]:
+    def run(self, _: AskServer) -> list[Detected]:
         """Returns the possible languages."""
         return _detector().detect(self.text, self.languages)
 
@@ -207,7 +207,7 @@ class TranslateTexts:
     route: Route
     max_sentences: int
 
-    def run(self, ask: Ask) -> TranslatedTexts:
+    def run(self, ask: AskServer) -> TranslatedTexts:
         """Returns their translations."""
         lines = [text.split("\n") for text in self.texts]
         flat = [line for of_text in lines for line in of_text]
@@ -253,7 +253,7 @@ class TranslateDocuments:
     route: Route | None
     max_unpacked_bytes: int
 
-    def run(self, ask: Ask) -> list[TranslatedDocument]:
+    def run(self, ask: AskServer) -> list[TranslatedDocument]:
         """Returns their translations."""
         for content in self.contents:
             self._check_size(content)
@@ -313,7 +313,7 @@ class _Sampling:
 class _QuestionTranslator:
     """The server as a translator of sentences."""
 
-    def __init__(self, ask: Ask, route: Route) -> None:
+    def __init__(self, ask: AskServer, route: Route) -> None:
         self.settings, self.aligns, self._ask = route.settings, route.aligns, ask
 
     def search_ahead(

@@ -12,7 +12,7 @@ from mtkit.model.config import read_settings
 from mtkit.recipe.inference import Inference
 from mtkit.serving.catalogue import Catalogue, ModelPath
 from mtkit.serving.detection import SAMPLE_CHARACTERS, Detected
-from mtkit.serving.fair_queue import Answer, Ask, RenderedLine, RenderRequest
+from mtkit.serving.fair_queue import Answer, LineRequest, RenderedLine, RenderRequest
 from mtkit.serving.model_service import ModelService
 from mtkit.serving.request_errors import LineFault, RequestError
 from mtkit.serving.text_lanes import TextProcesses
@@ -166,32 +166,32 @@ class TextTranslation:
             texts = [translation.text for translation in found]
         return found
 
-    async def ask(self, service: ModelService, asks: Sequence[Request]) -> list[Translation]:
+    async def ask(self, service: ModelService, requests: Sequence[Request]) -> list[Translation]:
         """Returns a model's answers.
 
         Raises:
             RequestError: A line is invalid, or the queue is full.
         """
-        found = await self._ask(service, asks)
+        found = await self._ask(service, requests)
         return [each for each in found if isinstance(each, Translation)]
 
     async def render(
-        self, service: ModelService, asks: Sequence[Request], *, scores: bool = False
+        self, service: ModelService, requests: Sequence[Request], *, scores: bool = False
     ) -> list[RenderedLine]:
         """Returns a model's translations as JSON, or its scores if prefixes are translations.
 
         Raises:
             RequestError: A line is invalid, or the queue is full.
         """
-        found = await self._ask(service, [RenderRequest(each, scores) for each in asks])
+        found = await self._ask(service, [RenderRequest(each, scores) for each in requests])
         return [each for each in found if isinstance(each, RenderedLine)]
 
-    async def _ask(self, service: ModelService, asks: Sequence[Ask]) -> list[Answer]:
+    async def _ask(self, service: ModelService, requests: Sequence[LineRequest]) -> list[Answer]:
         await self.catalogue.make_ready(service)
-        if len(asks) > _MANY_LINES:
+        if len(requests) > _MANY_LINES:
             # They took milliseconds to make: other tasks run first.
             await asyncio.sleep(0)
-        found = await service.answer(asks)
+        found = await service.answer(requests)
         for line, answer in enumerate(found, 1):
             if isinstance(answer, LineFault) and not answer.is_of_neighbour:
                 status = 500 if answer.is_fault_of_server else 400
