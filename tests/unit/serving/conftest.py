@@ -22,7 +22,7 @@ from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.serving.app import make_app, make_context
-from mtkit.serving.fair_queue import Answer, Ask, RenderedLine, RenderRequest
+from mtkit.serving.fair_queue import Answer, LineRequest, RenderedLine, RenderRequest
 from mtkit.serving.keys import KeyRing
 from mtkit.serving.model_service import ServedModel
 from mtkit.serving.request_errors import LineFault
@@ -37,11 +37,11 @@ from mtkit.text.languages import ModelLanguages
 FLAG = Flag("numbers differ", 1, 0, "on one side only: <b>7</b>")
 
 
-def request_of(ask: Ask) -> Request:
+def request_of(ask: LineRequest) -> Request:
     return ask.request if isinstance(ask, RenderRequest) else ask
 
 
-def _is_given(ask: Ask) -> bool:
+def _is_given(ask: LineRequest) -> bool:
     return isinstance(ask, RenderRequest) and ask.scores
 
 
@@ -54,10 +54,10 @@ class FakeWorker:
 
     def __init__(self, source: ModelSource) -> None:
         self.source = source
-        self.batches: list[list[Ask]] = []
+        self.batches: list[list[LineRequest]] = []
         self.death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.is_held = False
-        self._running: list[tuple[asyncio.Future[list[Answer]], list[Ask]]] = []
+        self._running: list[tuple[asyncio.Future[list[Answer]], list[LineRequest]]] = []
 
     @classmethod
     async def start(cls, source: ModelSource) -> "FakeWorker":
@@ -70,7 +70,7 @@ class FakeWorker:
     def num_running(self) -> int:
         return len(self._running)
 
-    def work(self, asks: list[Ask]) -> "asyncio.Future[list[Answer]]":
+    def work(self, asks: list[LineRequest]) -> "asyncio.Future[list[Answer]]":
         loop = asyncio.get_running_loop()
         answers: asyncio.Future[list[Answer]] = loop.create_future()
         if self.death.done():
@@ -108,7 +108,7 @@ class FakeWorker:
         for answers, _ in running:
             answers.set_exception(WorkerDiedError("was killed by SIGKILL"))
 
-    def answer(self, ask: Ask) -> Answer:
+    def answer(self, ask: LineRequest) -> Answer:
         request = request_of(ask)
         if _is_given(ask):
             found = Hypothesis((5, 3), -1.5, -1.0, is_finished=True, text=request.prefix)
