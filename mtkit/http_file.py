@@ -28,14 +28,14 @@ _Result = TypeVar("_Result")
 
 
 class FileVersion:
-    """What tells one version of a file behind an address from others."""
+    """What distinguishes a version of a file behind an address from others."""
 
     def __init__(self, num_bytes: int | None, validator: str) -> None:
         self.num_bytes, self.validator = num_bytes, validator
 
     @classmethod
     def of(cls, headers: Message) -> "FileVersion":
-        """Returns the version that a response's headers tell."""
+        """Returns the version that a response's headers name."""
         total = headers.get("Content-Range", "").rpartition("/")[2]
         size = total or headers.get("Content-Length", "")
         validator = headers.get("ETag") or headers.get("Last-Modified") or ""

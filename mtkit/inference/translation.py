@@ -207,7 +207,7 @@ class TranslatedSentence:
 
 
 class AlignmentSchema(TypedDict):
-    """Which words of a line and of its translation stand for each other."""
+    """Which words of a line and of its translation correspond."""
 
     pharaoh: Annotated[str, Field(description="Pairs of words between spaces: `0-0 1-2`.")]
     links: list[tuple[int, int]]

@@ -83,7 +83,7 @@ class ModelConfig(Section):
     objective: Objective = "translation"
     """What it learned."""
     next_sentence: bool = True
-    """Whether a masked language model tells whether a text's second part follows its first."""
+    """Whether a masked language model predicts whether a text's second part follows its first."""
     classifier: ClassifierConfig | None = None
     """What a classifier needs beside; None for any other model."""
     parsing: Parsing | None = None

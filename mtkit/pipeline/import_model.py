@@ -68,7 +68,7 @@ def _choose_options(languages: ModelLanguages | None) -> str:
 def tell_licence(licence: Licence) -> None:
     """Prints a licence; a missing or non-commercial one as a warning."""
     if not licence.name:
-        warn(f"{licence.origin}: its card tells no licence: look there before you use it")
+        warn(f"{licence.origin}: its card names no licence: look there before you use it")
     elif licence.is_commercial:
         say(f"  licence: {licence.name}")
     else:

@@ -75,9 +75,7 @@ def load_flagging(recipe: str, overrides: Sequence[str]) -> Flagging:
         flags = override_section(Inference(flags=Flags()), "inference", of_flags).flags
         target = override_section(Evaluation(), "evaluation", others).language
     flags = flags or Flags()
-    not_told: dict[str, str] = {
-        name: "only a model can tell" for name in _OF_MODELS if name in flags.names
-    }
+    not_told: dict[str, str] = {name: "needs a model" for name in _OF_MODELS if name in flags.names}
     if not target and "wrong language" in flags.names:
         not_told["wrong language"] = "name the language: --set evaluation.language=de"
     names = tuple(name for name in flags.names if name not in not_told)

@@ -138,7 +138,7 @@ def check_recipe(
         ) from error
     comet, changed = recipe.evaluation.comet, list_overrides(overrides)
     if comet is not None:
-        # What nobody typed may be a stranger's.
+        # A recipe that wasn't typed here may be a stranger's.
         untyped = {
             key
             for key in comet.model_fields_set

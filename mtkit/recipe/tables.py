@@ -7,7 +7,7 @@ from mtkit.recipe.invalidation import Declaration, Invalidates
 from mtkit.recipe.recipe import Recipe
 
 WHOLE_RECIPE = Declaration(None, (Recipe,))
-"""A whole recipe: its keys declare what they invalidate, each by itself or by its section."""
+"""A whole recipe: its keys declare what they invalidate, each alone or by its section."""
 
 
 def select_keys(

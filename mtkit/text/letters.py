@@ -1,4 +1,4 @@
-"""The letters of languages, and what they tell about the encoding of a text.
+"""The letters of languages, and what they show about the encoding of a text.
 
 A language's letters are those in CLDR's names of languages, countries, scripts, months and
 currencies in that language: a few foreign ones are among them, rare ones may be missing.

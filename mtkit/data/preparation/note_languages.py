@@ -125,7 +125,7 @@ def _compare_found(
     }
     wrong = {column: found for column, found in foreign.items() if found and labels[column]}
     crossed = {column: found for column, found in foreign.items() if found == others[column]}
-    # A side in a language that the identification doesn't know tells nothing of the other.
+    # A side in a language that the identification doesn't know says nothing of the other.
     is_swapped = bool(crossed) and all(
         column in crossed or (column in foreign and others[column] is None) for column in labels
     )

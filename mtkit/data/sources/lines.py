@@ -446,5 +446,5 @@ def explain_encoding(
 
 
 def _convert(path: PurePath, encoding: str) -> str:
-    # The new name has the same ending, which tells the format.
+    # The new name has the same ending, which is the format's.
     return f"iconv -f {encoding} -t UTF-8 {path.name} > {path.stem}.utf8{path.suffix}"

@@ -1,4 +1,4 @@
-"""Flags: suspicious translations, by themselves or compared with their source.
+"""Flags: suspicious translations, alone or compared with their source.
 
 They need no reference; the risk flags of `analysis/` compare with one.
 """

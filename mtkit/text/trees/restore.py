@@ -81,9 +81,9 @@ def restore_tree(
         words: The sentence.
         symbols: A parser's output, in order.
         form: Their form.
-        phrases: Labels of constituents; in tensor2tensor's form they tell where an unclosed one
+        phrases: Labels of constituents; in tensor2tensor's form they show where an unclosed one
             begins.
-        attention: Each symbol's attention to each word, [symbols, words], if known. It tells which
+        attention: Each symbol's attention to each word, [symbols, words], if known. It shows which
             word a leaf belongs to; without it leaves are taken in order.
     """
     if form == "vinyals":
