@@ -29,8 +29,8 @@ from mtkit.data.word_alignment.together import align_together
 from mtkit.data.word_alignment.word_table import find_aligned_words
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.request import Request
-from mtkit.inference.translate import Translator
 from mtkit.inference.translation import WordAlignment
+from mtkit.inference.translator import Translator
 from mtkit.model.alignment_head import AlignmentHead, Position, find_word_aligner
 from mtkit.model.config import read_config, read_settings
 from mtkit.model.folder import load_model_folder

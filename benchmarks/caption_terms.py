@@ -28,7 +28,7 @@ from mtkit import Request, Term, Translator
 from mtkit.data.augmentation.aligned_terms import LinkedPair, TermLexicon, find_linked_terms
 from mtkit.data.word_alignment.aligner import WordAligner
 from mtkit.data.word_alignment.word_table import find_aligned_words
-from mtkit.recipe.inference import Glossary
+from mtkit.recipe.inference import GlossarySection
 from mtkit.text.term_forms import are_forms, find_uses, knows_terms
 from mtkit.text.tokenizer import SubwordTokenizer
 
@@ -105,7 +105,7 @@ def translate(
 ) -> tuple[list[str], float]:
     """Returns translations, and the processor seconds that they took."""
     translator = Translator(model, engine="torch", device="cpu")
-    settings = translator.settings.model_copy(update={"glossary": Glossary(way=way)})
+    settings = translator.settings.model_copy(update={"glossary": GlossarySection(way=way)})
     translator = Translator(model, engine="torch", device="cpu", settings=settings)
     requests = [
         Request(source, glossary=tuple(Term(term.source, term.target) for term in of_line))

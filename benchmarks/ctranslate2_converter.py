@@ -27,8 +27,8 @@ from mtkit.inference.engines.engine import EncodedSource
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig, OpenedFolder
 from mtkit.model.exporters.ctranslate2 import write_ctranslate2
-from mtkit.model.exporters.translator import write_translator
-from mtkit.model.exporters.written_translator import WrittenTranslator
+from mtkit.model.exporters.transformers_rows import WrittenTranslator
+from mtkit.model.exporters.transformers_translator import write_translator
 from mtkit.model.folder import LoadedModel, load_model_folder, write_model_folder
 from mtkit.model.weights import pack_weights
 from mtkit.pipeline.import_model import import_model

@@ -20,7 +20,7 @@ from statistics import fmean
 
 from peers.machine import describe_machine
 
-from mtkit.evaluation.flags import FlagFinder, Found, count_flags
+from mtkit.evaluation.flags import FlagFinder, ScoredLine, count_flagged_lines
 from mtkit.recipe.flags import FLAG_NAMES, FlagName, Flags
 
 Rows = list[tuple[str, str]]
@@ -54,8 +54,8 @@ def flag(
     """Returns the share of lines with each flag and with any, in percent."""
     finder = FlagFinder(Flags(names=names))
     languages = pair.split("-")
-    found = [finder.find(Found(*row, *languages)) for row in rows]
-    counts = {**count_flags(found, names), "any": sum(map(bool, found))}
+    found = [finder.find(ScoredLine(*row, *languages)) for row in rows]
+    counts = {**count_flagged_lines(found, names), "any": sum(map(bool, found))}
     return {name: 100.0 * count / len(rows) for name, count in counts.items()}
 
 

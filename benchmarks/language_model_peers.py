@@ -37,7 +37,7 @@ from peers.machine import describe_machine, print_machine
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.prepared import open_prepared
 from mtkit.data.selection.select_rows import LEFT_OUT_FILE
-from mtkit.data.sources.corpora import read_text
+from mtkit.data.sources.corpora import read_corpus_text
 from mtkit.errors import MtkitError
 from mtkit.evaluation.perplexity import PredictedText, measure_text
 from mtkit.inference.engines.open_torch_engine import open_torch_engine
@@ -244,7 +244,7 @@ def compare(
     trained_on: set[int],
 ) -> list[Row]:
     """Returns the figures on a text; and without lines of the training text, where it has any."""
-    lines, documents = read_text(TextCorpus(text=path, documents="lines"))
+    lines, documents = read_corpus_text(TextCorpus(text=path, documents="lines"))
     if not lines:
         raise MtkitError(f"{path} has no lines")
     ours = predict(lines, documents)

@@ -25,11 +25,11 @@ from alignment import align, read_lines
 from lxml import html as lxml_html
 
 from mtkit.documents.atoms import SignKind, find_atoms, find_sign_kinds
-from mtkit.documents.document import Languages, TranslatedText
-from mtkit.documents.placement import Mark, Placer
-from mtkit.documents.sentences import SentenceTranslator
+from mtkit.documents.document import LanguageCodes, TranslatedText
+from mtkit.documents.paragraph_translator import SentenceTranslator
+from mtkit.documents.placement import PlacedTag, TagPlacer
 from mtkit.documents.translate_file import translate_markup
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.model.config import read_settings
 from mtkit.recipe.inference import EngineChoice
 
@@ -128,8 +128,8 @@ def _agree(
 
 def place_ours(sentence: Sentence, links: Links) -> list[tuple[int, int]]:
     """Returns where mtkit puts tags."""
-    marks = [Mark(*tag) for tag in sentence.tags]
-    roots: list[Mark] = []
+    marks = [PlacedTag(*tag) for tag in sentence.tags]
+    roots: list[PlacedTag] = []
     for mark in sorted(marks, key=lambda each: (each.first, -each.last)):
         holders = [
             each
@@ -138,7 +138,7 @@ def place_ours(sentence: Sentence, links: Links) -> list[tuple[int, int]]:
         ]
         inner = min(holders, key=lambda each: each.last - each.first, default=None)
         (roots if inner is None else inner.children).append(mark)
-    Placer(sentence.num_source, sentence.num_target, links, sentence.signs).place(roots)
+    TagPlacer(sentence.num_source, sentence.num_target, links, sentence.signs).place(roots)
     return [mark.target for mark in marks]
 
 
@@ -246,7 +246,7 @@ def measure_running_text(
         made = TranslatedText(target, links)
         page = _write_tags(source, [_cover(source_spans, tag) for tag in sentence.tags])
         answer = translate_markup(
-            page, "html", lambda asked, text=made: [text] * len(asked), Languages()
+            page, "html", lambda asked, text=made: [text] * len(asked), LanguageCodes()
         )
         placed = _read_tags(answer)
         for number, (tag, gold) in enumerate(zip(sentence.tags, sentence.gold, strict=True)):
@@ -336,8 +336,8 @@ def measure_pages(folder: Path) -> None:
         except UnicodeDecodeError:
             continue
         counts["pages"] += 1
-        counts["same bytes"] += translate_markup(text, "html", keep_text, Languages()) == text
-        turned = translate_markup(text, "html", reverse_words, Languages())
+        counts["same bytes"] += translate_markup(text, "html", keep_text, LanguageCodes()) == text
+        turned = translate_markup(text, "html", reverse_words, LanguageCodes())
         is_same = _list_tags(text) == _list_tags(turned)
         counts["same tags"] += is_same
         if not is_same:
@@ -389,7 +389,7 @@ def measure_speed(
         bare = now() - started_at
         gc.set_threshold(1_000_000)
         started_at = now()
-        translate_markup(page, "html", sentences, Languages())
+        translate_markup(page, "html", sentences, LanguageCodes())
         ratios.append(bare / (now() - started_at))
         print(f"{len(lines) / bare:.1f} lines a second bare, ratio with markup {ratios[-1]:.3f}")
     print(f"median of the ratios: {median(ratios):.3f}")

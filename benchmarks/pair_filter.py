@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from peers.machine import describe_machine
 
-from mtkit.data.cleaning.clean import Cleaner, measure_length_ratio
+from mtkit.data.cleaning.clean import Cleaner, learn_length_ratio
 from mtkit.data.cleaning.overlap import HeldOut
 from mtkit.data.sources.corpora import read_labelled
 from mtkit.data.sources.planted_faults import FAULT
@@ -42,7 +42,7 @@ def drop_by_rules(
     cleaner = Cleaner(
         settings,
         languages=(source, target),
-        length_ratio=measure_length_ratio(pairs),
+        length_ratio=learn_length_ratio(pairs),
         held_out=HeldOut.of([("", "")]),
     )
     kept = cleaner.clean(rows["text"], rows["second"]).indices

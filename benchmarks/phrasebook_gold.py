@@ -28,7 +28,7 @@ def list_forms() -> dict[str, set[str]]:
                 german.decline_noun(noun, case, plural=is_plural) for case in german.CASES
             }
     for adjective in lexicon.ADJECTIVES.values():
-        degrees = (adjective.english, *english.compare(adjective.english))
+        degrees = (adjective.english, *english.compare_adjective(adjective.english))
         stems = (adjective.german, adjective.comparative, adjective.superlative)
         for form, stem in zip(degrees, stems, strict=True):
             endings = ("", "e", "en", "er", "em", "es")

@@ -21,9 +21,9 @@ from pathlib import Path
 
 import psutil
 
+from mtkit.cpus import count_cpus
 from mtkit.evaluation.significance import bootstrap_intervals, find_differences
 from mtkit.evaluation.statistics import measure_systems
-from mtkit.processors import count_processors
 from mtkit.recipe.evaluation import Evaluation
 
 BASELINE = "LIUM-NMT"
@@ -48,7 +48,7 @@ def main() -> None:
         files = write_files(Path(folder), options.systems, options.lines)
         print(
             f"{len(files) - 1} systems, {options.lines:,} sentences, {options.metrics}, "
-            f"{options.resamples:,} resamples; {count_processors()} processors"
+            f"{options.resamples:,} resamples; {count_cpus()} processors"
         )
         ours, seconds = time_command(
             "mtkit",

@@ -23,10 +23,10 @@ from peers.exported import export
 from peers.machine import describe_machine, print_machine, run_worker
 from peers.operations import count_operations
 
+from mtkit.cpus import count_cpus
 from mtkit.errors import MtkitError
-from mtkit.processors import count_processors
 from mtkit.recipe import load_recipe
-from mtkit.training.distributed import Processes
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.learner import resolve_precision
 
 PEERS = Path(__file__).parent / "peers"
@@ -143,7 +143,7 @@ def plan_task(options: argparse.Namespace, data: Path) -> dict[str, Any]:
         "model": recipe.model.model_dump(mode="json"),
         "batch_tokens": recipe.training.batch_tokens,
         "label_smoothing": recipe.training.label_smoothing,
-        "mtkit_precision": resolve_precision(recipe.training.precision, Processes(0, 1, device)),
+        "mtkit_precision": resolve_precision(recipe.training.precision, ProcessGroup(0, 1, device)),
         "seed": recipe.seed,
         "warm_up": options.warm_up,
         "updates": options.updates,
@@ -229,7 +229,7 @@ def run(
     """Returns what a worker printed; several that train together, one after the other."""
     threads = options.threads
     if num_processes > 1:
-        threads = max(1, (threads or count_processors()) // num_processes)
+        threads = max(1, (threads or count_cpus()) // num_processes)
         torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
         command = [command[0], *torchrun, str(num_processes), *command[1:]]
     return run_worker(

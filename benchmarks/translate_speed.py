@@ -21,10 +21,10 @@ from peers.machine import describe_machine, print_machine
 from peers.random_model import SHAPES, make_random_model
 from peers.translation_report import print_report, summarize
 
+from mtkit.cpus import count_cpus
 from mtkit.errors import MtkitError
 from mtkit.files import read_json
 from mtkit.model.config import CONFIG_FILE, read_config, read_settings
-from mtkit.processors import count_processors
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.override_section import override_section
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -256,7 +256,7 @@ def main() -> None:
         if unknown:
             raise MtkitError(f"no such thing: {', '.join(unknown)}", f"there are {known}")
     if not options.threads:
-        options.threads = count_processors()
+        options.threads = count_cpus()
     if options.work is not None and options.work.is_dir() and any(options.work.iterdir()):
         raise MtkitError(f"{options.work} isn't empty", "name a new folder with --work")
     with tempfile.TemporaryDirectory() as temporary:

@@ -27,8 +27,8 @@ from mtkit.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from mtkit.inference.request import Request
-    from mtkit.inference.translate import Translator
     from mtkit.inference.translation import Translation
+    from mtkit.inference.translator import Translator
     from mtkit.pipeline.prepare import prepare
     from mtkit.pipeline.score import score
     from mtkit.pipeline.translate import translate
@@ -59,7 +59,7 @@ _HOMES = {
     "Request": "mtkit.inference.request",
     "Term": "mtkit.text.glossary",
     "Translation": "mtkit.inference.translation",
-    "Translator": "mtkit.inference.translate",
+    "Translator": "mtkit.inference.translator",
     "Workspace": "mtkit.workspace",
     "average": "mtkit.training.averaging.average",
     "load_recipe": "mtkit.recipe",

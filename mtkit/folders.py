@@ -27,7 +27,7 @@ def building(folder: Path, *, then: Callable[[Path], None] | None = None) -> Ite
     restore_retired(folder)
     _remove_abandoned_drafts(folder)
     draft = folder.with_name(f".{folder.name}.{os.getpid()}-{secrets.token_hex(4)}.draft")
-    # Held as long as the draft exists: it tells others that the draft has an owner.
+    # Held as long as the draft exists: others see by it that the draft has an owner.
     with locked(draft):
         draft.mkdir()
         try:

@@ -27,21 +27,21 @@ _PARTIAL = 206
 _Result = TypeVar("_Result")
 
 
-class Version:
-    """What tells one version of a file behind an address from others."""
+class FileVersion:
+    """What distinguishes a version of a file behind an address from others."""
 
     def __init__(self, num_bytes: int | None, validator: str) -> None:
         self.num_bytes, self.validator = num_bytes, validator
 
     @classmethod
-    def of(cls, headers: Message) -> "Version":
-        """Returns the version that a response's headers tell."""
+    def of(cls, headers: Message) -> "FileVersion":
+        """Returns the version that a response's headers name."""
         total = headers.get("Content-Range", "").rpartition("/")[2]
         size = total or headers.get("Content-Length", "")
         validator = headers.get("ETag") or headers.get("Last-Modified") or ""
         return cls(int(size) if size.isdecimal() else None, validator)
 
-    def is_other(self, found: "Version") -> bool:
+    def is_other(self, found: "FileVersion") -> bool:
         """Returns whether a later response is of another version."""
         return self.validator != found.validator or (
             None not in (self.num_bytes, found.num_bytes) and self.num_bytes != found.num_bytes
@@ -60,7 +60,7 @@ class HttpFile(io.RawIOBase):
         self._url = url
         self._at = 0
         self._response: HTTPResponse | None = None
-        self._first_version: Version | None = None
+        self._first_version: FileVersion | None = None
         self._retry(self._open_response)
 
     def readable(self) -> bool:  # noqa: D102
@@ -127,7 +127,7 @@ class HttpFile(io.RawIOBase):
         """
         headers = {"Range": f"bytes={self._at}-"} if self._at else {}
         self._response = _send(self._url, headers=headers)
-        version = Version.of(self._response.headers)
+        version = FileVersion.of(self._response.headers)
         if self._first_version is not None and self._first_version.is_other(version):
             raise MtkitError(
                 f"{self._url}: has changed while it was read", "run the same command again"
@@ -155,16 +155,16 @@ class HttpFile(io.RawIOBase):
             self._response = None
 
 
-def read_version(url: str) -> Version:
+def read_version(url: str) -> FileVersion:
     """Returns size and validator of a file.
 
     Raises:
         MtkitError: There is nothing at the address, or it can't be reached.
     """
 
-    def ask() -> Version:
+    def ask() -> FileVersion:
         with _send(url, method="HEAD") as response:
-            return Version.of(response.headers)
+            return FileVersion.of(response.headers)
 
     return _retry(url, ask)
 

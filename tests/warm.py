@@ -30,7 +30,7 @@ from typing import NoReturn
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
 IMPORTED = (
     "mtkit.cli.app", "mtkit.data.prepare", "mtkit.training.train", "mtkit.pipeline.run",
-    "mtkit.pipeline.score", "mtkit.pipeline.plan", "mtkit.inference.translate",
+    "mtkit.pipeline.score", "mtkit.pipeline.plan", "mtkit.inference.translator",
     # What these import once they need it.
     "mtkit.evaluation.edits", "mtkit.inference.engines.open_torch_engine", "mtkit.pages",
     "matplotlib.figure", "pandas", "pyarrow.compute", "sacrebleu",

@@ -28,7 +28,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from mtkit.data.batches.collate import TranslationBatch
 from mtkit.data.batches.updates import Update
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.model.costs import (
     bytes_of_weights,
     bytes_per_token,

@@ -10,10 +10,10 @@ from mtkit.data.batches.collate import TranslationBatch
 from mtkit.data.batches.updates import Update
 from mtkit.network.device import limit_kernel_cache, limit_threads
 from mtkit.recipe import Recipe, load_recipe
-from mtkit.training.build import build_learner, build_objective
+from mtkit.training.build_learner import build_learner, build_objective
 from mtkit.training.distributed import join_processes, leave_processes
 from mtkit.training.training_run import TrainingRun
-from mtkit.training.update import Outcome, Updater, Votes
+from mtkit.training.update import RankRequests, Updater, UpdateResult
 from mtkit.workspace import Workspace
 
 _RATE = 1e-4
@@ -61,10 +61,10 @@ class Training:
         self._following = update.following
         return update
 
-    def update(self, update: Update[TranslationBatch]) -> Outcome:
+    def update(self, update: Update[TranslationBatch]) -> UpdateResult:
         """Makes one update, as in training."""
         self._step += 1
-        return self.updater.make(self._step, update, rate=_RATE, votes=Votes())
+        return self.updater.make(self._step, update, rate=_RATE, requests=RankRequests())
 
 
 def main() -> None:

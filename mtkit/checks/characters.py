@@ -20,7 +20,7 @@ _NUM_LOW_PLANES = 0x40000
 """Beyond are planes 14 to 16 and unassigned ones, without letters, numbers or spaces."""
 
 
-class Kind:
+class CharacterKind:
     """Properties of a character; a table has the sum of each code point's."""
 
     LETTER = np.uint16(1)
@@ -57,7 +57,7 @@ class Text:
 
     Attributes:
         codes: Code points of all lines, each line followed by one line feed.
-        kinds: `Kind` of each code point, 0 for the line feeds that end lines.
+        kinds: `CharacterKind` of each code point, 0 for the line feeds that end lines.
         starts: Position of each line's first code point.
     """
 
@@ -82,7 +82,7 @@ class Text:
         return np.searchsorted(self.starts, positions, side="right") - 1
 
 
-def read_text(lines: Sequence[str], table: NDArray[np.uint16]) -> Text:
+def read_code_points(lines: Sequence[str], table: NDArray[np.uint16]) -> Text:
     """Returns lines as arrays of code points and kinds, by a table from `build_table`."""
     lengths = np.fromiter(map(len, lines), np.int64, len(lines))
     starts = np.zeros(len(lines), np.int64)
@@ -109,7 +109,7 @@ def find_strange(text: Text, script: np.uint16, known: frozenset[str]) -> Strang
     Many of them show that a text was converted from the wrong encoding. None if none is known.
     """
     is_letter = (text.codes > _LAST_ASCII) & ((text.kinds & script) != 0)
-    positions = np.flatnonzero(is_letter & ((text.kinds & Kind.UNSPACED) == 0))
+    positions = np.flatnonzero(is_letter & ((text.kinds & CharacterKind.UNSPACED) == 0))
     if not known or not len(positions):
         return StrangeLetters(0, Counter())
     positions = positions[~np.isin(text.codes[positions], list(map(ord, known)))]
@@ -118,14 +118,14 @@ def find_strange(text: Text, script: np.uint16, known: frozenset[str]) -> Strang
 
 
 def build_table(source_scripts: Iterable[str], target_scripts: Iterable[str]) -> NDArray[np.uint16]:
-    """Returns the `Kind` of every code point, by Unicode names or ISO 15924 codes of scripts."""
+    """Returns each code point's `CharacterKind`, by Unicode names or ISO 15924 codes of scripts."""
     table = _base_table().copy()
     for scripts, kind in (
-        (source_scripts, Kind.SOURCE_SCRIPT),
-        (target_scripts, Kind.TARGET_SCRIPT),
+        (source_scripts, CharacterKind.SOURCE_SCRIPT),
+        (target_scripts, CharacterKind.TARGET_SCRIPT),
     ):
         for script in scripts:
-            table[_in_script(script) & _is(table, Kind.SCRIPTED)] |= kind
+            table[_in_script(script) & _is(table, CharacterKind.SCRIPTED)] |= kind
     return table
 
 
@@ -134,7 +134,7 @@ def is_script(name: str) -> bool:
     if not name.replace("_", "").isalnum():
         return False
     try:
-        return bool((_in_script(name) & _is(_base_table(), Kind.SCRIPTED)).any())
+        return bool((_in_script(name) & _is(_base_table(), CharacterKind.SCRIPTED)).any())
     except regex.error:
         return False
 
@@ -151,28 +151,32 @@ def _base_table() -> NDArray[np.uint16]:
     table = np.zeros(_NUM_CODE_POINTS, np.uint16)
     low = table[:_NUM_LOW_PLANES]
     major = categories.astype("U1")
-    for letter, kind in (("L", Kind.LETTER), ("M", Kind.MARK), ("N", Kind.NUMBER)):
+    for letter, kind in (
+        ("L", CharacterKind.LETTER),
+        ("M", CharacterKind.MARK),
+        ("N", CharacterKind.NUMBER),
+    ):
         low[major == letter] |= kind
     # Plane 14 has marks: variation selectors of Han characters.
-    table[0xE0100:0xE01F0] |= Kind.MARK
-    low[categories == "Nd"] |= Kind.DECIMAL
-    low[np.fromiter(map(str.isspace, every_character()), np.bool_)] |= Kind.SPACE
+    table[0xE0100:0xE01F0] |= CharacterKind.MARK
+    low[categories == "Nd"] |= CharacterKind.DECIMAL
+    low[np.fromiter(map(str.isspace, every_character()), np.bool_)] |= CharacterKind.SPACE
     for category in ("Cc", "Cs", "Co"):
-        low[categories == category] |= Kind.BROKEN
-    table[0xF0000:] |= Kind.BROKEN
-    table[0xFDD0:0xFDF0] |= Kind.BROKEN
+        low[categories == category] |= CharacterKind.BROKEN
+    table[0xF0000:] |= CharacterKind.BROKEN
+    table[0xFDD0:0xFDF0] |= CharacterKind.BROKEN
     for last in (0xFFFE, 0xFFFF):
-        table[last::0x10000] |= Kind.BROKEN
-    table[0xFFFD] |= Kind.BROKEN
+        table[last::0x10000] |= CharacterKind.BROKEN
+    table[0xFFFD] |= CharacterKind.BROKEN
     for byte in range(0x80, 0xC0):
-        table[byte] |= Kind.CONTINUATION
+        table[byte] |= CharacterKind.CONTINUATION
         if byte not in UNDEFINED_IN_WINDOWS_1252:
-            table[ord(bytes([byte]).decode("cp1252"))] |= Kind.CONTINUATION
-    text = Kind.LETTER | Kind.MARK
+            table[ord(bytes([byte]).decode("cp1252"))] |= CharacterKind.CONTINUATION
+    text = CharacterKind.LETTER | CharacterKind.MARK
     for script in UNSPACED_SCRIPTS:
-        table[_in_script(script) & _is(table, text)] |= Kind.UNSPACED
+        table[_in_script(script) & _is(table, text)] |= CharacterKind.UNSPACED
     shared = _in_script("Common") | _in_script("Inherited")
-    table[_is(table, Kind.LETTER) & ~shared] |= Kind.SCRIPTED
+    table[_is(table, CharacterKind.LETTER) & ~shared] |= CharacterKind.SCRIPTED
     return table
 
 

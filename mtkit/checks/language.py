@@ -73,14 +73,18 @@ def find_own_labels(language: str, lines: Iterable[str]) -> frozenset[str]:
     return frozenset(label for label, count in counts.items() if count >= least)
 
 
-def find_main_language(lines: Sequence[str]) -> str:
-    """Returns the label of the language that most of some lines are in; empty if none is."""
+def find_majority_language(lines: Sequence[str]) -> tuple[str, float]:
+    """Returns the label of the language that most of some lines are in, and their share.
+
+    The label is empty if no language has more than half of the lines.
+    """
     known = open_identifier()
     votes = Counter(known.classify(line)[0] for line in lines if len(line) >= MIN_CHARACTERS)
     if votes.total() < _MIN_VOTES:
-        return ""
+        return "", 0.0
     [(label, count)] = votes.most_common(1)
-    return str(label) if count > votes.total() / 2 else ""
+    share = count / votes.total()
+    return (str(label), share) if share > 1 / 2 else ("", 0.0)
 
 
 @cache

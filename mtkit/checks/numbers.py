@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from mtkit.text.numbers import have_matching_numbers, write_ascii_digits
+from mtkit.text.matching_numbers import have_matching_numbers, write_ascii_digits
 from mtkit.text.protected import remove_addresses
 
 _NUMBER = re.compile(r"\d+(?:[.,'’٬٫]\d+|[ \u00a0\u2009\u202f]\d{3}(?!\d))*")
@@ -35,7 +35,10 @@ def list_other_numbers(
     # A number on one side without a counterpart is ignored if it is often spelled out. The last of
     # the others may have other units. With reads_times, notations of times and decades are
     # equivalent.
-    ours, given = find_numbers(hypothesis), [find_numbers(other) for other in others]
+    ours, given = (
+        find_written_numbers(hypothesis),
+        [find_written_numbers(other) for other in others],
+    )
     missing, added = set(given[0].intersection(*given) - ours), set(ours.difference(*given))
     if not (missing or added):
         return []
@@ -66,7 +69,7 @@ def _drop_decades(whole: set[str], short: set[str]) -> None:
                 short -= {str(decade), str(century + 1)}
 
 
-def find_numbers(text: str) -> frozenset[str]:
+def find_written_numbers(text: str) -> frozenset[str]:
     """Returns the numbers of a text in digits, except in addresses."""
     # 1,234.5 and 1.234,5 and 1 234,5 are all `1234.5`; 3,10 is `3.1`. One separator before three
     # digits groups them, since most texts have more thousands than thousandths; in any case it is

@@ -9,7 +9,7 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from mtkit.checks.characters import Kind, Text
+from mtkit.checks.characters import CharacterKind, Text
 from mtkit.text.protected import find_addresses
 from mtkit.text.words import UNSPACED_SCRIPTS
 
@@ -60,7 +60,7 @@ def split_text(text: str) -> list[str]:
     return pieces
 
 
-def split_words(text: str) -> list[str]:
+def split_folded_words(text: str) -> list[str]:
     """Returns the case-folded words and numbers of a text, without punctuation."""
     return [piece for piece in split_text(text.casefold()) if piece[0].isalnum()]
 
@@ -69,7 +69,7 @@ def is_unspaced(texts: Sequence[str]) -> bool:
     """Checks that most words of these texts are characters of scripts without spaces."""
     num_words = num_characters = 0
     for text in texts:
-        words = split_words(text)
+        words = split_folded_words(text)
         num_words += len(words)
         num_characters += sum(_IS_UNSPACED.match(word) is not None for word in words)
     return 2 * num_characters > num_words
@@ -92,7 +92,7 @@ def find_repetitive(text: Text, max_repeats: int, max_stretch: int = 4) -> NDArr
     """Returns which lines repeat a part of up to `max_stretch` words too often, [lines]."""
     found = np.zeros(len(text.lines), np.bool_)
     words, owners = _hash_words(text)
-    unspaced = np.flatnonzero(text.kinds & Kind.UNSPACED)
+    unspaced = np.flatnonzero(text.kinds & CharacterKind.UNSPACED)
     # Neighbours have neighbouring positions; a gap separates parts as a line does.
     runs = unspaced - np.arange(len(unspaced))
     for size in range(1, max_stretch + 1):
@@ -106,7 +106,7 @@ def find_repetitive(text: Text, max_repeats: int, max_stretch: int = 4) -> NDArr
 def _hash_words(text: Text) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Returns a 64-bit hash and the line of each word between spaces."""
     # Line feeds between lines have no kind, and separate words too.
-    is_inside = ((text.kinds & Kind.SPACE) == 0) & (text.codes != 0x0A)
+    is_inside = ((text.kinds & CharacterKind.SPACE) == 0) & (text.codes != 0x0A)
     begins = is_inside.copy()
     begins[1:] &= ~is_inside[:-1]
     positions = np.flatnonzero(begins)
@@ -131,7 +131,7 @@ def count_repeats(text: str, max_repeats: int = 3) -> int:
         for match in loop.finditer("".join(text.casefold().split()))
     )
     numbers: dict[str, int] = {}
-    words = np.array([numbers.setdefault(word, len(numbers)) for word in split_words(text)])
+    words = np.array([numbers.setdefault(word, len(numbers)) for word in split_folded_words(text)])
     longest = min(_LONGEST_CLAUSE, len(words) // 2) if len(numbers) < len(words) else 0
     found = [1, *loops]
     for size in range(1, longest + 1):

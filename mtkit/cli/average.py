@@ -53,7 +53,7 @@ def average(
         changes = [*run.overrides, "training.averaging.if_worse=warn"]
         opened, place = run.open(changes)
     from mtkit.training.averaging.average import average as average_checkpoints
-    from mtkit.training.averaging.average import select as select_model
+    from mtkit.training.averaging.average import select_checkpoint as select_model
 
     if select:
         select_model(opened, place, device=device)

@@ -52,10 +52,10 @@ def plan(
     """
     check_stdout("mtkit plan")
     loaded, run_folder = run.open()
-    from mtkit.pipeline.plan import choose_hardware
+    from mtkit.pipeline.plan import default_hardware
     from mtkit.pipeline.plan import plan as plan_training
 
-    chosen = hardware or choose_hardware(wants_gpus=gpus is not None)
+    chosen = hardware or default_hardware(wants_gpus=gpus is not None)
     planned = plan_training(loaded, run_folder, num_gpus=gpus or 1, hardware=chosen, share=share)
     if as_json:
         sys.stdout.write(json.dumps(asdict(planned), indent=2, allow_nan=False) + "\n")

@@ -25,10 +25,10 @@ def prepare(
 ) -> None:
     """Clean the corpora, train the tokenizer and store the tokens."""
     loaded, run_folder = run.open()
-    from mtkit.pipeline.prepare import check_data
+    from mtkit.pipeline.prepare import check_data_and_print
     from mtkit.pipeline.prepare import prepare as prepare_data
 
     if not check:
         prepare_data(loaded, run_folder, num_workers=workers)
-    elif not check_data(loaded, num_workers=workers):
+    elif not check_data_and_print(loaded, num_workers=workers):
         raise typer.Exit(1)

@@ -130,10 +130,10 @@ def _flag(
     from mtkit.pipeline.score_flags import (
         NOTE,
         as_content,
-        as_tab_separated,
+        as_flag_table,
         flag_files,
         load_flagging,
-        write_report,
+        write_flags,
     )
 
     if report is not None:
@@ -146,20 +146,20 @@ def _flag(
         takes_all = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
         sys.stdout.write(as_json_text(as_content(systems, flagging), is_ascii=not takes_all))
     else:
-        sys.stdout.write(as_tab_separated(systems))
+        sys.stdout.write(as_flag_table(systems))
     sys.stdout.flush()
     say(NOTE)
     for name, reason in flagging.not_told.items():
         say(f"not looked for: {name} ({reason})")
     if report is not None:
-        write_report(report, systems, flagging)
+        write_flags(report, systems, flagging)
 
 
 def _render(scored: list[ScoredText], *, as_json: bool, names_systems: bool) -> None:
     from rich.console import Console
 
     from mtkit.evaluation.report.tables import (
-        as_json_text,
+        as_json_rows,
         as_tab_separated,
         list_rows,
         show_table,
@@ -171,7 +171,7 @@ def _render(scored: list[ScoredText], *, as_json: bool, names_systems: bool) -> 
     ]
     if as_json:
         takes_all = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-        sys.stdout.write(as_json_text(rows, is_ascii=not takes_all))
+        sys.stdout.write(as_json_rows(rows, is_ascii=not takes_all))
     elif sys.stdout.isatty():
         show_table(rows, Console(highlight=False))
     else:

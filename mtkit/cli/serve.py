@@ -32,15 +32,19 @@ def serve(
     ] = 5000,
     keys: Annotated[
         Path | None,
-        declare_option("--keys", "FILE", "File of keys; who shows none is refused."),
+        declare_option(
+            "--keys", "FILE", "API key file. Requests without a valid key are rejected."
+        ),
     ] = None,
     new_key: Annotated[
         str | None,
-        declare_option("--new-key", "NAME", "Add a key to the file of --keys, print it, and end."),
+        declare_option(
+            "--new-key", "NAME", "Add an API key to the file of --keys, print it, and exit."
+        ),
     ] = None,
     without_keys: Annotated[
         bool,
-        typer.Option("--without-keys", help="Let anybody in who reaches the address."),
+        typer.Option("--without-keys", help="Allow unauthenticated requests."),
     ] = False,
 ) -> None:
     """Serve translators over HTTP: LibreTranslate's API, mtkit's own, and a page for people.

@@ -19,7 +19,7 @@ from mtkit.standard_streams import check_stdin, check_stdout, measure_stdin
 if TYPE_CHECKING:
     from mtkit.inference.classify import LineClassifier
     from mtkit.inference.streams.input_format import InputFormat
-    from mtkit.inference.translate import Translator
+    from mtkit.inference.translator import Translator
     from mtkit.recipe import Recipe
     from mtkit.workspace import Workspace
 
@@ -299,8 +299,8 @@ def _check_file(file: Path | None, output: Path | None, form: InputForm | None) 
         return
     if form in ("tsv", "jsonl"):
         raise typer.BadParameter(f"--input {form} is for lines on stdin: mtkit translate < FILE")
-    from mtkit.documents.translate_file import check_output, choose_format
+    from mtkit.documents.translate_file import check_output_path, choose_format
 
-    check_output(output, file, choose_format(file, form))
+    check_output_path(output, file, choose_format(file, form))
     if not file.is_file():
         raise MtkitError(f"{file}: no such file")

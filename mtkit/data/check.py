@@ -6,9 +6,14 @@ from operator import mul
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from mtkit.data.preparation.report import EpochSize, Report, TextEpochSize, measure_epoch
-from mtkit.data.preparation.section import Section
-from mtkit.data.preparation.stage import Preparation, Sample, needs_alignments
+from mtkit.data.preparation.preparation_report import (
+    EpochSize,
+    PreparationReport,
+    TextEpochSize,
+    measure_epoch,
+)
+from mtkit.data.preparation.report_section import ReportSection
+from mtkit.data.preparation.stage import CorpusSample, Preparation, needs_alignments
 from mtkit.data.prepare import list_sections, list_stages
 from mtkit.data.prepared import read_dev_side
 from mtkit.data.selection.language_models import LanguageModels, check_models
@@ -26,7 +31,7 @@ _MAX_SLOW_BLOCKS = 5
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckFindings:
     """The findings.
 
     Attributes:
@@ -35,15 +40,15 @@ class Checked:
         num_bytes: Estimated size of all prepared data on disk.
     """
 
-    report: Report | None
-    sections: Sequence[Section]
+    report: PreparationReport | None
+    sections: Sequence[ReportSection]
     faults: Sequence[MtkitError]
     num_bytes: int
 
 
-def check_data(
+def check_recipe_data(
     recipe: Recipe, *, executor: Executor = ONE_WORKER, models: LanguageModels | None = None
-) -> Checked:
+) -> CheckFindings:
     """Returns what preparing a recipe's data would find; leaves nothing on disk.
 
     Reads every row, and prepares up to 64,000 evenly spread rows of each corpus, or 5,000 if models
@@ -52,7 +57,7 @@ def check_data(
     with TemporaryDirectory(prefix="mtkit-check-") as folder:
         preparation = Preparation(recipe, Path(folder), executor, models)
         is_slow = models is not None or recipe.data.word_aligner or needs_alignments(preparation)
-        sample = Sample(_MAX_SLOW_BLOCKS if is_slow else _MAX_BLOCKS, _ROWS_PER_BLOCK)
+        sample = CorpusSample(_MAX_SLOW_BLOCKS if is_slow else _MAX_BLOCKS, _ROWS_PER_BLOCK)
         preparation = replace(preparation, sample=sample)
         if preparation.choice.reused_folder is None:
             with preparation.listing_faults():
@@ -69,10 +74,10 @@ def check_data(
             report = _describe(preparation, sample)
             sections = list_sections(preparation, report)
         num_bytes = _estimate_bytes(preparation.draft, sample)
-    return Checked(report, sections, preparation.faults, num_bytes)
+    return CheckFindings(report, sections, preparation.faults, num_bytes)
 
 
-def _estimate_bytes(draft: Path, sample: Sample) -> int:
+def _estimate_bytes(draft: Path, sample: CorpusSample) -> int:
     """Returns the size of all data on disk, from that of a sample's."""
     growth = sample.num_rows.total() / max(1, sample.num_chosen.total())
     num_bytes = 0.0
@@ -83,13 +88,13 @@ def _estimate_bytes(draft: Path, sample: Sample) -> int:
     return round(num_bytes)
 
 
-def _describe(preparation: Preparation, sample: Sample) -> Report:
+def _describe(preparation: Preparation, sample: CorpusSample) -> PreparationReport:
     recipe, data, found = preparation.recipe, preparation.data, preparation.found
     epoch, dev_lines = None, []
     if "dev" in found:
         epoch = _estimate_epoch(preparation, sample)
         dev_lines = read_dev_side(preparation.draft, "text" if data.is_text else "target")
-    report = Report.of(
+    report = PreparationReport.of(
         recipe.name,
         recipe.training,
         preparation.choice,
@@ -108,7 +113,7 @@ def _describe(preparation: Preparation, sample: Sample) -> Report:
     return replace(report, notes=[*notes, *report.notes])
 
 
-def _estimate_epoch(preparation: Preparation, sample: Sample) -> EpochSize | TextEpochSize:
+def _estimate_epoch(preparation: Preparation, sample: CorpusSample) -> EpochSize | TextEpochSize:
     """Returns the size of one pass over the data, scaled up from the sample's."""
     recipe, data = preparation.recipe, preparation.data
     of_sample = measure_epoch(preparation.draft / "train", data, recipe.training, seed=recipe.seed)

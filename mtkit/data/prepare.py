@@ -33,11 +33,11 @@ from mtkit.data.preparation.collect_terms import TERMS
 from mtkit.data.preparation.dev_set import DEV
 from mtkit.data.preparation.dropped_rows import DROPPED_FILE, join_dropped
 from mtkit.data.preparation.make_tokenizer import TOKENIZER
-from mtkit.data.preparation.report import Report, measure_epoch
-from mtkit.data.preparation.report_page import write_report
+from mtkit.data.preparation.preparation_report import PreparationReport, measure_epoch
+from mtkit.data.preparation.report_page import write_pages
+from mtkit.data.preparation.report_section import ReportSection
 from mtkit.data.preparation.report_table import show_report
 from mtkit.data.preparation.run_stage import clear_stages, read_record, run_stage
-from mtkit.data.preparation.section import Section
 from mtkit.data.preparation.stage import Preparation, Stage
 from mtkit.data.preparation.tokenize_text import TOKENS
 from mtkit.data.prepared import (
@@ -125,6 +125,27 @@ def _estimate_bytes(corpora: tuple[Any, ...]) -> int:
     )
 
 
+def list_changed_files(recipe: Recipe, workspace: Workspace) -> tuple[list[str], list[str]]:
+    """Returns phrases on the corpora's files that changed since the data were prepared.
+
+    The first list has files of another size, and the second files that may hold the same text:
+    those of another time, and compressed ones.
+    """
+    earlier = workspace.read_manifest().get("prepare", {}).get("inputs", [])
+    now = describe_inputs((*recipe.data.train, recipe.data.dev))
+    changed, perhaps = [], []
+    # With another number of files they aren't the same ones in the same order.
+    for then, file in zip(earlier, now, strict=True) if len(earlier) == len(now) else ():
+        name, size, earlier_size = file["name"], file.get("size"), then.get("size")
+        if None in (size, earlier_size) or {**then, "name": name} == file:
+            continue
+        if size == earlier_size or name.endswith(_COMPRESSED):
+            perhaps.append(f"{name} has changed")
+        else:
+            changed.append(f"{then['name']} had {earlier_size:,} bytes, now {name} has {size:,}")
+    return changed, perhaps
+
+
 def check_inputs(
     choice: TokenizerChoice, test_sets: Sequence[TestSet], models: LanguageModels | None = None
 ) -> None:
@@ -161,7 +182,7 @@ def list_stages(preparation: Preparation) -> list[Stage]:
     return [stage for stage in STAGES if stage.applies(preparation)]
 
 
-def list_sections(preparation: Preparation, report: Report) -> list[Section]:
+def list_sections(preparation: Preparation, report: PreparationReport) -> list[ReportSection]:
     """Returns the finished stages' sections of a report; those for a terminal come first."""
     facts, stages = preparation.facts, list_stages(preparation)
     done = [stage for stage in stages if stage.name in facts]
@@ -199,7 +220,7 @@ def _prepare(
         except MtkitError:
             remove_folder(draft)
             raise
-    report = Report.of(
+    report = PreparationReport.of(
         recipe.name,
         recipe.training,
         preparation.choice,
@@ -208,7 +229,7 @@ def _prepare(
         dev_lines=read_dev_side(draft, "text" if data.is_text else "target"),
     )
     sections = list_sections(preparation, report)
-    write_report(report, sections, draft)
+    write_pages(report, sections, draft)
     join_dropped((draft / name for name in names), draft)
     write_atomically(draft / FACTS_FILE, json.dumps(noted, indent=2) + "\n")
     write_atomically(workspace.recipe_file, dump_recipe(recipe))

@@ -22,7 +22,7 @@ from mtkit.files import check_format, read_json
 from mtkit.foreign_files import read_file
 from mtkit.recipe import Recipe
 from mtkit.recipe.invalidation import Invalidates
-from mtkit.recipe.tables import list_differences, relative_to_root, select
+from mtkit.recipe.tables import list_differences, relative_to_root, select_keys
 from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.storage import describe_location
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -185,7 +185,7 @@ def fingerprint(recipe: Recipe) -> str:
 
 def _select_data(tables: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the keys of data, tokenizer and seed that affect prepared data."""
-    chosen = select(tables, Invalidates.DATA)
+    chosen = select_keys(tables, Invalidates.DATA)
     # Only the choice of a kept vocabulary affects the data, not the rest of `training.start_from`.
     chosen.pop("training", None)
     root = str(tables.get("data", {}).get("data_root", ""))

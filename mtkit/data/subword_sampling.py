@@ -11,7 +11,7 @@ import numpy as np
 from mtkit.data.batches.permutation import derive_keys_of
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.batches.token_store import TokenStore
-from mtkit.recipe.tokenizer import Sampling
+from mtkit.recipe.tokenizer import SubwordSampling
 from mtkit.text.tokenizer import SubwordTokenizer
 
 _SAMPLING_STREAM = 4
@@ -28,7 +28,7 @@ class SegmentationSampler:
         self,
         store: TokenStore,
         tokenizer: SubwordTokenizer,
-        sampling: Sampling,
+        sampling: SubwordSampling,
         *,
         max_tokens: int,
         seed: int,

@@ -204,8 +204,8 @@ def check_start(settings: StartFrom | None) -> None:
         if not folder.is_dir():
             raise MtkitError(
                 f"{folder}: no such folder (training.start_from.{key})",
-                "name a model folder, such as another run's model/; a relative path in a recipe "
-                "starts from data.data_root",
+                "name a model folder, such as another run's model/; a relative path starts from "
+                "data.data_root, also with --set",
             )
 
 

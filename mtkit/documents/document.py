@@ -63,16 +63,16 @@ class LinkingTranslator(Protocol):
         ...
 
 
-class Spelled(NamedTuple):
+class EscapedText(NamedTuple):
     """A piece of text and its spelling in the document: `é` as `&eacute;`."""
 
     text: str
     raw: str
 
 
-def as_written(text: str) -> tuple[Spelled, ...]:
+def as_written(text: str) -> tuple[EscapedText, ...]:
     """Returns a text that the document spells literally."""
-    return (Spelled(text, text),)
+    return (EscapedText(text, text),)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Node(NamedTuple):
     end: int
     inner: Span = (0, 0)
     children: tuple["Node", ...] = ()
-    spelled: tuple[Spelled, ...] = ()
+    spelled: tuple[EscapedText, ...] = ()
     is_break: bool = False
 
 
@@ -161,7 +161,7 @@ class Unit:
     join: "Callable[[Sequence[Token]], str] | None" = None
 
 
-def read_text(unit: Unit) -> str:
+def unit_text(unit: Unit) -> str:
     """Returns a unit's text without its markup."""
     return "".join(each.text for node in walk(unit.nodes) for each in node.spelled)
 
@@ -183,7 +183,7 @@ class Edit(NamedTuple):
     unit: Unit | None = None
 
 
-class Skipped(NamedTuple):
+class SkippedSpan(NamedTuple):
     """A visible text that isn't translated.
 
     Attributes:
@@ -215,18 +215,18 @@ class Document:
     text: str
     units: list[Unit] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
+    skipped: list[SkippedSpan] = field(default_factory=list)
     are_program_strings: bool = False
 
     def skip(self, start: int, text: str, reason: str, detail: str = "", name: str = "") -> None:
         """Records a text that isn't translated, if it has a letter."""
         text = " ".join(text.split())
         if any(map(str.isalpha, text)):
-            self.skipped.append(Skipped(start, text, reason, detail, name))
+            self.skipped.append(SkippedSpan(start, text, reason, detail, name))
 
 
 @dataclass(frozen=True)
-class Languages:
+class LanguageCodes:
     """Codes of the languages of a translation, as in HTML and XML; empty if unknown."""
 
     source: str = ""

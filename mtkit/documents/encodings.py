@@ -42,7 +42,7 @@ class _Declaration(NamedTuple):
         return "" if found is None else str(found.name)
 
 
-class Encoding:
+class DocumentEncoding:
     """A document's byte order mark, encoding by Python's name, and format."""
 
     def __init__(self, mark: bytes, name: str, form: str) -> None:
@@ -58,7 +58,7 @@ class Encoding:
         return self._mark + text.encode(self._name)
 
 
-def decode(content: bytes, form: str) -> tuple[str, Encoding]:
+def decode_document(content: bytes, form: str) -> tuple[str, DocumentEncoding]:
     """Returns a document's text, and its translation's encoding: UTF-8, or that of its mark.
 
     Raises:
@@ -67,7 +67,7 @@ def decode(content: bytes, form: str) -> tuple[str, Encoding]:
     mark = next((each for each in _MARKS if content.startswith(each)), b"")
     name = _MARKS.get(mark, "utf-8")
     try:
-        return content[len(mark) :].decode(name), Encoding(mark, name, form)
+        return content[len(mark) :].decode(name), DocumentEncoding(mark, name, form)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, len(mark) + error.start) + 1
         head = content[:_HEAD].decode("latin-1")
@@ -76,7 +76,7 @@ def decode(content: bytes, form: str) -> tuple[str, Encoding]:
         if other and form != "po" and not mark:
             try:
                 codec = webencodings.lookup(other).codec_info
-                return codec.decode(content, "strict")[0], Encoding(b"", "utf-8", form)
+                return codec.decode(content, "strict")[0], DocumentEncoding(b"", "utf-8", form)
             except ValueError:
                 # It isn't in that encoding either.
                 other = ""

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from mtkit.documents.document import Span, Spelled
-from mtkit.documents.units import Part
+from mtkit.documents.document import EscapedText, Span
+from mtkit.documents.units import MarkupPart
 
 ReadEscape = Callable[[re.Match[str]], str | None]
 """Returns the value of an escape; None if it isn't one."""
@@ -24,7 +24,7 @@ def split_at_matches(
         yield done, end, None
 
 
-def replace_spans(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
+def join_replaced(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
     """Returns a text with some spans replaced, which are in order."""
     pieces = []
     done = 0
@@ -34,40 +34,42 @@ def replace_spans(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
     return "".join([*pieces, text[done:]])
 
 
-def read_escaped_text(raw: str, escape: re.Pattern[str], read: ReadEscape) -> tuple[Spelled, ...]:
+def read_escaped_text(
+    raw: str, escape: re.Pattern[str], read: ReadEscape
+) -> tuple[EscapedText, ...]:
     """Returns a text with its escapes decoded, and other characters literally."""
-    spelled: list[Spelled] = []
+    spelled: list[EscapedText] = []
     begin = 0
     for start, end, found in split_at_matches(escape, raw, 0, len(raw)):
         value = None if found is None else read(found)
         if value is not None:
             if begin < start:
-                spelled.append(Spelled(raw[begin:start], raw[begin:start]))
-            spelled.append(Spelled(value, raw[start:end]))
+                spelled.append(EscapedText(raw[begin:start], raw[begin:start]))
+            spelled.append(EscapedText(value, raw[start:end]))
             begin = end
     if begin < len(raw):
-        spelled.append(Spelled(raw[begin:], raw[begin:]))
+        spelled.append(EscapedText(raw[begin:], raw[begin:]))
     return tuple(spelled)
 
 
-def read_lines(
+def read_escaped_lines(
     text: str,
     span: Span,
     escape: re.Pattern[str],
     read: ReadEscape,
-    ends_line: Callable[[Spelled], bool],
-) -> list[Part]:
+    ends_line: Callable[[EscapedText], bool],
+) -> list[MarkupPart]:
     """Returns the lines of an escaped string at a span; `ends_line` recognizes line ends."""
-    parts: list[Part] = []
-    spelled: list[Spelled] = []
+    parts: list[MarkupPart] = []
+    spelled: list[EscapedText] = []
     begin = position = span[0]
     for each in read_escaped_text(text[slice(*span)], escape, read):
         end = position + len(each.raw)
         if ends_line(each):
-            parts.append(Part("text", begin, position, spelled=tuple(spelled)))
-            parts.append(Part("edge", position, end))
+            parts.append(MarkupPart("text", begin, position, spelled=tuple(spelled)))
+            parts.append(MarkupPart("edge", position, end))
             spelled, begin = [], end
         else:
             spelled.append(each)
         position = end
-    return [*parts, Part("text", begin, position, spelled=tuple(spelled))]
+    return [*parts, MarkupPart("text", begin, position, spelled=tuple(spelled))]

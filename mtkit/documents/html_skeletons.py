@@ -21,7 +21,7 @@ class UnreadableError(ValueError):
     """A text isn't valid in its format."""
 
 
-def freeze(counts: Mapping[Any, int]) -> Hashable:
+def freeze_counts(counts: Mapping[Any, int]) -> Hashable:
     """Returns counts as one comparable value."""
     return frozenset(counts.items())
 
@@ -42,7 +42,7 @@ class _HtmlSkeleton(HTMLParser):
 
     def _add(self, item: Hashable) -> None:
         if self._inline:
-            self.items.append(freeze(self._inline))
+            self.items.append(freeze_counts(self._inline))
             self._inline = Counter()
         self.items.append(item)
 
@@ -77,7 +77,7 @@ class _HtmlSkeleton(HTMLParser):
     unknown_decl = handle_decl  # type: ignore[assignment]
 
 
-def read_html(text: str) -> Skeleton:
+def html_skeleton(text: str) -> Skeleton:
     """Returns the skeleton of a page."""
     return _HtmlSkeleton().read(text)
 
@@ -105,4 +105,4 @@ def count_tags(decoded: str) -> Hashable:
     parser = _HtmlTags()
     # An unclosed tag is text. `close` would search after each one, in quadratic time.
     parser.feed(decoded)
-    return freeze(parser.counts)
+    return freeze_counts(parser.counts)

@@ -35,7 +35,7 @@ _AtomKind = Literal["word", "sign", "linked"]
 
 
 @dataclass
-class Mark:
+class PlacedTag:
     """An element or a tag without text, with the source atoms that it holds.
 
     Attributes:
@@ -49,7 +49,7 @@ class Mark:
 
     first: int
     last: int
-    children: list["Mark"] = field(default_factory=list)
+    children: list["PlacedTag"] = field(default_factory=list)
     follows: bool = False
     fixed: Span | None = None
     replaces: bool = False
@@ -63,13 +63,13 @@ class _Siblings:
     # `region` holds them all; `elements` are the runs of those with text. `gaps` are cached by what
     # determines them.
 
-    marks: Iterator[Mark]
+    marks: Iterator[PlacedTag]
     region: Span
     elements: list[Span]
     gaps: dict[tuple[int, bool], int] = field(default_factory=dict)
 
 
-class Placer:
+class TagPlacer:
     """Places the marks of one unit.
 
     Time grows with the number of marks and links, times the logarithm of the number of atoms; and
@@ -93,9 +93,9 @@ class Placer:
             self._of_source[source].append(target)
             self._num_links[target] += 1
 
-    def place(self, marks: Sequence[Mark]) -> None:
+    def place(self, marks: Sequence[PlacedTag]) -> None:
         """Sets the `target` of each mark and its descendants."""
-        pending: list[tuple[Sequence[Mark], Span, Mark | None]] = [
+        pending: list[tuple[Sequence[PlacedTag], Span, PlacedTag | None]] = [
             (marks, (0, self._num_target), None)
         ]
         needs_gaps = False
@@ -112,7 +112,9 @@ class Placer:
         if needs_gaps:
             self._place_in_gaps(marks)
 
-    def _place_elements(self, elements: Sequence[Mark], region: Span, parent: Mark | None) -> None:
+    def _place_elements(
+        self, elements: Sequence[PlacedTag], region: Span, parent: PlacedTag | None
+    ) -> None:
         """Places adjacent elements, those with the most evidence first."""
         # An element without a free atom isn't placed here.
         if len(elements) == 1 and parent is not None and _repeats(elements[0], parent):
@@ -151,7 +153,7 @@ class Placer:
         return [(target, inside[target] / self._num_links[target]) for target in sorted(inside)]
 
     def _choose_run(
-        self, mark: Mark, evidence: Sequence[tuple[int, float]], free: "_FreeAtoms"
+        self, mark: PlacedTag, evidence: Sequence[tuple[int, float]], free: "_FreeAtoms"
     ) -> Span:
         best, run = 0.0, None
         total, first, done = 0.0, 0, 0
@@ -176,7 +178,7 @@ class Placer:
         nearest = free.find_nearest(middle - 0.5, self._list_kinds(mark))
         return (0, 0) if nearest is None else (nearest, nearest + 1)
 
-    def _list_kinds(self, mark: Mark) -> Sequence[_AtomKind]:
+    def _list_kinds(self, mark: PlacedTag) -> Sequence[_AtomKind]:
         """Returns the kinds of atoms that an element without links may get, the best first."""
         if mark.replaces:
             return ("word",)
@@ -184,7 +186,7 @@ class Placer:
             return ("sign", "word", "linked")
         return ("word", "sign", "linked")
 
-    def _place_in_gaps(self, marks: Sequence[Mark]) -> None:
+    def _place_in_gaps(self, marks: Sequence[PlacedTag]) -> None:
         """Places tags without text, and elements without a free atom."""
         crossings = Crossings(self._num_target, self._of_source)
         # In source order, so that the counts change little from one to the next.
@@ -206,7 +208,7 @@ class Placer:
                 gap = self._find_gap(mark, siblings, crossings)
                 _place_all(mark, (gap, gap))
 
-    def _find_gap(self, mark: Mark, siblings: _Siblings, crossings: Crossings) -> int:
+    def _find_gap(self, mark: PlacedTag, siblings: _Siblings, crossings: Crossings) -> int:
         """Returns the gap of a region, outside elements, with the fewest crossing links."""
         key = (mark.first, mark.follows)
         gap = siblings.gaps.get(key)
@@ -313,7 +315,7 @@ def _follow(pointers: list[int], index: int) -> int:
     return end
 
 
-def _enter(marks: Sequence[Mark], region: Span, crossings: Crossings) -> _Siblings:
+def _enter(marks: Sequence[PlacedTag], region: Span, crossings: Crossings) -> _Siblings:
     """Prepares marks for finding gaps outside their elements."""
     elements = [mark.target for mark in marks if _has_text(mark) and not _is_empty(mark.target)]
     for run in elements:
@@ -321,7 +323,7 @@ def _enter(marks: Sequence[Mark], region: Span, crossings: Crossings) -> _Siblin
     return _Siblings(iter(marks), region, elements)
 
 
-def _place_all(mark: Mark, target: Span) -> None:
+def _place_all(mark: PlacedTag, target: Span) -> None:
     """Places a mark and its descendants."""
     pending = [mark]
     while pending:
@@ -331,7 +333,7 @@ def _place_all(mark: Mark, target: Span) -> None:
             pending += mark.children
 
 
-def _has_text(mark: Mark) -> bool:
+def _has_text(mark: PlacedTag) -> bool:
     return mark.first < mark.last
 
 
@@ -339,7 +341,7 @@ def _is_empty(run: Span) -> bool:
     return run[0] == run[1]
 
 
-def _repeats(mark: Mark, parent: Mark) -> bool:
+def _repeats(mark: PlacedTag, parent: PlacedTag) -> bool:
     """Checks that an element holds its parent's words, and neither is fixed."""
     return (
         mark.fixed is None

@@ -13,17 +13,17 @@ from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms
 from mtkit.documents.document import (
     PLAIN,
     Document,
-    Languages,
+    EscapedText,
+    LanguageCodes,
     Link,
     Node,
     Span,
-    Spelled,
     Unit,
     as_written,
     find_holders,
     walk,
 )
-from mtkit.documents.units import Part, make_units
+from mtkit.documents.units import MarkupPart, make_units
 
 _LINE_END = re.compile(r"\r?\n")
 _MIN_WRAPPED = 50
@@ -47,23 +47,23 @@ _Text = tuple[str, bool]
 """A text, and whether it may be a part of a word."""
 
 
-def read_plain(text: str, _: Languages) -> Document:
+def read_plain(text: str, _: LanguageCodes) -> Document:
     """Returns a text with its paragraphs."""
     document = Document(text)
     parts = []
     start = 0
     for found in [*_LINE_END.finditer(text), None]:
         end = len(text) if found is None else found.start()
-        parts.append(Part("text", start, end, spelled=as_written(text[start:end])))
+        parts.append(MarkupPart("text", start, end, spelled=as_written(text[start:end])))
         if found is not None:
             start = found.end()
             following = _LINE_END.search(text, start)
             line = text[start : following.start() if following else len(text)]
             raw = found.group()
             if continues(parts[-1].spelled[0].text, line):
-                parts.append(Part("text", end, start, spelled=as_written(raw)))
+                parts.append(MarkupPart("text", end, start, spelled=as_written(raw)))
             else:
-                parts.append(Part("edge", end, start))
+                parts.append(MarkupPart("edge", end, start))
     document.units = make_units(parts, PLAIN)
     return document
 
@@ -214,7 +214,7 @@ class _Reader:
                     return
         self.plain.spans[node.start] = (begin, self._length)
 
-    def _read_text(self, spelled: Sequence[Spelled]) -> None:
+    def _read_text(self, spelled: Sequence[EscapedText]) -> None:
         for text, raw in spelled:
             if not text and not ("\n" in raw and self._ends_in_space()):
                 # An empty piece, such as a line's end after a backslash in YAML.

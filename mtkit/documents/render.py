@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms, find_sign_kinds, link_atoms
 from mtkit.documents.document import Node, Token, TranslatedText, Unit, find_holders
-from mtkit.documents.placement import Mark, Placer
+from mtkit.documents.placement import PlacedTag, TagPlacer
 from mtkit.documents.plain_text import (
     Event,
     PlainText,
@@ -15,7 +15,7 @@ from mtkit.documents.plain_text import (
     find_protected,
     split_atoms,
 )
-from mtkit.documents.write_unit import Placed, Position, UnitWriter
+from mtkit.documents.write_unit import Position, PositionedTag, UnitWriter
 
 
 class _Located(NamedTuple):
@@ -34,7 +34,7 @@ class _Open:
     located: Iterator[_Located]
     cursor: Position
     limit: Position
-    closing: Sequence[Placed] = ()
+    closing: Sequence[PositionedTag] = ()
 
 
 def render_unit(unit: Unit, plain: PlainText, translated: TranslatedText) -> str:
@@ -76,14 +76,14 @@ class _Renderer:
                 find_sign_kinds(self._source, self._plain.atoms),
                 find_sign_kinds(self._target, self._atoms),
             )
-            Placer(len(self._plain.atoms), len(self._atoms), links, signs).place(roots)
+            TagPlacer(len(self._plain.atoms), len(self._atoms), links, signs).place(roots)
         writer = UnitWriter(self._unit, self._plain, self._target, self._atoms)
         return writer.write(self._collect(marks), self._find_swallowed(marks))
 
-    def _make_marks(self) -> tuple[list[Mark], dict[int, Mark]]:
+    def _make_marks(self) -> tuple[list[PlacedTag], dict[int, PlacedTag]]:
         """Returns the outermost marks of nodes except texts, and all by their node's start."""
-        roots: list[Mark] = []
-        marks: dict[int, Mark] = {}
+        roots: list[PlacedTag] = []
+        marks: dict[int, PlacedTag] = {}
         pending = [(self._unit.nodes, roots)]
         while pending:
             nodes, made = pending.pop()
@@ -96,7 +96,7 @@ class _Renderer:
                     pending.append((node.children, mark.children))
         return roots, marks
 
-    def _make_mark(self, node: Node) -> Mark:
+    def _make_mark(self, node: Node) -> PlacedTag:
         start, end = self._plain.spans[node.start]
         first = self._plain.index.find_ending_behind(start)
         last = self._plain.index.find_beginning_at(end)
@@ -104,9 +104,9 @@ class _Renderer:
             follows = start > 0 and self._source[start - 1] not in SPACE
             if follows and first < len(self._plain.atoms):
                 first += self._plain.atoms[first][0] < start
-            return Mark(first, first, follows=follows)
+            return PlacedTag(first, first, follows=follows)
         # A node with only protected text replaces the atoms where it is placed.
-        mark = Mark(first, max(first, last), replaces=id(node) not in self._holders)
+        mark = PlacedTag(first, max(first, last), replaces=id(node) not in self._holders)
         if node.start in self._fixed:
             begin, finish = self._fixed[node.start]
             first, last = (
@@ -116,7 +116,7 @@ class _Renderer:
             mark.fixed = (first, last)
         return mark
 
-    def _find_swallowed(self, marks: dict[int, Mark]) -> set[int]:
+    def _find_swallowed(self, marks: dict[int, PlacedTag]) -> set[int]:
         """Returns the target atoms that protected text replaces."""
         return {
             index
@@ -125,9 +125,9 @@ class _Renderer:
             for index in range(*marks[node.start].target)
         }
 
-    def _collect(self, marks: dict[int, Mark]) -> list[Placed]:
+    def _collect(self, marks: dict[int, PlacedTag]) -> list[PositionedTag]:
         """Returns tags in the order of the translation, each inside its parent's."""
-        placed: list[Placed] = []
+        placed: list[PositionedTag] = []
         stack = [_Open(self._sort(self._unit.nodes, marks), (0, 0), (len(self._atoms), 0))]
         while stack:
             inside = stack[-1]
@@ -140,13 +140,13 @@ class _Renderer:
             end = min(max(located.end, start), inside.limit)
             inside.cursor = end
             first, *closing = self._of_node[located.node.start]
-            placed.append(Placed(start, first))
-            closed = [Placed(end, event) for event in closing]
+            placed.append(PositionedTag(start, first))
+            closed = [PositionedTag(end, event) for event in closing]
             children = located.node.children if closing else ()
             stack.append(_Open(self._sort(children, marks), start, end, closed))
         return placed
 
-    def _sort(self, nodes: Sequence[Node], marks: dict[int, Mark]) -> Iterator[_Located]:
+    def _sort(self, nodes: Sequence[Node], marks: dict[int, PlacedTag]) -> Iterator[_Located]:
         """Yields nodes except texts in the order of the translation."""
         located = [
             _Located(*self._locate(node, marks[node.start]), order, node)
@@ -155,7 +155,7 @@ class _Renderer:
         ]
         return iter(sorted(located, key=lambda each: each[:3]))
 
-    def _locate(self, node: Node, mark: Mark) -> tuple[Position, Position]:
+    def _locate(self, node: Node, mark: PlacedTag) -> tuple[Position, Position]:
         """Returns the positions of a node's tags: inside a word if they were in the same one."""
         start, end = self._plain.spans[node.start]
         first, last = mark.target

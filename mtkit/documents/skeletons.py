@@ -27,20 +27,20 @@ from yaml.events import (
 from mtkit.documents.formats.markdown import FRONT_MATTER
 from mtkit.documents.formats.markdown_inline import AS_MARKUP, read_reference
 from mtkit.documents.formats.markdown_masks import MASK, mask_page, mask_templates
-from mtkit.documents.formats.yaml_strings import RESOLVER, Roles
+from mtkit.documents.formats.yaml_strings import RESOLVER, NodeRoles
 from mtkit.documents.html_skeletons import (
     Skeleton,
     UnreadableError,
     count_tags,
-    freeze,
-    read_html,
+    freeze_counts,
+    html_skeleton,
 )
 
 _TIMES = re.compile(r"[^\n]*?\d[ \t]*-->[^\n]*")
 _SUBTITLE_TAG = re.compile(r"<(/?)([A-Za-z]*)[^<>\n]*>|\{\\[^{}\n]*\}")
 
 
-def read_json(text: str) -> Skeleton:
+def json_skeleton(text: str) -> Skeleton:
     """Returns the skeleton of a JSON document."""
     try:
         value = json.loads(text, object_pairs_hook=_Members, parse_int=str, parse_float=str)
@@ -65,10 +65,10 @@ class _Members(list[tuple[str, Any]]):
     """An object's members, in order."""
 
 
-def read_yaml(text: str) -> Skeleton:
+def yaml_skeleton(text: str) -> Skeleton:
     """Returns the skeleton of a YAML document."""
     items: list[Hashable] = []
-    roles = Roles()
+    roles = NodeRoles()
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if isinstance(event, CollectionEndEvent):
@@ -96,7 +96,7 @@ def _describe_node(event: Any, *, is_key: bool) -> Hashable:
     return ("scalar", event.anchor, event.tag, "str" if is_text else tag, value)
 
 
-def read_po(text: str) -> Skeleton:
+def po_skeleton(text: str) -> Skeleton:
     """Returns the skeleton of a gettext catalogue."""
     try:
         catalog = read_catalog(io.StringIO(text), abort_invalid=True)
@@ -116,7 +116,7 @@ def read_po(text: str) -> Skeleton:
     return items
 
 
-def read_subtitles(text: str) -> Skeleton:
+def subtitles_skeleton(text: str) -> Skeleton:
     """Returns the skeleton of subtitles."""
     items: list[Hashable] = []
     counts: Counter[str] = Counter()
@@ -124,7 +124,7 @@ def read_subtitles(text: str) -> Skeleton:
     for line in [*lines, "1 -->"]:
         if _TIMES.fullmatch(line):
             # Lines with the same tag may be merged.
-            items += [freeze(counts), line]
+            items += [freeze_counts(counts), line]
             counts = Counter()
             continue
         for found in _SUBTITLE_TAG.finditer(line):
@@ -135,7 +135,7 @@ def read_subtitles(text: str) -> Skeleton:
     return items
 
 
-def read_markdown(text: str) -> Skeleton:
+def markdown_skeleton(text: str) -> Skeleton:
     """Returns the skeleton of a Markdown page."""
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     parser.block.ruler.at("reference", read_reference)
@@ -144,7 +144,7 @@ def read_markdown(text: str) -> Skeleton:
     items: list[Hashable] = [text[:start]]
     body = text[start:]
     templates = MASK.finditer(mask_templates(body))
-    items.append(freeze(Counter(body[slice(*each.span())] for each in templates)))
+    items.append(freeze_counts(Counter(body[slice(*each.span())] for each in templates)))
     try:
         tokens = parser.parse(mask_page(body).text)
     except RecursionError as error:
@@ -153,7 +153,7 @@ def read_markdown(text: str) -> Skeleton:
         if token.type == "inline":
             items.append(_count_inline(token.children or []))
         elif token.type == "html_block":
-            items.append(tuple(read_html(token.content)))
+            items.append(tuple(html_skeleton(token.content)))
         elif token.nesting >= 0:
             code = token.content if token.type in ("fence", "code_block") else ""
             items.append((token.type, token.tag, token.info, token.level, code))
@@ -185,4 +185,4 @@ def _count_inline(tokens: Iterable[Any]) -> Hashable:
                 counts[token.type] += 1
             case _:
                 pass
-    return freeze(counts)
+    return freeze_counts(counts)

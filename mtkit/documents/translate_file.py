@@ -7,19 +7,19 @@ from typing import NamedTuple
 
 from mtkit.documents import html_skeletons, skeletons, xml_skeletons
 from mtkit.documents.archives import ARCHIVES, translate_archive
-from mtkit.documents.document import Document, Languages, TextTranslator
-from mtkit.documents.encodings import decode
+from mtkit.documents.document import Document, LanguageCodes, TextTranslator
+from mtkit.documents.document_report import DocumentReport, SkippedText
+from mtkit.documents.encodings import decode_document
 from mtkit.documents.formats.bilingual import read_tmx, read_xliff
 from mtkit.documents.formats.html import read_html
 from mtkit.documents.formats.markdown import read_markdown
-from mtkit.documents.formats.office import read_office
-from mtkit.documents.formats.strings import read_json_strings, read_po
+from mtkit.documents.formats.office_documents import read_office
+from mtkit.documents.formats.string_catalogues import read_json_strings, read_po_units
 from mtkit.documents.formats.subtitles import read_subtitles
 from mtkit.documents.formats.xml import read_xml
 from mtkit.documents.formats.yaml_strings import read_yaml
 from mtkit.documents.html_skeletons import ReadSkeleton
 from mtkit.documents.plain_text import read_plain
-from mtkit.documents.report import Report, SkippedText
 from mtkit.documents.translate_units import translate_document
 from mtkit.documents.xml_skeletons import BilingualSkeleton
 from mtkit.errors import MtkitError, fail_at, suggest
@@ -31,25 +31,25 @@ class _Format(NamedTuple):
     """A format of documents: the extensions of its files, and its readers of text and of markup."""
 
     endings: tuple[str, ...]
-    read: Callable[[str, Languages], Document]
+    read: Callable[[str, LanguageCodes], Document]
     read_skeleton: ReadSkeleton | None = None
 
 
 _FORMATS = {
     "text": _Format((".txt",), read_plain),
-    "html": _Format((".html", ".htm"), read_html, html_skeletons.read_html),
-    "xml": _Format((".xhtml", ".xml"), read_xml, xml_skeletons.read_xml),
-    "markdown": _Format((".md", ".markdown"), read_markdown, skeletons.read_markdown),
-    "srt": _Format((".srt",), read_subtitles, skeletons.read_subtitles),
-    "vtt": _Format((".vtt",), read_subtitles, skeletons.read_subtitles),
-    "po": _Format((".po",), read_po, skeletons.read_po),
+    "html": _Format((".html", ".htm"), read_html, html_skeletons.html_skeleton),
+    "xml": _Format((".xhtml", ".xml"), read_xml, xml_skeletons.xml_skeleton),
+    "markdown": _Format((".md", ".markdown"), read_markdown, skeletons.markdown_skeleton),
+    "srt": _Format((".srt",), read_subtitles, skeletons.subtitles_skeleton),
+    "vtt": _Format((".vtt",), read_subtitles, skeletons.subtitles_skeleton),
+    "po": _Format((".po",), read_po_units, skeletons.po_skeleton),
     "xliff": _Format((".xlf", ".xliff"), read_xliff),
     "tmx": _Format((".tmx",), read_tmx),
-    "json": _Format((".json",), read_json_strings, skeletons.read_json),
-    "yaml": _Format((".yaml", ".yml"), read_yaml, skeletons.read_yaml),
-    "docx": _Format((".docx",), read_office, xml_skeletons.read_office),
-    "pptx": _Format((".pptx",), read_office, xml_skeletons.read_office),
-    "odt": _Format((".odt",), read_office, xml_skeletons.read_office),
+    "json": _Format((".json",), read_json_strings, skeletons.json_skeleton),
+    "yaml": _Format((".yaml", ".yml"), read_yaml, skeletons.yaml_skeleton),
+    "docx": _Format((".docx",), read_office, xml_skeletons.office_skeleton),
+    "pptx": _Format((".pptx",), read_office, xml_skeletons.office_skeleton),
+    "odt": _Format((".odt",), read_office, xml_skeletons.office_skeleton),
 }
 ENDINGS = {ending: form for form, each in _FORMATS.items() for ending in each.endings}
 """The format of a file by its extension."""
@@ -65,9 +65,9 @@ def translate_file(
     source: Path,
     output: Path,
     translate: TextTranslator,
-    languages: Languages,
+    languages: LanguageCodes,
     form: str | None = None,
-) -> Report:
+) -> DocumentReport:
     """Writes the translation of a file atomically; returns a report on its texts.
 
     Without `form`, the file's extension decides.
@@ -77,7 +77,7 @@ def translate_file(
             format.
     """
     form = choose_format(source, form)
-    check_output(output, source, form)
+    check_output_path(output, source, form)
     try:
         content = read_file(source, max_bytes=_MAX_BYTES)
     except FileNotFoundError as error:
@@ -90,7 +90,7 @@ def translate_file(
     return report
 
 
-def check_output(output: Path, source: Path, form: str) -> None:
+def check_output_path(output: Path, source: Path, form: str) -> None:
     """Checks that a translation can be written, in its format, and isn't the source file itself."""
     ending, own_ending = output.suffix.lower(), source.suffix.lower()
     other = ENDINGS.get(ending, "another" if form in ARCHIVES or ending in _FOREIGN else form)
@@ -131,18 +131,18 @@ def choose_format(source: Path, form: str | None) -> str:
 
 
 def translate_content(
-    content: bytes, form: str, translate: TextTranslator, languages: Languages
-) -> tuple[bytes, Report]:
+    content: bytes, form: str, translate: TextTranslator, languages: LanguageCodes
+) -> tuple[bytes, DocumentReport]:
     """Returns a document's translation in its encoding, and a report on its texts.
 
     Raises:
         MtkitError: It is malformed or of an unknown format, or its translation can't be read again.
     """
     choose_format(Path(), form)
-    report = Report()
+    report = DocumentReport()
 
     def translate_part(part: bytes, name: str = "") -> bytes:
-        text, encoding = decode(part, form)
+        text, encoding = decode_document(part, form)
         return encoding.encode(_translate(text, form, translate, languages, report, part=name))
 
     def skip(part: str, text: str, reason: str) -> None:
@@ -153,17 +153,19 @@ def translate_content(
     return translate_part(content), report
 
 
-def translate_markup(text: str, form: str, translate: TextTranslator, languages: Languages) -> str:
+def translate_markup(
+    text: str, form: str, translate: TextTranslator, languages: LanguageCodes
+) -> str:
     """Returns the translation of a document that is given as text."""
-    return _translate(text, choose_format(Path(), form), translate, languages, Report())
+    return _translate(text, choose_format(Path(), form), translate, languages, DocumentReport())
 
 
 def _translate(
     text: str,
     form: str,
     translate: TextTranslator,
-    languages: Languages,
-    report: Report,
+    languages: LanguageCodes,
+    report: DocumentReport,
     *,
     part: str = "",
 ) -> str:
@@ -181,7 +183,7 @@ def _translate(
     return written.text
 
 
-def choose_skeleton(form: str, languages: Languages) -> ReadSkeleton | None:
+def choose_skeleton(form: str, languages: LanguageCodes) -> ReadSkeleton | None:
     """Returns the reader of a format's skeletons; None for a format without markup.
 
     The reader may raise `UnreadableError`.

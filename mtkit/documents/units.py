@@ -10,10 +10,10 @@ from typing import Literal, NamedTuple
 
 from mtkit.documents.atoms import find_sign_kinds, is_symbol
 from mtkit.documents.document import (
+    EscapedText,
     Escapes,
     Node,
     Span,
-    Spelled,
     Unit,
     as_written,
     find_holders,
@@ -41,7 +41,7 @@ RUN = "run"
 """The name of the tags around a run with its own formatting."""
 
 
-class Part(NamedTuple):
+class MarkupPart(NamedTuple):
     """A text, an inline tag or the edge of a block.
 
     Attributes:
@@ -58,17 +58,17 @@ class Part(NamedTuple):
     start: int
     end: int
     name: str = ""
-    spelled: tuple[Spelled, ...] = ()
+    spelled: tuple[EscapedText, ...] = ()
     is_break: bool = False
 
 
-def protect(span: Span, visible: str) -> Part:
+def protect(span: Span, visible: str) -> MarkupPart:
     """Returns a part that stays unchanged, with its visible text."""
-    return Part("protected", *span, spelled=as_written(visible))
+    return MarkupPart("protected", *span, spelled=as_written(visible))
 
 
 def make_units(
-    parts: Sequence[Part], escapes: Escapes, *, keeps_breaks: bool = False
+    parts: Sequence[MarkupPart], escapes: Escapes, *, keeps_breaks: bool = False
 ) -> list[Unit]:
     """Returns the units of a document's parts that have something to translate.
 
@@ -86,7 +86,7 @@ def make_units(
     return units
 
 
-def _find_partners(parts: Sequence[Part]) -> dict[int, int]:
+def _find_partners(parts: Sequence[MarkupPart]) -> dict[int, int]:
     """Returns the index of each tag's partner, for pairs without an edge inside."""
     partners: dict[int, int] = {}
     opened: list[int] = []
@@ -121,21 +121,21 @@ def _find_partners(parts: Sequence[Part]) -> dict[int, int]:
     return partners
 
 
-def _find_open(parts: Sequence[Part], opened: Sequence[int], name: str) -> int | None:
+def _find_open(parts: Sequence[MarkupPart], opened: Sequence[int], name: str) -> int | None:
     for depth in range(len(opened) - 1, max(-1, len(opened) - 1 - _MAX_SEARCHED), -1):
         if parts[opened[depth]].name == name:
             return depth
     return None
 
 
-def _is_space(parts: Sequence[Part]) -> bool:
+def _is_space(parts: Sequence[MarkupPart]) -> bool:
     return all(
         part.kind == "text" and not any(each.text.strip() for each in part.spelled)
         for part in parts
     )
 
 
-def _find_runs(parts: Sequence[Part], partners: dict[int, int]) -> Iterator[tuple[int, int]]:
+def _find_runs(parts: Sequence[MarkupPart], partners: dict[int, int]) -> Iterator[tuple[int, int]]:
     """Yields ranges of parts without an edge, an unpaired tag, or two consecutive breaks."""
     # Such ranges hold whole elements: an element that holds an edge has no partner here.
     first = 0
@@ -152,10 +152,10 @@ def _find_runs(parts: Sequence[Part], partners: dict[int, int]) -> Iterator[tupl
     yield first, len(parts)
 
 
-def _build(parts: Sequence[Part], offset: int, partners: dict[int, int]) -> list[Node]:
+def _build(parts: Sequence[MarkupPart], offset: int, partners: dict[int, int]) -> list[Node]:
     """Returns the nodes of balanced parts, the first of which has the index `offset`."""
     levels: list[list[Node]] = [[]]
-    opened: list[Part] = []
+    opened: list[MarkupPart] = []
     for index, part in enumerate(parts, offset):
         match part.kind:
             case "open":
@@ -189,7 +189,7 @@ def _is_symbol(nodes: Sequence[Node]) -> bool:
     return text == text.strip() and (is_symbol(text) or _NOTE.fullmatch(text) is not None)
 
 
-def _ends_word(parts: Sequence[Part], close: int) -> bool:
+def _ends_word(parts: Sequence[MarkupPart], close: int) -> bool:
     """Checks that a closing tag is followed by space, by closing punctuation, or by nothing."""
     if close + 1 == len(parts):
         return True
@@ -200,7 +200,7 @@ def _ends_word(parts: Sequence[Part], close: int) -> bool:
     return not first or find_sign_kinds(first, [(0, 1)])[0] in ("end", "pause", "close")
 
 
-def _read_spelled(spelled: Sequence[Spelled]) -> str:
+def _read_spelled(spelled: Sequence[EscapedText]) -> str:
     return "".join(each.text for each in spelled)
 
 

@@ -123,7 +123,7 @@ def spread_breaks(
     return found
 
 
-class Placed(NamedTuple):
+class PositionedTag(NamedTuple):
     """A tag and its position in the translation."""
 
     position: Position
@@ -152,13 +152,13 @@ class UnitWriter:
             before = event
         self._speller = Speller(unit.escapes, plain.spellings)
 
-    def write(self, placed: Sequence[Placed], swallowed: set[int]) -> list[Token]:
+    def write(self, placed: Sequence[PositionedTag], swallowed: set[int]) -> list[Token]:
         """Returns the translation's text and tags in order.
 
         Protected text replaces the `swallowed` target atoms, which are omitted.
         """
         tagged: defaultdict[int, list[Event]] = defaultdict(list)
-        inside: defaultdict[int, list[Placed]] = defaultdict(list)
+        inside: defaultdict[int, list[PositionedTag]] = defaultdict(list)
         for each in placed:
             index, offset = each.position
             if offset:

@@ -5,13 +5,13 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 from xml.parsers import expat
 
-from mtkit.documents.document import Languages
+from mtkit.documents.document import LanguageCodes
 from mtkit.documents.html_skeletons import (
     OF_LANGUAGE,
     Skeleton,
     UnreadableError,
     count_tags,
-    freeze,
+    freeze_counts,
 )
 
 _OF_STATE = frozenset(("state", "state-qualifier", "target-language", "trgLang"))
@@ -75,7 +75,7 @@ def _list_events(
     return events
 
 
-def read_xml(text: str) -> Skeleton:
+def xml_skeleton(text: str) -> Skeleton:
     """Returns each element with the multiset of its content, in any order."""
     # mtkit's reader decides which elements are blocks.
     opened: list[tuple[_Event, Counter[Hashable]]] = [(_Event("open", ""), Counter())]
@@ -85,12 +85,12 @@ def read_xml(text: str) -> Skeleton:
                 opened.append((event, Counter()))
             case "close":
                 element, inside = opened.pop()
-                opened[-1][1][hash((element, freeze(inside)))] += 1
+                opened[-1][1][hash((element, freeze_counts(inside)))] += 1
             case "other":
                 opened[-1][1][event] += 1
             case _:
                 pass
-    return [freeze(opened[0][1])]
+    return [freeze_counts(opened[0][1])]
 
 
 def _shorten(name: str) -> str:
@@ -100,7 +100,7 @@ def _shorten(name: str) -> str:
     return f"{short} {local}"
 
 
-def read_office(text: str) -> Skeleton:
+def office_skeleton(text: str) -> Skeleton:
     """Returns paragraphs of an office document's part, and their content without runs' looks."""
     items: list[Hashable] = []
     paragraphs: list[Counter[Hashable]] = []
@@ -135,7 +135,7 @@ def read_office(text: str) -> Skeleton:
             if depth:
                 depth -= 1
             elif name in _PARAGRAPHS:
-                add(freeze(paragraphs.pop()))
+                add(freeze_counts(paragraphs.pop()))
             elif not paragraphs:
                 items.append(name)
     return items
@@ -148,7 +148,7 @@ def _read_text(events: Iterable[_Event]) -> str:
 def _freeze(events: Sequence[_Event]) -> Hashable:
     """Returns the tags of an element, including HTML tags in its text."""
     tags = Counter(event for event in events if event.kind == "open")
-    return freeze(tags), count_tags(_read_text(events))
+    return freeze_counts(tags), count_tags(_read_text(events))
 
 
 class BilingualSkeleton:
@@ -157,8 +157,11 @@ class BilingualSkeleton:
     A unit without a translation has its source's tags, so that a translation adds nothing.
     """
 
-    def __init__(self, languages: Languages) -> None:
-        self._source, self._target = Languages(languages.source), Languages(languages.target)
+    def __init__(self, languages: LanguageCodes) -> None:
+        self._source, self._target = (
+            LanguageCodes(languages.source),
+            LanguageCodes(languages.target),
+        )
         self._items: list[Hashable] = []
         self._contents: defaultdict[tuple[str, str], list[_Event]] = defaultdict(list)
         """Content of a unit's `source`, `seg-source` and `target`, and of their segments."""

@@ -7,8 +7,8 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.comet import check_comet, measure_comet
 from mtkit.evaluation.paper_bleu import paper_bleu
 from mtkit.evaluation.parseval import measure_trees, remark_on_trees
-from mtkit.evaluation.remarks.find import find_remarks
-from mtkit.evaluation.results import Difference, Interval, SystemResult, SystemScore
+from mtkit.evaluation.remarks.find_remarks import find_remarks
+from mtkit.evaluation.results import Interval, ScoreDifference, SystemResult, SystemScore
 from mtkit.evaluation.significance import bootstrap_intervals, find_differences
 from mtkit.evaluation.statistics import Statistics, measure_systems
 from mtkit.evaluation.tokenizers import resolve_tokenizer
@@ -35,7 +35,7 @@ class ReferenceText:
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class EvaluatedTestSet:
     """Systems on one test set.
 
     Attributes:
@@ -57,7 +57,7 @@ def evaluate(
     settings: Evaluation,
     *,
     target_language: str = "",
-) -> Evaluated:
+) -> EvaluatedTestSet:
     """Returns every system's scores, their intervals, and differences from the first system.
 
     Args:
@@ -109,7 +109,7 @@ def rate(
     *,
     further: Mapping[str, Sequence[SystemScore]] | None = None,
     remarks: Mapping[str, tuple[str, ...]] | None = None,
-) -> Evaluated:
+) -> EvaluatedTestSet:
     """Returns scores with their intervals, and differences from the first system's.
 
     A test set of one sentence has neither.
@@ -124,7 +124,7 @@ def rate(
     baseline, *others = statistics
     num_sentences = len(statistics[baseline][0].per_sentence)
     intervals: dict[str, Sequence[Interval | None]] = {}
-    differences: dict[str, Sequence[Difference | None]] = {}
+    differences: dict[str, Sequence[ScoreDifference | None]] = {}
     if num_sentences > 1:
         test = settings.significance.test
         drawn = settings.significance.model_dump(exclude={"test"})
@@ -148,7 +148,7 @@ def rate(
         )
         for name, of_system in statistics.items()
     )
-    return Evaluated(test_set, num_sentences, systems, statistics, settings)
+    return EvaluatedTestSet(test_set, num_sentences, systems, statistics, settings)
 
 
 def _measure_trees(

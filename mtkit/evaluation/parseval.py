@@ -19,9 +19,9 @@ from mtkit.text.trees.brackets import (
     PUNCTUATION,
     ROOTS,
     TRACE,
-    Close,
+    CloseBracket,
     Leaf,
-    Open,
+    OpenBracket,
     Tree,
     parse_tree,
     strip_functions,
@@ -65,14 +65,14 @@ def find_brackets(tree: Tree) -> Brackets:
     length = 0
     for index, mark in enumerate(tree.marks):
         match mark:
-            case Open(label):
+            case OpenBracket(label):
                 is_root = not index and label in ROOTS
                 begun.append((len(words), "TOP" if is_root else strip_functions(label)))
             case Leaf(tag, word):
                 length += tag != TRACE
                 if tag not in _LEFT_OUT:
                     words.append(word)
-            case Close():
+            case CloseBracket():
                 start, label = begun.pop()
                 if start < len(words) and label not in _DROPPED_LABELS:
                     spans[start, len(words), _SAME_LABEL.get(label, label)] += 1

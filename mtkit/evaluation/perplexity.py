@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.evaluation.evaluate import Evaluated, rate
+from mtkit.evaluation.evaluate import EvaluatedTestSet, rate
 from mtkit.evaluation.statistics import MetricWord, Statistics
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.version import __version__
@@ -109,7 +109,7 @@ def _measure(
 
 def evaluate_text(
     name: str, test_set: str, text: PredictedText | HiddenText, evaluation: Evaluation
-) -> Evaluated:
+) -> EvaluatedTestSet:
     """Returns a model's scores on a test set, with intervals by bootstrap over lines or blocks."""
     if isinstance(text, HiddenText):
         return rate(test_set, {name: measure_hidden(text)}, evaluation)

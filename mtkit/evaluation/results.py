@@ -16,7 +16,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Difference:
+class ScoreDifference:
     """The difference of a system's score from the baseline's on the same test set.
 
     Attributes:
@@ -51,7 +51,7 @@ class SystemScore:
     signature: str
     higher_is_better: bool = True
     interval: Interval | None = None
-    difference: Difference | None = None
+    difference: ScoreDifference | None = None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
-from mtkit.evaluation.results import Difference, Interval, TestKind
+from mtkit.evaluation.results import Interval, ScoreDifference, TestKind
 from mtkit.evaluation.statistics import Numbers, Statistics
 
 _LEVEL = 20
@@ -54,7 +54,7 @@ def find_differences(
     resamples: int,
     seed: int,
     confidence: float = 0.95,
-) -> dict[str, list[Difference]]:
+) -> dict[str, list[ScoreDifference]]:
     """Returns the difference of each other system from the baseline, by each metric.
 
     The p-value is sacreBLEU's: the share of resamples that count against the difference, with one
@@ -84,7 +84,7 @@ def find_differences(
     shuffled = {}
     if test == "randomization":
         shuffled = _shuffle(systems, baseline, resamples, seed)
-    found: dict[str, list[Difference]] = {}
+    found: dict[str, list[ScoreDifference]] = {}
     for name in others:
         found[name] = []
         for position, statistics in enumerate(systems[name]):
@@ -97,7 +97,7 @@ def find_differences(
                 p_value = _find_p_value(shuffled[name][position], abs(value))
                 smallest = _find_smallest_of_shuffled(shuffled[name][position])
             interval = _find_interval(resampled, confidence)
-            found[name].append(Difference(value, p_value, test, interval, smallest))
+            found[name].append(ScoreDifference(value, p_value, test, interval, smallest))
     return found
 
 

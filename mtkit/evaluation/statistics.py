@@ -13,11 +13,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.cpus import count_cpus
 from mtkit.errors import MtkitError
-from mtkit.evaluation.results import Difference, Interval, SystemScore
+from mtkit.evaluation.results import Interval, ScoreDifference, SystemScore
 from mtkit.evaluation.scores import open_scorer, pair_sentences
 from mtkit.executor import LocalExecutor
-from mtkit.processors import count_processors
 from mtkit.recipe.evaluation import Evaluation, TextMetric
 
 Numbers = NDArray[Any]
@@ -88,7 +88,7 @@ class Statistics:
         return replace(unscored, value=float(unscored.score(per_sentence.sum(axis=0))))
 
     def as_score(
-        self, interval: Interval | None = None, difference: Difference | None = None
+        self, interval: Interval | None = None, difference: ScoreDifference | None = None
     ) -> SystemScore:
         """Returns the value as a score, with its significance."""
         return SystemScore(
@@ -156,7 +156,7 @@ def measure_systems(
     every = [portion for cut in portions.values() for portion in cut]
     worthwhile = int(sum(portion.seconds for portion in every) / _MIN_SECONDS_PER_PROCESS)
     executor = LocalExecutor(
-        max(1, min(count_processors(), worthwhile, len(every))),
+        max(1, min(count_cpus(), worthwhile, len(every))),
         hint="check whether the machine ran out of memory",
     )
     counted = executor.run(_make_counter, every)

@@ -51,7 +51,7 @@ class LineAligner:
         """Raises an MtkitError if words can't be aligned."""
         if not self.can_align:
             raise MtkitError(
-                "inference.alignments tells words by the attention of a translator with an encoder "
+                "inference.alignments finds words by the attention of a translator with an encoder "
                 "and a decoder, or by data.word_aligner: this model has neither",
                 "remove it: --set inference.alignments=false",
             )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.torch_engine import TorchEngine, pad
 from mtkit.inference.parse import TreeMaker
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.model.folder import load_model_folder
 from mtkit.network import EncoderDecoder
 from mtkit.network.device import find_device, limit_threads

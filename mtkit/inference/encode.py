@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.line import Line, TextModel
-from mtkit.inference.masking import require_phrases
 from mtkit.inference.paragraphs import cut_line
 from mtkit.inference.request import LineError, LineWarning
+from mtkit.inference.symbol_masks import require_phrases
 from mtkit.text.languages import LanguageTokens
 from mtkit.text.words import Span
 

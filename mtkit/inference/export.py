@@ -41,7 +41,7 @@ from mtkit.model.card import CARD_FILE, read_card, with_export
 from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, check_translates, write_section
 from mtkit.model.digest import digest_model, reading
 from mtkit.model.exporters.ctranslate2 import check_quantization, write_ctranslate2
-from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, check_output
+from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, check_replaced_export
 from mtkit.model.exporters.ctranslate2_library import load_library
 from mtkit.model.exporters.ctranslate2_names import check_convertible
 from mtkit.model.folder import LoadedModel, load_model_folder
@@ -121,7 +121,7 @@ def export(
     check_quantization(quantization)
     load_library()
     output = output.absolute()
-    check_output(output, model_folder)
+    check_replaced_export(output, model_folder)
     with reading(model_folder):
         loaded = load_model_folder(model_folder)
         card = read_card(model_folder)
@@ -172,7 +172,7 @@ def export(
         written = with_export(card or f"# {loaded.config.recipe}\n", facts)
         write_atomically(draft / CARD_FILE, written)
         # Another program may have written there meanwhile.
-        check_output(output, model_folder)
+        check_replaced_export(output, model_folder)
     say(f"{output}: {num_bytes / 1e6:,.1f} MB of weights, {quantization}")
     return ExportReport(num_bytes, parity, comparison)
 

@@ -17,7 +17,7 @@ from mtkit.inference.transformers_parity import (
 )
 from mtkit.model.card import CARD_FILE, hub_card, read_card
 from mtkit.model.digest import digest_model, reading
-from mtkit.model.exporters.translator import check_holds, write_translator
+from mtkit.model.exporters.transformers_translator import check_holds, write_translator
 from mtkit.model.folder import load_model_folder
 from mtkit.recipe.inference import Inference, LengthPenalty
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from mtkit.errors import MtkitError
-from mtkit.evaluation.flags import FlagFinder, Found
+from mtkit.evaluation.flags import FlagFinder, ScoredLine
 from mtkit.inference.line import TextModel
 from mtkit.inference.request import Request
 from mtkit.inference.translation import Hypothesis, Translation, WordAlignment
@@ -34,7 +34,7 @@ class LineFlagger:
         source, target = self._model.resolve(request)
         best = translation.candidates[0]
         _, text = self._model.tokenizer.split_tags(request.text.rstrip("\r\n"))
-        found = Found(
+        found = ScoredLine(
             text,
             best.text,
             source,

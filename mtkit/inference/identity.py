@@ -11,7 +11,7 @@ from mtkit.recipe.inference import Inference
 
 
 @dataclass(frozen=True)
-class Identity:
+class ModelIdentity:
     """Everything that a translation depends on except its source and the search settings.
 
     Attributes:
@@ -30,7 +30,7 @@ class Identity:
         return f"`{self.engine}` on `{self.device}` in `{self.precision}`"
 
 
-def identify(folder: Path, settings: Inference, device: str) -> Identity:
+def identify(folder: Path, settings: Inference, device: str) -> ModelIdentity:
     """Returns the identity of a model folder's translator, with every `auto` resolved."""
     name = find_engine(folder, settings.engine)
     model = digest_model(folder, name)
@@ -42,8 +42,8 @@ def identify(folder: Path, settings: Inference, device: str) -> Identity:
 
             found = find_device(device)
             precision = choose_precision(settings, found, read_config(folder).model)
-            return Identity(model, "torch", found.type, precision)
+            return ModelIdentity(model, "torch", found.type, precision)
         case "ctranslate2":
             # The precision is only known after loading, which is fast.
             engine = open_ctranslate2_engine([folder], device)
-            return Identity(model, "ctranslate2", engine.device, engine.precision)
+            return ModelIdentity(model, "ctranslate2", engine.device, engine.precision)

@@ -27,7 +27,7 @@ from mtkit.inference.search_parts import (
     Reranker,
     check_finite,
     cut_warning,
-    decode,
+    detokenize,
     keep_order,
 )
 from mtkit.inference.terms import TermStep
@@ -93,7 +93,7 @@ class LineScorer:
                     target, cumulative, self._settings.length_penalty, num_before=num_before
                 )
                 check_finite([hypothesis], self._settings, line.number)
-                candidate = decode(self._model.tokenizer, hypothesis)
+                candidate = detokenize(self._model.tokenizer, hypothesis)
                 source.candidates = [replace(candidate, text=texts[which])]
                 line.parts = [source]
 

@@ -13,8 +13,15 @@ from mtkit.inference.request import LineError
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.parsing import Linearization
 from mtkit.text.tokenizer import SubwordTokenizer
-from mtkit.text.trees.brackets import Tree, linearize, parse_tree, simplify, split_words, write_tree
-from mtkit.text.trees.restore import Restored, correct_tags, restore
+from mtkit.text.trees.brackets import (
+    Tree,
+    linearize,
+    parse_tree,
+    simplify,
+    split_tree_words,
+    write_tree,
+)
+from mtkit.text.trees.restore import RestoredTree, correct_tags, restore_tree
 
 _SPACE = "▁"
 
@@ -62,19 +69,21 @@ class TreeMaker:
 
     def make(
         self, sentence: str, output: str, attention: OutputAttention | None = None
-    ) -> Restored:
+    ) -> RestoredTree:
         """Returns the tree that an output describes, of exactly the sentence's words."""
-        words, symbols = split_words(sentence), output.split()
+        words, symbols = split_tree_words(sentence), output.split()
         weights = None
         if attention is not None and words and symbols:
             weights = attention.join(len(symbols), len(words))
-        restored = restore(words, symbols, self._form, phrases=self._phrases, attention=weights)
+        restored = restore_tree(
+            words, symbols, self._form, phrases=self._phrases, attention=weights
+        )
         return correct_tags(restored)
 
     def read(self, sentence: str, symbols: str) -> Tree:
         """Returns the tree whose symbols `write_symbols` wrote, with unchanged tags."""
-        words = split_words(sentence)
-        return restore(words, symbols.split(), self._form, phrases=self._phrases).tree
+        words = split_tree_words(sentence)
+        return restore_tree(words, symbols.split(), self._form, phrases=self._phrases).tree
 
     def write_symbols(self, tree: str) -> str:
         """Returns the symbols of a tree in brackets.
@@ -100,7 +109,7 @@ class SentenceParser:
 
     def spell(self, sentence: str) -> str:
         """Returns a sentence as the model learned to read it: treebanks have no bare brackets."""
-        return " ".join(split_words(sentence))
+        return " ".join(split_tree_words(sentence))
 
     def write_symbols(self, tree: str, line: int) -> str:
         """Returns a given tree in the model's form, or raises a LineError."""

@@ -6,9 +6,9 @@ from functools import lru_cache
 
 from mtkit.errors import shorten
 from mtkit.inference.line import Line
-from mtkit.inference.masking import MaskedText, mask, spell
 from mtkit.inference.request import LineWarning, RequiredPhrase
 from mtkit.inference.search_parts import CUT, cut_warning
+from mtkit.inference.symbol_masks import MaskedText, mask, spell
 from mtkit.inference.translation import Hypothesis, KeptPiece, Protection, Translation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.protection import Protect, ProtectionWay

@@ -20,7 +20,7 @@ The first of the returned candidates is the translation.
 """
 
 
-def decode(
+def detokenize(
     tokenizer: SubwordTokenizer, hypothesis: Hypothesis, *, begun: Sequence[int] = ()
 ) -> Hypothesis:
     """Returns a hypothesis with its pieces and its one-line text, which starts with `begun`."""
@@ -139,7 +139,7 @@ class PartSearch:
             # The attention refers to the glossary's insertions, too.
             hypotheses = _forget_weights(hypotheses)
         begun = part.tokens if self._model.continues else ()
-        candidates = [decode(self._model.tokenizer, each, begun=begun) for each in hypotheses]
+        candidates = [detokenize(self._model.tokenizer, each, begun=begun) for each in hypotheses]
         part.candidates = self._rerank(part, candidates)
 
 

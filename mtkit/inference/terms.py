@@ -21,10 +21,10 @@ from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.line import Line, TextModel, list_parts
 from mtkit.inference.request import LineError
 from mtkit.inference.translation import TermUse, Translation
-from mtkit.recipe.inference import Glossary as GlossarySettings
+from mtkit.recipe.inference import GlossarySection as GlossarySettings
 from mtkit.recipe.inference import Inference
 from mtkit.text.glossary import FoundTerm, Glossary, Term, read_glossary
-from mtkit.text.term_forms import Use, annotate, find_each_use, find_uses, knows_terms
+from mtkit.text.term_forms import FoundUse, annotate, find_each_use, find_uses, knows_terms
 from mtkit.text.token_ids import EOS, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.words import Span
@@ -65,7 +65,7 @@ class TextTerms:
         """Returns the text with translations after its terms."""
         return annotate(text, [(span, term.target) for span, term in self.wanted])
 
-    def find_uses(self, text: str) -> tuple[list[Use], list[Use]]:
+    def find_uses(self, text: str) -> tuple[list[FoundUse], list[FoundUse]]:
         """Returns a translation's uses of wanted and of forbidden terms."""
         wanted = [(term.target, term.is_case_sensitive) for _, term in self.wanted]
         # A forbidden word may be part of a wanted term elsewhere.
@@ -221,7 +221,7 @@ def replace_text(source: EncodedSource, num_tokens: int, tokens: Sequence[int]) 
 
 
 def _describe(
-    text: str, placed: Sequence[tuple[Span, Term]], uses: Sequence[Use], translation: str
+    text: str, placed: Sequence[tuple[Span, Term]], uses: Sequence[FoundUse], translation: str
 ) -> list[TermUse]:
     told = []
     for (span, term), use in zip(placed, uses, strict=True):

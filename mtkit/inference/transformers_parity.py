@@ -16,7 +16,7 @@ from mtkit.inference.engine_comparison import MAX_GAP, MAX_SHARE_DIFFERENT, NEAR
 from mtkit.inference.engines.engine import EncodedSource, search_in_batches
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.search.penalties import length_penalty
-from mtkit.model.exporters.written_translator import WrittenTranslator, find_limit, is_exact
+from mtkit.model.exporters.transformers_rows import WrittenTranslator, find_output_limit, is_exact
 from mtkit.model.folder import LoadedModel
 from mtkit.programs import import_extra
 from mtkit.recipe.inference import Inference
@@ -117,7 +117,7 @@ def check_transformers_folder(
 
 def _search_alike(settings: Inference) -> Inference:
     """Returns settings that search as generation_config.json does."""
-    limit = find_limit(settings)
+    limit = find_output_limit(settings)
     return settings.model_copy(
         update={
             # Their search continues until as many outputs as beams can't be beaten.

@@ -32,7 +32,7 @@ class ScoredPiece:
 
 
 @dataclass(frozen=True)
-class Link:
+class WordLink:
     """A word's span in a line, and the span of its translation, in characters."""
 
     source: Span
@@ -56,10 +56,10 @@ class WordAlignment:
     is_too_long: bool = False
 
     @property
-    def links(self) -> tuple[Link, ...]:
+    def links(self) -> tuple[WordLink, ...]:
         """The pairs as spans."""
         return tuple(
-            Link(self.source_words[source], self.target_words[target])
+            WordLink(self.source_words[source], self.target_words[target])
             for source, target in self.pairs
         )
 
@@ -124,7 +124,7 @@ class Hypothesis:
         return not self.is_finished
 
     @property
-    def links(self) -> tuple[Link, ...]:
+    def links(self) -> tuple[WordLink, ...]:
         """The linked words; empty without alignments."""
         return () if self.alignment is None else self.alignment.links
 
@@ -207,7 +207,7 @@ class TranslatedSentence:
 
 
 class AlignmentSchema(TypedDict):
-    """Which words of a line and of its translation stand for each other."""
+    """Which words of a line and of its translation correspond."""
 
     pharaoh: Annotated[str, Field(description="Pairs of words between spaces: `0-0 1-2`.")]
     links: list[tuple[int, int]]

@@ -83,7 +83,7 @@ class ModelConfig(Section):
     objective: Objective = "translation"
     """What it learned."""
     next_sentence: bool = True
-    """Whether a masked language model tells whether a text's second part follows its first."""
+    """Whether a masked language model predicts whether a text's second part follows its first."""
     classifier: ClassifierConfig | None = None
     """What a classifier needs beside; None for any other model."""
     parsing: Parsing | None = None
@@ -185,8 +185,7 @@ def open_model_folder(folder: Path) -> OpenedFolder:
     return OpenedFolder(tokenizer, settings, config)
 
 
-def read_settings(folder: Path) -> Inference:
-    """Returns a model folder's decoding defaults."""
+def _check_exists(folder: Path) -> None:
     if not (folder / CONFIG_FILE).is_file():
         inside = folder / "model"
         raise MtkitError(
@@ -195,6 +194,11 @@ def read_settings(folder: Path) -> Inference:
             if (inside / CONFIG_FILE).is_file()
             else "train one with `mtkit train`, or let `mtkit run` run all missing steps",
         )
+
+
+def read_settings(folder: Path) -> Inference:
+    """Returns a model folder's decoding defaults."""
+    _check_exists(folder)
     settings = _read_section(folder / INFERENCE_FILE, Inference)
     # A folder from elsewhere must not name files outside it.
     return settings.model_copy(update={"glossary": None})
@@ -225,6 +229,7 @@ def _read_section(path: Path, kind: type[SectionKind]) -> SectionKind:
 
 def read_config(folder: Path) -> ModelConfig:
     """Returns a model folder's config."""
+    _check_exists(folder)
     path = folder / CONFIG_FILE
     facts = read_json(path, max_bytes=_MAX_BYTES)
     check_format(facts, path, FORMAT_VERSION, "train or import the model again")

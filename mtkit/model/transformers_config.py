@@ -154,7 +154,7 @@ class BertConfig(_TransformersConfig):
         return {"embedding_norm": True}
 
 
-def describe(config: ModelConfig) -> GptConfig | BertConfig:
+def describe_language_model(config: ModelConfig) -> GptConfig | BertConfig:
     """Returns the config of a language model for transformers' class."""
     check_transformers(config)
     return GptConfig.of(config) if config.objective == "causal-lm" else BertConfig.of(config)

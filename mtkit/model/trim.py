@@ -11,7 +11,7 @@ from mtkit.model.parameters import find_rows
 from mtkit.text.trim_vocabulary import trim_vocabulary
 
 
-def trim(
+def trim_model(
     opened: OpenedFolder, weights: Mapping[str, Tensor], lines: Iterable[str]
 ) -> tuple[OpenedFolder, dict[str, Tensor]]:
     """Returns a model with only the pieces that lines use, and those that it can't lack.

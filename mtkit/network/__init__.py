@@ -8,13 +8,13 @@ boolean, True is a real token: `is_token`.
 """
 
 from mtkit.network.cache import DecoderCache
-from mtkit.network.encoder_decoder import EncoderDecoder
-from mtkit.network.language_models import (
+from mtkit.network.causal_and_masked import (
     CausalClassifier,
     CausalLanguageModel,
     MaskedClassifier,
     MaskedLanguageModel,
 )
+from mtkit.network.encoder_decoder import EncoderDecoder
 from mtkit.network.layout import Layout
 from mtkit.network.layouts import GridLayout, PackedLayout, PaddedLayout
 

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from mtkit.cpus import count_cpus
 from mtkit.devices import read_device
 from mtkit.errors import MtkitError
-from mtkit.processors import count_processors
 from mtkit.recipe.precision import Precision
 
 
@@ -54,7 +54,7 @@ class Sendable:
 
 def count_threads() -> int:
     """Returns the useful number of threads: one per core, at most one per available CPU."""
-    return min(torch.get_num_threads(), count_processors())
+    return min(torch.get_num_threads(), count_cpus())
 
 
 def limit_threads(num_processes: int = 1) -> None:

@@ -135,10 +135,10 @@ def _write(
         write_picture(files.picture, lines[0], files.head.kind, layer, head)
         say(f"picture: {files.picture}")
     if files.page is not None:
-        from mtkit.inference.attention_report.page import render_page  # noqa: PLC0415
+        from mtkit.inference.attention_report.attention_page import render_attention  # noqa: PLC0415
 
         config = open_model_folder(folder).config
-        page = render_page(
+        page = render_attention(
             lines[:MAX_SHOWN],
             heads,
             title=f"Attention of {config.recipe}",
@@ -153,7 +153,7 @@ def _write(
         write_atomically(files.page, page)
         say(f"page: {files.page}")
     if files.numbers is not None:
-        from mtkit.inference.attention_report.numbers import write_numbers  # noqa: PLC0415
+        from mtkit.inference.attention_report.weight_files import write_numbers  # noqa: PLC0415
 
         write_numbers(files.numbers, lines, heads)
         say(f"numbers: {files.numbers}")

@@ -54,7 +54,7 @@ def _measure_layer(model: Model, dtype: torch.dtype) -> float:
         began_at = time.process_time()
         layer(states).sum().backward()
         elapsed.append(time.process_time() - began_at)
-    # Processor time, whatever else is running; the first is a warm-up. Six operations per weight
+    # CPU time, whatever else is running; the first is a warm-up. Six operations per weight
     # and token: two forward, four backward.
     num_weights = sum(weight.numel() for weight in layer.parameters() if weight.dim() > 1)
     num_tokens = _NUM_SENTENCES * _LENGTH

@@ -23,9 +23,9 @@ from mtkit.model.exporters.ctranslate2_files import (
     read_names,
     read_origin,
 )
-from mtkit.model.exporters.ctranslate2_library import find_device, load_library
+from mtkit.model.exporters.ctranslate2_library import load_library, parse_device
 from mtkit.model.exporters.ctranslate2_names import check_convertible
-from mtkit.recipe.inference import Glossary, Inference
+from mtkit.recipe.inference import GlossarySection, Inference
 from mtkit.recipe.precision import MIN_WIDTH_IN_BFLOAT16
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
@@ -91,7 +91,13 @@ def choose_engine(
     if obstacle:
         return ChosenEngine(workspace.model, ours, f"engine: torch, since {obstacle}")
     exported = settings.model_copy(update={"engine": "ctranslate2"})
-    return ChosenEngine(workspace.export, exported, f"engine: ctranslate2 ({workspace.export})")
+    reason = (
+        f"engine: ctranslate2 ({workspace.export}), since the model is exported in "
+        f"{read_quantization(workspace)}"
+    )
+    if answers_requests and _constrains_terms(workspace.model, settings):
+        reason += "; requests with a glossary are rejected: --set inference.engine=torch takes them"
+    return ChosenEngine(workspace.export, exported, reason)
 
 
 def with_length_ratio(settings: Inference, folder: Path) -> Inference:
@@ -139,19 +145,23 @@ def _list_losses(
     check_convertible(config.model)
     uses = list_uses(
         settings,
-        constrains_terms=_constrains_terms(folder, settings, answers_requests=answers_requests),
+        constrains_terms=settings.glossary is not None and _constrains_terms(folder, settings),
         is_parser=config.linearization is not None,
     )
     for use in list_missing("ctranslate2", uses):
         yield use.describe()
+    is_float = not is_in_integers(quantization)
+    is_as_fast = is_float or settings.allow_int8
+    if answers_requests and is_as_fast and _constrains_terms(folder, settings):
+        yield "requests may have glossaries, and CTranslate2 can't search for given phrases"
     if settings.precision != "auto":
         yield f'inference.precision = "{settings.precision}" is an arithmetic of torch'
     if settings.coverage_penalty:
         yield "CTranslate2 is slow with inference.coverage_penalty"
-    kind, _ = find_device(device, load_library())
+    kind, _ = parse_device(device, load_library())
     if kind != "cpu":
         yield "on a GPU the export is taken only if it is asked for"
-    if not is_in_integers(quantization) and _computes_in_bfloat16(config, settings):
+    if is_float and _computes_in_bfloat16(config, settings):
         yield "it computes in bf16 here, faster than CTranslate2 in float32"
 
 
@@ -185,11 +195,9 @@ def find_export_fault(workspace: Workspace) -> MtkitError | None:
     )
 
 
-def _constrains_terms(folder: Path, settings: Inference, *, answers_requests: bool) -> bool:
-    """Checks whether the search may need to constrain terms, which not all engines can."""
-    if settings.glossary is None and not answers_requests:
-        return False
-    way = choose_way(settings.glossary or Glossary(), SubwordTokenizer.load(folder))
+def _constrains_terms(folder: Path, settings: Inference) -> bool:
+    """Checks whether terms need a constrained search, which not all engines have."""
+    way = choose_way(settings.glossary or GlossarySection(), SubwordTokenizer.load(folder))
     return way != "annotation"
 
 

@@ -38,7 +38,7 @@ _NUM_PHRASES = 200
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedModel:
     """A model to export, with the text for comparing both programs.
 
     Attributes:
@@ -72,14 +72,16 @@ class Exported:
                 return self.workspace.root / f"translate-{languages}.argosmodel"
 
 
-def take_run(recipe: Recipe, workspace: Workspace, *, lines_file: Path | None = None) -> Exported:
+def take_run(
+    recipe: Recipe, workspace: Workspace, *, lines_file: Path | None = None
+) -> ExportedModel:
     """Returns a run's model; `lines_file` replaces the development set for the comparison."""
     config = open_model_folder(workspace.model).config
     lines, references = _read_text(config, lines_file, workspace)
     names = [
         corpus.dataset for corpus in recipe.data.train if isinstance(corpus, HubTrainingCorpus)
     ]
-    return Exported(
+    return ExportedModel(
         workspace.model,
         config,
         recipe.inference,
@@ -93,7 +95,7 @@ def take_run(recipe: Recipe, workspace: Workspace, *, lines_file: Path | None = 
 
 def take_folder(
     folder: Path, overrides: Sequence[str] = (), *, lines_file: Path | None = None
-) -> Exported:
+) -> ExportedModel:
     """Returns the model of a portable folder.
 
     `overrides` change its decoding defaults. Without `lines_file` the comparison uses the embedded
@@ -104,11 +106,11 @@ def take_folder(
     lines, references = _read_text(opened.config, lines_file, has_several=has_several)
     settings = override_section(opened.settings, "inference", overrides)
     evaluation = _choose_evaluation(opened.config.target_language)
-    return Exported(folder, opened.config, settings, lines, references, evaluation)
+    return ExportedModel(folder, opened.config, settings, lines, references, evaluation)
 
 
 def export(
-    exported: Exported,
+    exported: ExportedModel,
     output: Path | None = None,
     *,
     form: ExportForm = "ctranslate2",
@@ -146,7 +148,7 @@ def export(
             )
 
 
-def _export_for_ctranslate2(exported: Exported, output: Path, quantization: str) -> None:
+def _export_for_ctranslate2(exported: ExportedModel, output: Path, quantization: str) -> None:
     workspace = exported.workspace
 
     def record(folder: Path) -> None:
@@ -167,8 +169,9 @@ def _export_for_ctranslate2(exported: Exported, output: Path, quantization: str)
     )
     if workspace is not None and output == workspace.export and is_in_integers(quantization):
         say(
-            "mtkit translate uses this export here from now on, and some translations differ from "
-            "the model's, as counted above; to undo: mtkit export --quantization float32"
+            "mtkit translate and mtkit serve use this export here from now on, and some "
+            "translations differ from the model's, as counted above; to undo: "
+            "mtkit export --quantization float32"
         )
     if workspace is None and (licence := find_licence(exported.folder)):
         tell_licence(Licence(origin=str(exported.folder), name=licence))

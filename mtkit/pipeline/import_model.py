@@ -19,8 +19,8 @@ from mtkit.model.importers.licence import Licence, read_licence
 from mtkit.model.importers.m2m100 import read_m2m100
 from mtkit.model.importers.marian import read_marian
 from mtkit.model.importers.source_folder import SourceFolder, open_source
-from mtkit.model.importers.translator import ForeignTranslator, write_imported
-from mtkit.model.trim import trim
+from mtkit.model.importers.translator_folder import ForeignTranslator, write_imported
+from mtkit.model.trim import trim_model
 from mtkit.model.weights import pack_weights
 from mtkit.text.languages import ModelLanguages, find_language
 
@@ -68,7 +68,7 @@ def _choose_options(languages: ModelLanguages | None) -> str:
 def tell_licence(licence: Licence) -> None:
     """Prints a licence; a missing or non-commercial one as a warning."""
     if not licence.name:
-        warn(f"{licence.origin}: its card tells no licence: look there before you use it")
+        warn(f"{licence.origin}: its card names no licence: look there before you use it")
     elif licence.is_commercial:
         say(f"  licence: {licence.name}")
     else:
@@ -123,7 +123,7 @@ def _trim(folder: Path, output: Path, texts: Sequence[Path]) -> None:
         head = read_alignment_head(folder, loaded.config.model)
     before = loaded.config.target_vocab_size
     lines = chain.from_iterable(map(read_lines, texts))
-    opened, weights = trim(loaded, pack_weights(loaded.model), lines)
+    opened, weights = trim_model(loaded, pack_weights(loaded.model), lines)
     after = opened.config.target_vocab_size
     names = ", ".join(f"`{text.name}`" for text in texts)
     note = f"\n## Vocabulary\n\n{after:,} of {before:,} pieces: those that {names} use.\n"

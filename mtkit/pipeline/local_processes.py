@@ -14,12 +14,12 @@ from dataclasses import replace
 import torch
 
 from mtkit.console import say, warn
+from mtkit.cpus import count_cpus, measure_load
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.memory import free_memory_bytes
 from mtkit.model.costs import bytes_of_weights, bytes_per_token, count_trained
 from mtkit.network.device import count_threads, suit_precision
 from mtkit.pipeline.hardware import Hardware
-from mtkit.processors import count_processors, measure_load
 from mtkit.recipe import Recipe
 from mtkit.recipe.model import Model
 from mtkit.recipe.training import Training
@@ -56,7 +56,7 @@ def choose_processes(recipe: Recipe, workspace: Workspace, hardware: Hardware) -
         count, why = recipe.training.processes, "training.processes"
     elif last is not None:
         count, why = last, "as in the last run"
-        if last > count_processors():
+        if last > count_cpus():
             count, why = num_cores, f"the last run had {last}, but there are {num_cores} cores"
         elif last == 1:
             _warn_of_load(num_cores)

@@ -50,7 +50,7 @@ gradient's and the weight's copies in bf16."""
 
 
 @dataclass(frozen=True)
-class Setup:
+class GpuSetup:
     """A training on a number of GPUs.
 
     Attributes:
@@ -118,7 +118,7 @@ class TrainingPlan:
     precision: Precision
     share: float
     is_narrow: bool
-    setups: tuple[Setup, ...]
+    setups: tuple[GpuSetup, ...]
 
     @property
     def is_text(self) -> bool:
@@ -154,7 +154,7 @@ class _Update:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _PlannedWork:
     """The part of a plan that is the same for any number of GPUs."""
 
     recipe: Recipe
@@ -233,13 +233,13 @@ def plan(
         is_narrow=recipe.model.d_model < _MIN_WIDTH and not accelerator.is_measured,
         setups=(),
     )
-    work = _Work(recipe, update, planned)
+    work = _PlannedWork(recipe, update, planned)
     counts = (1,) if accelerator.is_measured else sorted({*_MIN_NUM_GPUS, num_gpus})
     setups = (_plan_setup(work, count) for count in counts)
     return replace(planned, setups=tuple(setups))
 
 
-def choose_hardware(*, wants_gpus: bool) -> str:
+def default_hardware(*, wants_gpus: bool) -> str:
     """Returns the hardware to plan for where none is named."""
     if wants_gpus:
         return "h100"
@@ -326,7 +326,7 @@ def _look_at_epoch(
     )
 
 
-def _plan_setup(work: _Work, num_gpus: int) -> Setup:
+def _plan_setup(work: _PlannedWork, num_gpus: int) -> GpuSetup:
     """Returns the training's cost on a number of GPUs."""
     plan, accelerator = work.plan, work.plan.hardware
     peak = accelerator.operations_per_second(plan.precision)
@@ -339,7 +339,7 @@ def _plan_setup(work: _Work, num_gpus: int) -> Setup:
     seconds_per_update = products + adam + communication
     seconds = seconds_per_update * plan.num_updates
     memory = _count_memory(work, num_gpus, limit)
-    return Setup(
+    return GpuSetup(
         num_gpus=num_gpus,
         pass_tokens=limit,
         num_passes=math.ceil(work.update.longer_side / num_gpus / limit),
@@ -353,7 +353,7 @@ def _plan_setup(work: _Work, num_gpus: int) -> Setup:
     )
 
 
-def _bound_pass(work: _Work, num_gpus: int) -> int:
+def _bound_pass(work: _PlannedWork, num_gpus: int) -> int:
     """Returns the tokens per side of the largest pass, halved until it fits, as in training."""
     # One pass holds at least a whole sentence.
     training = work.recipe.training
@@ -368,7 +368,7 @@ def _bound_pass(work: _Work, num_gpus: int) -> int:
     return limit
 
 
-def _count_memory(work: _Work, num_gpus: int, pass_tokens: int) -> float:
+def _count_memory(work: _PlannedWork, num_gpus: int, pass_tokens: int) -> float:
     """Returns a GPU's peak bytes, at the end of a forward pass."""
     model, update, is_half = work.recipe.model, work.update, work.plan.precision == "bf16"
     per_source, per_target = bytes_per_token(

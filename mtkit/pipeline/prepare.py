@@ -12,9 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.console import open_console, report, say, warn
-from mtkit.data.check import check_data as look_at_data
+from mtkit.cpus import count_cpus
+from mtkit.data.check import check_recipe_data as look_at_data
 from mtkit.data.preparation.report_table import show_report
+from mtkit.data.prepare import list_changed_files
 from mtkit.data.prepare import prepare as prepare_data
+from mtkit.data.prepared import read_digest
 from mtkit.errors import MtkitError, suggest
 from mtkit.executor import LocalExecutor
 from mtkit.inference.engines.engine import Engine
@@ -22,7 +25,6 @@ from mtkit.inference.predict_text import predict_text
 from mtkit.memory import free_memory_bytes
 from mtkit.model.config import open_model_folder
 from mtkit.model.digest import reading
-from mtkit.processors import count_processors
 from mtkit.recipe import Recipe
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -36,7 +38,7 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
     and tokenise, by default one per available CPU.
     """
     models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
-    executor = LocalExecutor(num_workers or count_processors())
+    executor = LocalExecutor(num_workers or count_cpus())
     if not any(workspace.checkpoints.glob("step-*")):
         prepare_data(recipe, workspace, executor=executor, models=models)
         return
@@ -46,7 +48,16 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
 
     saved = CheckpointFolder(workspace.checkpoints).list()
     tables = recipe.model_dump(mode="json", exclude_none=True)
-    check_same_run(tables, None, saved)
+    changed: list[str] = []
+    perhaps: list[str] = []
+    if saved and read_digest(workspace) == saved[-1].data_digest:
+        changed, perhaps = list_changed_files(recipe, workspace)
+    check_same_run(tables, None, saved, changed)
+    if perhaps:
+        say(
+            f"{'; '.join(perhaps)}: the data are prepared again, and replaced only if they are the "
+            "same, since there are checkpoints"
+        )
     prepare_data(
         recipe,
         workspace,
@@ -56,14 +67,14 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
     )
 
 
-def check_data(recipe: Recipe, *, num_workers: int | None = None) -> bool:
+def check_data_and_print(recipe: Recipe, *, num_workers: int | None = None) -> bool:
     """Prints what preparing a recipe's data would do, and writes nothing.
 
     Returns:
         Whether `prepare` would run without errors.
     """
     models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
-    executor = LocalExecutor(num_workers or count_processors())
+    executor = LocalExecutor(num_workers or count_cpus())
     found = look_at_data(recipe, executor=executor, models=models)
     if found.report is not None:
         show_report(found.report, found.sections, open_console(), is_check=True)

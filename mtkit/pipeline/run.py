@@ -23,7 +23,7 @@ from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import Recipe
 from mtkit.recipe.objective import Objective
 from mtkit.training.averaging.average import is_averaged, update_model, warn_if_worse
-from mtkit.training.averaging.record import ModelRecord
+from mtkit.training.averaging.model_record import ModelRecord
 from mtkit.training.launch import check_gpus, is_worker
 from mtkit.training.train import is_trained, is_trained_without_checkpoints
 from mtkit.workspace import Workspace

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from mtkit.console import say
-from mtkit.data.preparation.labels import check_known
+from mtkit.data.preparation.clean_labelled import check_known
 from mtkit.data.sources.corpora import (
     put_tag,
+    read_corpus_pairs,
+    read_corpus_text,
     read_labelled,
-    read_pairs,
-    read_text,
     require_parallel,
     without_tag,
 )
@@ -25,14 +25,14 @@ from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.evaluation.comet import check_comet
 from mtkit.evaluation.evaluate import ReferenceText
-from mtkit.evaluation.labels import evaluate_labels
+from mtkit.evaluation.label_scores import evaluate_labels
 from mtkit.evaluation.perplexity import HiddenText, PredictedText, evaluate_text
 from mtkit.evaluation.report.tables import ScoreRow, as_cells, from_tables, list_rows
 from mtkit.files import as_json_text, read_json, write_atomically
 from mtkit.foreign_files import describe_fault
 from mtkit.inference.identity import identify
 from mtkit.inference.predict_text import predict_text
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.locks import locked
 from mtkit.model.card import write_scores
 from mtkit.model.config import open_model_folder
@@ -42,12 +42,12 @@ from mtkit.pipeline.engine_choice import choose_engine, find_export_fault
 from mtkit.pipeline.score_files import ScoredText, read_origins, score_systems, split_pair
 from mtkit.pipeline.translate import load_run
 from mtkit.pipeline.translation_files import TranslationFiles
-from mtkit.recipe import Recipe
+from mtkit.recipe import Recipe, load_recipe
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.masking import Masking
-from mtkit.recipe.tables import select
+from mtkit.recipe.tables import list_differences, select_keys
 from mtkit.recipe.test_sets import (
     LabelledTestSet,
     PlantedTestSet,
@@ -111,7 +111,8 @@ def score(
         check_comet(recipe.evaluation.comet, sources=())
     model = RunModel(recipe.inference, workspace, device=device)
     # A translation's dependencies besides its source, as JSON values.
-    settings = select(recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
+    settings = select_keys(recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
+    _note_other_settings(settings, workspace)
     origin: dict[str, object] = {**asdict(model.identity), **settings}
     if recipe.objective == "classification":
         scored = _score_labels(
@@ -127,6 +128,18 @@ def score(
     rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]
     _file_scores(workspace, model, rows, origin, keeps_others=keeps_others)
     return scored
+
+
+def _note_other_settings(settings: dict[str, object], workspace: Workspace) -> None:
+    """Says what differs from the recipe that the run was trained with."""
+    if not workspace.recipe_file.is_file():
+        return
+    trained = load_recipe(workspace.recipe_file).model_dump(mode="json")
+    if changes := list_differences(settings, select_keys(trained, Invalidates.TRANSLATIONS)):
+        say(
+            f"{workspace.root} is scored with other settings than it was trained with: "
+            f"{', '.join(changes)}; to keep those: --recipe {workspace.recipe_file}"
+        )
 
 
 def score_published(
@@ -195,7 +208,7 @@ def _score_text(recipe: Recipe, model: RunModel, *, device: str) -> list[ScoredT
             "remove evaluation.test_sets, and give the text that counts as data.dev",
         )
     texts = {
-        test_set.name: read_text(test_set)
+        test_set.name: read_corpus_text(test_set)
         for test_set in recipe.evaluation.test_sets
         if isinstance(test_set, TextCorpus | TextTableCorpus)
     }
@@ -335,7 +348,7 @@ def _read_test_set(
         trees = list(read_treebank(test_set))
         return [" ".join(map(escape, tree.words)) for tree in trees], [list(map(write_tree, trees))]
     pairs = list(
-        read_pairs(
+        read_corpus_pairs(
             without_tag(require_parallel(test_set)),
             phrasebook_split="test",
             languages=languages,

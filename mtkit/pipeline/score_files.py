@@ -9,7 +9,7 @@ from pathlib import Path
 from mtkit.data.sources.lines import read_lines
 from mtkit.data.sources.published import read_published
 from mtkit.errors import MtkitError
-from mtkit.evaluation.evaluate import Evaluated, ReferenceText, evaluate
+from mtkit.evaluation.evaluate import EvaluatedTestSet, ReferenceText, evaluate
 from mtkit.paths import as_text
 from mtkit.recipe import PROJECT_RECIPE, load_recipe
 from mtkit.recipe.evaluation import Evaluation
@@ -21,7 +21,7 @@ from mtkit.text.trees.brackets import read_trees, write_tree
 class ScoredText:
     """Systems on one test set, and its text; `target_language` is empty if unknown."""
 
-    evaluated: Evaluated
+    evaluated: EvaluatedTestSet
     systems: Mapping[str, Sequence[str]]
     text: ReferenceText
     target_language: str = ""

@@ -8,7 +8,7 @@ from typing import Any
 from mtkit.console import say
 from mtkit.data.sources.lines import read_lines
 from mtkit.evaluation.evaluate import check_counts
-from mtkit.evaluation.flags import Flag, FlagFinder, Found, count_flags
+from mtkit.evaluation.flags import Flag, FlagFinder, ScoredLine, count_flagged_lines
 from mtkit.files import as_json_text, write_atomically
 from mtkit.paths import as_text
 from mtkit.pipeline.score_files import read_systems
@@ -54,7 +54,7 @@ class FlaggedSystem:
     @property
     def counts(self) -> dict[str, int]:
         """How many lines have each flag, and how many have any."""
-        return {**count_flags(self.flags, self.names), "any": sum(map(bool, self.flags))}
+        return {**count_flagged_lines(self.flags, self.names), "any": sum(map(bool, self.flags))}
 
 
 def load_flagging(recipe: str, overrides: Sequence[str]) -> Flagging:
@@ -75,9 +75,7 @@ def load_flagging(recipe: str, overrides: Sequence[str]) -> Flagging:
         flags = override_section(Inference(flags=Flags()), "inference", of_flags).flags
         target = override_section(Evaluation(), "evaluation", others).language
     flags = flags or Flags()
-    not_told: dict[str, str] = {
-        name: "only a model can tell" for name in _OF_MODELS if name in flags.names
-    }
+    not_told: dict[str, str] = {name: "needs a model" for name in _OF_MODELS if name in flags.names}
     if not target and "wrong language" in flags.names:
         not_told["wrong language"] = "name the language: --set evaluation.language=de"
     names = tuple(name for name in flags.names if name not in not_told)
@@ -94,12 +92,14 @@ def flag_files(hypotheses: Sequence[Path], source: Path, flagging: Flagging) -> 
     flagged = []
     for name, lines in systems.items():
         plain = [line.removesuffix("\r") for line in lines]
-        flags = [finder.find(Found(*pair, *languages)) for pair in zip(sources, plain, strict=True)]
+        flags = [
+            finder.find(ScoredLine(*pair, *languages)) for pair in zip(sources, plain, strict=True)
+        ]
         flagged.append(FlaggedSystem(name, sources, plain, flags, flagging.settings.names))
     return flagged
 
 
-def as_tab_separated(systems: Sequence[FlaggedSystem]) -> str:
+def as_flag_table(systems: Sequence[FlaggedSystem]) -> str:
     """Returns a line per system and flag: system, flag, flagged lines, and their percentage.
 
     A system's last line is `any`. Unchecked flags are left out.
@@ -136,7 +136,7 @@ def as_content(
     }
 
 
-def write_report(path: Path, systems: Sequence[FlaggedSystem], flagging: Flagging) -> None:
+def write_flags(path: Path, systems: Sequence[FlaggedSystem], flagging: Flagging) -> None:
     """Writes counts, and each flagged line with its flags, as JSON."""
     write_atomically(path, as_json_text(as_content(systems, flagging, has_lines=True)))
     say(f"flagged lines: {path}")

@@ -53,7 +53,7 @@ def write_reports(path: Path, scored: Sequence[ScoredText]) -> None:
 def _render(scored: ScoredText, suffix: str) -> str:
     evaluated = scored.evaluated
     if suffix == ".md":
-        return as_markdown(evaluated.systems)
+        return as_markdown(evaluated.systems, _list_facts(scored))
     analysis, facts = _analyze(scored), _list_facts(scored)
     if suffix == ".json":
         return as_json_text(
@@ -66,13 +66,13 @@ def _render(scored: ScoredText, suffix: str) -> str:
             }
         )
     # Imported here: it loads matplotlib, which takes half a second and only a page needs.
-    from mtkit.evaluation.report.page import render_page  # noqa: PLC0415
+    from mtkit.evaluation.report.score_page import render_scores  # noqa: PLC0415
 
     # For a file, its name without the folder.
     path = Path(evaluated.test_set)
     name = path.name if path.exists() else evaluated.test_set
     language = scored.target_language or None
-    return render_page(evaluated, analysis, name=name, facts=facts, target_language=language)
+    return render_scores(evaluated, analysis, name=name, facts=facts, target_language=language)
 
 
 def _analyze(scored: ScoredText) -> Analysis:
@@ -113,6 +113,7 @@ def _list_facts(scored: ScoredText) -> dict[str, str]:
     settings = scored.evaluated.settings
     significance = settings.significance
     facts = {
+        "test set": f"{scored.evaluated.test_set}, {scored.evaluated.num_sentences:,} sentences",
         "language": scored.target_language or "unknown",
         "sets of references": str(len(scored.text.references)),
         "BLEU's tokeniser": settings.tokenize,

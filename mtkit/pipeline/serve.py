@@ -46,7 +46,7 @@ def serve(
         device: As for `mtkit translate`.
     """
     try:
-        from mtkit.serving.app import make_office
+        from mtkit.serving.app import make_context
         from mtkit.serving.keys import KeyRing
         from mtkit.serving.model_service import ServedModel
         from mtkit.serving.server import (
@@ -62,14 +62,22 @@ def serve(
         ) from error
     from mtkit.model.config import read_settings
     from mtkit.recipe.override_section import override_section
+    from mtkit.recipe.overrides import override_key
 
     of_server = [each for each in overrides if each.lstrip("~").startswith("serve.")]
     of_models = [each for each in overrides if each not in of_server]
+    for override in of_models:
+        if not override_key(override).startswith("inference."):
+            raise MtkitError(
+                f"--set {override}: expected a key of serve or inference",
+                "for example: --set serve.max_characters=10000",
+            )
     limits = override_section(Serving(), "serve", of_server)
     if not is_loopback(host) and keys is None and not without_keys:
         raise MtkitError(
             f"--host {host}: others could use the server, and there are no keys",
-            "give --keys FILE, made with --new-key NAME; or --without-keys to let anybody in",
+            "give --keys FILE, made with --new-key NAME; "
+            "or --without-keys to allow unauthenticated requests",
         )
     if is_loopback(host) and not limits.hosts:
         # A page of another site that points its name at this machine is rejected.
@@ -86,7 +94,7 @@ def serve(
     ]
     opened = open_socket(host, port)
     with opened:
-        run_server(make_office(models, limits, ring), opened)
+        run_server(make_context(models, limits, ring), opened)
 
 
 def _name_all(folders: Sequence[Path]) -> list[str]:

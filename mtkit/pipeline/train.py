@@ -9,8 +9,8 @@ from mtkit.data.tokenizer_choice import check_start
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.local_processes import choose_processes
 from mtkit.recipe import Recipe
+from mtkit.training.dry_run import rehearse
 from mtkit.training.launch import check_gpus, is_worker, launch, run_worker
-from mtkit.training.plan import rehearse
 from mtkit.training.train import is_trained
 from mtkit.training.train import train as train_here
 from mtkit.training.training_run import TrainingRun

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, ModelConfig, read_config, read_settings
 from mtkit.pipeline.engine_choice import choose_engine, find_export_fault, with_length_ratio
 from mtkit.text.tokenizer import SubwordTokenizer

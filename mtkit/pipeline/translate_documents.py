@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from mtkit.console import say, warn
-from mtkit.documents.document import Languages
-from mtkit.documents.report import Report
-from mtkit.documents.sentences import SentenceTranslator
+from mtkit.documents.document import LanguageCodes
+from mtkit.documents.document_report import DocumentReport
+from mtkit.documents.paragraph_translator import SentenceTranslator
 from mtkit.documents.translate_file import translate_content, translate_file
 from mtkit.errors import MtkitError
 from mtkit.inference.streams.byte_lines import WarningPrinter, write_lines
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 
 _MAX_BYTES = 64 << 20
 
@@ -31,7 +31,7 @@ def translate_given(
     ending.
     """
     if source is not None and output is not None:
-        languages = Languages(*translator.resolve_languages())
+        languages = LanguageCodes(*translator.resolve_languages())
         report = translate_file(source, output, _sentences(translator), languages, form)
         if as_json:
             line = json.dumps(report.to_json(), ensure_ascii=False)
@@ -41,7 +41,7 @@ def translate_given(
         _translate_stdin(translator, form)
 
 
-def _tell(report: Report, name: str) -> None:
+def _tell(report: DocumentReport, name: str) -> None:
     for warning in report.list_warnings(name):
         warn(warning)
     with WarningPrinter() as printer:
@@ -57,7 +57,7 @@ def _translate_stdin(translator: Translator, form: str) -> None:
         raise MtkitError(f"stdin: a document of more than {_MAX_BYTES >> 20} MiB")
     try:
         translated, report = translate_content(
-            content, form, _sentences(translator), Languages(*translator.resolve_languages())
+            content, form, _sentences(translator), LanguageCodes(*translator.resolve_languages())
         )
     except MtkitError as error:
         raise MtkitError(f"stdin: {error.message}", error.hint) from error

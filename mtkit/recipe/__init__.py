@@ -1,6 +1,6 @@
 """What a run is: one TOML file, a frozen model per section, checked before any work starts.
 
-The names below are loaded on first use: whoever needs a section alone, as a translator does,
+The names below are loaded on first use: code that needs a section alone, as a translator does,
 doesn't wait for all of them.
 """
 

@@ -55,8 +55,8 @@ class Placeholders(Section):
     rate: Rate = 0.05
     """Share of the pairs with such a word or number that an example is made of."""
     num_symbols: Annotated[int, Field(ge=1, le=64)] = 8
-    """Number of different symbols, `<copy0>` and so on, each one piece of the vocabulary: as many
-    words of a line can be told apart."""
+    """Number of different symbols, `<copy0>` and so on, each one piece of the vocabulary: the
+    maximum of different words in a line."""
 
 
 class Casing(Section):

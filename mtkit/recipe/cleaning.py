@@ -205,8 +205,8 @@ class Selection(Section):
     general_target: RecipePath | None = None
     """For pairs: the same as `general`, in the target language."""
     classifier: RecipePath | None = None
-    """For pairs, instead of language models: folder of a classifier that tells translations from
-    planted faults. A relative path starts from `data.data_root`."""
+    """For pairs, instead of language models: folder of a classifier that separates translations
+    from planted faults. A relative path starts from `data.data_root`."""
     label: str = "translation"
     """The classifier's label of the pairs to keep."""
     keep: Annotated[float, Field(gt=0.0, le=1.0)] | None = None

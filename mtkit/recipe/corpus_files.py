@@ -81,7 +81,7 @@ def _explain_column(value: Any, validate: ValidatorFunctionWrapHandler) -> int |
     try:
         column: int | str = validate(value)
     except ValidationError as error:
-        # pydantic would tell of each type that a column might have had.
+        # pydantic would report each type that a column might have had.
         raise ValueError(
             "expected a name in quotes or a number, 1 or more, found "
             f"{json.dumps(value, default=str)}"
@@ -95,7 +95,7 @@ Column = Annotated[Annotated[int, Field(ge=1)] | str, WrapValidator(_explain_col
 
 
 def uncompressed_name(path: Location) -> str:
-    """Returns a file's name without the ending that tells its compression."""
+    """Returns a file's name without the ending of its compression."""
     return path.stem if path.suffix.lower() in COMPRESSIONS else path.name
 
 

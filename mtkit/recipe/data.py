@@ -34,8 +34,9 @@ class Data(Section):
     """Maximum length in tokens of what a language model reads at once: documents are cut into
     blocks of this length. For parallel text see `cleaning.max_tokens`."""
     data_root: Annotated[Path, Invalidates.NOTHING] = Path()
-    """Folder that corpus paths are relative to; itself relative to the recipe's folder, or to the
-    working directory for a recipe that ships with mtkit."""
+    """Folder that all paths of a recipe are relative to, with `--set` too. It is itself relative to
+    the recipe's folder, or for a recipe that ships with mtkit, and with `--set`, to the working
+    directory."""
     train: tuple[Corpus, ...] = Field(min_length=1)
     """Training corpora; `weight` says how often each occurs in an epoch."""
     dev: HeldOutCorpus

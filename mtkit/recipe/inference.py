@@ -60,7 +60,7 @@ class Fusion(Section):
     """What the language model's log-probabilities are multiplied by; 0 leaves the search alone."""
 
 
-class Glossary(Section):
+class GlossarySection(Section):
     """Terms with their translations, which `mtkit translate` uses and reports."""
 
     path: RecipePath | None = None
@@ -110,7 +110,7 @@ class Inference(Section):
     """Sample outputs instead of using a beam."""
     fusion: Annotated[Fusion | None, Invalidates.TRANSLATIONS] = None
     """A language model that helps to choose each token; not saved with the model."""
-    glossary: Annotated[Glossary | None, Invalidates.TRANSLATIONS] = None
+    glossary: Annotated[GlossarySection | None, Invalidates.TRANSLATIONS] = None
     """How terms are to be translated, by `torch`; not saved with the model."""
     alignments: Annotated[bool, Invalidates.NOTHING] = False
     """Link the words of a translation to those of its line, in `--json` and from Python; takes one

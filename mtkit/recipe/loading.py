@@ -10,12 +10,11 @@ import tomli_w
 from pydantic import ValidationError
 
 from mtkit.errors import MtkitError, suggest
-from mtkit.recipe.faults import explain, find_origin
+from mtkit.recipe.key_errors import explain, find_origin
 from mtkit.recipe.objective import LANGUAGE_MODELS
-from mtkit.recipe.overrides import apply_override, list_changes, override_key
+from mtkit.recipe.overrides import apply_override, list_overrides, override_key
 from mtkit.recipe.recipe import Recipe
 from mtkit.recipe.section import DATA_ROOT
-from mtkit.recipe.training import START_KEYS
 
 _METRICS = {**dict.fromkeys(LANGUAGE_MODELS, "loss"), "classification": "accuracy"}
 """Default of `training.validation.metric` by objective, where it isn't translation's."""
@@ -30,8 +29,6 @@ _OF_PARSERS = {
 PROJECT_RECIPE = Path("mtkit.toml")
 """The recipe of a project's own folder, read where none is named."""
 _MAX_BYTES = 1 << 20
-_START_TABLES = ("training", "training.start_from")
-_TYPED_STARTS = (*_START_TABLES, *(f"training.start_from.{key}" for key in START_KEYS))
 
 
 def choose_defaults(tables: dict[str, object]) -> dict[str, object]:
@@ -74,7 +71,8 @@ def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recip
     Args:
         recipe: Path of a TOML file, or the name of a shipped recipe; `./mtkit.toml` where empty.
         overrides: Each `section.key=value` with a TOML value (a bare word is a string), or
-            `~section.key`, which removes a section or key.
+            `~section.key`, which removes a section or key. Paths start from `data.data_root`, as in
+            the file, and that itself from the working directory.
 
     Raises:
         MtkitError: No such recipe, invalid TOML, an unknown key, or a value out of its range.
@@ -97,11 +95,8 @@ def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recip
         raise _beyond_reading(str(path)) from error
     for override in overrides:
         apply_override(tables, override)
-        # What is typed in a shell starts from the shell's folder.
         if override_key(override) == "data.data_root":
             folder = Path.cwd()
-        elif override_key(override) in _TYPED_STARTS:
-            _start_from_working_directory(tables)
     return check_recipe(tables, str(path), folder, overrides)
 
 
@@ -139,11 +134,11 @@ def check_recipe(
         recipe = Recipe.model_validate_json(text, context={DATA_ROOT: root})
     except ValidationError as error:
         raise explain(
-            error, origin=origin, tables=tables, section=Recipe, changed=list_changes(overrides)
+            error, origin=origin, tables=tables, section=Recipe, changed=list_overrides(overrides)
         ) from error
-    comet, changed = recipe.evaluation.comet, list_changes(overrides)
+    comet, changed = recipe.evaluation.comet, list_overrides(overrides)
     if comet is not None:
-        # What nobody typed may be a stranger's.
+        # A recipe that wasn't typed here may be a stranger's.
         untyped = {
             key
             for key in comet.model_fields_set
@@ -155,16 +150,6 @@ def check_recipe(
 
 def _beyond_reading(origin: str) -> MtkitError:
     return MtkitError(f"{origin}: lists nested too deeply, or a number with too many digits")
-
-
-def _start_from_working_directory(tables: dict[str, object]) -> None:
-    """Makes the paths of the models that training starts from absolute, if there are any."""
-    node: Any = tables
-    for step in ("training", "start_from"):
-        node = node.get(step) if isinstance(node, dict) else None
-    for key in START_KEYS:
-        if isinstance(node, dict) and isinstance(node.get(key), str):
-            node[key] = str(Path.cwd() / Path(node[key]).expanduser())
 
 
 def dump_recipe(recipe: Recipe) -> str:

@@ -20,7 +20,7 @@ class Masking(Section):
     random: Annotated[float, Field(ge=0.0, le=1.0)] = 0.1
     """Share of those that give way to a random piece; the rest stay."""
     next_sentence: bool = True
-    """Also tell whether a block's second segment follows its first, as it does in half of the
+    """Also predict whether a block's second segment follows its first, as it does in half of the
     blocks of several sentences; in all others it is of another document."""
     short_tokens: Annotated[int, Field(ge=8)] | None = None
     """Length of blocks in the first updates, 128 in BERT; default: `data.block_tokens`. Updates

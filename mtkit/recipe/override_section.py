@@ -10,8 +10,8 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from mtkit.errors import MtkitError
-from mtkit.recipe.faults import explain
-from mtkit.recipe.overrides import apply_override, list_changes, override_key
+from mtkit.recipe.key_errors import explain
+from mtkit.recipe.overrides import apply_override, list_overrides, override_key
 
 Part = TypeVar("Part", bound=BaseModel)
 
@@ -44,5 +44,5 @@ def override_section(section: Part, name: str, overrides: Sequence[str]) -> Part
             tables=tables[name],
             section=type(section),
             name=name,
-            changed=list_changes(overrides),
+            changed=list_overrides(overrides),
         ) from error

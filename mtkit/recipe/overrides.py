@@ -7,7 +7,7 @@ from typing import Any
 import mtkit.recipe
 from mtkit.errors import MtkitError, suggest
 from mtkit.paths import without_surrogates
-from mtkit.recipe.faults import known_keys, list_keys
+from mtkit.recipe.key_errors import known_keys, list_keys
 
 
 def apply_override(tables: dict[str, Any], override: str) -> None:
@@ -44,7 +44,7 @@ def apply_override(tables: dict[str, Any], override: str) -> None:
         _check_known(steps, override)
 
 
-def list_changes(overrides: Sequence[str]) -> dict[str, str]:
+def list_overrides(overrides: Sequence[str]) -> dict[str, str]:
     """Returns each override as it was typed, by the key that it changes, in order."""
     changed: dict[str, str] = {}
     for override in overrides:

@@ -7,10 +7,10 @@ from mtkit.recipe.invalidation import Declaration, Invalidates
 from mtkit.recipe.recipe import Recipe
 
 WHOLE_RECIPE = Declaration(None, (Recipe,))
-"""A whole recipe: its keys declare what they invalidate, each by itself or by its section."""
+"""A whole recipe: its keys declare what they invalidate, each alone or by its section."""
 
 
-def select(
+def select_keys(
     tables: Any, wanted: Invalidates, *, declared: Declaration = WHOLE_RECIPE
 ) -> dict[str, Any]:
     """Returns the values whose change invalidates something, in the tables that they stand in.
@@ -32,10 +32,10 @@ def select(
             if inner.invalidates and inner.invalidates & wanted:
                 chosen[key] = value
         elif isinstance(value, list):
-            parts = [select(entry, wanted, declared=inner) for entry in value]
+            parts = [select_keys(entry, wanted, declared=inner) for entry in value]
             if any(parts):
                 chosen[key] = parts
-        elif part := select(value, wanted, declared=inner):
+        elif part := select_keys(value, wanted, declared=inner):
             chosen[key] = part
     return chosen
 

@@ -19,7 +19,7 @@ class Pretrained(Section):
     """Model for the target, if `joint` is false; trees need none."""
 
 
-class Sampling(Section):
+class SubwordSampling(Section):
     """A different segmentation of each training sentence in each epoch.
 
     Subword regularisation (arXiv 1804.10959) with a unigram model, BPE-dropout (arXiv 1910.13267)
@@ -71,7 +71,7 @@ class Tokenizer(Section):
     million need half a gigabyte of memory with BPE, and one and a half with unigram."""
     pretrained: Annotated[Pretrained | None, Invalidates.DATA] = None
     """SentencePiece models to use instead of training one."""
-    sampling: Sampling | None = None
+    sampling: SubwordSampling | None = None
     """A different segmentation in each epoch."""
 
     @model_validator(mode="after")

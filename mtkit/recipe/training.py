@@ -213,8 +213,8 @@ class StartFrom(Section):
     """
 
     model: RecipePath | None = None
-    """A model folder, such as another run's `model/`; relative to `data.data_root`, or to the
-    current folder if given by `--set`."""
+    """A model folder, such as another run's `model/`; relative to `data.data_root`, with `--set`
+    too."""
     encoder: RecipePath | None = None
     """The folder of a masked language model, a denoising model or a translator: the encoder, the
     source embeddings and positions start from its weights, all else from random ones."""

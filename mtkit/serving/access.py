@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from mtkit.serving.bodies import check_number
-from mtkit.serving.faults import RequestError, busy
-from mtkit.serving.keys import Key, KeyRing, RateLimiter
+from mtkit.serving.keys import ApiKey, KeyRing, RateLimiter
+from mtkit.serving.request_errors import RequestError, busy
 from mtkit.serving.settings import Serving
 
 FORM_BYTES = 64 << 10
@@ -200,7 +200,7 @@ class Access:
         self._limiter.spend(caller.name, cost, per_minute)
         return caller
 
-    def _find_key(self, request: Request, shown: str | None, address: str) -> Key | None:
+    def _find_key(self, request: Request, shown: str | None, address: str) -> ApiKey | None:
         if self._keys is None:
             return None
         shown = shown or _read_head_key(request.headers)

@@ -19,13 +19,13 @@ from mtkit.pages import open_templates
 from mtkit.serving import libretranslate, v1
 from mtkit.serving.access import Access
 from mtkit.serving.catalogue import Catalogue
-from mtkit.serving.faults import RequestError
-from mtkit.serving.guard import Guard, error_response
+from mtkit.serving.context import ServerContext
+from mtkit.serving.guard import RequestGuard, error_response
 from mtkit.serving.keys import KeyRing
 from mtkit.serving.metrics import Metrics
 from mtkit.serving.model_service import ServedModel
-from mtkit.serving.office import Office
 from mtkit.serving.openapi import describe_api
+from mtkit.serving.request_errors import RequestError
 from mtkit.serving.settings import Serving
 from mtkit.serving.stored_files import FileStore
 from mtkit.serving.text_lanes import TextProcesses
@@ -38,8 +38,8 @@ _LEFT = 499
 """The logged status of a request whose caller left."""
 
 
-def list_pages(office: Office) -> list[Route]:
-    """Returns the routes of an office's pages."""
+def list_pages(context: ServerContext) -> list[Route]:
+    """Returns the routes of an context's pages."""
     templates = open_templates("mtkit.serving")
     folder = files("mtkit.serving") / "static"
     static = {file.name: file.read_bytes() for file in folder.iterdir()}
@@ -48,13 +48,13 @@ def list_pages(office: Office) -> list[Route]:
         return HTMLResponse(templates.get_template("page.html").render(version=__version__))
 
     async def docs(_: Request) -> Response:
-        document = describe_api(office)
+        document = describe_api(context)
         return HTMLResponse(
             templates.get_template("api.html").render(document=document, version=__version__)
         )
 
     async def spec(_: Request) -> Response:
-        return JSONResponse(describe_api(office))
+        return JSONResponse(describe_api(context))
 
     async def serve_static(request: Request) -> Response:
         name = request.path_params["name"]
@@ -104,14 +104,14 @@ async def _say_nothing(_: Message) -> None:
     """Replaces Starlette's answer in plain text."""
 
 
-def make_office(
+def make_context(
     models: Sequence[ServedModel], settings: Serving, keys: KeyRing | None = None
-) -> Office:
+) -> ServerContext:
     """Returns the parts of a server, without loading models; without `keys`, anyone may call it."""
     metrics = Metrics()
     catalogue = Catalogue(models, settings, metrics)
     processes = TextProcesses(settings)
-    return Office(
+    return ServerContext(
         settings,
         catalogue,
         TextTranslation(
@@ -127,21 +127,21 @@ def make_office(
     )
 
 
-def make_app(office: Office) -> Starlette:
+def make_app(context: ServerContext) -> Starlette:
     """Returns the application, which ends the models' processes when it stops."""
-    settings = office.settings
+    settings = context.settings
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            await office.catalogue.close()
-            await office.processes.close()
-            office.files.close()
+            await context.catalogue.close()
+            await context.processes.close()
+            context.files.close()
 
     middleware = [
-        Middleware(Guard, settings=settings, metrics=office.metrics, access=office.access)
+        Middleware(RequestGuard, settings=settings, metrics=context.metrics, access=context.access)
     ]
     if settings.hosts:
         middleware.append(Middleware(KnownHosts, hosts=settings.hosts))
@@ -156,9 +156,9 @@ def make_app(office: Office) -> Starlette:
         )
     return Starlette(
         routes=[
-            *libretranslate.list_routes(office),
-            *v1.list_routes(office),
-            *list_pages(office),
+            *libretranslate.list_libretranslate_routes(context),
+            *v1.list_v1_routes(context),
+            *list_pages(context),
         ],
         middleware=middleware,
         lifespan=lifespan,

@@ -23,7 +23,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from mtkit.inference.streams.input_format import replace_surrogates
 from mtkit.recipe.paragraphs import Paragraphs
-from mtkit.serving.faults import RequestError
+from mtkit.serving.request_errors import RequestError
 from mtkit.text.glossary import MAX_TERM_CHARACTERS, Term
 
 Body = TypeVar("Body", bound=BaseModel)

@@ -11,9 +11,9 @@ from babel.core import Locale
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError, suggest
 from mtkit.inference.request import Request
-from mtkit.serving.faults import RequestError, busy
 from mtkit.serving.metrics import Metrics
 from mtkit.serving.model_service import ModelService, ServedModel
+from mtkit.serving.request_errors import RequestError, busy
 from mtkit.serving.settings import Serving
 from mtkit.text.languages import find_language
 
@@ -23,7 +23,7 @@ _ALSO = {"zt": "zh-Hant", "pb": "pt-BR"}
 """Old codes of LibreTranslate."""
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """A model on a text's path, with the codes of its source and target language."""
 
     service: ModelService
@@ -51,7 +51,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Way:
+class ModelPath:
     """The path of a text from one language into another.
 
     Attributes:
@@ -59,7 +59,7 @@ class Way:
         pivot: The language in between; None for a direct path.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
     pivot: str | None = None
 
 
@@ -126,7 +126,7 @@ class Catalogue:
             raise RequestError(400, f"{code[:40]} is not supported")
         return found
 
-    def find_way(self, source: str, target: str, model: str | None = None) -> Way:
+    def find_path(self, source: str, target: str, model: str | None = None) -> ModelPath:
         """Returns the path from one language into another, through a given model or any."""
         if model is not None:
             service = self.services.get(model)
@@ -134,15 +134,15 @@ class Catalogue:
                 raise RequestError(400, f"no model named {model[:80]}")
             if not service.model.languages.translates(source, target):
                 raise RequestError(400, f"{model} does not translate {source} into {target}")
-            return Way((Step(service, source, target),))
-        way = self._find(source, target)
-        if way is None:
+            return ModelPath((PathStep(service, source, target),))
+        model_path = self._find(source, target)
+        if model_path is None:
             raise RequestError(
                 400,
-                f"{name_language(target)} ({target}) is not available as a target language from "
-                f"{name_language(source)} ({source})",
+                f"{name_in_english(target)} ({target}) is not available as a target language from "
+                f"{name_in_english(source)} ({source})",
             )
-        return way
+        return model_path
 
     async def make_ready(self, service: ModelService) -> None:
         """Loads a model if it isn't loaded, and unloads idle ones if memory is limited.
@@ -209,24 +209,24 @@ class Catalogue:
             self._known = _Languages(models, tuple(sources), tuple(sorted(targets.union(sources))))
         return self._known
 
-    def _find(self, source: str, target: str) -> Way | None:
+    def _find(self, source: str, target: str) -> ModelPath | None:
         if source == target:
-            return Way(())
+            return ModelPath(())
         direct = self._find_direct(source, target)
         if direct is not None:
-            return Way((direct,))
+            return ModelPath((direct,))
         if self._settings.pivot is None:
             return None
         pivot = find_language(self._settings.pivot, self._languages.all)
         first, second = self._find_direct(source, pivot), self._find_direct(pivot, target)
         if first is None or second is None:
             return None
-        return Way((first, second), pivot)
+        return ModelPath((first, second), pivot)
 
-    def _find_direct(self, source: str, target: str) -> Step | None:
+    def _find_direct(self, source: str, target: str) -> PathStep | None:
         for service in self.services.values():
             if service.model.languages.translates(source, target):
-                return Step(service, source, target)
+                return PathStep(service, source, target)
         return None
 
 
@@ -240,7 +240,7 @@ def _name_parts() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
     return dict(locale.languages), dict(locale.scripts), dict(locale.territories)
 
 
-def name_language(code: str) -> str:
+def name_in_english(code: str) -> str:
     """Returns a language's English name, or its code if CLDR has none."""
     languages, scripts, regions = _name_parts()
     main, *rest = code.replace("-", "_").split("_")

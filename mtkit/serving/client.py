@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from mtkit.errors import MtkitError, how_to_install
 from mtkit.inference.request import LineError, Request
-from mtkit.inference.translate import Translator
 from mtkit.inference.translation import FinishTranslations, Translation, read_translation
+from mtkit.inference.translator import Translator
 from mtkit.recipe.inference import Inference
 from mtkit.text.glossary import Term
 from mtkit.text.languages import TranslatorLanguages

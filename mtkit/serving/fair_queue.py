@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from mtkit.inference.request import Request
 from mtkit.inference.translation import Translation
-from mtkit.serving.faults import LineFault
 from mtkit.serving.rendering import to_json
+from mtkit.serving.request_errors import LineFault
 
 
 @dataclass(frozen=True)
-class ToRender:
+class RenderRequest:
     """A line whose answer the model's process renders as JSON.
 
     Attributes:
@@ -24,22 +24,22 @@ class ToRender:
 
 
 @dataclass(frozen=True)
-class Rendered:
+class RenderedLine:
     """A line's translation as JSON, with the number of tokens of the best candidate."""
 
     content: bytes
     num_tokens: int
 
     @classmethod
-    def of(cls, line: str, translation: Translation) -> "Rendered":
+    def of(cls, line: str, translation: Translation) -> "RenderedLine":
         """Returns a line's translation in the format of `/v1/`."""
         content = to_json(translation.as_json(line, with_warnings=True))
         return cls(content, len(translation.candidates[0].token_ids))
 
 
-Ask = Request | ToRender
+LineRequest = Request | RenderRequest
 """A line to translate, or one to score."""
-Answer = Translation | Rendered | LineFault
+Answer = Translation | RenderedLine | LineFault
 
 _MAX_ATTEMPTS = 2
 """Times that a line is given to a model whose process dies; after the first, it is alone."""
@@ -57,13 +57,13 @@ class Job:
         queued_at: Arrival by the event loop's clock, in seconds.
     """
 
-    def __init__(self, asks: Sequence[Ask]) -> None:
+    def __init__(self, requests: Sequence[LineRequest]) -> None:
         loop = asyncio.get_running_loop()
         self.queued_at = loop.time()
         self.done: asyncio.Future[list[Answer]] = loop.create_future()
-        self._found: list[Answer | None] = [None] * len(asks)
-        self._num_missing = len(asks)
-        self.waiting = deque(Line(self, index, ask) for index, ask in enumerate(asks))
+        self._found: list[Answer | None] = [None] * len(requests)
+        self._num_missing = len(requests)
+        self.waiting = deque(QueuedLine(self, index, ask) for index, ask in enumerate(requests))
 
     def answer(self, index: int, answer: Answer) -> None:
         """Stores the answer to a line."""
@@ -87,18 +87,18 @@ class Job:
 
 
 @dataclass(eq=False)
-class Line:
+class QueuedLine:
     """One line of a job; `attempts` counts the processes that died with it."""
 
     job: Job
     index: int
-    ask: Ask
+    ask: LineRequest
     attempts: int = 0
 
     @property
     def num_characters(self) -> int:
         """Length of text and prefix."""
-        request = self.ask.request if isinstance(self.ask, ToRender) else self.ask
+        request = self.ask.request if isinstance(self.ask, RenderRequest) else self.ask
         return len(request.text) + len(request.prefix)
 
     def answer(self, answer: Answer) -> None:
@@ -112,7 +112,7 @@ class FairQueue:
     def __init__(self, max_lines: int) -> None:
         self._max_lines = max_lines
         self._jobs: OrderedDict[Job, None] = OrderedDict()
-        self._suspects: deque[Line] = deque()
+        self._suspects: deque[QueuedLine] = deque()
         self._num_lines = 0
         self._took_others = True
 
@@ -144,7 +144,9 @@ class FairQueue:
         if self._suspects:
             self._suspects = deque(line for line in self._suspects if line.job is not job)
 
-    def take(self, max_lines: int, max_characters: int, *, may_be_long: bool = True) -> list[Line]:
+    def take(
+        self, max_lines: int, max_characters: int, *, may_be_long: bool = True
+    ) -> list[QueuedLine]:
         """Returns the next lines, within limits; a single line may have more characters.
 
         If not `may_be_long`, long lines stay and those of other jobs come first.
@@ -154,7 +156,7 @@ class FairQueue:
             self._took_others = False
             return [self._suspects.popleft()]
         self._took_others = True
-        taken: list[Line] = []
+        taken: list[QueuedLine] = []
         num_characters = 0
         while self._jobs and len(taken) < max_lines:
             job = next(iter(self._jobs)) if may_be_long else self._find_short(max_characters)
@@ -177,7 +179,7 @@ class FairQueue:
             (job for job in self._jobs if job.waiting[0].num_characters <= max_characters), None
         )
 
-    def put_back(self, lines: Sequence[Line]) -> None:
+    def put_back(self, lines: Sequence[QueuedLine]) -> None:
         """Takes back the lines of a process that died; each is tried once more, alone."""
         for line in lines:
             line.attempts += 1

@@ -11,8 +11,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mtkit.serving.access import FORM_BYTES, Access, RequestBytes
-from mtkit.serving.faults import RequestError, busy, log_bug
 from mtkit.serving.metrics import Metrics
+from mtkit.serving.request_errors import RequestError, busy, log_bug
 from mtkit.serving.settings import Serving
 
 _RETRY_SECONDS = 10
@@ -36,7 +36,7 @@ def error_response(error: RequestError) -> JSONResponse:
     return JSONResponse(content, error.status, headers=error.headers)
 
 
-class Guard:
+class RequestGuard:
     """The outermost middleware: all others only see bodies within the limits."""
 
     def __init__(self, app: ASGIApp, settings: Serving, metrics: Metrics, access: Access) -> None:

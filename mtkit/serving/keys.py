@@ -13,11 +13,13 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
+from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
-from mtkit.foreign_files import describe_fault, read_file
+from mtkit.foreign_files import read_file
+from mtkit.recipe.key_errors import explain
 from mtkit.recipe.section import Count, CountFromZero, Section
-from mtkit.serving.faults import RequestError
+from mtkit.serving.request_errors import RequestError
 
 _MAX_BYTES = 1 << 20
 _MAX_CALLERS = 10_000
@@ -25,21 +27,21 @@ _LOOK_SECONDS = 1.0
 KeyName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
 
 
-class Key(Section):
+class ApiKey(Section):
     """One `[[keys]]` of the file."""
 
     name: KeyName
-    """Whose it is; stands in logs."""
+    """Name of its owner in logs."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    """Hash of the key, which has 256 bits of chance: nobody can guess it from this."""
+    """Hash of the key, whose 256 random bits can't be guessed from it."""
     requests_per_minute: CountFromZero | None = None
-    """In place of the server's own limit."""
+    """Overrides the server's limit."""
     max_characters: Count | None = None
-    """In place of the server's own limit."""
+    """Overrides the server's limit."""
 
 
 class _KeyFile(Section):
-    keys: tuple[Key, ...] = ()
+    keys: tuple[ApiKey, ...] = ()
 
 
 class KeyRing:
@@ -49,34 +51,44 @@ class KeyRing:
         self._path = path
         self._read_at = 0.0
         self._stamp: tuple[int, int] | None = None
-        self._keys: tuple[Key, ...] = ()
+        self._faulty: tuple[int, int] | None = None
+        self._num_looks = 0
+        self._keys: tuple[ApiKey, ...] = ()
         self.reload()
 
     def reload(self) -> None:
-        """Reads the file."""
-        self._stamp = self._look()
+        """Reads the file; keeps the keys if it is faulty."""
+        stamp = self._look()
         self._keys = _read(self._path).keys
+        self._stamp = stamp
 
-    def find(self, shown: str) -> Key | None:
+    def find(self, shown: str) -> ApiKey | None:
         """Returns the key that a caller shows, or None, in constant time."""
         if time.monotonic() - self._read_at > _LOOK_SECONDS:
             self._read_at = time.monotonic()
             stamp = self._look()
             if stamp is None:
-                # Without the file no key is valid.
+                if self._stamp is not None:
+                    warn(f"{self._path}: no such file: requests are rejected until it is back")
                 self._stamp, self._keys = stamp, ()
             elif stamp != self._stamp:
-                try:
-                    self.reload()
-                except (MtkitError, OSError):
-                    # It is being written: the old keys are valid until it can be read.
-                    self._stamp = None
+                self._read_again(stamp)
         digest = _hash(shown)
         found = None
         for key in self._keys:
             if hmac.compare_digest(key.sha256, digest):
                 found = key
         return found
+
+    def _read_again(self, stamp: tuple[int, int]) -> None:
+        try:
+            self.reload()
+        except (MtkitError, OSError) as error:
+            # A file that is being written is faulty for a moment: the second look reports it.
+            self._num_looks = self._num_looks + 1 if stamp == self._faulty else 1
+            self._faulty = stamp
+            if self._num_looks == 2:
+                warn(f"{error}; the API keys read before stay valid until the file is repaired")
 
     def _look(self) -> tuple[int, int] | None:
         """Returns the file's modification time and size; None if it is missing."""
@@ -96,7 +108,7 @@ def add_key(path: Path, name: str) -> str:
         raise MtkitError(f"{path}: there is a key named {name} already", "choose another name")
     shown = secrets.token_urlsafe(32)
     try:
-        Key(name=name, sha256=_hash(shown))
+        ApiKey(name=name, sha256=_hash(shown))
     except ValidationError as error:
         raise MtkitError(
             f"--new-key {name!r}: expected 1 to 64 letters, digits, dots and dashes"
@@ -112,8 +124,8 @@ def add_key(path: Path, name: str) -> str:
 def _read(path: Path) -> _KeyFile:
     try:
         content = read_file(path, max_bytes=_MAX_BYTES).decode("utf-8")
-        tables = json.dumps(tomllib.loads(content), default=str)
-        return _KeyFile.model_validate_json(tables)
+        tables = tomllib.loads(content)
+        return _KeyFile.model_validate_json(json.dumps(tables, default=str))
     except FileNotFoundError as error:
         raise MtkitError(
             f"{path}: no such file of keys", f"make one: mtkit serve --keys {path} --new-key NAME"
@@ -121,7 +133,7 @@ def _read(path: Path) -> _KeyFile:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise MtkitError(f"{path}: invalid TOML: {error}") from error
     except ValidationError as error:
-        raise MtkitError(f"{path}: {describe_fault(error)}") from error
+        raise explain(error, origin=str(path), tables=tables, section=_KeyFile) from error
 
 
 def _hash(shown: str) -> str:

@@ -12,17 +12,17 @@ from starlette.routing import Route
 from mtkit.documents.translate_file import ENDINGS
 from mtkit.serving.access import Caller, check_lengths
 from mtkit.serving.bodies import DetectBody, TranslateBody, UploadForm
-from mtkit.serving.catalogue import name_language
+from mtkit.serving.catalogue import name_in_english
+from mtkit.serving.context import ServerContext
 from mtkit.serving.detection import SAMPLE_CHARACTERS
-from mtkit.serving.faults import RequestError
-from mtkit.serving.office import Office
 from mtkit.serving.rendering import JsonPieces, to_pieces
+from mtkit.serving.request_errors import RequestError
 
 _MAX_SKIPPED = 100
 """Skipped texts of a document that an answer lists."""
 
 
-def list_routes(office: Office) -> list[Route]:
+def list_libretranslate_routes(context: ServerContext) -> list[Route]:
     """Returns the routes of LibreTranslate's API."""
 
     async def suggest(_: Request) -> Response:
@@ -32,29 +32,29 @@ def list_routes(office: Office) -> list[Route]:
         return JSONResponse({"status": "ok"})
 
     return [
-        Route("/translate", partial(_translate, office), methods=["POST"]),
-        Route("/detect", partial(_detect, office), methods=["POST"]),
-        Route("/languages", partial(_list_languages, office), methods=["GET"]),
-        Route("/translate_file", partial(_translate_file, office), methods=["POST"]),
-        Route("/download_file/{filename}", partial(_download, office), methods=["GET"]),
+        Route("/translate", partial(_translate, context), methods=["POST"]),
+        Route("/detect", partial(_detect, context), methods=["POST"]),
+        Route("/languages", partial(_list_languages, context), methods=["GET"]),
+        Route("/translate_file", partial(_translate_file, context), methods=["POST"]),
+        Route("/download_file/{filename}", partial(_download, context), methods=["GET"]),
         Route("/suggest", suggest, methods=["POST"]),
-        Route("/frontend/settings", partial(_describe_settings, office), methods=["GET"]),
+        Route("/frontend/settings", partial(_describe_settings, context), methods=["GET"]),
         Route("/health", health, methods=["GET"]),
     ]
 
 
-async def _list_languages(office: Office, _: Request) -> Response:
-    catalogue = office.catalogue
+async def _list_languages(context: ServerContext, _: Request) -> Response:
+    catalogue = context.catalogue
     return JSONResponse(
         [
-            {"code": code, "name": name_language(code), "targets": catalogue.list_targets(code)}
+            {"code": code, "name": name_in_english(code), "targets": catalogue.list_targets(code)}
             for code in catalogue.list_languages()
         ]
     )
 
 
-async def _download(office: Office, request: Request) -> Response:
-    stored = office.files.find(request.path_params["filename"])
+async def _download(context: ServerContext, request: Request) -> Response:
+    stored = context.files.find(request.path_params["filename"])
     if stored is None:
         raise RequestError(404, "no such file, or it has expired")
     return FileResponse(
@@ -65,20 +65,20 @@ async def _download(office: Office, request: Request) -> Response:
     )
 
 
-async def _translate(office: Office, request: Request) -> Response:
-    body: TranslateBody = await office.read_body(request, TranslateBody)
+async def _translate(context: ServerContext, request: Request) -> Response:
+    body: TranslateBody = await context.read_body(request, TranslateBody)
     is_list = isinstance(body.q, list)
     texts = body.q if isinstance(body.q, list) else [body.q]
-    caller = office.access.admit(request, body.api_key, cost=len(texts))
-    check_lengths(texts, caller, office.settings)
-    if body.alternatives > office.settings.max_alternatives:
+    caller = context.access.admit(request, body.api_key, cost=len(texts))
+    check_lengths(texts, caller, context.settings)
+    if body.alternatives > context.settings.max_alternatives:
         raise RequestError(
             400,
             "Invalid request: alternatives parameter must be <= "
-            f"{office.settings.max_alternatives}",
+            f"{context.settings.max_alternatives}",
         )
-    office.note(request, texts)
-    content = await office.answer_in_time(request, _answer(office, body, texts, caller))
+    context.note(request, texts)
+    content = await context.answer_in_time(request, _answer(context, body, texts, caller))
     if not is_list:
         content = {
             key: value[0] if isinstance(value, list) else value for key, value in content.items()
@@ -87,9 +87,9 @@ async def _translate(office: Office, request: Request) -> Response:
 
 
 async def _answer(
-    office: Office, body: TranslateBody, texts: list[str], caller: Caller
+    context: ServerContext, body: TranslateBody, texts: list[str], caller: Caller
 ) -> dict[str, object]:
-    translation = office.translation
+    translation = context.translation
     content: dict[str, object]
     alternatives: list[list[str]] = [[] for _ in texts]
     if body.format == "html":
@@ -121,27 +121,27 @@ async def _answer(
         content["detectedLanguage"] = [asdict(found.detected)] * len(texts)
     if body.alternatives:
         content["alternatives"] = alternatives
-    if found.way.pivot is not None:
-        content["pivot"] = found.way.pivot
+    if found.model_path.pivot is not None:
+        content["pivot"] = found.model_path.pivot
     return content
 
 
-async def _detect(office: Office, request: Request) -> Response:
-    body: DetectBody = await office.read_body(request, DetectBody)
+async def _detect(context: ServerContext, request: Request) -> Response:
+    body: DetectBody = await context.read_body(request, DetectBody)
     texts = body.q if isinstance(body.q, list) else [body.q]
-    caller = office.access.admit(request, body.api_key)
-    check_lengths(texts, caller, office.settings)
+    caller = context.access.admit(request, body.api_key)
+    check_lengths(texts, caller, context.settings)
     sample = "\n".join(text[:SAMPLE_CHARACTERS] for text in texts[:SAMPLE_CHARACTERS])
-    found = await office.answer_in_time(request, office.translation.detect(sample, caller.name))
+    found = await context.answer_in_time(request, context.translation.detect(sample, caller.name))
     return JSONResponse([asdict(each) for each in found])
 
 
-async def _translate_file(office: Office, request: Request) -> Response:
-    settings = office.settings
+async def _translate_file(context: ServerContext, request: Request) -> Response:
+    settings = context.settings
     if not settings.max_file_bytes:
         raise RequestError(403, "Files translation are disabled on this server.")
-    form: UploadForm = await office.read_body(request, None)
-    caller = office.access.admit(request, form.fields.get("api_key"))
+    form: UploadForm = await context.read_body(request, None)
+    caller = context.access.admit(request, form.fields.get("api_key"))
     for name in ("file", "source", "target"):
         is_given = form.content or form.name if name == "file" else form.fields.get(name)
         if not is_given:
@@ -152,11 +152,11 @@ async def _translate_file(office: Office, request: Request) -> Response:
     ending = PurePosixPath(name).suffix
     if ending.lower() not in ENDINGS:
         raise RequestError(400, "Invalid request: file format not supported")
-    target = office.catalogue.resolve(form.fields["target"])
+    target = context.catalogue.resolve(form.fields["target"])
     request.state.characters = len(form.content)
-    [translated], _ = await office.answer_in_time(
+    [translated], _ = await context.answer_in_time(
         request,
-        office.translation.translate_documents(
+        context.translation.translate_documents(
             [form.content],
             ending,
             form.fields["source"],
@@ -166,7 +166,7 @@ async def _translate_file(office: Office, request: Request) -> Response:
         ),
     )
     stem = name.removesuffix(ending)
-    address = await office.files.add(translated.content, f"{stem}_{target}{ending}")
+    address = await context.files.add(translated.content, f"{stem}_{target}{ending}")
     base = str(request.base_url)
     return JSONResponse(
         {
@@ -176,30 +176,30 @@ async def _translate_file(office: Office, request: Request) -> Response:
     )
 
 
-async def _describe_settings(office: Office, _: Request) -> Response:
-    settings = office.settings
-    target = _choose_target(office)
+async def _describe_settings(context: ServerContext, _: Request) -> Response:
+    settings = context.settings
+    target = _choose_target(context)
     endings = sorted(ENDINGS) if settings.max_file_bytes else []
     return JSONResponse(
         {
             "charLimit": settings.max_characters,
             "frontendTimeout": 500,
-            "apiKeys": office.access.needs_key,
-            "keyRequired": office.access.needs_key,
+            "apiKeys": context.access.needs_key,
+            "keyRequired": context.access.needs_key,
             "suggestions": False,
             "filesTranslation": bool(endings),
             "supportedFilesFormat": endings,
             "language": {
                 "source": {"code": "auto", "name": "Auto Detect"},
-                "target": {"code": target, "name": name_language(target)},
+                "target": {"code": target, "name": name_in_english(target)},
             },
         }
     )
 
 
-def _choose_target(office: Office) -> str:
+def _choose_target(context: ServerContext) -> str:
     """Returns the target language that the page shows first."""
-    catalogue = office.catalogue
+    catalogue = context.catalogue
     codes = catalogue.list_languages()
     known = [service.model.languages for service in catalogue.services.values()]
     default = next((each.default_target for each in known if each.default_target), "")

@@ -12,9 +12,17 @@ from mtkit.inference.translation import Translation
 from mtkit.model.alignment_head import has_alignments
 from mtkit.model.config import ModelConfig, read_config, read_settings
 from mtkit.recipe.inference import Inference
-from mtkit.serving.fair_queue import Answer, Ask, FairQueue, Job, Line, QueueFullError, Rendered
-from mtkit.serving.faults import busy
+from mtkit.serving.fair_queue import (
+    Answer,
+    FairQueue,
+    Job,
+    LineRequest,
+    QueuedLine,
+    QueueFullError,
+    RenderedLine,
+)
 from mtkit.serving.metrics import Metrics
+from mtkit.serving.request_errors import busy
 from mtkit.serving.served_languages import ServedLanguages
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import ModelSource
@@ -113,19 +121,19 @@ class ModelService:
         """Returns its process's memory; 0 without one."""
         return self._worker.measure_bytes() if self._worker is not None else 0
 
-    async def answer(self, asks: Sequence[Ask]) -> list[Answer]:
+    async def answer(self, requests: Sequence[LineRequest]) -> list[Answer]:
         """Returns the answer to each line. A caller that is cancelled leaves the queue.
 
         Raises:
             RequestError: The queue is full, or the model can't be loaded for now.
         """
-        if not asks:
+        if not requests:
             return []
         loop = asyncio.get_running_loop()
         self.used_at = loop.time()
         if self._worker is None and self._num_failures >= _MAX_FAILURES:
             raise busy(f"{self.model.name} can't be loaded at present", 30)
-        job = Job(asks)
+        job = Job(requests)
         try:
             self._queue.add(job)
         except QueueFullError:
@@ -305,7 +313,7 @@ class ModelService:
         self._pump()
 
     async def _run(
-        self, worker: WorkerProcess, lines: list[Line], work: "asyncio.Future[list[Answer]]"
+        self, worker: WorkerProcess, lines: list[QueuedLine], work: "asyncio.Future[list[Answer]]"
     ) -> None:
         loop = asyncio.get_running_loop()
         started_at = loop.time()
@@ -324,10 +332,10 @@ class ModelService:
             self._num_long -= self._is_long(lines)
         self._pump()
 
-    def _is_long(self, lines: Sequence[Line]) -> bool:
+    def _is_long(self, lines: Sequence[QueuedLine]) -> bool:
         return lines[0].num_characters > self._settings.batch_characters
 
-    def _allow(self, lines: Sequence[Line]) -> float:
+    def _allow(self, lines: Sequence[QueuedLine]) -> float:
         """Returns a batch's timeout in seconds."""
         num_characters = sum(line.num_characters for line in lines)
         seconds = self._settings.batch_seconds
@@ -356,7 +364,7 @@ def _count_tokens(answer: Answer) -> int:
     match answer:
         case Translation():
             return len(answer.candidates[0].token_ids)
-        case Rendered():
+        case RenderedLine():
             return answer.num_tokens
         case _:
             return 0

@@ -10,8 +10,8 @@ from typing_extensions import TypedDict
 from mtkit.checks.flag import Flag
 from mtkit.inference.translation import TranslationSchema
 from mtkit.serving.bodies import DetectBody, LinesBody, ScoreBody, TranslateBody
+from mtkit.serving.context import ServerContext
 from mtkit.serving.detection import Detected
-from mtkit.serving.office import Office
 from mtkit.version import __version__
 
 _BODIES: tuple[Any, ...] = (TranslateBody, DetectBody, LinesBody, ScoreBody)
@@ -39,13 +39,13 @@ class Error(TypedDict):
     line: NotRequired[int]
 
 
-class Status(TypedDict):
+class StatusSchema(TypedDict):
     """The server's state."""
 
     status: str
 
 
-class SkippedText(TypedDict):
+class SkippedTextSchema(TypedDict):
     """A text of a document that stays as it was."""
 
     text: str
@@ -56,13 +56,13 @@ class SkippedText(TypedDict):
     name: NotRequired[str]
 
 
-class Report(TypedDict):
+class DocumentReportSchema(TypedDict):
     """What became of a document's texts."""
 
     summary: str
     translated: int
     num_skipped: int
-    skipped: list[SkippedText]
+    skipped: list[SkippedTextSchema]
     warnings: NotRequired[list[str]]
 
 
@@ -75,7 +75,7 @@ class Translated(TypedDict):
     pivot: NotRequired[str]
     scores: NotRequired[list[float | None] | list[list[float | None]]]
     flags: NotRequired[list[list[Flag]] | list[list[list[Flag]]]]
-    report: NotRequired[Report | list[Report]]
+    report: NotRequired[DocumentReportSchema | list[DocumentReportSchema]]
 
 
 class Language(TypedDict):
@@ -91,7 +91,7 @@ class LanguageTargets(Language):
     targets: list[str]
 
 
-class Languages(RootModel[list[LanguageTargets]]):
+class LanguagesSchema(RootModel[list[LanguageTargets]]):
     """Answer of /languages."""
 
 
@@ -103,7 +103,7 @@ class TranslatedFile(TypedDict):
     """Answer of /translate_file."""
 
     translatedFileUrl: str
-    report: Report
+    report: DocumentReportSchema
 
 
 class LanguagePair(TypedDict):
@@ -137,20 +137,20 @@ class Translations(TypedDict):
     detected: NotRequired[Detected]
 
 
-class ModelLanguages(TypedDict):
+class ModelLanguagesSchema(TypedDict):
     """The languages that a model reads and writes."""
 
     source: list[str]
     target: list[str]
 
 
-class Model(TypedDict):
+class ModelSchema(TypedDict):
     """A model."""
 
     name: str
     source: str
     target: str
-    languages: ModelLanguages
+    languages: ModelLanguagesSchema
     is_loaded: bool
     waiting_lines: int
     settings: dict[str, object]
@@ -159,16 +159,24 @@ class Model(TypedDict):
 class Models(TypedDict):
     """Answer of /v1/models."""
 
-    models: list[Model]
+    models: list[ModelSchema]
 
 
 ANSWERS: tuple[Any, ...] = (
-    *(Error, Status, Translated, Detections, Languages, TranslatedFile, FrontendSettings),
+    *(
+        Error,
+        StatusSchema,
+        Translated,
+        Detections,
+        LanguagesSchema,
+        TranslatedFile,
+        FrontendSettings,
+    ),
     *(Translations, Models),
 )
 
 
-def describe_api(office: Office) -> Schema:
+def describe_api(context: ServerContext) -> Schema:
     """Returns the OpenAPI document of a server, with its languages."""
     adapters: list[tuple[Any, JsonSchemaMode, TypeAdapter[Any]]] = [
         *((each, "validation", TypeAdapter(each)) for each in _BODIES),
@@ -182,14 +190,14 @@ def describe_api(office: Office) -> Schema:
             "version": __version__,
             "description": "Machine translation. /translate and its neighbours are "
             "LibreTranslate's API; /v1/ is mtkit's own. Languages: "
-            + ", ".join(office.catalogue.list_languages()),
+            + ", ".join(context.catalogue.list_languages()),
         },
         "paths": _describe_paths(),
         "components": {
             "schemas": definitions["$defs"],
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
-        **({"security": [{"key": []}]} if office.access.needs_key else {}),
+        **({"security": [{"key": []}]} if context.access.needs_key else {}),
     }
 
 
@@ -212,10 +220,10 @@ def _describe_paths() -> Schema:
         "/suggest": {
             "post": {"summary": "Suggest a translation (off)", "responses": _respond(None, 403)}
         },
-        "/languages": _get("Languages, and what each is translated into", "Languages"),
+        "/languages": _get("LanguagesSchema, and what each is translated into", "LanguagesSchema"),
         "/frontend/settings": _get("Limits, and what is on", "FrontendSettings"),
-        "/health": _get("Whether the server runs", "Status"),
-        "/ready": _get("Whether all models are loaded", "Status", 503),
+        "/health": _get("Whether the server runs", "StatusSchema"),
+        "/ready": _get("Whether all models are loaded", "StatusSchema", 503),
         "/v1/translate": _post("Translate lines, with scores", _refer("LinesBody"), "Translations"),
         "/v1/score": _post("Score given translations", _refer("ScoreBody"), "Translations"),
         "/v1/models": _get("Models", "Models", 400, 403, 429),

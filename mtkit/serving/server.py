@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.serving.app import make_app
-from mtkit.serving.office import Office
+from mtkit.serving.context import ServerContext
 from mtkit.serving.settings import Serving
 
 _MAX_HEAD_BYTES = 32 << 10
@@ -148,18 +148,18 @@ def open_socket(host: str, port: int) -> socket.socket:
     return opened
 
 
-def serve(office: Office, opened: socket.socket) -> None:
+def serve(context: ServerContext, opened: socket.socket) -> None:
     """Answers requests until SIGTERM or Ctrl-C, then finishes those that run; SIGHUP reloads."""
     _raise_file_limit()
-    server = Server(office)
+    server = Server(context)
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
         runner.run(server.run_checked(opened))
 
 
-def _configure(office: Office) -> uvicorn.Config:
-    settings = office.settings
+def _configure(context: ServerContext) -> uvicorn.Config:
+    settings = context.settings
     return uvicorn.Config(
-        make_app(office),
+        make_app(context),
         http=bounded_protocol(settings),
         ws="none",
         lifespan="on",
@@ -177,9 +177,9 @@ def _configure(office: Office) -> uvicorn.Config:
 class Server(uvicorn.Server):
     """uvicorn's server with graceful shutdown at SIGTERM, and reload at SIGHUP."""
 
-    def __init__(self, office: Office) -> None:
-        super().__init__(_configure(office))
-        self._office = office
+    def __init__(self, context: ServerContext) -> None:
+        super().__init__(_configure(context))
+        self._office = context
         self._loading: asyncio.Task[None] | None = None
         self._reloading: asyncio.Task[None] | None = None
         self._must_reload = False
@@ -259,10 +259,10 @@ class Server(uvicorn.Server):
             await self._office.catalogue.reload()
 
 
-def _describe(office: Office) -> str:
+def _describe(context: ServerContext) -> str:
     return ", ".join(
         f"{service.model.name} ({service.model.languages.describe()})"
-        for service in office.catalogue.services.values()
+        for service in context.catalogue.services.values()
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.console import warn
-from mtkit.serving.faults import busy
+from mtkit.serving.request_errors import busy
 
 _MAX_NAME = 100
 _RETRY_SECONDS = 60

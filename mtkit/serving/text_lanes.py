@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from mtkit.serving.detection import SAMPLE_CHARACTERS, Detected
-from mtkit.serving.faults import RequestError
+from mtkit.serving.request_errors import RequestError
 from mtkit.serving.settings import Serving
 from mtkit.serving.text_main import ProcessLimits
 from mtkit.serving.text_process import Answer, Lane

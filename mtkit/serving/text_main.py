@@ -11,8 +11,8 @@ from queue import SimpleQueue
 from typing import Any, BinaryIO, NamedTuple
 
 from mtkit.errors import MtkitError
-from mtkit.serving.faults import RequestError, log_bug
 from mtkit.serving.messages import limit_memory, read_message, write_message
+from mtkit.serving.request_errors import RequestError, log_bug
 from mtkit.serving.text_tasks import Fault, Task
 
 _STACK_BYTES = 4 << 20
@@ -33,19 +33,19 @@ class ProcessLimits:
     niceness: int = 0
 
 
-class Question(NamedTuple):
+class TaskQuestion(NamedTuple):
     """A task's question to the server."""
 
     content: Any
 
 
-class Done(NamedTuple):
+class TaskResult(NamedTuple):
     """The result of a task, or its `Fault`."""
 
     result: Any
 
 
-class Cancel(NamedTuple):
+class CancelTask(NamedTuple):
     """Ends a task at its next question."""
 
 
@@ -57,9 +57,9 @@ def run_task(task: Task, answers: "SimpleQueue[Any]", send: Any) -> None:
     """Runs a task: sends its questions, receives the answers in order, and sends its result."""
 
     def ask(question: Any) -> Any:
-        send(Question(question))
+        send(TaskQuestion(question))
         answer = answers.get()
-        if isinstance(answer, Cancel):
+        if isinstance(answer, CancelTask):
             raise CancelledTaskError
         return answer
 
@@ -74,7 +74,7 @@ def run_task(task: Task, answers: "SimpleQueue[Any]", send: Any) -> None:
     except Exception as error:  # noqa: BLE001  the last line of defence: it is logged, once
         log_bug(error)
         result = Fault(500, "internal error")
-    send(Done(result))
+    send(TaskResult(result))
 
 
 def main(tasks: BinaryIO, results: BinaryIO) -> None:
@@ -104,6 +104,6 @@ def main(tasks: BinaryIO, results: BinaryIO) -> None:
             number, content = read_message(tasks)
             if number in conversations:
                 conversations[number].put(content)
-            elif not isinstance(content, Cancel):
+            elif not isinstance(content, CancelTask):
                 conversations[number] = SimpleQueue()
                 threads.submit(run, number, content)

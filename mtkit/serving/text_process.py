@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from mtkit.console import warn
-from mtkit.serving.faults import RequestError, busy
 from mtkit.serving.messages import ChildProcess, start_process
-from mtkit.serving.text_main import Cancel, Done, ProcessLimits, Question
+from mtkit.serving.request_errors import RequestError, busy
+from mtkit.serving.text_main import CancelTask, ProcessLimits, TaskQuestion, TaskResult
 from mtkit.serving.text_tasks import Fault, Task
 
 _MODULE = "mtkit.serving.text_main"
@@ -56,14 +56,14 @@ class RunningTask:
                 reply = await self._replies.get()
                 if isinstance(reply, TextProcessDiedError):
                     raise reply
-                if isinstance(reply, Done):
+                if isinstance(reply, TaskResult):
                     return reply.result
                 assert answer is not None
                 self.send(await answer(reply.content))
         finally:
             if not self.ended.done():
                 # It counts as running, with its timeout, until it reports its end.
-                self.send(Cancel())
+                self.send(CancelTask())
 
     def send(self, content: Any) -> None:
         """Sends the task, or an answer to it, and starts its timeout."""
@@ -75,7 +75,7 @@ class RunningTask:
         """Receives a reply of the process."""
         self._stop_time()
         self._replies.put_nowait(reply)
-        if not isinstance(reply, Question):
+        if not isinstance(reply, TaskQuestion):
             self.ended.set_result(None)
 
     def end(self) -> None:
@@ -146,7 +146,7 @@ class TextProcess(ChildProcess):
             while True:
                 number, reply = await self.receive()
                 running = self._running[number]
-                if isinstance(reply, Done):
+                if isinstance(reply, TaskResult):
                     del self._running[number]
                 running.take(reply)
         except (asyncio.IncompleteReadError, ConnectionError):

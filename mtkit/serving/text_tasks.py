@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import regex
 
-from mtkit.documents.document import Languages, TranslatedText
-from mtkit.documents.report import Report
-from mtkit.documents.sentences import SentenceTranslator
+from mtkit.documents.document import LanguageCodes, TranslatedText
+from mtkit.documents.document_report import DocumentReport
+from mtkit.documents.paragraph_translator import SentenceTranslator
 from mtkit.documents.translate_file import translate_content
 from mtkit.errors import MtkitError
 from mtkit.inference.paragraphs import join_sentences, split_sentences
@@ -24,7 +24,7 @@ from mtkit.inference.translation import FinishTranslations, Translation
 from mtkit.recipe.inference import Inference
 from mtkit.serving.bodies import parse_body
 from mtkit.serving.detection import SAMPLE_CHARACTERS, Detected, Detector
-from mtkit.serving.faults import RequestError
+from mtkit.serving.request_errors import RequestError
 from mtkit.text.words import Span, strip_span
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _ONE_SENTENCE = regex.compile(r"[\p{L}\p{M}\p{Nd} ,'’\-]*+[.!?]?+\s*+")
 _SPACELESS = regex.compile(r"[\p{Han}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
 _WINDOW = 512
 """Maximum sentences per question: more would block the server's event loop."""
-Ask = Callable[[Any], Any]
+AskServer = Callable[[Any], Any]
 """Asks the server a question, and returns its answer."""
 
 
@@ -67,7 +67,7 @@ def find_one_sentence(line: str) -> list[Span] | None:
     return [(start, end)] if start < end else []
 
 
-def join_texts(
+def join_translated_texts(
     lines: Sequence[Sequence[str]],
     spans: Sequence[Sequence[Span]],
     found: Sequence[Translation],
@@ -129,7 +129,7 @@ class Sentences:
 
 
 @dataclass(frozen=True)
-class Sample:
+class DetectionQuestion:
     """A question for the `Route` of a document in an unknown language, with some of its text."""
 
     text: str
@@ -157,7 +157,7 @@ class Route:
 class Task(Protocol):
     """Work for a request."""
 
-    def run(self, ask: Ask) -> Any:
+    def run(self, ask: AskServer) -> Any:
         """Returns the result.
 
         Raises:
@@ -177,7 +177,7 @@ class ParseBody:
     kind: Any
     max_texts: int
 
-    def run(self, _: Ask) -> Any:
+    def run(self, _: AskServer) -> Any:
         """Returns the body."""
         return parse_body(self.content, self.content_type, self.query, self.kind, self.max_texts)
 
@@ -189,7 +189,7 @@ class DetectLanguage:
     text: str
     languages: tuple[str, ...]
 
-    def run(self, _: Ask) -> list[Detected]:
+    def run(self, _: AskServer) -> list[Detected]:
         """Returns the possible languages."""
         return _detector().detect(self.text, self.languages)
 
@@ -207,7 +207,7 @@ class TranslateTexts:
     route: Route
     max_sentences: int
 
-    def run(self, ask: Ask) -> TranslatedTexts:
+    def run(self, ask: AskServer) -> TranslatedTexts:
         """Returns their translations."""
         lines = [text.split("\n") for text in self.texts]
         flat = [line for of_text in lines for line in of_text]
@@ -223,7 +223,7 @@ class TranslateTexts:
         found: list[Translation] = []
         for first in range(0, len(sentences), _WINDOW):
             found += ask(Sentences(sentences[first : first + _WINDOW]))
-        return join_texts(lines, spans, found, self.route.target)
+        return join_translated_texts(lines, spans, found, self.route.target)
 
 
 def too_many_sentences(num_sentences: int, max_sentences: int) -> RequestError:
@@ -240,7 +240,7 @@ class TranslatedDocument:
     """A document's translation, and a report on its texts."""
 
     content: bytes
-    report: Report
+    report: DocumentReport
 
 
 @dataclass(frozen=True)
@@ -253,18 +253,21 @@ class TranslateDocuments:
     route: Route | None
     max_unpacked_bytes: int
 
-    def run(self, ask: Ask) -> list[TranslatedDocument]:
+    def run(self, ask: AskServer) -> list[TranslatedDocument]:
         """Returns their translations."""
         for content in self.contents:
             self._check_size(content)
         route = self.route
         if route is None:
-            route = ask(Sample(self._read_sample()))
+            route = ask(DetectionQuestion(self._read_sample()))
             assert isinstance(route, Route)
         translate = SentenceTranslator(
-            _Asking(ask, route), route.target, source_language=route.source, window=_WINDOW
+            _QuestionTranslator(ask, route),
+            route.target,
+            source_language=route.source,
+            window=_WINDOW,
         )
-        languages = Languages(route.source, route.target)
+        languages = LanguageCodes(route.source, route.target)
         return [
             TranslatedDocument(*translate_content(content, self.form, translate, languages))
             for content in self.contents
@@ -284,7 +287,7 @@ class TranslateDocuments:
         sample = _Sampling()
         for content in self.contents:
             try:
-                translate_content(content, self.form, sample, Languages("", self.target))
+                translate_content(content, self.form, sample, LanguageCodes("", self.target))
             except _SampledError:
                 break
         return sample.text
@@ -307,10 +310,10 @@ class _Sampling:
         return [TranslatedText(text, None) for text in texts]
 
 
-class _Asking:
+class _QuestionTranslator:
     """The server as a translator of sentences."""
 
-    def __init__(self, ask: Ask, route: Route) -> None:
+    def __init__(self, ask: AskServer, route: Route) -> None:
         self.settings, self.aligns, self._ask = route.settings, route.aligns, ask
 
     def search_ahead(

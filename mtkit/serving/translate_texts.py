@@ -10,22 +10,22 @@ from mtkit.inference.request import Request
 from mtkit.inference.translation import Hypothesis, Translation
 from mtkit.model.config import read_settings
 from mtkit.recipe.inference import Inference
-from mtkit.serving.catalogue import Catalogue, Way
+from mtkit.serving.catalogue import Catalogue, ModelPath
 from mtkit.serving.detection import SAMPLE_CHARACTERS, Detected
-from mtkit.serving.fair_queue import Answer, Ask, Rendered, ToRender
-from mtkit.serving.faults import LineFault, RequestError
+from mtkit.serving.fair_queue import Answer, LineRequest, RenderedLine, RenderRequest
 from mtkit.serving.model_service import ModelService
+from mtkit.serving.request_errors import LineFault, RequestError
 from mtkit.serving.text_lanes import TextProcesses
 from mtkit.serving.text_tasks import (
+    DetectionQuestion,
     Route,
-    Sample,
     Sentences,
     TranslatedDocument,
     TranslateDocuments,
     TranslatedTexts,
     TranslateTexts,
     find_one_sentence,
-    join_texts,
+    join_translated_texts,
     too_many_sentences,
 )
 
@@ -37,10 +37,10 @@ _MANY_LINES = 100
 
 
 @dataclass
-class Found:
+class ResolvedPath:
     """The path of a request, with the detected language, if it was requested."""
 
-    way: Way
+    model_path: ModelPath
     detected: Detected | None = None
 
 
@@ -96,7 +96,7 @@ class TextTranslation:
         *,
         caller: str = "",
         num_alternatives: int = 0,
-    ) -> tuple[TranslatedTexts, Found]:
+    ) -> tuple[TranslatedTexts, ResolvedPath]:
         """Returns texts' translations, and their path; line breaks stay.
 
         Raises:
@@ -107,12 +107,12 @@ class TextTranslation:
             raise too_many_sentences(num_lines, self._max_sentences)
         target = self.catalogue.resolve(target)
         source, detected = await self.choose_source(texts, source, target, caller)
-        way = self.catalogue.find_way(source, target)
+        model_path = self.catalogue.find_path(source, target)
 
         async def answer(question: Any) -> list[Translation]:
             assert isinstance(question, Sentences)
             return await self.translate_lines(
-                question.texts, way, num_alternatives=num_alternatives
+                question.texts, model_path, num_alternatives=num_alternatives
             )
 
         is_short = sum(map(len, texts)) <= _PLAIN_CHARACTERS
@@ -125,34 +125,36 @@ class TextTranslation:
                 for start, end in of_text
             ]
             found = await answer(Sentences(sentences))
-            joined = join_texts([[text] for text in texts], spans, found, target)
+            joined = join_translated_texts([[text] for text in texts], spans, found, target)
         else:
-            route = _describe(way, source, target)
+            route = _describe(model_path, source, target)
             task = TranslateTexts(list(texts), route, self._max_sentences)
             joined = await self._processes.translate_texts(task, caller, answer)
-        return joined, Found(way, detected)
+        return joined, ResolvedPath(model_path, detected)
 
     async def translate_lines(
         self,
         lines: Sequence[str],
-        way: Way,
+        model_path: ModelPath,
         *,
         num_alternatives: int = 0,
         aligns: bool = False,
         are_program_strings: bool = False,
     ) -> list[Translation]:
         """Returns each line's translation along a path; the last model may align words."""
-        if not way.steps:
+        if not model_path.steps:
             return [_echo(line) for line in lines]
         texts = list(lines)
-        for index, step in enumerate(way.steps):
+        for index, step in enumerate(model_path.steps):
             requests = [
                 step.make_request(text, number, sentence=0) for number, text in enumerate(texts, 1)
             ]
             settings = None
             if num_alternatives:
-                settings = _ask_for(decoding_settings(step.service), num_alternatives + 1)
-            elif aligns and index == len(way.steps) - 1:
+                settings = _request_candidates(
+                    decoding_settings(step.service), num_alternatives + 1
+                )
+            elif aligns and index == len(model_path.steps) - 1:
                 own = decoding_settings(step.service)
                 settings = own.model_copy(update={"alignments": True})
             if settings is not None or are_program_strings:
@@ -164,32 +166,32 @@ class TextTranslation:
             texts = [translation.text for translation in found]
         return found
 
-    async def ask(self, service: ModelService, asks: Sequence[Request]) -> list[Translation]:
+    async def ask(self, service: ModelService, requests: Sequence[Request]) -> list[Translation]:
         """Returns a model's answers.
 
         Raises:
             RequestError: A line is invalid, or the queue is full.
         """
-        found = await self._ask(service, asks)
+        found = await self._ask(service, requests)
         return [each for each in found if isinstance(each, Translation)]
 
     async def render(
-        self, service: ModelService, asks: Sequence[Request], *, scores: bool = False
-    ) -> list[Rendered]:
+        self, service: ModelService, requests: Sequence[Request], *, scores: bool = False
+    ) -> list[RenderedLine]:
         """Returns a model's translations as JSON, or its scores if prefixes are translations.
 
         Raises:
             RequestError: A line is invalid, or the queue is full.
         """
-        found = await self._ask(service, [ToRender(each, scores) for each in asks])
-        return [each for each in found if isinstance(each, Rendered)]
+        found = await self._ask(service, [RenderRequest(each, scores) for each in requests])
+        return [each for each in found if isinstance(each, RenderedLine)]
 
-    async def _ask(self, service: ModelService, asks: Sequence[Ask]) -> list[Answer]:
+    async def _ask(self, service: ModelService, requests: Sequence[LineRequest]) -> list[Answer]:
         await self.catalogue.make_ready(service)
-        if len(asks) > _MANY_LINES:
+        if len(requests) > _MANY_LINES:
             # They took milliseconds to make: other tasks run first.
             await asyncio.sleep(0)
-        found = await service.answer(asks)
+        found = await service.answer(requests)
         for line, answer in enumerate(found, 1):
             if isinstance(answer, LineFault) and not answer.is_of_neighbour:
                 status = 500 if answer.is_fault_of_server else 400
@@ -205,7 +207,7 @@ class TextTranslation:
         *,
         caller: str,
         max_characters: int | None = None,
-    ) -> tuple[list[TranslatedDocument], Found]:
+    ) -> tuple[list[TranslatedDocument], ResolvedPath]:
         """Returns translated documents with their markup, and their path.
 
         All documents are in one language and one format, given by its name or a file extension.
@@ -218,18 +220,18 @@ class TextTranslation:
         if kind not in ENDINGS.values():
             raise RequestError(400, "Invalid request: file format not supported")
         target = self.catalogue.resolve(target)
-        known: Found | None = None
+        known: ResolvedPath | None = None
         route: Route | None = None
         num_characters = 0
 
         def use(source: str, detected: Detected | None) -> Route:
             nonlocal known
-            known = Found(self.catalogue.find_way(source, target), detected)
-            return _describe(known.way, source, target)
+            known = ResolvedPath(self.catalogue.find_path(source, target), detected)
+            return _describe(known.model_path, source, target)
 
         async def answer(question: Any) -> Any:
             nonlocal num_characters, route
-            if isinstance(question, Sample):
+            if isinstance(question, DetectionQuestion):
                 route = use(*await self.choose_source([question.text], source, target, caller))
                 return route
             assert isinstance(question, Sentences)
@@ -243,7 +245,7 @@ class TextTranslation:
             aligns = route.aligns and question.needs_alignments
             return await self.translate_lines(
                 question.texts,
-                known.way,
+                known.model_path,
                 aligns=aligns,
                 are_program_strings=question.are_program_strings,
             )
@@ -256,9 +258,9 @@ class TextTranslation:
         return documents, known
 
 
-def _describe(way: Way, source: str, target: str) -> Route:
+def _describe(model_path: ModelPath, source: str, target: str) -> Route:
     """Returns a path for finding sentences; only a single model aligns words."""
-    services = [step.service for step in way.steps]
+    services = [step.service for step in model_path.steps]
     settings = decoding_settings(services[0]) if services else Inference()
     aligns = len(services) == 1 and services[0].model.has_alignments
     return Route(source, target, settings, aligns)
@@ -270,7 +272,7 @@ def decoding_settings(service: ModelService) -> Inference:
     return source.settings if source.settings is not None else read_settings(source.folder)
 
 
-def _ask_for(settings: Inference, n_best: int) -> Inference:
+def _request_candidates(settings: Inference, n_best: int) -> Inference:
     beam_size = max(settings.beam_size, n_best)
     return settings.model_copy(update={"beam_size": beam_size, "n_best": n_best})
 

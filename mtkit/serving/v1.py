@@ -15,83 +15,87 @@ from mtkit.recipe.inference import Inference
 from mtkit.recipe.paragraphs import Paragraphs
 from mtkit.serving.access import Caller, check_lengths
 from mtkit.serving.bodies import LineBody, LinesBody, ScoreBody
-from mtkit.serving.catalogue import Way
+from mtkit.serving.catalogue import ModelPath
+from mtkit.serving.context import ServerContext
 from mtkit.serving.detection import Detected
-from mtkit.serving.fair_queue import Rendered
-from mtkit.serving.faults import RequestError, busy
+from mtkit.serving.fair_queue import RenderedLine
 from mtkit.serving.model_service import ModelService
-from mtkit.serving.office import Office
 from mtkit.serving.rendering import JsonPieces, to_pieces
+from mtkit.serving.request_errors import RequestError, busy
 from mtkit.serving.translate_texts import decoding_settings
 
 
-def list_routes(office: Office) -> list[Route]:
+def list_v1_routes(context: ServerContext) -> list[Route]:
     """Returns mtkit's own routes."""
     return [
-        Route("/v1/translate", partial(_translate, office), methods=["POST"]),
-        Route("/v1/score", partial(_score, office), methods=["POST"]),
-        Route("/v1/models", partial(_list_models, office), methods=["GET"]),
-        Route("/ready", partial(_is_ready, office), methods=["GET"]),
-        Route("/metrics", partial(_render_metrics, office), methods=["GET"]),
+        Route("/v1/translate", partial(_translate, context), methods=["POST"]),
+        Route("/v1/score", partial(_score, context), methods=["POST"]),
+        Route("/v1/models", partial(_list_models, context), methods=["GET"]),
+        Route("/ready", partial(_is_ready, context), methods=["GET"]),
+        Route("/metrics", partial(_render_metrics, context), methods=["GET"]),
     ]
 
 
-async def _list_models(office: Office, request: HttpRequest) -> Response:
-    office.access.admit(request, None, cost=0)
-    services = office.catalogue.services.values()
-    return JSONResponse({"models": [_describe(office, each) for each in services]})
+async def _list_models(context: ServerContext, request: HttpRequest) -> Response:
+    context.access.admit(request, None, cost=0)
+    services = context.catalogue.services.values()
+    return JSONResponse({"models": [_describe(context, each) for each in services]})
 
 
-async def _is_ready(office: Office, _: HttpRequest) -> Response:
-    if not office.catalogue.is_ready:
+async def _is_ready(context: ServerContext, _: HttpRequest) -> Response:
+    if not context.catalogue.is_ready:
         raise busy("models are being loaded", 5)
     return JSONResponse({"status": "ready"})
 
 
-async def _render_metrics(office: Office, request: HttpRequest) -> Response:
-    office.access.admit(request, None, cost=0)
-    for service in office.catalogue.services.values():
-        office.metrics.waiting.labels(service.model.name).set(service.num_waiting)
-    return Response(office.metrics.render(), media_type=CONTENT_TYPE_LATEST)
+async def _render_metrics(context: ServerContext, request: HttpRequest) -> Response:
+    context.access.admit(request, None, cost=0)
+    for service in context.catalogue.services.values():
+        context.metrics.waiting.labels(service.model.name).set(service.num_waiting)
+    return Response(context.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
 
-async def _translate(office: Office, request: HttpRequest) -> Response:
-    office.access.require_key(request)
-    body: LinesBody = await office.read_body(request, LinesBody)
+async def _translate(context: ServerContext, request: HttpRequest) -> Response:
+    context.access.require_key(request)
+    body: LinesBody = await context.read_body(request, LinesBody)
     lines = [LineBody(text=line) if isinstance(line, str) else line for line in body.lines]
     texts = [line.text + line.prefix for line in lines]
-    caller = office.access.admit(request, None, cost=len(lines))
-    check_lengths(texts, caller, office.settings)
-    office.note(request, texts)
+    caller = context.access.admit(request, None, cost=len(lines))
+    check_lengths(texts, caller, context.settings)
+    context.note(request, texts)
     # Other tasks run between steps that take milliseconds for a thousand lines.
     await asyncio.sleep(0)
-    content = await office.answer_in_time(request, _answer(office, body, lines, caller))
+    content = await context.answer_in_time(request, _answer(context, body, lines, caller))
     return JsonPieces(content)
 
 
 async def _answer(
-    office: Office, body: LinesBody, lines: list[LineBody], caller: Caller
+    context: ServerContext, body: LinesBody, lines: list[LineBody], caller: Caller
 ) -> list[bytes]:
-    source, way, detected = await _find_way(office, body, [line.text for line in lines], caller)
+    source, model_path, detected = await _find_path(
+        context, body, [line.text for line in lines], caller
+    )
     told = {} if detected is None else {"detected": asdict(detected)}
-    if not way.steps:
+    if not model_path.steps:
         if detected is None:
             raise RequestError(400, "source and target are the same language")
         # They are already in the target language.
         texts = [line.text for line in lines]
-        echoed = await office.translation.translate_lines(texts, way)
-        services = office.catalogue.services
+        echoed = await context.translation.translate_lines(texts, model_path)
+        services = context.catalogue.services
         name = body.model or (next(iter(services)) if len(services) == 1 else "")
         head = {"model": name, "source": source, "target": source, **told}
         rendered = []
         for text, each in zip(texts, echoed, strict=True):
-            rendered.append(Rendered.of(text, each))
+            rendered.append(RenderedLine.of(text, each))
             await asyncio.sleep(0)
         return await _render_all(head, rendered)
-    first, last = way.steps[0], way.steps[-1]
+    first, last = model_path.steps[0], model_path.steps[-1]
     if body.glossary and last is not first:
         raise RequestError(
-            400, f"glossary: these languages go through {way.pivot}; request each step separately"
+            400,
+            f"glossary: these languages go through {model_path.pivot}; "
+            "request each step separately",
         )
     texts = [line.text for line in lines]
     if last is not first:
@@ -100,39 +104,39 @@ async def _answer(
             own = decoding_settings(first.service)
             split = _with_paragraphs(own, body.settings.paragraphs)
             asks = [replace(ask, settings=split) for ask in asks]
-        texts = [found.text for found in await office.translation.ask(first.service, asks)]
+        texts = [found.text for found in await context.translation.ask(first.service, asks)]
     asks = [
         last.make_request(text, number, line.prefix)
         for number, (text, line) in enumerate(zip(texts, lines, strict=True), 1)
     ]
     service = last.service
-    settings = _choose_settings(office, service, body)
+    settings = _choose_settings(context, service, body)
     if settings is not None:
         asks = [replace(ask, settings=settings) for ask in asks]
     if body.glossary:
         terms = tuple(term.as_term() for term in body.glossary)
         asks = [replace(ask, glossary=terms) for ask in asks]
-    found = await office.translation.render(service, asks)
+    found = await context.translation.render(service, asks)
     head = {
         "model": service.model.name,
         "source": first.source,
         "target": last.target,
-        **({} if way.pivot is None else {"pivot": way.pivot}),
+        **({} if model_path.pivot is None else {"pivot": model_path.pivot}),
         **told,
     }
     return await _render_all(head, found)
 
 
-async def _find_way(
-    office: Office, body: LinesBody, texts: list[str], caller: Caller
-) -> tuple[str, Way, Detected | None]:
+async def _find_path(
+    context: ServerContext, body: LinesBody, texts: list[str], caller: Caller
+) -> tuple[str, ModelPath, Detected | None]:
     """Returns the texts' language, their path, and any detected language."""
-    catalogue = office.catalogue
+    catalogue = context.catalogue
     services = list(catalogue.services.values())
     name, sources, source = None, [], body.source or "auto"
     target = catalogue.resolve(body.target) if body.target else ""
     if body.model is not None or len(services) == 1:
-        service = _find_model(office, body.model)
+        service = _find_model(context, body.model)
         languages = service.model.languages
         name, sources = service.model.name, list(languages.source)
         target = target or languages.default_target
@@ -140,31 +144,33 @@ async def _find_way(
             [source] = sources
     if not target:
         raise RequestError(400, "Invalid request: missing target parameter")
-    source, detected = await office.translation.choose_source(
+    source, detected = await context.translation.choose_source(
         texts, source, target, caller.name, sources
     )
     if source == target:
-        return source, Way(()), detected
-    return source, catalogue.find_way(source, target, name), detected
+        return source, ModelPath(()), detected
+    return source, catalogue.find_path(source, target, name), detected
 
 
-def _find_model(office: Office, name: str | None) -> ModelService:
-    services = office.catalogue.services
+def _find_model(context: ServerContext, name: str | None) -> ModelService:
+    services = context.catalogue.services
     found = next(iter(services.values())) if name is None else services.get(name)
     if found is None:
         raise RequestError(400, f"no model named {(name or '')[:80]}")
     return found
 
 
-def _choose_settings(office: Office, service: ModelService, body: LinesBody) -> Inference | None:
+def _choose_settings(
+    context: ServerContext, service: ModelService, body: LinesBody
+) -> Inference | None:
     numbers = body.settings.model_dump(include={"beam_size", "n_best"}, exclude_none=True)
     asked: dict[str, int] = numbers
     paragraphs = body.settings.paragraphs
     if not asked and paragraphs is None:
         return None
-    if max(asked.values(), default=0) > office.settings.max_beam_size:
+    if max(asked.values(), default=0) > context.settings.max_beam_size:
         raise RequestError(
-            400, f"settings: beam_size and n_best can be {office.settings.max_beam_size} at most"
+            400, f"settings: beam_size and n_best can be {context.settings.max_beam_size} at most"
         )
     settings = decoding_settings(service).model_copy(update=asked)
     if settings.n_best > settings.beam_size:
@@ -184,24 +190,26 @@ def _with_paragraphs(settings: Inference, wanted: bool | Paragraphs) -> Inferenc
     return settings.model_copy(update={"paragraphs": paragraphs})
 
 
-async def _score(office: Office, request: HttpRequest) -> Response:
-    office.access.require_key(request)
-    body: ScoreBody = await office.read_body(request, ScoreBody)
+async def _score(context: ServerContext, request: HttpRequest) -> Response:
+    context.access.require_key(request)
+    body: ScoreBody = await context.read_body(request, ScoreBody)
     texts = [source + target for source, target in body.pairs]
-    caller = office.access.admit(request, None, cost=len(body.pairs))
-    check_lengths(texts, caller, office.settings)
-    office.note(request, texts)
-    service = _find_model(office, body.model)
-    source, target = _tell_languages(office, service, body)
+    caller = context.access.admit(request, None, cost=len(body.pairs))
+    check_lengths(texts, caller, context.settings)
+    context.note(request, texts)
+    service = _find_model(context, body.model)
+    source, target = _tell_languages(context, service, body)
     asks = [
         LineRequest(*pair, source_language=source, target_language=target) for pair in body.pairs
     ]
-    rendering = office.translation.render(service, asks, scores=True)
-    found = await office.answer_in_time(request, rendering)
+    rendering = context.translation.render(service, asks, scores=True)
+    found = await context.answer_in_time(request, rendering)
     return JsonPieces(await _render_all({"model": service.model.name}, found))
 
 
-def _tell_languages(office: Office, service: ModelService, body: ScoreBody) -> tuple[str, str]:
+def _tell_languages(
+    context: ServerContext, service: ModelService, body: ScoreBody
+) -> tuple[str, str]:
     """Returns the model's own codes of the languages of pairs."""
     languages = service.model.languages
     found = []
@@ -211,18 +219,18 @@ def _tell_languages(office: Office, service: ModelService, body: ScoreBody) -> t
     ):
         if given is None and len(known) > 1:
             raise RequestError(400, f"Invalid request: missing {name} parameter")
-        code = office.catalogue.resolve(given) if given is not None else next(iter(known))
+        code = context.catalogue.resolve(given) if given is not None else next(iter(known))
         if code not in known:
             raise RequestError(400, f"{service.model.name} does not know {code} as its {name}")
         found.append(known[code])
     return found[0], found[1]
 
 
-async def _render_all(head: Mapping[str, object], found: Sequence[Rendered]) -> list[bytes]:
+async def _render_all(head: Mapping[str, object], found: Sequence[RenderedLine]) -> list[bytes]:
     return await to_pieces({**head, "translations": [each.content for each in found]})
 
 
-def _describe(office: Office, service: ModelService) -> dict[str, object]:
+def _describe(context: ServerContext, service: ModelService) -> dict[str, object]:
     config = service.model.config
     return {
         "name": service.model.name,

@@ -16,17 +16,17 @@ from typing import Any, BinaryIO
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import restore_order
 from mtkit.inference.request import LineError, Request
-from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Translation
+from mtkit.inference.translator import Translator
 from mtkit.recipe.inference import Inference
-from mtkit.serving.fair_queue import Answer, Ask, Rendered, ToRender
-from mtkit.serving.faults import LineFault, log_bug
+from mtkit.serving.fair_queue import Answer, LineRequest, RenderedLine, RenderRequest
 from mtkit.serving.messages import (
     limit_memory,
     measure_allocated,
     read_message,
     write_message,
 )
+from mtkit.serving.request_errors import LineFault, log_bug
 
 _MIN_BATCHES = 2
 """While one is searched, another is tokenized, or its answers are sent."""
@@ -53,7 +53,7 @@ class ModelSource:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class ModelLoaded:
     """A process's reply once it has its model.
 
     Attributes:
@@ -65,33 +65,35 @@ class Loaded:
     deals_out: bool = False
 
     @classmethod
-    def of(cls, translator: Translator) -> "Loaded":
+    def of(cls, translator: Translator) -> "ModelLoaded":
         """Returns a translator's capacity: a batch per thread, but at least two."""
         num_threads = translator.batches_at_once // _BATCHES_OF_A_CALL
         return cls(max(_MIN_BATCHES, num_threads), deals_out=translator.batches_at_once > 1)
 
 
-def answer_batch(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
+def answer_batch(translator: Translator, requests: Sequence[LineRequest]) -> list[Answer]:
     """Returns the answer to each line of any callers; an invalid line doesn't affect others."""
     return [
-        Rendered.of(ask.request.text, each)
-        if isinstance(ask, ToRender) and isinstance(each, Translation)
+        RenderedLine.of(ask.request.text, each)
+        if isinstance(ask, RenderRequest) and isinstance(each, Translation)
         else each
-        for ask, each in zip(asks, _answer_plain(translator, asks), strict=True)
+        for ask, each in zip(requests, _answer_plain(translator, requests), strict=True)
     ]
 
 
-def _answer_plain(translator: Translator, asks: Sequence[Ask]) -> list[Answer]:
-    requests = [ask.request if isinstance(ask, ToRender) else ask for ask in asks]
-    given = [index for index, ask in enumerate(asks) if isinstance(ask, ToRender) and ask.scores]
-    rest = [index for index in range(len(asks)) if index not in given]
+def _answer_plain(translator: Translator, asked: Sequence[LineRequest]) -> list[Answer]:
+    requests = [ask.request if isinstance(ask, RenderRequest) else ask for ask in asked]
+    given = [
+        index for index, ask in enumerate(asked) if isinstance(ask, RenderRequest) and ask.scores
+    ]
+    rest = [index for index in range(len(asked)) if index not in given]
     try:
         searched = [_choose_alignments(translator, requests[index]) for index in rest]
         translated = translator.search(searched, warns=False) if searched else []
         scored = translator.score([requests[index] for index in given]) if given else []
     except Exception as error:  # noqa: BLE001  a bug only affects its own line
-        if len(asks) > 1:
-            return [_answer_plain(translator, [ask])[0] for ask in asks]
+        if len(asked) > 1:
+            return [_answer_plain(translator, [ask])[0] for ask in asked]
         if isinstance(error, MtkitError):
             return [_describe(error)]
         log_bug(error)
@@ -136,8 +138,8 @@ def main(tasks: BinaryIO, results: BinaryIO) -> None:
             write_message(results, content)
             results.flush()
 
-    def answer(number: int, asks: Sequence[Ask]) -> None:
-        for answers, is_whole in _cut(answer_batch(translator, asks)):
+    def answer(number: int, requests: Sequence[LineRequest]) -> None:
+        for answers, is_whole in _cut(answer_batch(translator, requests)):
             send((number, answers, is_whole))
 
     source: ModelSource = read_message(tasks)
@@ -146,7 +148,7 @@ def main(tasks: BinaryIO, results: BinaryIO) -> None:
     except (MtkitError, OSError) as error:
         send(error)
         return
-    loaded = Loaded.of(translator)
+    loaded = ModelLoaded.of(translator)
     if source.max_batch_bytes and not _uses_gpu(source.device):
         limit_memory(measure_allocated() + source.max_batch_bytes)
     send(loaded)
@@ -154,8 +156,8 @@ def main(tasks: BinaryIO, results: BinaryIO) -> None:
     gc.freeze()
     with ThreadPoolExecutor(loaded.num_batches) as threads:
         while True:
-            number, asks = read_message(tasks)
-            running = threads.submit(answer, number, asks)
+            number, requests = read_message(tasks)
+            running = threads.submit(answer, number, requests)
             running.add_done_callback(_die_of_bugs)
 
 

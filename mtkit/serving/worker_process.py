@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from mtkit.child_processes import describe_end
 from mtkit.errors import MtkitError
-from mtkit.serving.fair_queue import Answer, Ask
+from mtkit.serving.fair_queue import Answer, LineRequest
 from mtkit.serving.messages import ChildProcess, start_process
-from mtkit.serving.worker_main import Loaded, ModelSource
+from mtkit.serving.worker_main import ModelLoaded, ModelSource
 
 _STOP_SECONDS = 10.0
 _MODULE = "mtkit.serving.worker_main"
@@ -26,7 +26,7 @@ class WorkerProcess(ChildProcess):
         death: Future description of how it ended.
     """
 
-    loaded = Loaded()
+    loaded = ModelLoaded()
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         super().__init__(process)
@@ -53,7 +53,7 @@ class WorkerProcess(ChildProcess):
         except BaseException:
             await worker.kill()
             raise
-        if not isinstance(loaded, Loaded):
+        if not isinstance(loaded, ModelLoaded):
             await process.wait()
             raise loaded
         worker.loaded = loaded
@@ -65,7 +65,7 @@ class WorkerProcess(ChildProcess):
         """Running batches."""
         return len(self._running)
 
-    def work(self, asks: Sequence[Ask]) -> "asyncio.Future[list[Answer]]":
+    def work(self, requests: Sequence[LineRequest]) -> "asyncio.Future[list[Answer]]":
         """Returns a future of a batch's answers, or of a `WorkerDiedError`."""
         number = next(self._numbers)
         answers: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
@@ -74,7 +74,7 @@ class WorkerProcess(ChildProcess):
             return answers
         self._running[number] = answers
         answers.add_done_callback(lambda _: self._running.pop(number, None))
-        self.send((number, list(asks)))
+        self.send((number, list(requests)))
         return answers
 
     async def stop(self) -> None:

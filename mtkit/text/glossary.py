@@ -73,7 +73,7 @@ class Glossary:
     def __init__(self, terms: Sequence[Term]) -> None:
         sources: dict[tuple[str, ...], list[_SpelledTerm]] = {}
         for term in terms:
-            words = [word.text for word in split_words(term.source)]
+            words = [word.text for word in split_term_words(term.source)]
             spelling = tuple(map(normalize, words)) if term.is_case_sensitive else None
             sources.setdefault(tuple(map(fold, words)), []).append((spelling, term))
         self._terms, self._finder = list(sources.values()), PhraseFinder(list(sources))
@@ -81,7 +81,7 @@ class Glossary:
 
     def find(self, text: str) -> list[FoundTerm]:
         """Returns the terms of a text, in order and without overlaps, up to `MAX_FOUND` entries."""
-        words = list(split_words(text))
+        words = list(split_term_words(text))
         begun: defaultdict[int, list[int]] = defaultdict(list)
         for first, index in self._finder.find([fold(word.text) for word in words]):
             begun[first].append(index)
@@ -132,7 +132,7 @@ class Word:
     span: Span
 
 
-def split_words(text: str) -> Iterator[Word]:
+def split_term_words(text: str) -> Iterator[Word]:
     """Yields the words of a text; a sign, or a character of a script without spaces, is one too."""
     for found in _WORD.finditer(text):
         yield Word(found[0], found.span())

@@ -1,4 +1,4 @@
-"""The letters of languages, and what they tell about the encoding of a text.
+"""The letters of languages, and what they show about the encoding of a text.
 
 A language's letters are those in CLDR's names of languages, countries, scripts, months and
 currencies in that language: a few foreign ones are among them, rare ones may be missing.
@@ -16,6 +16,12 @@ _ENCODINGS = (
     "TIS-620", "SHIFT_JIS", "EUC-JP", "GB18030", "BIG5", "EUC-KR", "CP850", "CP852", "CP866",
 )  # fmt: skip
 """Names that both Python and `iconv` know."""
+_WIDER = {"SHIFT_JIS": "CP932", "EUC-KR": "CP949"}
+"""Encodings with the same characters and more, as Windows writes them."""
+_IDEOGRAPHS = frozenset(map(chr, range(0x4E00, 0xA000)))
+_KANA = frozenset(filter(str.isalpha, map(chr, range(0x3041, 0x3100))))
+_RARE = 1 / 3
+"""What an ideograph counts that isn't one of a language's letters: CLDR has only a few hundred."""
 _PUNCTUATION = frozenset("\u00a0\u202f„“”‚‘’–—…«»‹›·°§€£©®™¿¡。、，「」『』（）：；！？")
 _MIN_LINES = 20
 """Fewer lines beyond ASCII don't show a wrong encoding."""
@@ -35,7 +41,8 @@ def letters_of(language: str) -> frozenset[str]:
         locale = Locale.parse(language.replace("-", "_"))
     except (UnknownLocaleError, ValueError):
         return frozenset()
-    return list_letters(text for name in _TABLES for text in _list_texts(getattr(locale, name)))
+    found = list_letters(text for name in _TABLES for text in _list_texts(getattr(locale, name)))
+    return found | _KANA if found & _KANA else found
 
 
 def list_letters(texts: Iterable[str]) -> frozenset[str]:
@@ -61,7 +68,13 @@ def guess_encoding(lines: Sequence[bytes], languages: Iterable[str]) -> str:
         return ""
     shares = {encoding: _share_known(lines, encoding, known) for encoding in _ENCODINGS}
     best = max(shares, key=lambda encoding: shares[encoding])
-    return best if shares[best] >= _MIN_KNOWN else ""
+    if shares[best] < _MIN_KNOWN:
+        return ""
+    try:
+        b"".join(lines).decode(best)
+    except UnicodeDecodeError:
+        return _WIDER.get(best, best)
+    return best
 
 
 def find_wrong_encoding(lines: Sequence[str], language: str) -> str:
@@ -105,9 +118,11 @@ def _share_known(lines: Sequence[bytes], encoding: str, known: frozenset[str]) -
     A capital counts half: KOI8-R that is read as Windows-1251 is Russian with capitals for others.
     """
     found = total = 0.0
+    rare = _IDEOGRAPHS - known if known & _IDEOGRAPHS else frozenset()
     for line in lines:
         beyond = [each for each in line.decode(encoding, errors="replace") if not each.isascii()]
         total += len(beyond)
         found += sum(each in known or each in _PUNCTUATION for each in beyond)
+        found += sum(each in rare for each in beyond) * _RARE
         found -= sum(each.isupper() for each in beyond if each in known) / 2
     return found / max(1.0, total)

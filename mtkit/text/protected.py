@@ -11,7 +11,7 @@ import regex
 
 from mtkit.recipe.protection import Protect
 from mtkit.text.command_lines import find_options, find_paths, find_versions
-from mtkit.text.numbers import find_numbers, have_matching_numbers, locate_numbers
+from mtkit.text.matching_numbers import find_numbers, have_matching_numbers, locate_numbers
 from mtkit.text.placeholders import find_placeholders
 from mtkit.text.words import Span, blank_out
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from mtkit.text.glossary import fold, normalize, split_words
+from mtkit.text.glossary import fold, normalize, split_term_words
 from mtkit.text.phrases import PhraseFinder
 from mtkit.text.vocabulary import Vocabulary
 from mtkit.text.words import Span
@@ -61,20 +61,20 @@ def annotate(text: str, terms: Sequence[tuple[Span, str]], masked: Collection[Sp
 
 
 @dataclass(frozen=True)
-class Use:
+class FoundUse:
     """How a text uses a term; the span is None if it is missed."""
 
     form: Form
     span: Span | None = None
 
 
-def find_uses(text: str, targets: Sequence[tuple[str, bool]]) -> list[Use]:
+def find_uses(text: str, targets: Sequence[tuple[str, bool]]) -> list[FoundUse]:
     """Returns how a text uses each term; no word counts for two terms.
 
     `targets` are terms, and whether they are case-sensitive.
     """
     words = _Words(text, targets)
-    found: list[Use] = [Use("missed")] * len(targets)
+    found: list[FoundUse] = [FoundUse("missed")] * len(targets)
     # Exact matches first, so that no other form takes their words; long terms before short.
     order = sorted(range(len(targets)), key=lambda index: -len(targets[index][0]))
     forms: tuple[Literal["used", "inflected"], ...] = ("used", "inflected")
@@ -82,21 +82,21 @@ def find_uses(text: str, targets: Sequence[tuple[str, bool]]) -> list[Use]:
         for index in order:
             if found[index].form == "missed":
                 span = words.take(index, form)
-                found[index] = Use("missed" if span is None else form, span)
+                found[index] = FoundUse("missed" if span is None else form, span)
     return found
 
 
-def find_each_use(text: str, targets: Sequence[tuple[str, bool]]) -> list[Use]:
+def find_each_use(text: str, targets: Sequence[tuple[str, bool]]) -> list[FoundUse]:
     """Returns how a text uses each term, independently of the others; see `find_uses`."""
     words = _Words(text, targets)
-    found: list[Use] = []
+    found: list[FoundUse] = []
     for index in range(len(targets)):
         span = words.take(index, "used", keeps=True)
         if span is not None:
-            found.append(Use("used", span))
+            found.append(FoundUse("used", span))
             continue
         span = words.take(index, "inflected", keeps=True)
-        found.append(Use("missed" if span is None else "inflected", span))
+        found.append(FoundUse("missed" if span is None else "inflected", span))
     return found
 
 
@@ -104,8 +104,8 @@ class _Words:
     """The words of a text, in which terms are found; each is taken once."""
 
     def __init__(self, text: str, targets: Sequence[tuple[str, bool]]) -> None:
-        self._words = list(split_words(text))
-        self._terms = [[word.text for word in split_words(target)] for target, _ in targets]
+        self._words = list(split_term_words(text))
+        self._terms = [[word.text for word in split_term_words(target)] for target, _ in targets]
         self._is_free = [True] * len(self._words)
         self._comparisons = _COMPARISONS_PER_WORD * min(len(self._words), _MAX_COMPARED)
         self._exact = self._find_exact(targets)
@@ -188,7 +188,9 @@ def strip_marks(word: str) -> str:
 
 def are_forms(first: str, second: str) -> bool:
     """Checks whether two terms, word by word, are forms of one."""
-    terms = [[strip_marks(word.text) for word in split_words(each)] for each in (first, second)]
+    terms = [
+        [strip_marks(word.text) for word in split_term_words(each)] for each in (first, second)
+    ]
     return len(terms[0]) == len(terms[1]) and all(map(_are_word_forms, *terms))
 
 

@@ -220,7 +220,7 @@ def is_cdata_alone(text: str, tokens: Sequence[XmlToken]) -> bool:
     return [each.kind for each in tokens if text[each.start : each.end].strip()] == ["cdata"]
 
 
-def read_text(text: str, tokens: Sequence[XmlToken]) -> str:
+def join_token_text(text: str, tokens: Sequence[XmlToken]) -> str:
     """Returns the text of some tokens, without their tags."""
     return "".join(
         unescape_xml(text[token.start : token.end])

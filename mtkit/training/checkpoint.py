@@ -13,7 +13,7 @@ seed, step and rank.
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -29,7 +29,7 @@ from mtkit.model.config import WEIGHTS_FILE
 from mtkit.model.parameters import Shape
 from mtkit.model.weights import MAX_HEADER_BYTES
 from mtkit.recipe.invalidation import Invalidates
-from mtkit.recipe.tables import list_differences, relative_to_root, select
+from mtkit.recipe.tables import list_differences, relative_to_root, select_keys
 from mtkit.recipe.training import Training
 
 FORMAT_VERSION = 3
@@ -221,16 +221,26 @@ def _damaged(folder: Path, reason: str) -> DamagedCheckpointError:
 Tables = Mapping[str, Any]
 """A recipe as plain tables, as in checkpoints."""
 _SCHEDULES_TO_AN_END = ("cosine", "linear")
+_SAME_DATA = ("data_root", "language", "source_language", "target_language", "word_aligner")
+"""Keys of `data` whose change may leave the tokens as they are."""
+_FILES = ("name", "source", "target", "path", "text", "trees", "alignments")
+"""Keys of a corpus with its name and its files, which may hold the same text elsewhere."""
 _KEEP_BOTH = (
     "set another `name` in the recipe, or use another folder with --workspace FOLDER; or remove "
     "the checkpoints to start over"
 )
 
 
-def check_same_run(tables: Tables, data_digest: str | None, saved: list[Checkpoint]) -> None:
+def check_same_run(
+    tables: Tables,
+    data_digest: str | None,
+    saved: list[Checkpoint],
+    changed_files: Sequence[str] = (),
+) -> None:
     """Checks that a recipe can continue the run of some checkpoints.
 
-    `data_digest` is None before the data are prepared. The error names the keys that differ.
+    `data_digest` is None before the data are prepared: then the corpora's keys are compared. The
+    error names the keys that differ, and `changed_files`.
     """
     if not saved:
         return
@@ -239,12 +249,11 @@ def check_same_run(tables: Tables, data_digest: str | None, saved: list[Checkpoi
     for checkpoint in saved:
         _check_form(checkpoint, wanted)
     differing = list_differences(wanted, _select_fixed(last.recipe))
-    if data_digest is not None and data_digest != last.data_digest:
+    if data_digest is None:
+        differing += _list_data_changes(tables, last.recipe)
+    elif data_digest != last.data_digest:
         differing.append("the training or development data have changed")
-    num_corpora = [len(each["data"]["train"]) for each in (last.recipe, tables)]
-    if data_digest is None and num_corpora[0] != num_corpora[1]:
-        # Found before they are prepared.
-        differing.append("data.train had {} corpora, now {}".format(*num_corpora))
+    differing += changed_files
     if differing:
         raise MtkitError(
             f"{last.folder.parent} contains checkpoints of another run: " + "; ".join(differing),
@@ -252,9 +261,30 @@ def check_same_run(tables: Tables, data_digest: str | None, saved: list[Checkpoi
         )
 
 
+def _list_data_changes(tables: Tables, earlier: Tables) -> list[str]:
+    """Returns a phrase for each key by which other data are prepared, whatever is in the files."""
+    num_corpora = [len(each["data"]["train"]) for each in (earlier, tables)]
+    if num_corpora[0] != num_corpora[1]:
+        return ["data.train had {} corpora, now {}".format(*num_corpora)]
+    return list_differences(_select_data(tables), _select_data(earlier))
+
+
+def _select_data(tables: Tables) -> dict[str, Any]:
+    """Returns what decides which data are prepared, without the corpora's names and files."""
+    data = {key: value for key, value in tables["data"].items() if key not in _SAME_DATA}
+    train, dev = (
+        [{key: value for key, value in each.items() if key not in _FILES} for each in corpora]
+        for corpora in (data["train"], [data["dev"]])
+    )
+    chosen: dict[str, Any] = relative_to_root(
+        {"data": {**data, "train": train, "dev": dev[0]}}, tables["data"]["data_root"]
+    )
+    return chosen
+
+
 def check_unchanged(tables: Tables, saved: list[Checkpoint]) -> None:
     """Checks that a finished run ended with this recipe's settings and at most its `max_steps`."""
-    changes = list_changes(tables, saved)
+    changes = list_changed_settings(tables, saved)
     step, max_steps = saved[-1].state.step, tables["training"]["max_steps"]
     if step > max_steps and not changes:
         changes = [f"it is at step {step:,}, past training.max_steps = {max_steps:,}"]
@@ -266,7 +296,7 @@ def check_unchanged(tables: Tables, saved: list[Checkpoint]) -> None:
         )
 
 
-def list_changes(tables: Tables, saved: list[Checkpoint]) -> list[str]:
+def list_changed_settings(tables: Tables, saved: list[Checkpoint]) -> list[str]:
     """Returns a phrase for each training setting that differs from the last checkpoint's.
 
     Settings of how often to log, validate and save are left out.
@@ -276,8 +306,8 @@ def list_changes(tables: Tables, saved: list[Checkpoint]) -> list[str]:
     tuned = Invalidates.UPDATES
     if tables["training"]["schedule"]["kind"] in _SCHEDULES_TO_AN_END:
         tuned |= Invalidates.SCHEDULE_END
-    wanted = select(tables, tuned)
-    found = select(saved[-1].recipe, tuned)
+    wanted = select_keys(tables, tuned)
+    found = select_keys(saved[-1].recipe, tuned)
     if tables["training"]["precision"] == "auto":
         wanted["training"]["precision"] = found["training"]["precision"]
     return list_differences(wanted, found)
@@ -298,6 +328,6 @@ def _check_form(checkpoint: Checkpoint, wanted: Tables) -> None:
 
 def _select_fixed(tables: Tables) -> dict[str, Any]:
     """Returns the values that can't change during a run, independent of the project's folder."""
-    chosen = select(tables, Invalidates.RUN)
+    chosen = select_keys(tables, Invalidates.RUN)
     fixed: dict[str, Any] = relative_to_root(chosen, tables["data"]["data_root"])
     return fixed

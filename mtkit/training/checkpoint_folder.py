@@ -139,7 +139,7 @@ class CheckpointFolder:
                 older = f"trying {folders[-1].name}" if folders else "there is no older one"
                 warn(f"{error.message}; renamed to {aside.name}, {older}")
                 continue
-            restore(checkpoint, learner)
+            restore_learner(checkpoint, learner)
             return checkpoint
         # Also if an earlier command renamed them: training doesn't start over unless asked to.
         if any(self._folder.glob(f"{_DAMAGED}step-*")):
@@ -151,7 +151,7 @@ class CheckpointFolder:
         return None
 
 
-def restore(checkpoint: Checkpoint, learner: Learner[nn.Module]) -> None:
+def restore_learner(checkpoint: Checkpoint, learner: Learner[nn.Module]) -> None:
     """Sets a learner to its state when a checkpoint was saved.
 
     If the run keeps a moving average only from now on, the average starts from the weights. A

@@ -20,7 +20,7 @@ from mtkit.devices import read_device
 from mtkit.errors import MtkitError
 from mtkit.network.device import find_device
 from mtkit.training.launch import FIX_AND_RERUN, LostProcessError, end_worker
-from mtkit.training.watch import Progress, Watch
+from mtkit.training.watchdog import Progress, Watchdog
 
 Item = TypeVar("Item")
 
@@ -35,7 +35,7 @@ _POLLING_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
-class Processes:
+class ProcessGroup:
     """This process among those that train together.
 
     Attributes:
@@ -48,7 +48,7 @@ class Processes:
     count: int
     device: torch.device
     progress: Progress = field(default_factory=Progress, compare=False)
-    watch: Watch | None = field(default=None, compare=False)
+    watch: Watchdog | None = field(default=None, compare=False)
 
     @property
     def is_first(self) -> bool:
@@ -165,7 +165,9 @@ class Processes:
                 raise LostProcessError(message, FIX_AND_RERUN) from error
 
 
-def join_processes(device: str = "auto", *, stuck_after_seconds: float = float("inf")) -> Processes:
+def join_processes(
+    device: str = "auto", *, stuck_after_seconds: float = float("inf")
+) -> ProcessGroup:
     """Returns this process among torchrun's workers, or alone.
 
     `auto` is a GPU if there is one. A rank without progress for `stuck_after_seconds` counts as
@@ -175,7 +177,7 @@ def join_processes(device: str = "auto", *, stuck_after_seconds: float = float("
     rank = int(os.environ.get("RANK", "0"))
     chosen = choose_device(device, local_rank=int(os.environ.get("LOCAL_RANK", "0")))
     if "MASTER_ADDR" not in os.environ or dist.is_initialized():
-        return Processes(rank, count, chosen)
+        return ProcessGroup(rank, count, chosen)
     hosts = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
     store = _connect(hosts=hosts)
     name = _meet(store, rank, count)
@@ -183,7 +185,7 @@ def join_processes(device: str = "auto", *, stuck_after_seconds: float = float("
     progress.beat("joining the other processes")
     # A separate connection: the training's may be blocked.
     beside = PrefixStore(f"{name}/watch", _connect(hosts=False))
-    watch = Watch(beside, rank, count, progress, end_worker)
+    watch = Watchdog(beside, rank, count, progress, end_worker)
     watch.start(stuck_after_seconds)
     if chosen.type == "cuda":
         torch.cuda.set_device(chosen)
@@ -196,7 +198,7 @@ def join_processes(device: str = "auto", *, stuck_after_seconds: float = float("
         device_id=chosen if chosen.type == "cuda" else None,
     )
     dist.barrier()
-    return Processes(rank, count, chosen, progress, watch)
+    return ProcessGroup(rank, count, chosen, progress, watch)
 
 
 def _connect(*, hosts: bool) -> TCPStore:
@@ -238,7 +240,7 @@ def _meet(store: TCPStore, rank: int, count: int) -> str:
     return mine
 
 
-def leave_processes(processes: Processes, *, has_ended: bool) -> None:
+def leave_processes(processes: ProcessGroup, *, has_ended: bool) -> None:
     """Closes what `join_processes` opened; `has_ended` is False after an error in this process."""
     if processes.watch is not None and has_ended:
         processes.watch.stop()

@@ -24,9 +24,9 @@ from torch.distributed.elastic.rendezvous import RendezvousError, RendezvousTime
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from mtkit.console import report, say, warn
+from mtkit.cpus import count_cpus
 from mtkit.errors import MtkitError, explain_system_fault
 from mtkit.network.device import count_threads
-from mtkit.processors import count_processors
 from mtkit.units import plural
 
 FIX_AND_RERUN = "fix this, then run the same command again to resume from the last checkpoint"
@@ -310,5 +310,5 @@ def check_gpus(num_wanted: int) -> None:
         f"--gpus {num_wanted}: this machine has {found} that torch can use",
         f"use --gpus {num_gpus}"
         if num_gpus
-        else f"train on the CPU: omit --gpus, or use --processes {count_processors()}",
+        else f"train on the CPU: omit --gpus, or use --processes {count_cpus()}",
     )

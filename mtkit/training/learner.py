@@ -24,7 +24,7 @@ from mtkit.network.projecting import copy_in_bfloat16
 from mtkit.recipe.lora import Lora
 from mtkit.recipe.precision import Precision, PrecisionChoice
 from mtkit.recipe.training import Adam, FrozenPart, Training
-from mtkit.training.distributed import Processes
+from mtkit.training.distributed import ProcessGroup
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -32,7 +32,7 @@ Network = TypeVar("Network", bound=nn.Module)
 Network_co = TypeVar("Network_co", bound=nn.Module, covariant=True)
 
 
-def resolve_precision(choice: PrecisionChoice, processes: Processes) -> Precision:
+def resolve_precision(choice: PrecisionChoice, processes: ProcessGroup) -> Precision:
     """Returns the recipe's precision; for `auto`, one that suits every rank's device."""
     if choice != "auto":
         return choice

@@ -18,12 +18,12 @@ from mtkit.network.device import peak_memory_bytes
 from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import Checkpoint, TrainingState, is_finished
 from mtkit.training.checkpoint_folder import CheckpointFolder
-from mtkit.training.distributed import Processes
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.learner import Learner
 from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.progress import ProgressView
 from mtkit.training.schedule import learning_rate
-from mtkit.training.update import Objective, Outcome, Updater, Votes
+from mtkit.training.update import Objective, RankRequests, Updater, UpdateResult
 from mtkit.units import plural
 
 
@@ -47,7 +47,7 @@ class Meter:
         """Excludes time without updates from the speed."""
         self._started_at += seconds
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: UpdateResult) -> None:
         """Adds an update; of a skipped one, only its tokens."""
         self._num_seen_tokens += outcome.num_target_tokens
         self._num_tokens += outcome.num_tokens
@@ -110,7 +110,7 @@ class Trainer:
     recipe: Recipe
     objective: Objective[Any, Any]
     learner: Learner[nn.Module]
-    processes: Processes
+    processes: ProcessGroup
     checkpoints: CheckpointFolder
     view: ProgressView
     data_digest: str
@@ -165,8 +165,8 @@ class Trainer:
                 continue
             if state.step % self.recipe.training.log_every == 0:
                 self._log(state, rate, meter)
-            is_due = self._is_checkpoint_due(state, outcome.votes)
-            if outcome.votes.stop and state.step < self.recipe.training.max_steps:
+            is_due = self._is_checkpoint_due(state, outcome.requests)
+            if outcome.requests.stop and state.step < self.recipe.training.max_steps:
                 # A validation that is due happens on resumption: time may be short.
                 self._stop(state, is_regular=is_due)
                 break
@@ -202,7 +202,7 @@ class Trainer:
 
     def _update(
         self, state: TrainingState, rate: float, stop_is_requested: bool
-    ) -> tuple[Outcome, TrainingState]:
+    ) -> tuple[UpdateResult, TrainingState]:
         """Makes one update; returns its outcome and the state after it."""
         minutes = self.recipe.training.checkpoint_minutes
         since = state.elapsed_seconds - state.checkpoint_seconds
@@ -211,8 +211,8 @@ class Trainer:
         update = self.objective.batches.update(
             state.epoch, state.position, state.micro_batch_tokens
         )
-        votes = Votes(stop=stop_is_requested, checkpoint=is_due)
-        outcome = self.updater.make(state.step + 1, update, rate=rate, votes=votes)
+        requests = RankRequests(stop=stop_is_requested, checkpoint=is_due)
+        outcome = self.updater.make(state.step + 1, update, rate=rate, requests=requests)
         skipped = not outcome.is_applied
         epoch, position = update.following
         return outcome, replace(
@@ -226,7 +226,7 @@ class Trainer:
             num_skipped_in_a_row=state.num_skipped_in_a_row + 1 if skipped else 0,
         )
 
-    def _report_update(self, outcome: Outcome, state: TrainingState) -> None:
+    def _report_update(self, outcome: UpdateResult, state: TrainingState) -> None:
         """Shows an update or a skipped one; logs its digest if configured."""
         self.view.show_step(state.step)
         if not outcome.is_applied:
@@ -289,10 +289,10 @@ class Trainer:
         self.view.show_update(metrics)
         meter.restart()
 
-    def _is_checkpoint_due(self, state: TrainingState, votes: Votes) -> bool:
+    def _is_checkpoint_due(self, state: TrainingState, requests: RankRequests) -> bool:
         training = self.recipe.training
         by_step = state.step % training.checkpoint_every == 0
-        is_due = votes.checkpoint if training.checkpoint_minutes is not None else by_step
+        is_due = requests.checkpoint if training.checkpoint_minutes is not None else by_step
         return is_due or state.step >= training.max_steps
 
     def _save(self, state: TrainingState, *, is_regular: bool) -> Checkpoint | None:
@@ -348,7 +348,7 @@ class Trainer:
 
 
 def restore_everywhere(
-    checkpoints: CheckpointFolder, learner: Learner[nn.Module], processes: Processes
+    checkpoints: CheckpointFolder, learner: Learner[nn.Module], processes: ProcessGroup
 ) -> Checkpoint | None:
     """Restores every rank's learner from the newest intact checkpoint; returns that, if any.
 

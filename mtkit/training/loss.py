@@ -244,7 +244,7 @@ def _sum_surprise(
 
 
 @dataclass(frozen=True)
-class Guide:
+class AlignmentGuide:
     """A head that learns alignments.
 
     Attributes:
@@ -263,7 +263,7 @@ def measure_translation(
     batch: TranslationBatch,
     *,
     label_smoothing: float,
-    guide: Guide | None = None,
+    guide: AlignmentGuide | None = None,
 ) -> LossSums:
     """Returns the loss of a batch, summed over its real target tokens.
 
@@ -321,7 +321,7 @@ def measure_encoded(
     if batch.is_random is None:
         return sums
     logits = model.classify_pair(states, batch.layout)
-    pairs = measure_labels(logits, batch.is_random, label_smoothing=0.0)
+    pairs = measure_label_loss(logits, batch.is_random, label_smoothing=0.0)
     return sums._replace(example_loss=pairs.loss)
 
 
@@ -342,7 +342,7 @@ def encode_and_classify(model: Classifier, batch: ExampleBatch) -> tuple[Tensor,
     return states, model.classify(states, batch.layout)
 
 
-def measure_labels(logits: Tensor, labels: Tensor, *, label_smoothing: float) -> LossSums:
+def measure_label_loss(logits: Tensor, labels: Tensor, *, label_smoothing: float) -> LossSums:
     """Returns the cross entropy of labels, summed over the texts, in at least fp32."""
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     find = partial(nn.functional.cross_entropy, logits, labels, reduction="sum")
@@ -366,7 +366,7 @@ def measure_classification(
         auxiliary: Weight of the language model's loss, lambda.
     """
     states, logits = encode_and_classify(model, batch)
-    of_labels = measure_labels(logits, batch.labels, label_smoothing=label_smoothing)
+    of_labels = measure_label_loss(logits, batch.labels, label_smoothing=label_smoothing)
     if not auxiliary or not isinstance(model, CausalClassifier):
         return of_labels
     predicts = torch.ones_like(batch.tokens, dtype=torch.bool)

@@ -92,7 +92,8 @@ def describe_length(metrics: Sequence[MetricsLine]) -> str:
     if not train:
         return ""
     last = train[-1]
-    facts = [f"{last['step']:,} steps"]
+    # The last update may come after the last logged line.
+    facts = [f"{max(line['step'] for line in metrics):,} steps"]
     if last.get("epoch"):
         facts.append(plural(last["epoch"], "epoch"))
     if last.get("target_tokens"):

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mtkit.data.batches.micro_batches import cut
+from mtkit.data.batches.micro_batches import cut_micro_batches
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.inference.engines.torch_engine import pad
@@ -29,7 +29,7 @@ from mtkit.recipe.inference import Inference
 from mtkit.recipe.lora import Lora
 from mtkit.text.token_ids import BOS
 from mtkit.text.widths import measure_width
-from mtkit.training.averaging.record import ModelRecord, TrainingRecord
+from mtkit.training.averaging.model_record import ModelRecord, TrainingRecord
 from mtkit.training.checkpoint import (
     Checkpoint,
     TrainingState,
@@ -136,7 +136,7 @@ def _attend(
     """Yields each pair's tokens, without `</s>`, and of each layer [heads, inputs, sources]."""
     lengths = store.lengths(rows)
     order = np.lexsort((lengths["source"], lengths["target"]))
-    batches = cut(order, lengths["source"], lengths["target"], max_tokens=_MAX_TOKENS)
+    batches = cut_micro_batches(order, lengths["source"], lengths["target"], max_tokens=_MAX_TOKENS)
     for batch in batches:
         tokens = store.gather(rows[batch])
         sources, targets = tokens["source"].to_lists(), tokens["target"].to_lists()

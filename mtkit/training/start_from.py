@@ -14,7 +14,7 @@ from mtkit.errors import MtkitError
 from mtkit.model.card import find_licence
 from mtkit.model.digest import reading
 from mtkit.model.folder import LoadedModel, load_model_folder
-from mtkit.model.importers.translator import HIDDEN_BIAS
+from mtkit.model.importers.translator_folder import HIDDEN_BIAS
 from mtkit.model.parameters import Side, find_counterpart, find_rows, find_side
 from mtkit.network import CausalLanguageModel, EncoderDecoder, MaskedLanguageModel, Network
 from mtkit.network.embeddings import LearnedPositions

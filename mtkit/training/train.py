@@ -18,22 +18,22 @@ from mtkit.network.device import limit_kernel_cache, limit_threads
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.recipe.precision import Precision
 from mtkit.recipe.tables import relative_to_root
-from mtkit.training.averaging.record import ModelRecord
-from mtkit.training.build import build_learner, build_objective, open_metrics
+from mtkit.training.averaging.model_record import ModelRecord
+from mtkit.training.build_learner import build_learner, build_objective, open_metrics
 from mtkit.training.checkpoint import (
     Checkpoint,
     TrainingState,
     check_same_run,
     check_unchanged,
     is_finished,
-    list_changes,
+    list_changed_settings,
 )
 from mtkit.training.checkpoint_folder import CheckpointFolder
-from mtkit.training.distributed import Processes, join_processes, leave_processes
+from mtkit.training.distributed import ProcessGroup, join_processes, leave_processes
+from mtkit.training.dry_run import plan_batches
 from mtkit.training.launch import count_machines
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer, restore_everywhere
-from mtkit.training.plan import plan_batches
 from mtkit.training.progress import (
     ProgressView,
     count_validations,
@@ -77,7 +77,7 @@ def train(
         leave_processes(processes, has_ended=has_ended)
 
 
-def _train(run: TrainingRun, processes: Processes, options: Sequence[str]) -> bool:
+def _train(run: TrainingRun, processes: ProcessGroup, options: Sequence[str]) -> bool:
     """Trains among joined processes; returns whether training came to its end."""
     training = run.recipe.training
     _check_same_everywhere(run, processes)
@@ -103,7 +103,7 @@ def _train(run: TrainingRun, processes: Processes, options: Sequence[str]) -> bo
             )
     else:
         if processes.is_first:
-            if changes := list_changes(run.tables, saved):
+            if changes := list_changed_settings(run.tables, saved):
                 since = f"; they hold from step {state.step + 1:,} on"
                 warn("resuming with changed settings: " + "; ".join(changes) + since)
             checkpoints.sweep()
@@ -121,7 +121,7 @@ def _train(run: TrainingRun, processes: Processes, options: Sequence[str]) -> bo
 
 def _make_updates(
     run: TrainingRun,
-    processes: Processes,
+    processes: ProcessGroup,
     learner: Learner[Network],
     *,
     newest: Checkpoint | None,
@@ -211,7 +211,7 @@ def _is_done(run: TrainingRun, saved: list[Checkpoint]) -> bool:
     return True
 
 
-def _check_same_everywhere(run: TrainingRun, processes: Processes) -> None:
+def _check_same_everywhere(run: TrainingRun, processes: ProcessGroup) -> None:
     """Checks that all machines have the same recipe and data."""
     named = {"seed", "model", "training", "inference"}
     settings = run.recipe.model_dump(mode="json", include=named)
@@ -229,7 +229,7 @@ def _check_same_everywhere(run: TrainingRun, processes: Processes) -> None:
         )
 
 
-def _write_down(run: TrainingRun, precision: Precision, processes: Processes) -> None:
+def _write_down(run: TrainingRun, precision: Precision, processes: ProcessGroup) -> None:
     write_atomically(run.workspace.recipe_file, dump_recipe(run.recipe))
     run.workspace.record(
         "train",

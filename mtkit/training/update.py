@@ -2,7 +2,7 @@
 
 Another objective needs a subclass of `StoredBatches` (training/objectives), a loss of one batch
 (training/loss.py), a validator (training/validators.py), a line with all three in `_choose`
-(training/build.py), a network, and a line in `mtkit.model.build`.
+(training/build_learner.py), a network, and a line in `mtkit.model.build`.
 
 Before the first update, a probe finds the largest pass that fits in every rank's memory.
 """
@@ -22,7 +22,7 @@ from mtkit.data.batches.updates import Batch, TrainingBatches, Update
 from mtkit.errors import MtkitError
 from mtkit.network.device import is_out_of_memory, release_memory, send
 from mtkit.recipe.training import Training
-from mtkit.training.distributed import Processes
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.graphs import RecordedPasses
 from mtkit.training.learner import Learner
 from mtkit.training.loss import LossSums
@@ -34,7 +34,7 @@ _CPU_AUTO_TOKENS = 8_192
 """On a CPU a larger pass is no faster: its tensors leave the cache."""
 
 
-class Votes(NamedTuple):
+class RankRequests(NamedTuple):
     """A rank's requests at an update; one rank's request counts for all.
 
     Attributes:
@@ -45,7 +45,7 @@ class Votes(NamedTuple):
     checkpoint: bool = False
 
 
-class Outcome(NamedTuple):
+class UpdateResult(NamedTuple):
     """The result of an update, the same on every rank.
 
     Attributes:
@@ -57,7 +57,7 @@ class Outcome(NamedTuple):
         gradient_norm: Euclidean norm of the gradient of the mean loss, before clipping.
         is_applied: Whether the weights have changed; False for a NaN or infinite loss or gradient.
         micro_batch_tokens: Limit of a pass that fits in memory, as far as known.
-        votes: The union over all ranks.
+        requests: The union over all ranks.
     """
 
     loss: float
@@ -68,7 +68,7 @@ class Outcome(NamedTuple):
     gradient_norm: float
     is_applied: bool
     micro_batch_tokens: int
-    votes: Votes
+    requests: RankRequests
 
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -139,7 +139,7 @@ class Updater:
         training: Training,
         objective: Objective[Any, Any],
         learner: Learner[nn.Module],
-        processes: Processes,
+        processes: ProcessGroup,
         *,
         seed: int,
         max_tokens_key: str,
@@ -191,7 +191,9 @@ class Updater:
         release_memory(self._processes.device)
         return sums is not None
 
-    def make(self, step: int, update: Update[Any], *, rate: float, votes: Votes) -> Outcome:
+    def make(
+        self, step: int, update: Update[Any], *, rate: float, requests: RankRequests
+    ) -> UpdateResult:
         """Changes the weights by the gradient of the mean loss per target token of an update.
 
         Every rank tries its micro-batches alone; then all report the outcome. If one ran out of
@@ -213,7 +215,7 @@ class Updater:
             )
             if sums is not None:
                 self._prefetch(update)
-            wishes = torch.tensor([sums is None, *votes], dtype=torch.float64)
+            wishes = torch.tensor([sums is None, *requests], dtype=torch.float64)
             if sums is None:
                 sums = torch.zeros(2, dtype=torch.float64, device=self._processes.device)
             reported = torch.cat((sums, send(wishes, self._processes.device)))
@@ -233,7 +235,7 @@ class Updater:
             if clipping is not None:
                 nn.utils.clip_grads_with_norm_(weights, clipping.max_norm, norm)
             self._learner.update(rate)
-        return Outcome(
+        return UpdateResult(
             loss=loss,
             negative_log_likelihood=nll,
             num_target_tokens=update.num_target_tokens,
@@ -242,7 +244,7 @@ class Updater:
             gradient_norm=length,
             is_applied=is_applied,
             micro_batch_tokens=update.limit,
-            votes=Votes(*(count > 0 for count in counts)),
+            requests=RankRequests(*(count > 0 for count in counts)),
         )
 
     def _try(

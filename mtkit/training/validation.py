@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mtkit.data.batches.micro_batches import cut
+from mtkit.data.batches.micro_batches import cut_micro_batches
 from mtkit.data.batches.ragged import Indices
 from mtkit.recipe.invalidation import Invalidates
-from mtkit.recipe.tables import select
-from mtkit.training.distributed import Processes
+from mtkit.recipe.tables import select_keys
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.loss import LossSums
 from mtkit.training.metrics import LOSSES, restore_sign
 from mtkit.training.training_run import TrainingRun
@@ -60,7 +60,7 @@ class ModelValidator(ABC, Generic[Network]):
     With `forks`, forks of this process may work; it must have no other thread.
     """
 
-    def __init__(self, run: TrainingRun, processes: Processes, *, forks: bool = False) -> None:
+    def __init__(self, run: TrainingRun, processes: ProcessGroup, *, forks: bool = False) -> None:
         self._recipe, self._data = run.recipe, run.data
         self._processes = processes
         self._forks = forks
@@ -101,7 +101,7 @@ class ModelValidator(ABC, Generic[Network]):
         *sources, target_lengths = sides
         source_lengths = sources[0] if sources else np.zeros_like(target_lengths)
         order = np.lexsort((source_lengths, target_lengths))
-        batches = cut(order, source_lengths, target_lengths, max_tokens=LOSS_TOKENS)
+        batches = cut_micro_batches(order, source_lengths, target_lengths, max_tokens=LOSS_TOKENS)
         sums = torch.zeros(count, dtype=torch.float64)
         for rows in self._processes.shard(batches):
             self._processes.progress.beat()
@@ -111,7 +111,7 @@ class ModelValidator(ABC, Generic[Network]):
 
     def _sample_columns(self, **columns: Sequence[str]) -> list[Sample]:
         """Returns a few rows of some columns, each value under its column's name."""
-        rows = spread(list(zip(*columns.values(), strict=True)), self._settings.num_samples)
+        rows = spread_items(list(zip(*columns.values(), strict=True)), self._settings.num_samples)
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def _lengths(self, column: str = "text") -> Indices:
@@ -132,7 +132,7 @@ def name_losses(loss: float, nll: float) -> dict[str, float]:
 
 def list_score_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings that a score depends on, besides the model's weights and the data."""
-    chosen = select(recipe, Invalidates.SCORES)
+    chosen = select_keys(recipe, Invalidates.SCORES)
     training = chosen.pop("training")
     return {**training.pop("validation"), **training, **chosen}
 
@@ -149,7 +149,7 @@ def inferring(model: nn.Module) -> Iterator[None]:
         model.train(was_training)
 
 
-def spread(items: Sequence[Item], count: int) -> list[Item]:
+def spread_items(items: Sequence[Item], count: int) -> list[Item]:
     """Returns items spread evenly over all, the same at every validation."""
     count = min(count, len(items))
     return [items[number * len(items) // count] for number in range(count)]

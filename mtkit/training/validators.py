@@ -22,9 +22,9 @@ from mtkit.data.batches.collate import (
 from mtkit.data.batches.examples import collate_together, find_closing
 from mtkit.data.batches.masking import FIXED_WORDS, DenoisingReader, InfillingReader, TokenMasker
 from mtkit.data.batches.ragged import Indices, Ragged
-from mtkit.data.batches.segments import SegmentReader, Segments, check_pairs
+from mtkit.data.batches.segments import SegmentReader, Segments, check_segments
 from mtkit.errors import MtkitError
-from mtkit.evaluation.labels import measure_labels as score_labels
+from mtkit.evaluation.label_scores import compute_label_metrics as score_labels
 from mtkit.evaluation.parseval import measure_trees
 from mtkit.evaluation.scores import score_corpus
 from mtkit.evaluation.tokenizers import resolve_tokenizer
@@ -33,15 +33,15 @@ from mtkit.inference.engines.parallel_engine import open_processes
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.parse import TreeMaker
 from mtkit.inference.search.bounds import OutputBounds
-from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Hypothesis
+from mtkit.inference.translator import Translator
 from mtkit.network import CausalLanguageModel, EncoderDecoder, MaskedLanguageModel, PaddedLayout
 from mtkit.network.device import is_out_of_memory
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.training import Denoising
 from mtkit.text.token_ids import BOS, EOS
 from mtkit.text.trees.brackets import write_tree
-from mtkit.training.distributed import Processes
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.loss import (
     Classifier,
     TranslatingModel,
@@ -49,7 +49,7 @@ from mtkit.training.loss import (
     measure_causal,
     measure_encoded,
     measure_joined,
-    measure_labels,
+    measure_label_loss,
     measure_translation,
     select_predicting,
 )
@@ -60,7 +60,7 @@ from mtkit.training.validation import (
     inferring,
     list_losses,
     name_losses,
-    spread,
+    spread_items,
 )
 
 _SAMPLE_TOKENS = 40
@@ -76,7 +76,7 @@ class TextValidator(ModelValidator[Network]):
         sums = self._add_up(
             [self._lengths()], lambda rows: self._measure_rows(model, rows), count=self.num_sums
         )
-        lines = spread(self._data.dev_text[0], self._settings.num_samples)
+        lines = spread_items(self._data.dev_text[0], self._settings.num_samples)
         encoded = enumerate(self._data.tokenizer.encode_source(lines))
         samples = [self._sample(model, number, tokens) for number, tokens in encoded]
         return self._name_metrics(*sums), samples
@@ -139,7 +139,7 @@ class MaskedValidator(TextValidator[MaskedLanguageModel]):
         assert data.dev_documents is not None, "pairs"
         self._masker = TokenMasker.of(masking, data.tokenizer, words=FIXED_WORDS)
         if masking.next_sentence:
-            check_pairs(data.dev, data.dev_documents, "the development set")
+            check_segments(data.dev, data.dev_documents, "the development set")
         self._reader = SegmentReader(
             data.dev,
             data.dev_documents,
@@ -280,7 +280,7 @@ class LabelValidator(ModelValidator[Classifier]):
         _, logits = encode_and_classify(model, batch)
         found[rows] = logits.argmax(dim=-1).to("cpu", torch.float64)
         smoothing = self._label_smoothing
-        return list_losses(measure_labels(logits, batch.labels, label_smoothing=smoothing))
+        return list_losses(measure_label_loss(logits, batch.labels, label_smoothing=smoothing))
 
 
 _MIN_BATCH_TOKENS = 64
@@ -331,7 +331,7 @@ class TranslationValidator(ModelValidator[TranslatingModel]):
 
         Outputs are as long as the references: random weights would end at once, or never.
         """
-        sources = spread(self._sources, _NUM_TIMED)
+        sources = spread_items(self._sources, _NUM_TIMED)
         num_tokens = self._data.dev.num_tokens["target"] // len(self._data.dev)
         began_at = time.monotonic()
         with inferring(model):
@@ -391,7 +391,9 @@ class TranslationValidator(ModelValidator[TranslatingModel]):
 class _BeatingEngine(TorchEngine):
     """An engine that reports this rank's progress to the watchdog before each batch."""
 
-    def __init__(self, model: TranslatingModel, processes: Processes, bounds: OutputBounds) -> None:
+    def __init__(
+        self, model: TranslatingModel, processes: ProcessGroup, bounds: OutputBounds
+    ) -> None:
         super().__init__(model, processes.device, bounds=bounds)
         self._progress = processes.progress
 

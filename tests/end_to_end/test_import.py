@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mtkit.data.prepare import prepare
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.model.card import CARD_FILE
 from mtkit.model.folder import load_model_folder
 from mtkit.pipeline.export import export, take_folder

@@ -19,7 +19,7 @@ from mtkit.pipeline.prepare import TorchLanguageModels
 from mtkit.pipeline.translate import load_models
 from mtkit.training import loop
 from mtkit.training.averaging.average import average
-from mtkit.training.averaging.record import ModelRecord
+from mtkit.training.averaging.model_record import ModelRecord
 from mtkit.training.metrics_log import MetricsLog
 
 from ..equivalence.test_resume import interrupting

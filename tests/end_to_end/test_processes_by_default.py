@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from mtkit.cli.app import app
-from mtkit.processors import count_processors
+from mtkit.cpus import count_cpus
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or count_processors() < 2, reason="needs two processors under Linux"
+    sys.platform != "linux" or count_cpus() < 2, reason="needs two processors under Linux"
 )
 
 # Two processes' worth of an update: 1,024 tokens each.

@@ -7,7 +7,7 @@ import pytest
 from safetensors.torch import load_file
 
 from mtkit.data.prepare import prepare
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.pipeline.export import export, take_folder
 from mtkit.pipeline.import_model import import_model
 from mtkit.recipe import load_recipe

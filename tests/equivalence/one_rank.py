@@ -17,7 +17,7 @@ from mtkit.data.batches.ragged import Indices
 from mtkit.data.batches.updates import TrainingBatches, Update
 from mtkit.model.build import build
 from mtkit.recipe import load_recipe
-from mtkit.training.build import build_objective
+from mtkit.training.build_learner import build_objective
 from mtkit.training.checkpoint import TrainingState
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import join_processes, leave_processes

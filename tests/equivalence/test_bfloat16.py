@@ -12,7 +12,7 @@ from mtkit.data.batches.collate import (
     collate_text,
     lay_out,
     lay_out_side,
-    spread,
+    spread_tokens,
 )
 from mtkit.data.batches.ragged import Ragged
 from mtkit.inference.engines.torch_engine import TorchEngine
@@ -152,8 +152,8 @@ def measure(network: Network, text: Ragged) -> Tensor:
     assert isinstance(network, MaskedLanguageModel)
     indices = torch.arange(1, len(text.tokens), 3)
     masked = MaskedBatch(
-        spread(np.where(np.arange(len(text.tokens)) % 3 == 1, 4, text.tokens), layout),
-        spread((np.arange(len(text.tokens)) % 16 > 7).astype(np.int64), layout, padding=0),
+        spread_tokens(np.where(np.arange(len(text.tokens)) % 3 == 1, 4, text.tokens), layout),
+        spread_tokens((np.arange(len(text.tokens)) % 16 > 7).astype(np.int64), layout, padding=0),
         layout,
         indices,
         torch.from_numpy(text.tokens)[indices],

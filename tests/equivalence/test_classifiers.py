@@ -15,10 +15,10 @@ from transformers import (
 
 from mtkit.data.batches.collate import lay_out_side, pack_side
 from mtkit.data.batches.examples import ExampleBatch, add_begin, collate_examples
-from mtkit.data.batches.joined_texts import join_texts
+from mtkit.data.batches.joined_texts import join_rows
 from mtkit.model.build import build
 from mtkit.model.config import ClassifierConfig, ModelConfig
-from mtkit.model.transformers_config import describe
+from mtkit.model.transformers_config import describe_language_model
 from mtkit.model.transformers_names import Counterpart, list_counterparts, to_ours, to_theirs
 from mtkit.model.weights import distinct_weights, load_weights
 from mtkit.network import CausalClassifier, MaskedClassifier
@@ -63,7 +63,7 @@ def _configure(kind: str, **keys: object) -> tuple[ModelConfig, ModelConfig]:
 def _draw_batch(kind: str, *, has_pairs: bool, closing: tuple[int, int] | None) -> ExampleBatch:
     lengths = [(7, 4), (1, 2), (12, 9), (3, 1)]
     draw = lambda size: [*torch.randint(4, 59, (size,)).tolist(), 3]  # noqa: E731
-    rows = join_texts(
+    rows = join_rows(
         [draw(first) for first, _ in lengths],
         [draw(second) for _, second in lengths] if has_pairs else None,
         max_tokens=MAX_TOKENS,
@@ -89,7 +89,7 @@ def _list_counterparts(language_model: ModelConfig, head: dict[str, str]) -> lis
 
 def _describe(language_model: ModelConfig) -> dict[str, object]:
     """Returns the keys of transformers' config of a language model."""
-    return describe(language_model).model_dump(exclude={"model_type", "mtkit"})
+    return describe_language_model(language_model).model_dump(exclude={"model_type", "mtkit"})
 
 
 def _perturb(model: nn.Module) -> None:

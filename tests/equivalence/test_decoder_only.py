@@ -13,7 +13,7 @@ from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
-from mtkit.model.transformers_config import describe
+from mtkit.model.transformers_config import describe_language_model
 from mtkit.model.transformers_names import list_counterparts, to_theirs
 from mtkit.model.weights import distinct_weights
 from mtkit.network import CausalLanguageModel
@@ -60,7 +60,7 @@ def build_both() -> tuple[CausalLanguageModel, OpenAIGPTLMHeadModel]:
     ours = build(configure("translation", architecture="decoder-only")).double().eval()
     assert isinstance(ours, CausalLanguageModel)
     as_text = configure("causal-lm")
-    described = describe(as_text).model_dump(exclude={"model_type", "mtkit"})
+    described = describe_language_model(as_text).model_dump(exclude={"model_type", "mtkit"})
     theirs = OpenAIGPTLMHeadModel(OpenAIGPTConfig(**described, attn_implementation="eager"))
     theirs = theirs.double().eval()
     weights = to_theirs(distinct_weights(ours), list_counterparts(as_text))

@@ -11,7 +11,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from mtkit.errors import MtkitError
 from mtkit.inference.request import Request
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.model.config import OpenedFolder
 from mtkit.model.folder import load_model_folder, write_model_folder
 from mtkit.model.weights import pack_weights

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PegasusForConditionalGeneration
 
 from mtkit.errors import MtkitError
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig, OpenedFolder
 from mtkit.model.folder import load_model_folder, write_model_folder

@@ -11,7 +11,7 @@ from mtkit.data.batches.ragged import Ragged
 from mtkit.network import EncoderDecoder
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS
-from mtkit.training.loss import Guide, measure_translation
+from mtkit.training.loss import AlignmentGuide, measure_translation
 
 from ..padded import pad_pairs
 
@@ -107,7 +107,7 @@ def test_loss_and_gradients_are_torch_nns(kind: str, layer: int, head: int, firs
             expected = expected - WEIGHT * guided
     expected_gradients = find_gradients(model, expected)
     batch = collate(kind).link(FLAT, first_row=first_row)
-    guide = Guide(layer, head, WEIGHT)
+    guide = AlignmentGuide(layer, head, WEIGHT)
     found = measure_translation(model, batch, label_smoothing=SMOOTHING, guide=guide)
     torch.testing.assert_close(found.loss, expected, rtol=1e-10, atol=0.0)
     for name, gradient in find_gradients(model, found.loss).items():
@@ -119,7 +119,7 @@ def test_loss_and_gradients_are_torch_nns(kind: str, layer: int, head: int, firs
 def test_the_head_learns_its_links() -> None:
     # 60 updates of Adam: by chance a link would have a third of the weight or less.
     shares = {}
-    for name, guide in {"guided": Guide(2, 1, WEIGHT), "plain": None}.items():
+    for name, guide in {"guided": AlignmentGuide(2, 1, WEIGHT), "plain": None}.items():
         model = make_model(norm="pre").float()
         batch = collate("padded").link(FLAT, first_row=0)
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
@@ -140,7 +140,7 @@ def test_without_links_the_loss_is_the_translators() -> None:
     empty = Ragged(np.zeros(0, np.int64), np.zeros(4, np.int64))
     batch = collate("grids").link(empty, first_row=0)
     plain = measure_translation(model, batch, label_smoothing=SMOOTHING)
-    guide = Guide(2, 1, WEIGHT)
+    guide = AlignmentGuide(2, 1, WEIGHT)
     guided = measure_translation(model, batch, label_smoothing=SMOOTHING, guide=guide)
     assert guided.loss.item() == plain.loss.item()
     gradients = find_gradients(model, guided.loss)
@@ -150,7 +150,7 @@ def test_without_links_the_loss_is_the_translators() -> None:
 def test_in_bfloat16_it_is_near() -> None:
     model = make_model(norm="pre")
     batch = collate("grids").link(FLAT, first_row=0)
-    guide = Guide(2, 1, WEIGHT)
+    guide = AlignmentGuide(2, 1, WEIGHT)
     losses = [
         measure_translation(
             model.to(dtype), batch, label_smoothing=SMOOTHING, guide=guide

@@ -11,7 +11,7 @@ import torch
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.request import Request
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.network import PaddedLayout
 from mtkit.pipeline.import_model import import_model

@@ -10,7 +10,7 @@ import sentencepiece
 import torch
 
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.model.folder import load_model_folder
 from mtkit.network import PaddedLayout
 from mtkit.pipeline.import_model import import_model

@@ -17,13 +17,20 @@ from transformers import (
     PreTrainedModel,
 )
 
-from mtkit.data.batches.collate import MaskedBatch, collate_text, lay_out, pack, pack_side, spread
+from mtkit.data.batches.collate import (
+    MaskedBatch,
+    collate_text,
+    lay_out,
+    pack,
+    pack_side,
+    spread_tokens,
+)
 from mtkit.data.batches.ragged import Ragged
 from mtkit.errors import MtkitError
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
 from mtkit.model.transformers_config import BertConfig as OurBertConfig
-from mtkit.model.transformers_config import GptConfig, describe
+from mtkit.model.transformers_config import GptConfig, describe_language_model
 from mtkit.model.transformers_names import list_counterparts, to_ours, to_theirs
 from mtkit.model.weights import distinct_weights, load_weights
 from mtkit.network import CausalLanguageModel, Layout, MaskedLanguageModel, Network
@@ -79,7 +86,7 @@ def _perturb(model: nn.Module, *, scale: float = 0.15) -> None:
 
 
 def _build_theirs(config: ModelConfig) -> PreTrainedModel:
-    described = describe(config).model_dump(exclude={"model_type", "mtkit"})
+    described = describe_language_model(config).model_dump(exclude={"model_type", "mtkit"})
     if config.objective == "causal-lm":
         return OpenAIGPTLMHeadModel(OpenAIGPTConfig(**described, attn_implementation="eager"))
     return BertForPreTraining(BertConfig(**described, attn_implementation="eager"))
@@ -265,8 +272,8 @@ def test_the_losses_that_bert_is_trained_by_are_theirs() -> None:
     labels[indices] = torch.randint(1, VOCAB_SIZE, indices.shape)
     is_random = torch.tensor([0, 1, 1, 0, 1])
     batch = MaskedBatch(
-        inputs=spread(text.tokens, layout),
-        segments=spread(Ragged.of(segments).tokens, layout, padding=0),
+        inputs=spread_tokens(text.tokens, layout),
+        segments=spread_tokens(Ragged.of(segments).tokens, layout, padding=0),
         layout=layout,
         indices=indices,
         outputs=labels[indices],
@@ -355,9 +362,9 @@ def test_defaults_are_those_of_transformers_and_of_the_papers() -> None:
         expected = {"is_decoder": False, **theirs.to_dict()}
         assert ours.model_dump(exclude=own).items() <= expected.items()
     gpt = {**GPT, **GPT_PAPER, "max_positions": 512, "attention_dropout": 0.1}
-    assert describe(_configure("causal-lm", 40_478, **gpt)) == GptConfig()
+    assert describe_language_model(_configure("causal-lm", 40_478, **gpt)) == GptConfig()
     bert = {**BERT, **BERT_BASE, "max_positions": 512, "attention_dropout": 0.1}
-    assert describe(_configure("masked-lm", 30_522, **bert)) == OurBertConfig()
+    assert describe_language_model(_configure("masked-lm", 30_522, **bert)) == OurBertConfig()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.training import loop
 from mtkit.training.metrics import read_metrics
 from mtkit.training.train import train

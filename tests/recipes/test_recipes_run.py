@@ -12,7 +12,7 @@ import pytest
 
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.prepare import prepare
-from mtkit.data.sources.corpora import read_pairs, read_text
+from mtkit.data.sources.corpora import read_corpus_pairs, read_corpus_text
 from mtkit.recipe import Recipe, load_recipe, shipped_recipes
 from mtkit.recipe.corpora import FileCorpus, HubCorpus, PairedFileCorpus
 from mtkit.recipe.parsing import TreeCorpus
@@ -158,10 +158,10 @@ def _run_in(folder: Path, name: str, *overrides: str) -> None:
     assert math.isfinite(validation["loss"])
     for test_set in recipe.evaluation.test_sets:
         if isinstance(test_set, TextCorpus):
-            lines, _ = read_text(test_set)
+            lines, _ = read_corpus_text(test_set)
             assert len(lines) == SIZES["test"]
             continue
-        pairs = read_pairs(
+        pairs = read_corpus_pairs(
             test_set,
             phrasebook_split="test",
             languages=recipe.data.languages,

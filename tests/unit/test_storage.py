@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mtkit import http_file
-from mtkit.data.sources.corpora import check_corpus, read_pairs
+from mtkit.data.sources.corpora import check_corpus, read_corpus_pairs
 from mtkit.errors import MtkitError
 from mtkit.recipe import load_recipe
 from mtkit.recipe.corpora import FileCorpus, PairedFileCorpus
@@ -156,14 +156,16 @@ def test_corpora_of_any_format(served) -> None:
     ]
     for corpus in corpora:
         check_corpus(corpus, languages=("en", "de"))
-        assert list(read_pairs(corpus, phrasebook_split="dev", languages=("en", "de"))) == PAIRS
+        assert (
+            list(read_corpus_pairs(corpus, phrasebook_split="dev", languages=("en", "de"))) == PAIRS
+        )
     (folder / "empty.tsv").touch()
     with pytest.raises(MtkitError, match=r"empty\.tsv: empty file"):
         check_corpus(PairedFileCorpus(path=f"{address}/empty.tsv"), languages=("en", "de"))
     (folder / "cut.tsv.gz").write_bytes(gzip.compress(b"a\tb\n" * 9_000)[:-20])
     cut = PairedFileCorpus(path=f"{address}/cut.tsv.gz")
     with pytest.raises(MtkitError, match=r"cut\.tsv\.gz: damaged gzip file"):
-        list(read_pairs(cut, phrasebook_split="dev", languages=("en", "de")))
+        list(read_corpus_pairs(cut, phrasebook_split="dev", languages=("en", "de")))
 
 
 def test_an_address_in_a_recipe(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ class TranslationBatch(Sendable):
         source_layout, target_layout = self.source_layout, self.target_layout
         assert isinstance(source_layout, PackedLayout), "filled batches are packed"
         assert isinstance(target_layout, PackedLayout), "filled batches are packed"
-        outputs = spread(self.target_outputs.numpy(), target_layout).flatten()
+        outputs = spread_tokens(self.target_outputs.numpy(), target_layout).flatten()
         everywhere = torch.arange(len(outputs))
         return replace(
             self,
@@ -158,9 +158,9 @@ def collate_pairs(source: Ragged, target: Ragged, lay_out: LayOut) -> Translatio
     """Returns sentence pairs, each side closed by `</s>`, as one batch."""
     source_layout, target_layout = lay_out(source.lengths), lay_out(target.lengths)
     return TranslationBatch(
-        spread(source.tokens, source_layout),
+        spread_tokens(source.tokens, source_layout),
         source_layout,
-        spread(_shift(target), target_layout),
+        spread_tokens(_shift(target), target_layout),
         target_layout,
         torch.from_numpy(target.tokens),
     )
@@ -176,7 +176,7 @@ def lay_out(
 
 def collate_text(text: Ragged, layout: RowLayout) -> TextBatch:
     """Returns rows of text as one batch."""
-    return TextBatch(spread(_shift(text), layout), layout, torch.from_numpy(text.tokens))
+    return TextBatch(spread_tokens(_shift(text), layout), layout, torch.from_numpy(text.tokens))
 
 
 def join(source: Ragged, target: Ragged) -> Ragged:
@@ -196,7 +196,7 @@ def collate_joined(source: Ragged, target: Ragged, layout: RowLayout) -> JoinedB
     # Inputs are shifted by one: a token has the same index as the input that predicts it.
     indices = join_ranges(starts + source.lengths, target.lengths)
     return JoinedBatch(
-        spread(_shift(text), layout),
+        spread_tokens(_shift(text), layout),
         layout,
         torch.from_numpy(indices),
         torch.from_numpy(target.tokens),
@@ -207,8 +207,8 @@ def collate_masked(segments: Segments, hidden: HiddenTokens, layout: RowLayout) 
     """Returns texts with hidden tokens as one batch."""
     is_random = segments.is_random
     return MaskedBatch(
-        spread(hidden.inputs, layout),
-        spread(segments.segments, layout, padding=0),
+        spread_tokens(hidden.inputs, layout),
+        spread_tokens(segments.segments, layout, padding=0),
         layout,
         torch.from_numpy(hidden.indices),
         torch.from_numpy(hidden.outputs),
@@ -236,7 +236,7 @@ def lay_out_side(lengths: Indices, grid_sizes: Sequence[int], *, row_step: int =
     )
 
 
-def spread(tokens: Indices, layout: RowLayout, *, padding: int = PAD) -> Tensor:
+def spread_tokens(tokens: Indices, layout: RowLayout, *, padding: int = PAD) -> Tensor:
     """Returns a layout's rows with the tokens of its sentences, and padding elsewhere."""
     rows = torch.full(layout.shape, padding)
     rows.view(-1)[layout.token_indices] = torch.from_numpy(tokens)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtkit.data.batches.collate import RowLayout, lay_out_side, spread
+from mtkit.data.batches.collate import RowLayout, lay_out_side, spread_tokens
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.errors import MtkitError
 from mtkit.network import Layout
@@ -83,8 +83,8 @@ def collate_examples(
         tokens[is_end] = closing[0]
         tokens[ends - 1] = closing[1]
     return ExampleBatch(
-        inputs=spread(tokens, layout),
-        segments=spread(segments, layout, padding=0),
+        inputs=spread_tokens(tokens, layout),
+        segments=spread_tokens(segments, layout, padding=0),
         layout=layout,
         tokens=torch.from_numpy(tokens),
         last=torch.from_numpy(ends - 1),

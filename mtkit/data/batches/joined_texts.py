@@ -14,15 +14,15 @@ def encode_texts(
     *,
     max_tokens: int,
 ) -> Ragged:
-    """Returns a row of tokens for each text or pair (`join_texts`)."""
-    return join_texts(
+    """Returns a row of tokens for each text or pair (`join_rows`)."""
+    return join_rows(
         tokenizer.encode_source(texts),
         None if seconds is None else tokenizer.encode_source(seconds),
         max_tokens=max_tokens,
     )
 
 
-def join_texts(
+def join_rows(
     texts: Sequence[Sequence[int]],
     seconds: Sequence[Sequence[int]] | None,
     *,

@@ -352,7 +352,7 @@ def _piece_costs(
     return costs
 
 
-def cut(
+def cut_micro_batches(
     order: Indices, source_lengths: Indices, target_lengths: Indices, *, max_tokens: int
 ) -> list[Indices]:
     """Returns `order` in pieces of at most `max_tokens` real tokens per side, or one sentence."""

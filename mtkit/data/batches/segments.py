@@ -58,7 +58,7 @@ class Segments:
     is_random: NDArray[np.bool_] | None
 
 
-def check_pairs(store: TokenStore, documents: Indices, what: str) -> None:
+def check_segments(store: TokenStore, documents: Indices, what: str) -> None:
     """Checks that blocks can be read as two segments, from one document or two; samples them."""
     hint = (
         "--set training.masking.next_sentence=false; or see what parts documents and sentences "
@@ -96,7 +96,7 @@ class SegmentReader:
         documents: The number of each block's document, ascending.
         words: Non-negative numbers that seed the draws, such as the recipe's seed.
         max_tokens: Maximum length of an input.
-        next_sentence: Whether inputs have two segments; see `check_pairs`.
+        next_sentence: Whether inputs have two segments; see `check_segments`.
     """
 
     def __init__(

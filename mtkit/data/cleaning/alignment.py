@@ -33,7 +33,7 @@ _MATCHED_CORRELATION = 0.8
 _OUTLIERS = 0.05
 """Assumed share of matching lines whose lengths don't match."""
 _CHANGE = 20.0
-"""Cost of a change of shift, in nats; a matching line tells about 0.4."""
+"""Cost of a change of shift, in nats; a matching line gives about 0.4."""
 
 
 class Misaligned(TypedDict):

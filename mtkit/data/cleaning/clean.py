@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from mtkit.checks import lengths
 from mtkit.checks.characters import (
-    Kind,
+    CharacterKind,
     StrangeLetters,
     build_table,
     find_strange,
     is_script,
-    read_text,
+    read_code_points,
 )
 from mtkit.checks.language import (
     WIDELY_WRITTEN,
@@ -57,7 +57,7 @@ _SCRIPTS_OF = {
 """ISO 15924 codes for several Unicode scripts, or for a variant of one."""
 _Find = Callable[[RepairedRows, Flags], Flags]
 """Takes a block and the rows that are left in it; returns which rows to drop."""
-_SCRIPT_KINDS = (Kind.SOURCE_SCRIPT, Kind.TARGET_SCRIPT)
+_SCRIPT_KINDS = (CharacterKind.SOURCE_SCRIPT, CharacterKind.TARGET_SCRIPT)
 
 
 def scripts_of(language: str) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ def expand_script(code: str) -> tuple[str, ...]:
     return _SCRIPTS_OF.get(code, (code,))
 
 
-class Languages:
+class LanguageFilter:
     """Distinguishes the recipe's languages from some others."""
 
     def __init__(self, settings: LanguageIdentification, labels: Sequence[frozenset[str]]) -> None:
@@ -139,7 +139,7 @@ class Cleaner:
         """Builds the tables, which takes about 0.2 s the first time in a process.
 
         With a single language, filters that compare two sides don't run. `length_ratio` is from
-        `measure_length_ratio`; `letters` are those that each side may have beyond ASCII, all if
+        `learn_length_ratio`; `letters` are those that each side may have beyond ASCII, all if
         empty. `dev` are the development set's lines of each side, which show how a language looks
         that isn't known to the identification.
         """
@@ -155,7 +155,9 @@ class Cleaner:
         identified = None
         if settings.language.enabled:
             lines = dev or [()] * len(languages)
-            identified = Languages(settings.language, list(map(find_own_labels, languages, lines)))
+            identified = LanguageFilter(
+                settings.language, list(map(find_own_labels, languages, lines))
+            )
         self._filters = list(_arrange(settings, scripts, identified, length_ratio, held_out))
 
     def notes(self) -> tuple[str, ...]:
@@ -211,7 +213,7 @@ class Cleaner:
         repaired = dict.fromkeys(REPAIRS, 0)
         mended = []
         for lines in sides:
-            text = read_text(lines, self._table)
+            text = read_code_points(lines, self._table)
             lap("characters")
             if repairs:
                 is_misread |= find_misread(text)
@@ -223,7 +225,7 @@ class Cleaner:
                 clean_lines = list(map(strip, lines))
             lap("repairs")
             mended.append(
-                text if clean_lines == text.lines else read_text(clean_lines, self._table)
+                text if clean_lines == text.lines else read_code_points(clean_lines, self._table)
             )
             lap("characters")
         return RepairedRows(tuple(mended), is_misread), repaired
@@ -253,7 +255,7 @@ class Cleaner:
 def _arrange(
     settings: Cleaning,
     scripts: Sequence[tuple[str, ...]],
-    languages: Languages | None,
+    languages: LanguageFilter | None,
     length_ratio: float,
     held_out: HeldOut,
 ) -> Iterator[tuple[str, _Find]]:
@@ -280,6 +282,6 @@ def _arrange(
             yield name, find
 
 
-def measure_length_ratio(pairs: Iterable[tuple[str, ...]]) -> float:
+def learn_length_ratio(pairs: Iterable[tuple[str, ...]]) -> float:
     """Returns target characters per source character; give it some hundred good pairs or more."""
     return lengths.measure_length_ratio(pairs, lambda line: len(repair(line)))

@@ -8,7 +8,7 @@ import numpy as np
 from ftfy.badness import is_bad
 from numpy.typing import NDArray
 
-from mtkit.checks.characters import UNDEFINED_IN_WINDOWS_1252, Kind, Text
+from mtkit.checks.characters import UNDEFINED_IN_WINDOWS_1252, CharacterKind, Text
 from mtkit.checks.lengths import compare_lengths
 from mtkit.checks.numbers import is_often_spelled_out
 from mtkit.checks.words import find_repetitive, is_same_text, list_lacking_addresses
@@ -21,7 +21,7 @@ from mtkit.recipe.cleaning import (
     Script,
     Urls,
 )
-from mtkit.text.numbers import find_numbers, have_matching_numbers, match_numbers
+from mtkit.text.matching_numbers import find_numbers, have_matching_numbers, match_numbers
 from mtkit.text.protected import find_addresses, find_site
 
 _C1_CONTROLS = {
@@ -140,7 +140,7 @@ def find_misread(text: Text) -> Flags:
     leads = np.flatnonzero((text.codes >= 0xC2) & (text.codes <= 0xF4))
     if not len(leads):
         return found
-    follows = np.append((text.kinds & Kind.CONTINUATION) != 0, np.zeros(3, np.bool_))
+    follows = np.append((text.kinds & CharacterKind.CONTINUATION) != 0, np.zeros(3, np.bool_))
     lead = text.codes[leads]
     is_sequence = follows[leads + 1]
     is_sequence &= (lead < 0xE0) | follows[leads + 2]
@@ -159,13 +159,13 @@ def find_broken(block: RepairedRows) -> Flags:
 
 
 def _find_broken_lines(text: Text) -> Flags:
-    is_broken = text.count(Kind.BROKEN) > 0
+    is_broken = text.count(CharacterKind.BROKEN) > 0
     for number in np.flatnonzero(is_broken).tolist():
         # A text about the character U+FFFD may show it.
         if "fffd" in text.lines[number].casefold():
             places = slice(text.starts[number], text.starts[number] + text.lengths[number])
             is_other = text.codes[places] != _REPLACEMENT
-            is_broken[number] = bool((text.kinds[places][is_other] & Kind.BROKEN).any())
+            is_broken[number] = bool((text.kinds[places][is_other] & CharacterKind.BROKEN).any())
     return is_broken
 
 
@@ -195,8 +195,8 @@ def find_few_letters(block: RepairedRows, settings: Letters) -> Flags:
     """Returns which rows have a side with too few letters."""
 
     def judge(text: Text) -> Flags:
-        shown = text.lengths - text.count(Kind.SPACE)
-        return text.count(Kind.LETTER | Kind.MARK) < settings.min_share * shown
+        shown = text.lengths - text.count(CharacterKind.SPACE)
+        return text.count(CharacterKind.LETTER | CharacterKind.MARK) < settings.min_share * shown
 
     return either_side(block, judge)
 
@@ -204,10 +204,10 @@ def find_few_letters(block: RepairedRows, settings: Letters) -> Flags:
 def find_foreign_script(block: RepairedRows, settings: Script, are_known: Sequence[bool]) -> Flags:
     """Returns which rows have a side mostly in another script, of the sides with known scripts."""
     found = np.zeros(len(block), np.bool_)
-    kinds = (Kind.SOURCE_SCRIPT, Kind.TARGET_SCRIPT)[: len(block.sides)]
+    kinds = (CharacterKind.SOURCE_SCRIPT, CharacterKind.TARGET_SCRIPT)[: len(block.sides)]
     for text, kind, is_known in zip(block.sides, kinds, are_known, strict=True):
         if is_known:
-            found |= _weigh(text, kind) < settings.min_share * _weigh(text, Kind.SCRIPTED)
+            found |= _weigh(text, kind) < settings.min_share * _weigh(text, CharacterKind.SCRIPTED)
     return found
 
 
@@ -226,7 +226,7 @@ def find_other_numbers(block: RepairedRows, settings: Numbers, chosen: Flags) ->
             source, target, share=settings.min_match, min_value=settings.min_value
         )
 
-    digits = [text.count(Kind.DECIMAL) for text in (block.source, block.target)]
+    digits = [text.count(CharacterKind.DECIMAL) for text in (block.source, block.target)]
     # That many numbers take at least that many digits.
     is_candidate = np.maximum(*digits) >= settings.min_numbers * len(str(settings.min_value))
     return block.judge(chosen & is_candidate, have_others)
@@ -258,7 +258,7 @@ def find_repeated(block: RepairedRows, settings: Repetition) -> Flags:
 def _weigh(text: Text, kind: np.uint16) -> NDArray[np.int64]:
     """Returns each line's letters of a kind, those of unspaced scripts weighted."""
     has_kind = (text.kinds & kind) != 0
-    is_unspaced = (text.kinds & Kind.UNSPACED) != 0
+    is_unspaced = (text.kinds & CharacterKind.UNSPACED) != 0
     return text.add(has_kind) + (_UNSPACED_WEIGHT - 1) * text.add(has_kind & is_unspaced)
 
 

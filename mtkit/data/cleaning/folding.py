@@ -12,7 +12,13 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.checks.characters import Kind, Text, build_table, every_character, read_text
+from mtkit.checks.characters import (
+    CharacterKind,
+    Text,
+    build_table,
+    every_character,
+    read_code_points,
+)
 from mtkit.text.normalization import RULES, Normalization, UnicodeNormalizer
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)
@@ -22,7 +28,7 @@ _LAST_LETTER = "\U0003ffff"
 _SEPARATOR = "\ue000"
 """A private-use character, which no rule changes."""
 
-_IS_KEPT = Kind.LETTER | Kind.MARK | Kind.NUMBER
+_IS_KEPT = CharacterKind.LETTER | CharacterKind.MARK | CharacterKind.NUMBER
 _IS_CHANGED = np.uint16(1 << 15)
 """Normalisation may change a line with this character."""
 
@@ -58,7 +64,7 @@ class Folding:
 
     def _hash_normalized(self, lines: Sequence[str]) -> NDArray[np.uint64]:
         """Returns the hashes of lines that normalisation may change."""
-        text = read_text(self._normalizer.normalize(lines), self._flags)
+        text = read_code_points(self._normalizer.normalize(lines), self._flags)
         hashes = _hash_lines(text)
         bare = _list_lines(text, _find_bare_marks(text.kinds))
         if len(bare):
@@ -90,7 +96,7 @@ def _strip(line: str) -> str:
 
 def _find_bare_marks(flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
     """Returns which code points are marks that don't follow a letter, mark or number."""
-    is_bare: NDArray[np.bool_] = (flags & Kind.MARK) != 0
+    is_bare: NDArray[np.bool_] = (flags & CharacterKind.MARK) != 0
     is_bare[1:] &= (flags[:-1] & _IS_KEPT) == 0
     return is_bare
 

@@ -4,6 +4,6 @@ It lets mtkit be tried and tested without downloads. Every English sentence has 
 translation, so a small model can learn the task almost perfectly.
 """
 
-from mtkit.data.phrasebook.sentences import PHRASEBOOK_SPLITS, generate_pairs
+from mtkit.data.phrasebook.sentence_maker import PHRASEBOOK_SPLITS, generate_pairs
 
 __all__ = ["PHRASEBOOK_SPLITS", "generate_pairs"]

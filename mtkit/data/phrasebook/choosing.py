@@ -6,8 +6,8 @@ from random import Random
 from typing import TypeVar
 
 from mtkit.data.phrasebook import clauses, lexicon, phrases
-from mtkit.data.phrasebook.clauses import Clause, Mode
-from mtkit.data.phrasebook.lexicon import Adjective, Noun, Phrase, Place, Verb
+from mtkit.data.phrasebook.clauses import Clause, TenseOrModal
+from mtkit.data.phrasebook.lexicon import Adjective, Noun, Phrase, PlaceNoun, Verb
 from mtkit.data.phrasebook.phrases import Determiner, NounPhrase
 
 Item = TypeVar("Item")
@@ -25,7 +25,7 @@ OWNERS = ("my", "your", "our")
 TOWNS_AND_COUNTRIES = (*lexicon.PHRASES["cities"], *lexicon.PHRASES["countries"])
 
 
-class Chooser:
+class PartChooser:
     """Draws the parts of sentences; the same generator state gives the same parts everywhere.
 
     Only `Random.random` is used: its sequence for a seed is the same in every Python version.
@@ -183,7 +183,7 @@ class Chooser:
             return Phrase("at a quarter past", "um Viertel nach") + hour
         return Phrase("at a quarter to", "um Viertel vor") + hour
 
-    def choose_time(self, mode: Mode) -> Phrase:
+    def choose_time(self, mode: TenseOrModal) -> Phrase:
         """Returns a time that goes with the mode."""
         share = self._draw()
         if share < 0.15:
@@ -206,7 +206,7 @@ class Chooser:
             lexicon.PHRASES["present_times"] if mode is clauses.PRESENT else past_or_future
         )
 
-    def _choose_weekday(self, mode: Mode) -> Phrase:
+    def _choose_weekday(self, mode: TenseOrModal) -> Phrase:
         """Returns on Mondays in the present, else on Monday, perhaps with the hour."""
         weekday = self.choose(lexicon.PHRASES["weekdays"])
         if mode is clauses.PRESENT:
@@ -214,7 +214,7 @@ class Chooser:
         day = Phrase("on", "am") + weekday
         return day + self.choose_hour() if self.happens(0.4) else day
 
-    def describe_where(self, place: Place | Phrase) -> Phrase:
+    def describe_where(self, place: PlaceNoun | Phrase) -> Phrase:
         """Returns a place where something happens: at the old station, am alten Bahnhof."""
         if isinstance(place, Phrase):
             return place
@@ -241,7 +241,7 @@ class Chooser:
         return self.build_definite(support).follow(preposition, case)
 
     def choose_clause(
-        self, subject: NounPhrase | None = None, modes: Sequence[Mode] = MODES
+        self, subject: NounPhrase | None = None, modes: Sequence[TenseOrModal] = MODES
     ) -> Clause:
         """Returns a clause about an action, without time and negation."""
         if subject is None:
@@ -259,41 +259,41 @@ class Chooser:
         )
         return limit_mode(next(make for limit, make in kinds if share < limit)(subject, mode))
 
-    def _choose_dative(self, subject: NounPhrase, mode: Mode) -> Clause:
+    def _choose_dative(self, subject: NounPhrase, mode: TenseOrModal) -> Clause:
         person = self.choose_person_object(subject)
         return Clause(subject, self.choose(lexicon.VERBS["dative"]), mode, dative=person)
 
-    def _choose_ditransitive(self, subject: NounPhrase, mode: Mode) -> Clause:
+    def _choose_ditransitive(self, subject: NounPhrase, mode: TenseOrModal) -> Clause:
         verb = self.choose(lexicon.VERBS["ditransitive"])
         thing = self.choose_object(self.choose(verb.objects), subject, single=False)
         person = self.choose_person_object(subject)
         return Clause(subject, verb, mode, dative=person, accusative=thing)
 
-    def _choose_prepositional(self, subject: NounPhrase, mode: Mode) -> Clause:
+    def _choose_prepositional(self, subject: NounPhrase, mode: TenseOrModal) -> Clause:
         verb = self.choose(lexicon.VERBS["prepositional"])
         preposition = Phrase("", verb.german_preposition)
         about = self._choose_object_of(verb, subject)
         complement = about.follow(preposition, verb.case)
         return Clause(subject, verb, mode, complement=complement)
 
-    def _choose_intransitive(self, subject: NounPhrase, mode: Mode) -> Clause:
+    def _choose_intransitive(self, subject: NounPhrase, mode: TenseOrModal) -> Clause:
         return Clause(subject, self.choose(lexicon.VERBS["intransitive"]), mode)
 
-    def _choose_located(self, subject: NounPhrase, mode: Mode) -> Clause:
+    def _choose_located(self, subject: NounPhrase, mode: TenseOrModal) -> Clause:
         verb = self.choose(lexicon.VERBS["located"])
         place = self.describe_where(self.choose(lexicon.PLACES_OF[verb.english]))
         if verb.english == "live" and self.happens(0.6):
             place = Phrase("in", "in") + self.choose(TOWNS_AND_COUNTRIES)
         return Clause(subject, verb, mode, complement=place)
 
-    def _choose_motion(self, subject: NounPhrase, mode: Mode) -> Clause:
+    def _choose_motion(self, subject: NounPhrase, mode: TenseOrModal) -> Clause:
         if self.happens(0.6):
             verb = self.choose(lexicon.VERBS["motion"])
             return Clause(subject, verb, mode, complement=self.choose_goal(verb))
         goal = Phrase("to", "nach") + self.choose(TOWNS_AND_COUNTRIES)
         return Clause(subject, self.choose(lexicon.VERBS["travel"]), mode, complement=goal)
 
-    def _choose_putting(self, subject: NounPhrase, mode: Mode) -> Clause:
+    def _choose_putting(self, subject: NounPhrase, mode: TenseOrModal) -> Clause:
         noun = self.choose(SMALL_THINGS)
         verb = (
             lexicon.VERB_NAMED["put_lying"]
@@ -311,7 +311,7 @@ class Chooser:
         single = verb.english in lexicon.WORDS["single_object"]
         return self.choose_object(noun, subject, single=single)
 
-    def choose_transitive(self, subject: NounPhrase, mode: Mode) -> Clause:
+    def choose_transitive(self, subject: NounPhrase, mode: TenseOrModal) -> Clause:
         """Returns a clause with an accusative object, and perhaps a place."""
         verb = self.choose(lexicon.VERBS["transitive"])
         thing = self._choose_object_of(verb, subject)

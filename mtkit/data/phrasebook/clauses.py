@@ -12,7 +12,7 @@ from mtkit.data.phrasebook.phrases import NounPhrase
 
 
 @dataclass(frozen=True)
-class Mode:
+class TenseOrModal:
     """Tense or modal: an English auxiliary or `semimodal` with `to`, and the German modal.
 
     Without `german` it is the present, or the past: in German the perfect.
@@ -24,21 +24,21 @@ class Mode:
     claims_past: bool = False
 
 
-PRESENT = Mode()
-PAST = Mode(claims_past=True)
-WILL = Mode("will", german="werden")
-WANT = Mode(semimodal=("want to", ""), german="wollen")
-WANTED = Mode(semimodal=("want to", "wanted"), german="wollte", claims_past=True)
-MUST = Mode("must", german="müssen")
-HAD_TO = Mode(semimodal=("have to", "had"), german="musste", claims_past=True)
+PRESENT = TenseOrModal()
+PAST = TenseOrModal(claims_past=True)
+WILL = TenseOrModal("will", german="werden")
+WANT = TenseOrModal(semimodal=("want to", ""), german="wollen")
+WANTED = TenseOrModal(semimodal=("want to", "wanted"), german="wollte", claims_past=True)
+MUST = TenseOrModal("must", german="müssen")
+HAD_TO = TenseOrModal(semimodal=("have to", "had"), german="musste", claims_past=True)
 MODALS = (
-    Mode("can", german="können"),
+    TenseOrModal("can", german="können"),
     MUST,
-    Mode("should", german="sollte"),
-    Mode("may", german="dürfen"),
+    TenseOrModal("should", german="sollte"),
+    TenseOrModal("may", german="dürfen"),
     WANT,
-    Mode("would", german="möchte"),
-    Mode("could", german="konnte", claims_past=True),
+    TenseOrModal("would", german="möchte"),
+    TenseOrModal("could", german="konnte", claims_past=True),
     WANTED,
     HAD_TO,
 )
@@ -56,7 +56,7 @@ class Clause:
 
     subject: NounPhrase
     verb: Verb
-    mode: Mode = PRESENT
+    mode: TenseOrModal = PRESENT
     dative: NounPhrase | None = None
     accusative: NounPhrase | None = None
     complement: Phrase | None = None

@@ -55,7 +55,7 @@ def takes_ending(adjective: str) -> bool:
     return is_short or adjective.endswith("y") or adjective in COMPARED_WITH_ENDING
 
 
-def compare(adjective: str) -> tuple[str, str]:
+def compare_adjective(adjective: str) -> tuple[str, str]:
     """Returns the comparative and the superlative."""
     if adjective in COMPARED_IRREGULARLY:
         return COMPARED_IRREGULARLY[adjective]

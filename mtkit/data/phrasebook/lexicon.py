@@ -66,7 +66,7 @@ class Phrase:
 
 
 @dataclass(frozen=True)
-class Place:
+class PlaceNoun:
     """A noun with its prepositions for where (German dative) and for where to."""
 
     noun: Noun
@@ -142,12 +142,12 @@ VERB_NAMED: Mapping[str, Verb] = {
 }
 BE = VERB_NAMED["be"]
 
-PLACES: Mapping[str, Place] = {
-    name: Place(NOUN_NAMED[name], Phrase(*row["at"]), Phrase(*row["to"]), row["case"])
+PLACES: Mapping[str, PlaceNoun] = {
+    name: PlaceNoun(NOUN_NAMED[name], Phrase(*row["at"]), Phrase(*row["to"]), row["case"])
     for name, row in _TABLES["places"].items()
 }
 _FIXED_PLACES = {place.english: place for place in PHRASES["fixed_places"]}
-PLACES_OF: Mapping[str, tuple[Place | Phrase, ...]] = {
+PLACES_OF: Mapping[str, tuple[PlaceNoun | Phrase, ...]] = {
     verb: tuple(PLACES[name] if name in PLACES else _FIXED_PLACES[name] for name in names)
     for verb, names in _TABLES["places_of"].items()
 }

@@ -187,7 +187,7 @@ def add_owner(owner: NounPhrase, thing: NounPhrase, bare: NounPhrase) -> NounPhr
 def inflect(adjective: Adjective, degree: str = "positive") -> tuple[str, str]:
     """Returns the English form and the German stem in the degree."""
     if degree == "comparative":
-        return english.compare(adjective.english)[0], adjective.comparative
+        return english.compare_adjective(adjective.english)[0], adjective.comparative
     if degree == "superlative":
-        return english.compare(adjective.english)[1], adjective.superlative
+        return english.compare_adjective(adjective.english)[1], adjective.superlative
     return adjective.english, adjective.german

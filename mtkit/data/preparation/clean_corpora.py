@@ -10,14 +10,21 @@ import pyarrow as pa
 
 from mtkit.data.batches.numbered_texts import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
-from mtkit.data.cleaning.clean import Cleaner, measure_length_ratio
+from mtkit.data.cleaning.clean import Cleaner, learn_length_ratio
 from mtkit.data.cleaning.overlap import HeldOut
-from mtkit.data.normalization import choose_normalization
+from mtkit.data.note_normalization import choose_normalization
+from mtkit.data.preparation.clean_labelled import (
+    LABELLED_COLUMNS,
+    LabelledCleaner,
+    digest_texts,
+    find_labels,
+    list_labelled,
+)
 from mtkit.data.preparation.cleaned_block import (
     BlockCleaner,
     CleaningJob,
     choose_scattered,
-    shorten,
+    shorten_row,
 )
 from mtkit.data.preparation.dropped_rows import (
     DROPPED_FILE,
@@ -26,20 +33,13 @@ from mtkit.data.preparation.dropped_rows import (
     pack_rows,
     pack_stored,
 )
-from mtkit.data.preparation.duplicates import KeyFiles, list_keys
+from mtkit.data.preparation.duplicates import KeyFiles, hash_keys
 from mtkit.data.preparation.facts import LongRow, ShownRow, TextFacts
 from mtkit.data.preparation.held_out import read_held_out_rows
-from mtkit.data.preparation.labels import (
-    LABELLED_COLUMNS,
-    LabelledCleaner,
-    digest_texts,
-    find_labels,
-    list_labelled,
-)
 from mtkit.data.preparation.note_languages import note_languages
-from mtkit.data.preparation.report import Report
+from mtkit.data.preparation.preparation_report import PreparationReport
+from mtkit.data.preparation.report_section import ReportSection, Rows, make_visible, share
 from mtkit.data.preparation.run_stage import show_progress
-from mtkit.data.preparation.section import Rows, Section, make_visible, share
 from mtkit.data.preparation.stage import (
     Preparation,
     Stage,
@@ -99,7 +99,7 @@ def make_job(preparation: Preparation) -> tuple[CleaningJob, float | None]:
         # Sources only, because many sentences share a tree with another.
         held_out = ((source, "") for source, *_ in held_out)
         settings = settings.without_rules_of_text()
-    length_ratio = measure_length_ratio(dev) if is_pairs else 1.0
+    length_ratio = learn_length_ratio(dev) if is_pairs else 1.0
     normalizations: tuple[Normalization, Normalization] = ("identity", "identity")
     with preparation.listing_faults():
         normalizations = choose_normalization(choice)
@@ -115,7 +115,7 @@ def make_job(preparation: Preparation) -> tuple[CleaningJob, float | None]:
         ),
         dev=dev_columns if settings.language.enabled else (),
     )
-    keys = list_keys(by) if is_pairs else ("text",)
+    keys = hash_keys(by) if is_pairs else ("text",)
     job = CleaningJob(
         PAIR_COLUMNS if is_pairs else TEXT_COLUMNS,
         preparation.files,
@@ -226,10 +226,7 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
     tally.note_unlinked()
     tally.count_duplicates(keys)
     _list_duplicates(job, folder, parts, tally)
-    if not (is_labelled(preparation) or data.is_trees):
-        languages = dict(zip(job.columns, data.column_languages, strict=True))
-        names = corpus_names(data.train)
-        tally.notes += note_languages(TextStore(folder), parts, names, languages)
+    _list_languages(preparation, folder, parts, tally)
     _list_invalid(preparation, tally)
     kept = sum(facts["kept"] for facts in tally.corpora)
     if not kept:
@@ -254,6 +251,19 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
         elsewhere = () if preparation.sample is None else preparation.sample.labels
         found["labels"] = find_labels(TextStore(folder), held_out, elsewhere)
     return found
+
+
+def _list_languages(
+    preparation: Preparation, folder: Path, parts: Sequence[tuple[int, int]], tally: CleaningTally
+) -> None:
+    """Adds what seems wrong with the languages: notes, or faults of a check if it is sure."""
+    if is_labelled(preparation) or preparation.data.is_trees:
+        return
+    for note in note_languages(TextStore(folder), parts, preparation.data):
+        if note.is_sure and preparation.sample is not None:
+            preparation.faults.append(MtkitError(note.message, note.hint))
+        else:
+            tally.notes.append(str(note))
 
 
 def _list_invalid(preparation: Preparation, tally: CleaningTally) -> None:
@@ -287,7 +297,7 @@ def _list_duplicates(
         )
         chosen = choose_scattered(found.column(LINE_COLUMN).to_numpy() - 1)
         rows = found.take(pa.array(chosen)).to_pylist()
-        samples = [shorten(row.pop(LINE_COLUMN), row) for row in rows]
+        samples = [shorten_row(row.pop(LINE_COLUMN), row) for row in rows]
         add_samples(tally.corpora[part.corpus], "duplicates", samples)
 
 
@@ -309,7 +319,7 @@ def _list_inputs(preparation: Preparation) -> list[Any]:
     ]
 
 
-def _count_rows(report: Report) -> Section:
+def _count_rows(report: PreparationReport) -> ReportSection:
     """Returns the section on what was dropped and repaired in each corpus."""
     corpora = report.corpora
     several = len(corpora) > 1
@@ -342,10 +352,12 @@ def _count_rows(report: Report) -> Section:
         if any(counts):
             add(f"lines repaired: {kind}", counts)
     names = [corpus["name"] for corpus in corpora]
-    return Section("Corpora", [f"{report.unit}s", *names, *(["all"] if several else [])], rows)
+    return ReportSection(
+        "Corpora", [f"{report.unit}s", *names, *(["all"] if several else [])], rows
+    )
 
 
-def describe_corpora(report: Report, _: TextFacts) -> Iterator[Section]:
+def describe_corpora(report: PreparationReport, _: TextFacts) -> Iterator[ReportSection]:
     """Yields the sections on the corpora: what was dropped and repaired, and sample rows."""
     corpora, unit = report.corpora, report.unit
     yield _count_rows(report)
@@ -356,7 +368,7 @@ def describe_corpora(report: Report, _: TextFacts) -> Iterator[Section]:
     ]
     if times:
         header = ["", "CPU seconds", f"microseconds per {unit}"]
-        yield Section("Time spent on cleaning", header, times, on_terminal=False)
+        yield ReportSection("Time spent on cleaning", header, times, on_terminal=False)
     for corpus in corpora:
         for name, samples in corpus["samples"].items():
             title = f"{corpus['name']}: dropped by {name}"
@@ -373,7 +385,7 @@ def _show_rows(
     columns: Sequence[str],
     *,
     in_check: bool = False,
-) -> Section:
+) -> ReportSection:
     """Returns a section with sample rows."""
     shown = [
         [
@@ -385,7 +397,7 @@ def _show_rows(
     ]
     has_sizes = any("characters" in row for row in rows)
     header = ["line", *(["characters"] if has_sizes else []), *columns]
-    return Section(
+    return ReportSection(
         title,
         header,
         shown,

@@ -163,7 +163,7 @@ def _describe(rows: Rows, columns: Mapping[str, Sequence[str]], cleaned: Cleaned
 
     def sample(indices: NDArray[np.int64]) -> list[ShownRow]:
         return [
-            shorten(
+            shorten_row(
                 int(rows.numbers[index]), {name: lines[index] for name, lines in columns.items()}
             )
             for index in indices.tolist()
@@ -217,7 +217,7 @@ def are_quoted(*texts: str) -> bool:
     return all(len(text) > 1 and text[0] == text[-1] == '"' for text in texts if text)
 
 
-def shorten(line: int, texts: Mapping[str, str]) -> ShownRow:
+def shorten_row(line: int, texts: Mapping[str, str]) -> ShownRow:
     """Returns a row to show, cut to a report's maximum; `line` is its number."""
     shown: ShownRow = {"line": line}
     if "label" in texts:

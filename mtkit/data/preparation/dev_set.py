@@ -11,9 +11,9 @@ from mtkit.data.batches.joined_texts import encode_texts
 from mtkit.data.batches.numbered_texts import NumberedTextsWriter
 from mtkit.data.batches.ragged import Ragged
 from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_batch
+from mtkit.data.preparation.clean_labelled import list_labelled
 from mtkit.data.preparation.facts import DevFacts
 from mtkit.data.preparation.held_out import read_held_out
-from mtkit.data.preparation.labels import list_labelled
 from mtkit.data.preparation.stage import Preparation, Stage, has_pairs, is_labelled
 from mtkit.data.preparation.tokenize_blocks import BlockShape, cut_whole
 from mtkit.data.preparation.tokenize_pairs import (
@@ -24,7 +24,7 @@ from mtkit.data.preparation.tokenize_pairs import (
     mark,
 )
 from mtkit.data.prepared import describe_inputs
-from mtkit.data.sources.corpora import Pair, read_labelled, read_text
+from mtkit.data.sources.corpora import Pair, read_corpus_text, read_labelled
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
@@ -63,7 +63,7 @@ def _write_blocks(preparation: Preparation, folder: Path) -> DevFacts:
     corpus, shape = preparation.data.dev, BlockShape.of(preparation.recipe)
     assert isinstance(corpus, TextCorpus | TextTableCorpus), "text in one language"
     tokenizer = SubwordTokenizer.load(preparation.tokenizer)
-    lines, documents = read_text(corpus)
+    lines, documents = read_corpus_text(corpus)
     sentences = Ragged.of(tokenizer.encode_source(lines))
     blocks, num_documents = cut_whole(shape, sentences, documents)
     with NumberedTextsWriter(folder, tokenizer.source_vocab_size) as store:

@@ -22,7 +22,7 @@ _KEYS_AT_ONCE = 1_000_000
 """Keys read, and about as many compared, at a time: about 100 MB."""
 
 
-def list_keys(by: Literal["pair", "source", "target", "either"]) -> tuple[DuplicateKey, ...]:
+def hash_keys(by: Literal["pair", "source", "target", "either"]) -> tuple[DuplicateKey, ...]:
     """Returns the parts of a pair by which duplicates are found."""
     return ("source", "target") if by == "either" else (by,)
 

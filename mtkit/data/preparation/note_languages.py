@@ -1,51 +1,152 @@
 """Looks at a few lines of each corpus: are they in the languages that the recipe names?"""
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from mtkit.checks.language import CONFUSED, find_label, find_main_language, open_identifier
+from mtkit.checks.language import (
+    CONFUSED,
+    WIDELY_WRITTEN,
+    find_label,
+    find_majority_language,
+    name_label,
+    open_identifier,
+)
 from mtkit.data.preparation.text_store import TextStore
+from mtkit.data.sources.string_corpora import read_declared_languages
+from mtkit.recipe.corpora import Corpus, FileCorpus, HubCorpus, PairedFileCorpus, corpus_names
+from mtkit.recipe.corpus_files import NUMBERED_FORMATS
+from mtkit.recipe.data import Data
+from mtkit.recipe.tables import relative_to_root
 from mtkit.text.letters import find_wrong_encoding, is_language_code, name_language
 
 _ROWS = 200
 _MAX_PARTS = 4
 """Parts of a corpus that the rows come from."""
+_MIN_SURE = 0.7
+"""Minimum share of lines in another widely written language that is surely a mistake: texts in one
+such language have at most 0.6 of another (docs/log.md)."""
+_CODE = re.compile(r"(?!und|mul|mis)[A-Za-z]{2,3}(?![A-Za-z])")
+
+
+@dataclass(frozen=True)
+class LanguageNote:
+    """What seems wrong with the languages; if `is_sure`, a check fails."""
+
+    message: str
+    hint: str = ""
+    is_sure: bool = False
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.message, self.hint)))
 
 
 def note_languages(
-    store: TextStore,
-    parts: Sequence[tuple[int, int]],
-    names: Sequence[str],
-    languages: Mapping[str, str],
-) -> Iterator[str]:
-    """Yields a sentence for each corpus that seems to be in other languages.
+    store: TextStore, parts: Sequence[tuple[int, int]], data: Data
+) -> Iterator[LanguageNote]:
+    """Yields a note for each corpus that seems to be in other languages.
 
-    `parts` has the corpus of each part of the text and its rows, `names` those of the corpora, and
-    `languages` the language of each column. Languages that the identification doesn't know aren't
-    judged.
+    `parts` has the corpus of each part of the text and its rows. Languages that the identification
+    doesn't know aren't judged.
     """
+    languages = {"text": data.language} if data.is_text else _by_column(data.languages)
     codes = list(languages.values())
     for code in dict.fromkeys(codes):
         if not is_language_code(code):
-            yield f'"{code}" isn\'t a language code of ISO 639: is it misspelt?'
+            yield LanguageNote(f'"{code}" isn\'t a language code of ISO 639: is it misspelt?')
     if len(codes) > 1 and codes[0] == codes[1]:
-        yield f"source and target have the same language, {codes[0]}: is that right?"
-    for corpus, name in enumerate(names):
-        rows = _read_rows(store, [number for number, part in enumerate(parts) if part[0] == corpus])
-        seen = {column: _find_other(rows[column], code) for column, code in languages.items()}
-        wrong = {column: code for column, code in seen.items() if code}
-        labels = [find_label(code, open_identifier().labels) for code in codes]
-        if len(wrong) > 1 and list(seen.values()) == labels[::-1]:
-            yield f"{name}: source and target seem to be swapped: {_describe(wrong, languages)}"
-        elif wrong:
-            yield f"{name}: is the language right? {_describe(wrong, languages)}"
+        yield LanguageNote(
+            f"source and target have the same language, {codes[0]}",
+            "if that is a mistake, set data.source_language or data.target_language",
+        )
+    for index, (corpus, name) in enumerate(zip(data.train, corpus_names(data.train), strict=True)):
+        numbers = [number for number, part in enumerate(parts) if part[0] == index]
+        if not numbers:
+            continue
+        yield from _compare_declared(corpus, data)
+        rows = _read_rows(store, numbers)
+        yield from _compare_found(corpus, name, rows, languages, data)
         for column, code in languages.items():
             if encoding := find_wrong_encoding(rows[column], code):
-                yield (
+                yield LanguageNote(
                     f"{name}: the {column} side looks like {encoding} that was read as "
-                    "WINDOWS-1252: convert the original file again, from that encoding"
+                    "WINDOWS-1252",
+                    "convert the original file again, from that encoding",
                 )
+
+
+def _by_column(languages: tuple[str, str]) -> dict[str, str]:
+    return dict(zip(("source", "target"), languages, strict=True))
+
+
+def _compare_declared(corpus: Corpus, data: Data) -> Iterator[LanguageNote]:
+    """Yields a note if a file of strings declares other languages than the recipe."""
+    if not isinstance(corpus, PairedFileCorpus) or corpus.format not in ("po", "mo", "xliff"):
+        return
+    declared = _by_column(read_declared_languages(corpus.path))
+    wrong = {
+        column: code[0]
+        for column, language in _by_column(data.languages).items()
+        if (code := _CODE.match(declared[column])) and name_label(code[0]) != name_label(language)
+    }
+    if wrong:
+        yield LanguageNote(
+            f"{corpus.path}: "
+            + ", ".join(
+                f'its {column} language is "{declared[column]}", and the recipe says '
+                f"{_by_column(data.languages)[column]}"
+                for column in wrong
+            ),
+            _explain_languages(wrong) + "; or correct what the file says of itself",
+            is_sure=True,
+        )
+
+
+def _compare_found(
+    corpus: Corpus,
+    name: str,
+    rows: Mapping[str, Sequence[str]],
+    languages: Mapping[str, str],
+    data: Data,
+) -> Iterator[LanguageNote]:
+    """Yields a note if rows are in other languages than the recipe names."""
+    known = open_identifier().labels
+    labels = {column: find_label(code, known) for column, code in languages.items()}
+    others = dict(zip(labels, reversed(labels.values()), strict=True))
+    seen = {column: find_majority_language(rows[column]) for column in labels}
+    foreign = {
+        column: found
+        for column, (found, _) in seen.items()
+        if found != labels[column]
+        and not any({found, labels[column]} <= group for group in CONFUSED)
+    }
+    wrong = {column: found for column, found in foreign.items() if found and labels[column]}
+    crossed = {column: found for column, found in foreign.items() if found == others[column]}
+    # A side in a language that the identification doesn't know says nothing of the other.
+    is_swapped = bool(crossed) and all(
+        column in crossed or (column in foreign and others[column] is None) for column in labels
+    )
+    told = crossed if is_swapped else wrong
+    if not told:
+        return
+    is_sure = any(
+        seen[column][1] >= _MIN_SURE and {found, labels[column] or found} <= set(WIDELY_WRITTEN)
+        for column, found in told.items()
+    )
+    described = ", ".join(
+        f"{seen[column][1]:.0%} of the {column} lines look like {name_language(found)}, and the "
+        f"recipe says {languages[column]}"
+        for column, found in told.items()
+    )
+    if is_swapped:
+        message = f"{name}: source and target seem to be swapped: {described}"
+        yield LanguageNote(message, _explain_swap(corpus, data), is_sure)
+    else:
+        hint = f"{_explain_languages(told)}, or name another file or column"
+        yield LanguageNote(f"{name}: is the language right? {described}", hint, is_sure)
 
 
 def _read_rows(store: TextStore, numbers: Sequence[int]) -> dict[str, list[str]]:
@@ -61,18 +162,25 @@ def _read_rows(store: TextStore, numbers: Sequence[int]) -> dict[str, list[str]]
     return rows
 
 
-def _find_other(lines: Sequence[str], language: str) -> str:
-    """Returns the label of the language that lines are in, if it is another than expected."""
-    expected = find_label(language, open_identifier().labels)
-    found = find_main_language(lines) if expected else ""
-    if found == expected or any({found, expected} <= group for group in CONFUSED):
-        return ""
-    return found
+def _explain_languages(codes: Mapping[str, str]) -> str:
+    keys = {"text": "language", "source": "source_language", "target": "target_language"}
+    return "set " + " and ".join(f'data.{keys[each]} = "{code}"' for each, code in codes.items())
 
 
-def _describe(found: Mapping[str, str], languages: Mapping[str, str]) -> str:
-    return ", ".join(
-        f"most {column} lines look like {name_language(code)}, and the recipe says "
-        f"{languages[column]}"
-        for column, code in found.items()
-    )
+def _explain_swap(corpus: Corpus, data: Data) -> str:
+    """Returns how a recipe swaps the sides of a corpus."""
+    if isinstance(corpus, FileCorpus):
+        files = relative_to_root([str(corpus.target), str(corpus.source)], str(data.data_root))
+        return 'swap the files: source = "{}", target = "{}"'.format(*files)
+    columns: tuple[int | str, int | str] = ("", "")
+    if isinstance(corpus, HubCorpus | PairedFileCorpus):
+        columns = (corpus.target_column, corpus.source_column)
+    if isinstance(corpus, PairedFileCorpus) and corpus.format in NUMBERED_FORMATS:
+        columns = (columns[0] or 2, columns[1] or 1)
+    if all(columns):
+        source, target = map(json.dumps, columns)
+        return (
+            f"set source_column = {source} and target_column = {target} for it, and for other "
+            "corpora and sets of this form"
+        )
+    return _explain_languages(_by_column((data.target_language, data.source_language)))

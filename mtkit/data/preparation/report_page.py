@@ -10,22 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from mtkit.data.preparation.report import Report
-from mtkit.data.preparation.section import Section
+from mtkit.data.preparation.preparation_report import PreparationReport
+from mtkit.data.preparation.report_section import ReportSection
 from mtkit.files import write_atomically
 
 
-def write_report(report: Report, sections: Iterable[Section], folder: Path) -> None:
+def write_pages(report: PreparationReport, sections: Iterable[ReportSection], folder: Path) -> None:
     """Writes `report.json`, and `report.html` for a browser."""
     found = asdict(report)
     if report.selection is None:
         del found["selection"]
     text = json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     write_atomically(folder / "report.json", text)
-    write_atomically(folder / "report.html", render_page(report, sections))
+    write_atomically(folder / "report.html", render_report(report, sections))
 
 
-def render_page(report: Report, sections: Iterable[Section]) -> str:
+def render_report(report: PreparationReport, sections: Iterable[ReportSection]) -> str:
     """Returns a self-contained HTML page of a report."""
     # Imported here: a command that ends before its report needs no templates.
     from markupsafe import Markup  # noqa: PLC0415

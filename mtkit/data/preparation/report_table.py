@@ -7,15 +7,19 @@ from rich.table import Table
 from rich.text import Text
 
 from mtkit.console import say, warn
-from mtkit.data.preparation.report import Report
-from mtkit.data.preparation.section import Section
+from mtkit.data.preparation.preparation_report import PreparationReport
+from mtkit.data.preparation.report_section import ReportSection
 from mtkit.units import plural
 
 _TEXT_CHARACTERS = 60
 
 
 def show_report(
-    report: Report, sections: Iterable[Section], console: Console, *, is_check: bool = False
+    report: PreparationReport,
+    sections: Iterable[ReportSection],
+    console: Console,
+    *,
+    is_check: bool = False,
 ) -> None:
     """Prints the report: what each filter dropped, facts of the tokens, and the notes."""
     for section in sections:
@@ -39,7 +43,7 @@ def show_report(
         warn(note)
 
 
-def _make_table(section: Section) -> Table:
+def _make_table(section: ReportSection) -> Table:
     table = Table()
     num_numbers = len(section.header) - section.num_text_columns
     for index, name in enumerate(section.header):

@@ -15,8 +15,8 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from mtkit.data.preparation.facts import PreparedFacts
-from mtkit.data.preparation.report import Report
-from mtkit.data.preparation.section import Section
+from mtkit.data.preparation.preparation_report import PreparationReport
+from mtkit.data.preparation.report_section import ReportSection
 from mtkit.data.preparation.text_store import TextPart, TextStore
 from mtkit.data.prepared import FORMAT_VERSION
 from mtkit.data.selection.language_models import LanguageModels
@@ -36,7 +36,7 @@ LEFT_OUT_FILE = "left_out.npy"
 """Marks rows of the text store that aren't selected, including duplicates, [rows]."""
 
 
-class Sample:
+class CorpusSample:
     """Blocks evenly spread over each corpus, which a check cleans.
 
     At most `max_blocks` per corpus are chosen, and at least half as many if there are more.
@@ -102,7 +102,7 @@ class Preparation:
     executor: Executor = ONE_WORKER
     models: LanguageModels | None = None
     found: PreparedFacts = field(default_factory=PreparedFacts)
-    sample: Sample | None = None
+    sample: CorpusSample | None = None
     faults: list[MtkitError] = field(default_factory=list)
 
     @cached_property
@@ -207,7 +207,7 @@ class Stage:
     build: Callable[[Preparation, Path], Any]
     depends: Callable[[Preparation], list[Any]]
     applies: Callable[[Preparation], bool] = lambda _: True
-    describe: Callable[[Report, Any], Iterable[Section]] = lambda *_: ()
+    describe: Callable[[PreparationReport, Any], Iterable[ReportSection]] = lambda *_: ()
 
     def compute_key(self, preparation: Preparation) -> str:
         """Returns a digest of all that the result depends on."""

@@ -19,7 +19,7 @@ from mtkit.data.batches.length_order import build_order
 from mtkit.data.batches.ragged import Ragged
 from mtkit.data.batches.token_store import ALIGNMENT_COLUMN as TOKEN_LINKS
 from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_batch
-from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, shorten
+from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, shorten_row
 from mtkit.data.preparation.dropped_rows import pack_stored
 from mtkit.data.preparation.piece_links import WordPieces, link_pieces
 from mtkit.data.preparation.stage import LEXICON_FILE, Preparation, needs_alignments
@@ -34,7 +34,7 @@ from mtkit.data.tokenizer_choice import has_language_pieces
 from mtkit.data.word_alignment.word_table import find_aligned_words
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.augment import Augment
-from mtkit.recipe.tokenizer import Sampling
+from mtkit.recipe.tokenizer import SubwordSampling
 from mtkit.storage import describe_location
 from mtkit.text.languages import NO_MARKS, LanguageTokens, find_language
 from mtkit.text.sentencepiece_segmenter import Resegment
@@ -68,7 +68,7 @@ class TokenizingJob:
     tags: tuple[str, ...]
     languages: tuple[str, str]
     max_tokens: int
-    sampling: Sampling | None
+    sampling: SubwordSampling | None
     seed: int
     left_out: Path | None = None
     alignments: Path | None = None
@@ -153,7 +153,8 @@ class PairTokenizer:
             num_kept=int(np.count_nonzero(is_kept)),
             num_too_long=too_long.num_rows,
             too_long=[
-                shorten(row[LINE_COLUMN], row) for row in too_long.slice(0, NUM_SAMPLES).to_pylist()
+                shorten_row(row[LINE_COLUMN], row)
+                for row in too_long.slice(0, NUM_SAMPLES).to_pylist()
             ],
             dropped=pack_stored("max_tokens", self._job.files[part.corpus], too_long, PAIR_COLUMNS),
             counts={column: self._count(column, tokens[column], text[column]) for column in tokens},

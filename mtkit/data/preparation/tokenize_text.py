@@ -12,10 +12,10 @@ import numpy as np
 from mtkit.data.preparation.cleaned_block import NUM_SAMPLES
 from mtkit.data.preparation.dropped_rows import DROPPED_FILE, append_dropped
 from mtkit.data.preparation.facts import TokenizedCorpus, TrainFacts
-from mtkit.data.preparation.report import Report
+from mtkit.data.preparation.preparation_report import PreparationReport
 from mtkit.data.preparation.report_page import draw_lengths
+from mtkit.data.preparation.report_section import ReportSection, share
 from mtkit.data.preparation.run_stage import show_progress
-from mtkit.data.preparation.section import Section, share
 from mtkit.data.preparation.stage import Preparation, Stage, has_pairs, is_labelled, name_unit
 from mtkit.data.preparation.text_store import TextPart
 from mtkit.data.preparation.tokenize_blocks import (
@@ -111,7 +111,7 @@ def _depends(preparation: Preparation) -> list[Any]:
     return [*shared, list(astuple(BlockShape.of(preparation.recipe)))]
 
 
-def describe_tokens(report: Report, _: TrainFacts) -> Iterator[Section]:
+def describe_tokens(report: PreparationReport, _: TrainFacts) -> Iterator[ReportSection]:
     """Yields the section on the tokens."""
     sides = list(report.tokens.values())
     is_pairs = len(sides) > 1
@@ -134,7 +134,7 @@ def describe_tokens(report: Report, _: TrainFacts) -> Iterator[Section]:
         ],
     }
     lengths = [side["lengths"] for side in sides]
-    yield Section(
+    yield ReportSection(
         "Tokens",
         [f"tokens per {what}", *report.languages],
         [[name, *cells] for name, cells in rows.items() if any(cells)],

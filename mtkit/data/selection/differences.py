@@ -26,7 +26,7 @@ from mtkit.data.preparation.stage import Preparation, Stage
 from mtkit.data.preparation.text_store import TextPart, TextStore
 from mtkit.data.selection.language_models import (
     LanguageModels,
-    LineScorer,
+    LanguageModelScorer,
     PairJudge,
     Unit,
     choose_unit,
@@ -86,7 +86,7 @@ class PartScorer:
         self._job = job
         self._text = TextStore(job.text)
         self._judge: PairJudge | None = None
-        self._scorers: dict[Path, LineScorer] = {}
+        self._scorers: dict[Path, LanguageModelScorer] = {}
         if job.classifier is None:
             self._scorers = {folder: job.models.open(folder) for folder in job.folders}
         else:
@@ -121,7 +121,7 @@ class PartScorer:
         return entropies
 
 
-def score_text(
+def score_store(
     job: ScoringJob,
     parts: Sequence[tuple[int, int]],
     folder: Path,
@@ -190,7 +190,7 @@ def _measure(preparation: Preparation, folder: Path) -> DifferencesFacts:
     settings = preparation.data.cleaning.selection
     assert settings is not None
     key = DIFFERENCES.compute_key(preparation)
-    facts = score_text(
+    facts = score_store(
         ScoringJob.of(settings, preparation.text, preparation.models),
         preparation.parts,
         folder,

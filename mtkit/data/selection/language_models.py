@@ -21,7 +21,7 @@ _MODEL_FILES = ("config.json", "model.safetensors", *TOKENIZER_FILES)
 """The files of a model folder that a line's probability depends on."""
 
 
-class LineScorer(Protocol):
+class LanguageModelScorer(Protocol):
     """A language model that measures lines."""
 
     def __call__(self, lines: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -48,7 +48,7 @@ class LanguageModels(Protocol):
         """Checks that a folder holds a causal language model; warns if of another language."""
         ...
 
-    def open(self, folder: Path) -> LineScorer:
+    def open(self, folder: Path) -> LanguageModelScorer:
         """Returns the scorer for the model in a folder."""
         ...
 

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from mtkit.data.batches.numbered_texts import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
-from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, shorten
+from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, shorten_row
 from mtkit.data.preparation.dropped_rows import append_dropped, pack_stored
 from mtkit.data.preparation.facts import NamedRow, RankedRow, SelectedCorpus, SelectionFacts
-from mtkit.data.preparation.report import Report
-from mtkit.data.preparation.section import Section, make_visible, share
+from mtkit.data.preparation.preparation_report import PreparationReport
+from mtkit.data.preparation.report_section import ReportSection, make_visible, share
 from mtkit.data.preparation.stage import LEFT_OUT_FILE, Preparation, Stage, has_pairs
 from mtkit.data.preparation.text_store import LINE_COLUMN, TextStore, open_marks
 from mtkit.data.selection.differences import open_differences, selects
@@ -221,7 +221,7 @@ class _ShownRows:
             corpus, count = self._parts[number]
             index = row - (int(self._ends[number]) - count)
             [texts] = self._text.read_part(number).take(pa.array([index])).to_pylist()
-            shown = shorten(texts[LINE_COLUMN], texts)
+            shown = shorten_row(texts[LINE_COLUMN], texts)
             found.append({**shown, "corpus": corpus, "difference": round(difference, 4)})
         return found
 
@@ -248,7 +248,7 @@ def _depends(preparation: Preparation) -> list[Any]:
     return [digest_, preparation.parts, [settings.keep, settings.max_value]]
 
 
-def describe_ranking(report: Report, _: SelectionFacts) -> Iterator[Section]:
+def describe_ranking(report: PreparationReport, _: SelectionFacts) -> Iterator[ReportSection]:
     """Yields the sections on the ranking: its corpora, its quantiles, and sample rows."""
     found = report.selection
     assert found is not None, "the stage is done"
@@ -260,7 +260,7 @@ def describe_ranking(report: Report, _: SelectionFacts) -> Iterator[Section]:
         else f"differences up to {found['limit']:.3f} nats per {found['unit']}"
     )
     sample = " of a sample" if found["is_estimate"] else ""
-    yield Section(
+    yield ReportSection(
         "Selection",
         ["corpus", f"mean {value}", f"{unit}s ranked", "kept"],
         [
@@ -274,7 +274,7 @@ def describe_ranking(report: Report, _: SelectionFacts) -> Iterator[Section]:
         ],
         caption=f"{found['kept']:,} of {found['scored']:,} {unit}s{sample} are selected: {limit}",
     )
-    yield Section(
+    yield ReportSection(
         "Quantiles of the ranking",
         [f"{unit}s", f"{value} up to"],
         [[name, f"{number:.3f}"] for name, number in found["quantiles"].items()],
@@ -286,7 +286,7 @@ def describe_ranking(report: Report, _: SelectionFacts) -> Iterator[Section]:
     ]
     header = ["of the ranking", value, "corpus", *report.columns]
     num_text_columns = 1 + len(report.columns)
-    yield Section("Rows of the ranking", header, rows, num_text_columns=num_text_columns)
+    yield ReportSection("Rows of the ranking", header, rows, num_text_columns=num_text_columns)
 
 
 def _list_texts(row: NamedRow, columns: Sequence[str]) -> list[str]:

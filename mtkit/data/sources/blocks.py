@@ -158,7 +158,7 @@ class Reading:
         return size, False
 
 
-def cut(source: Source, reading: Reading, shape: Shape) -> Iterator[Block]:
+def split_into_blocks(source: Source, reading: Reading, shape: Shape) -> Iterator[Block]:
     """Yields a corpus in blocks; raises MtkitError if it has no rows."""
     first = num_skipped = 0
     while True:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from mtkit.data.phrasebook import generate_pairs
-from mtkit.data.sources.blocks import Block, Reading, Rows, Shape, Source, cut
+from mtkit.data.sources.blocks import Block, Reading, Rows, Shape, Source, split_into_blocks
 from mtkit.data.sources.csv_text import open_csv
 from mtkit.data.sources.documents import DocumentCounter, Indices
 from mtkit.data.sources.json_lines import open_json_lines
@@ -18,15 +18,15 @@ from mtkit.data.sources.parquet import check_data_set, open_data_set, open_parqu
 from mtkit.data.sources.pharaoh import read_links
 from mtkit.data.sources.published import read_published
 from mtkit.data.sources.shapes import (
-    AsPlanted,
+    PlantedFaultsShape,
     as_given,
     as_labelled,
     as_lines,
     as_pairs,
     as_texts,
 )
-from mtkit.data.sources.strings import open_keyed_strings, open_string_pairs
-from mtkit.data.sources.tables import Wanted
+from mtkit.data.sources.string_corpora import open_keyed_strings, open_string_pairs
+from mtkit.data.sources.tables import TableColumns
 from mtkit.data.sources.tmx import open_tmx
 from mtkit.data.sources.treebank import read_tree_rows
 from mtkit.data.sources.tsv import open_tsv
@@ -63,7 +63,7 @@ _ROWS_AT_ONCE = 1_000
 _PAIR = ("source", "target")
 _Opened = tuple[AbstractContextManager[Source], Shape]
 
-_OPENERS: Mapping[str, Callable[[Location, Wanted], AbstractContextManager[Source]]] = {
+_OPENERS: Mapping[str, Callable[[Location, TableColumns], AbstractContextManager[Source]]] = {
     "tsv": open_tsv,
     "csv": open_csv,
     "json-lines": open_json_lines,
@@ -99,7 +99,7 @@ def read_blocks(
     inputs = [path for path in input_files(corpus) if isinstance(path, Path)]
     before = list(map(describe_location, inputs))
     with opened as source:
-        yield from cut(source, reading, shape)
+        yield from split_into_blocks(source, reading, shape)
     for path, version in zip(inputs, before, strict=True):
         if describe_location(path) != version:
             raise MtkitError(f"{path}: has changed while it was read", "run the same command again")
@@ -125,7 +125,7 @@ def _open(
             opened = open_lines(files, languages)
             shape = as_given
             if isinstance(corpus, PlantedCorpus):
-                shape = AsPlanted(corpus.planted_faults)
+                shape = PlantedFaultsShape(corpus.planted_faults)
         case TextCorpus():
             opened, shape = open_lines({"text": corpus.text}), as_lines(corpus.documents)
         case TextTableCorpus():
@@ -160,13 +160,13 @@ def _open(
 def _open_table(
     corpus: TextTableCorpus | LabelledCorpus, columns: Mapping[str, int | str]
 ) -> AbstractContextManager[Source]:
-    wanted = Wanted({name: column for name, column in columns.items() if column})
+    wanted = TableColumns({name: column for name, column in columns.items() if column})
     return _OPENERS[corpus.format](corpus.path, wanted)
 
 
-def _want_pair(corpus: PairedFileCorpus | HubCorpus, languages: tuple[str, str]) -> Wanted:
+def _want_pair(corpus: PairedFileCorpus | HubCorpus, languages: tuple[str, str]) -> TableColumns:
     columns = {"source": corpus.source_column, "target": corpus.target_column}
-    return Wanted(columns, languages)
+    return TableColumns(columns, languages)
 
 
 def _generate(rows: RawRows, name: str) -> AbstractContextManager[Source]:
@@ -195,7 +195,7 @@ def without_tag(corpus: ParallelCorpus) -> ParallelCorpus:
     return corpus.model_copy(update={"tag": ""}) if corpus.tag else corpus
 
 
-def read_pairs(
+def read_corpus_pairs(
     corpus: ParallelCorpus,
     *,
     phrasebook_split: str,
@@ -219,7 +219,7 @@ def put_tag(tag: str, source: str) -> str:
     return f"{tag} {source}" if tag and source.strip() else source
 
 
-def read_text(corpus: OneLanguageCorpus) -> tuple[list[str], Indices]:
+def read_corpus_text(corpus: OneLanguageCorpus) -> tuple[list[str], Indices]:
     """Returns all lines of a corpus that aren't blank, and their document numbers."""
     lines: list[str] = []
     documents: list[Indices] = [np.zeros(0, np.int64)]

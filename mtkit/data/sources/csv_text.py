@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import cast
 
 from mtkit.data.sources.lines import check_has_content, compression_of, damage_told, open_binary
-from mtkit.data.sources.tables import Wanted
+from mtkit.data.sources.tables import TableColumns
 from mtkit.data.sources.tsv import find_places, warn_of_names
 from mtkit.data.sources.values import RawRows, ValueSource
 from mtkit.errors import MtkitError
@@ -24,7 +24,7 @@ _MAX_FIELD = 1 << 24
 
 
 @contextmanager
-def open_csv(path: Location, wanted: Wanted) -> Iterator[ValueSource]:
+def open_csv(path: Location, wanted: TableColumns) -> Iterator[ValueSource]:
     """Opens comma-separated text; the first row is a pair unless columns are named."""
     check_has_content(path)
     csv.field_size_limit(_MAX_FIELD)
@@ -39,7 +39,7 @@ def open_csv(path: Location, wanted: Wanted) -> Iterator[ValueSource]:
             warn_of_names(first_line, separator, str(path), wanted.languages)
         places = find_places(columns, lambda: next(rows, []), path)
         found = _read_rows(rows, places, str(path))
-        yield ValueSource(found, tuple(wanted.columns), str(path))
+        yield ValueSource(found, tuple(wanted.columns), str(path), wanted.languages)
 
 
 def _read_rows(rows: Iterator[list[str]], places: dict[str, int], name: str) -> RawRows:

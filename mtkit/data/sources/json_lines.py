@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtkit.data.sources.lines import LineReader, LineSource, check_has_content
-from mtkit.data.sources.tables import TRANSLATION, Wanted, kind_of, open_rows, parse_lines
+from mtkit.data.sources.tables import TRANSLATION, TableColumns, kind_of, open_rows, parse_lines
 from mtkit.errors import MtkitError
 from mtkit.storage import Location
 
@@ -17,7 +17,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @contextmanager
-def open_json_lines(path: Location, wanted: Wanted) -> Iterator[LineSource]:
+def open_json_lines(path: Location, wanted: TableColumns) -> Iterator[LineSource]:
     """Opens JSON lines."""
     check_has_content(path)
     with LineReader.open(path) as reader:
@@ -28,7 +28,7 @@ def open_json_lines(path: Location, wanted: Wanted) -> Iterator[LineSource]:
 class JsonParser:
     """Finds values in objects."""
 
-    wanted: Wanted
+    wanted: TableColumns
 
     def __call__(
         self, lines: Sequence[str], name: str, number: int, *, drop_invalid: bool

@@ -266,14 +266,13 @@ def decode_text(
 
     def fault(index: int, error: UnicodeDecodeError) -> MtkitError:
         number = first_line + index
-        invalid = list(filter(_is_invalid, content.split(b"\n")))
+        invalid = list(filter(is_invalid, content.split(b"\n")))
         last = first_line + content.count(b"\n")
         more = f"; so are {plural(len(invalid) - 1, 'other line')} up to line {last:,}"
         return MtkitError(
             f"{name}:{number}: byte {error.start + 1} of the line is invalid UTF-8 "
             f"(0x{error.object[error.start]:02x})" + (more if len(invalid) > 1 else ""),
-            _explain_encoding(PurePath(name), number, error.object)
-            or _explain_conversion(PurePath(name), guess_encoding(invalid, languages)),
+            explain_encoding(PurePath(name), number, invalid, languages),
         )
 
     is_no_text = first_line == 1 and content.startswith((*_UTF_16, *_MAGIC.values()))
@@ -286,7 +285,8 @@ def decode_text(
     return lines, invalid
 
 
-def _is_invalid(line: bytes) -> bool:
+def is_invalid(line: bytes) -> bool:
+    """Checks that a line isn't UTF-8."""
     try:
         line.decode()
     except UnicodeDecodeError:
@@ -425,25 +425,26 @@ def check_has_content(path: Location) -> None:
         raise MtkitError(f"{path}: empty file", "is the file complete?")
 
 
-def _explain_encoding(path: PurePath, number: int, line: bytes) -> str:
-    """Returns what to do about a file that its first line shows to be no text; else nothing."""
+def explain_encoding(
+    path: PurePath, number: int, invalid: Sequence[bytes], languages: Sequence[str]
+) -> str:
+    """Returns what to do about a file with invalid lines or values; the first is in row `number`.
+
+    `languages` are those of the text, if known.
+    """
     endings = {compression: ending for ending, compression in COMPRESSIONS.items()}
     if number == 1:
         for compression, ending in endings.items():
-            if line.startswith(_MAGIC[compression]):
+            if invalid[0].startswith(_MAGIC[compression]):
                 return f"it is compressed with {compression}: rename it to {path.name}{ending}"
-        if line.startswith(_UTF_16):
+        if invalid[0].startswith(_UTF_16):
             return f"it is UTF-16; convert it: {_convert(path, 'UTF-16')}"
-    return ""
-
-
-def _explain_conversion(path: PurePath, encoding: str) -> str:
-    """Returns how to convert a file from an encoding, if one was guessed."""
+    encoding = guess_encoding(invalid, languages)
     if not encoding:
         return f"convert it: {_convert(path, 'WINDOWS-1252')}, if that is its encoding"
     return f"it looks like {encoding}; convert it: {_convert(path, encoding)}"
 
 
 def _convert(path: PurePath, encoding: str) -> str:
-    # The new name has the same ending, which tells the format.
+    # The new name has the same ending, which is the format's.
     return f"iconv -f {encoding} -t UTF-8 {path.name} > {path.stem}.utf8{path.suffix}"

@@ -13,13 +13,13 @@ from mtkit.data.sources.lines import (
     check_has_content,
     damage_told,
 )
-from mtkit.data.sources.tables import Wanted, list_names
+from mtkit.data.sources.tables import TableColumns, list_names
 from mtkit.errors import MtkitError
 from mtkit.storage import Location, open_location
 
 
 @contextmanager
-def open_zip(path: Location, wanted: Wanted) -> Iterator[LineSource]:
+def open_zip(path: Location, wanted: TableColumns) -> Iterator[LineSource]:
     """Opens a Moses archive; exactly one pair of members must be named by the two languages."""
     check_has_content(path)
     with ExitStack() as stack:

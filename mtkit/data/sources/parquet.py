@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.data.sources.lines import check_has_content
-from mtkit.data.sources.tables import NUMBERED, TRANSLATION, ColumnPath, Wanted
+from mtkit.data.sources.tables import NUMBERED, TRANSLATION, ColumnPath, TableColumns
 from mtkit.data.sources.values import RawRows, ValueSource
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import HubCorpus
@@ -22,7 +22,7 @@ until the library disabled that."""
 
 
 @contextmanager
-def open_parquet(path: Location, wanted: Wanted) -> Iterator[ValueSource]:
+def open_parquet(path: Location, wanted: TableColumns) -> Iterator[ValueSource]:
     """Opens a Parquet file; reads little of it at a time."""
     # Imported here: they take a while, and most corpora are text.
     import pyarrow as pa  # noqa: PLC0415
@@ -48,13 +48,13 @@ def open_parquet(path: Location, wanted: Wanted) -> Iterator[ValueSource]:
 
 
 @contextmanager
-def open_data_set(corpus: HubCorpus, wanted: Wanted) -> Iterator[ValueSource]:
+def open_data_set(corpus: HubCorpus, wanted: TableColumns) -> Iterator[ValueSource]:
     """Opens a data set on a hub or in a local folder."""
     name = f"data set {corpus.dataset} ({corpus.configuration}, {corpus.split})"
     yield ValueSource(_stream(corpus, wanted, name), tuple(wanted.columns), name)
 
 
-def _stream(corpus: HubCorpus, wanted: Wanted, name: str) -> RawRows:
+def _stream(corpus: HubCorpus, wanted: TableColumns, name: str) -> RawRows:
     # Imported here: the library takes a second, and most recipes read files.
     import datasets  # noqa: PLC0415
 
@@ -74,7 +74,8 @@ def _stream(corpus: HubCorpus, wanted: Wanted, name: str) -> RawRows:
         where = f", after row {num_rows:,}" if num_rows else ""
         raise MtkitError(
             f"{name}{where}: {error}",
-            "check its name, configuration and split, and that this machine can reach the hub; "
+            "check its name, configuration and split, that data.data_root is the folder "
+            "that holds it if it is on this machine, or else that the hub can be reached; "
             "or use two text files instead: source = ..., target = ...",
         ) from error
 
@@ -91,7 +92,7 @@ def check_data_set(corpus: HubCorpus) -> None:
         raise MtkitError(f"{folder}: no files in it", "is it complete?")
 
 
-def _read_rows(tables: Iterable[Any], wanted: Wanted, name: str) -> RawRows:
+def _read_rows(tables: Iterable[Any], wanted: TableColumns, name: str) -> RawRows:
     """Yields the values of each row of Arrow tables or batches, as unchecked UTF-8."""
     for table in tables:
         paths = _find_columns(table.schema, wanted, name)
@@ -102,7 +103,7 @@ def _read_rows(tables: Iterable[Any], wanted: Wanted, name: str) -> RawRows:
         )
 
 
-def _find_columns(schema: Any, wanted: Wanted, name: str) -> tuple[ColumnPath, ...]:
+def _find_columns(schema: Any, wanted: TableColumns, name: str) -> tuple[ColumnPath, ...]:
     import pyarrow as pa  # noqa: PLC0415
 
     index = schema.get_field_index(TRANSLATION)
@@ -111,7 +112,9 @@ def _find_columns(schema: Any, wanted: Wanted, name: str) -> tuple[ColumnPath, .
     return wanted.find(schema.names, inside, name)
 
 
-def _values_at(table: Any, path: ColumnPath, column: str, wanted: Wanted, name: str) -> list[bytes]:
+def _values_at(
+    table: Any, path: ColumnPath, column: str, wanted: TableColumns, name: str
+) -> list[bytes]:
     """Returns the values of a column as UTF-8; null is blank."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415

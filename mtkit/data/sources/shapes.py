@@ -105,7 +105,7 @@ def as_labelled(rows: Rows) -> Rows:
 
 
 @dataclass(frozen=True)
-class AsPlanted:
+class PlantedFaultsShape:
     """The shape of pairs, each followed by the same with a planted fault (`plant_faults`)."""
 
     kinds: tuple[PlantedFault, ...]

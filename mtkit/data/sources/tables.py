@@ -26,7 +26,7 @@ _Row = TypeVar("_Row")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TableColumns:
     """The columns that a corpus needs from a table.
 
     Attributes:

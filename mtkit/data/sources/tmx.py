@@ -16,7 +16,7 @@ from typing import IO
 from xml.parsers import expat
 
 from mtkit.data.sources.lines import check_has_content, compression_of, damage_told, open_binary
-from mtkit.data.sources.tables import Wanted, list_names
+from mtkit.data.sources.tables import TableColumns, list_names
 from mtkit.data.sources.values import RawRows, ValueSource
 from mtkit.errors import MtkitError
 from mtkit.storage import Location
@@ -36,7 +36,7 @@ _MAX_REFERENCE = 64
 
 
 @contextmanager
-def open_tmx(path: Location, wanted: Wanted) -> Iterator[ValueSource]:
+def open_tmx(path: Location, wanted: TableColumns) -> Iterator[ValueSource]:
     """Opens a translation memory; skips units that lack one of both languages."""
     check_has_content(path)
     with open_binary(path) as stream:

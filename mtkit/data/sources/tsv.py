@@ -12,7 +12,7 @@ from mtkit.data.sources.lines import (
     decode_text,
     join_lines,
 )
-from mtkit.data.sources.tables import Wanted, list_names, open_rows, parse_lines
+from mtkit.data.sources.tables import TableColumns, list_names, open_rows, parse_lines
 from mtkit.errors import MtkitError, suggest
 from mtkit.storage import Location
 from mtkit.text.letters import name_language
@@ -20,7 +20,7 @@ from mtkit.units import plural
 
 
 @contextmanager
-def open_tsv(path: Location, wanted: Wanted) -> Iterator[LineSource]:
+def open_tsv(path: Location, wanted: TableColumns) -> Iterator[LineSource]:
     """Opens tab-separated text; the first line is a row unless columns are named."""
     check_has_content(path)
     columns = wanted.number()

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
-from mtkit.data.sources.lines import decode_values
+from mtkit.data.sources.lines import decode_values, explain_encoding, is_invalid
 from mtkit.errors import MtkitError
+from mtkit.units import plural
 
 RawRows = Iterator[tuple[bytes, ...] | None]
 """Values of each row as UTF-8; None for an entry that isn't a row."""
@@ -18,16 +20,25 @@ _END = _End()
 
 
 class ValueSource:
-    """Rows from an iterator; `name` is their origin, for messages."""
+    """Rows from an iterator; `name` is their origin, for messages.
+
+    `languages` are those of a text file, whose encoding an error then names; None for others.
+    """
 
     no_rows = "no rows in it"
 
-    def __init__(self, rows: RawRows, columns: Sequence[str], name: str) -> None:
+    def __init__(
+        self,
+        rows: RawRows,
+        columns: Sequence[str],
+        name: str,
+        languages: tuple[str, str] | None = None,
+    ) -> None:
         self._rows = rows
         self._num_columns = len(columns)
         self.name = name
         self.num_skipped = 0
-        self.decoder = ValueDecoder(name, tuple(columns))
+        self.decoder = ValueDecoder(name, tuple(columns), languages)
 
     def take(self, count: int) -> Sequence[list[bytes]]:
         """Returns the columns of the next rows."""
@@ -49,22 +60,30 @@ class ValueSource:
 
 @dataclass(frozen=True)
 class ValueDecoder:
-    """Decodes values that are UTF-8; `name` is their origin."""
+    """Decodes values that are UTF-8; see `ValueSource`."""
 
     name: str
     columns: tuple[str, ...]
+    languages: tuple[str, str] | None = None
     first_number = 1
 
     def decode(
         self, content: Sequence[Sequence[bytes]], number: int, *, drop_invalid: bool
     ) -> tuple[dict[str, list[str]], int]:
         """Returns the values of each column; see `Decoder`."""
+        last = number + len(content[0]) - 1
 
         def fault(index: int, error: UnicodeDecodeError) -> MtkitError:
+            invalid = [row for row in zip(*content, strict=True) if any(map(is_invalid, row))]
+            more = f"; so are {plural(len(invalid) - 1, 'other row')} up to row {last:,}"
+            hint = "write the table again with text in UTF-8"
+            if self.languages is not None:
+                values = [value for row in invalid for value in row if is_invalid(value)]
+                hint = explain_encoding(PurePath(self.name), number + index, values, self.languages)
             return MtkitError(
-                f"{self.locate(number + index, '')}: byte {error.start + 1} of the text "
-                f"is invalid UTF-8 (0x{error.object[error.start]:02x})",
-                "write the table again with text in UTF-8",
+                f"{self.locate(number + index, '')}: byte {error.start + 1} of the text is invalid "
+                f"UTF-8 (0x{error.object[error.start]:02x})" + (more if len(invalid) > 1 else ""),
+                hint,
             )
 
         found = [decode_values(values, None if drop_invalid else fault) for values in content]

@@ -11,12 +11,18 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from mtkit.data.sources.pharaoh import Link
-from mtkit.data.word_alignment.blocks import CELLS_AT_ONCE, Alike, Block, cut_blocks, turn
 from mtkit.data.word_alignment.hidden_markov import (
     MAX_JUMP,
     Emissions,
     Posteriors,
     find_by_order,
+)
+from mtkit.data.word_alignment.pair_blocks import (
+    CELLS_AT_ONCE,
+    PairBlock,
+    SimilarWords,
+    cut_blocks,
+    turn,
 )
 from mtkit.data.word_alignment.word_table import (
     NO_PAIR,
@@ -157,14 +163,14 @@ class WordAligner:
     ) -> Iterator[set[Link]]:
         source_numbers, source_lengths = pad_words([self.sources.find(each) for each in sources])
         target_numbers, target_lengths = pad_words([self.targets.find(each) for each in targets])
-        block = Block(
+        block = PairBlock(
             range(len(sources)),
             self.pairs.find(source_numbers, target_numbers),
             source_numbers,
             target_numbers,
             source_lengths,
             target_lengths,
-            Alike.find(sources, targets),
+            SimilarWords.find(sources, targets),
         )
         forward, backward = (
             find_by_order(

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from mtkit.data.word_alignment.aligner import Direction, WordAligner
-from mtkit.data.word_alignment.blocks import number_pairs
-from mtkit.data.word_alignment.learner import Known, Learner, begin_jumps
+from mtkit.data.word_alignment.alignment_learner import AlignmentLearner, PriorCounts, begin_jumps
+from mtkit.data.word_alignment.pair_blocks import number_pairs
 from mtkit.data.word_alignment.word_table import (
     NO_PAIR,
     Floats,
@@ -44,7 +44,7 @@ def train_aligner(pairs: Iterable[Pair], *, max_cells: int = MAX_CELLS) -> WordA
         sample.add(source, target)
     num_sources, num_targets = max(len(sample.sources), 1), max(len(sample.targets), 1)
     words, blocks = number_pairs(sample.pairs, num_targets, max_words=_MAX_WORDS)
-    learner = Learner(
+    learner = AlignmentLearner(
         blocks,
         words,
         _know_nothing(words, num_targets, num_sources),
@@ -102,8 +102,8 @@ class _Sample:
             self._num_cells = sum(len(source) * len(target) for source, target in self.pairs)
 
 
-def _know_nothing(words: WordPairs, num_words: int, num_given: int) -> Known:
-    return Known(
+def _know_nothing(words: WordPairs, num_words: int, num_given: int) -> PriorCounts:
+    return PriorCounts(
         np.zeros(len(words.keys)),
         np.zeros(num_given),
         np.zeros(num_words),

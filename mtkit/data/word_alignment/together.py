@@ -6,9 +6,9 @@ import numpy as np
 
 from mtkit.data.sources.pharaoh import Link
 from mtkit.data.word_alignment.aligner import MAX_WORDS, Direction, WordAligner, find_agreed
-from mtkit.data.word_alignment.blocks import Alike, number_pairs
+from mtkit.data.word_alignment.alignment_learner import AlignmentLearner, PriorCounts
 from mtkit.data.word_alignment.estimate import MAX_CELLS
-from mtkit.data.word_alignment.learner import Known, Learner
+from mtkit.data.word_alignment.pair_blocks import SimilarWords, number_pairs
 from mtkit.data.word_alignment.word_table import NO_PAIR, Numbers, WordNumbers
 
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
@@ -71,7 +71,7 @@ def _align_group(
         numbered,
         len(target_numbers),
         max_words=MAX_WORDS,
-        find_alike=lambda indices: Alike.find(
+        find_alike=lambda indices: SimilarWords.find(
             [sources[index] for index in indices], [targets[index] for index in indices]
         ),
     )
@@ -83,7 +83,7 @@ def _align_group(
     )
     cells = found.ravel().astype(np.int64)
     cells[NO_PAIR] = NO_PAIR
-    learner = Learner(
+    learner = AlignmentLearner(
         blocks,
         words,
         _recall(aligner.forward, cells, words.sources, known_sources, known_targets),
@@ -98,14 +98,14 @@ def _align_group(
 
 def _recall(
     direction: Direction, cells: Numbers, given: Numbers, known_given: Numbers, known: Numbers
-) -> Known:
+) -> PriorCounts:
     """Returns an aligner's knowledge of one direction as counts; `cells` are its pair indices."""
     # The log lets these pairs' statistics outweigh a corpus of any size. An unknown word's -1
     # selects the last entry, which is for unknown words.
     by_given = np.log1p(direction.counts)[known_given]
     by_pair = np.where(cells == NO_PAIR, 0.0, direction.by_pair[cells]) * by_given[given]
     num_words = len(direction.by_none) - 1 + int((known < 0).sum())
-    return Known(
+    return PriorCounts(
         by_pair,
         by_given,
         _NUM_NONE * direction.by_none[known],

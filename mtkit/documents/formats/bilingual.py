@@ -15,12 +15,12 @@ from mtkit.documents.document import (
     Document,
     Edit,
     Escapes,
-    Languages,
+    LanguageCodes,
     Span,
     as_written,
 )
 from mtkit.documents.formats.string_markup import copy_units, make_string_units
-from mtkit.documents.units import Part, protect
+from mtkit.documents.units import MarkupPart, protect
 from mtkit.documents.xml_text import XML_TEXT, leave_cdata, read_xml_spelled
 from mtkit.errors import fail_at
 from mtkit.text.string_files.xliff import XLIFF_SEGMENTS, walk_xliff
@@ -34,7 +34,7 @@ from mtkit.text.xml_tokens import (
     find_inside,
     find_local_name,
     is_cdata_alone,
-    read_text,
+    join_token_text,
     read_xml_tokens,
 )
 
@@ -48,7 +48,7 @@ _STATE = re.compile(r"\sstate(?:-qualifier)?\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+')")
 _Kind = Literal["open", "close", "void"]
 
 
-def read_xliff(text: str, languages: Languages) -> Document:
+def read_xliff(text: str, languages: LanguageCodes) -> Document:
     """Returns an XLIFF file with the segments that have no translation yet.
 
     Raises:
@@ -59,7 +59,7 @@ def read_xliff(text: str, languages: Languages) -> Document:
     return reader.document
 
 
-def read_tmx(text: str, languages: Languages) -> Document:
+def read_tmx(text: str, languages: LanguageCodes) -> Document:
     """Returns a translation memory with the units that have no translation yet.
 
     Raises:
@@ -72,7 +72,7 @@ def read_tmx(text: str, languages: Languages) -> Document:
     source = languages.source or (header.attributes.get("srclang", "") if header else "")
     if source in ("", "*all*"):
         raise fail_at(text, 0, "it isn't known which language to translate", "give --from")
-    reader.languages = Languages(source, languages.target)
+    reader.languages = LanguageCodes(source, languages.target)
     for index, token in enumerate(reader.tokens):
         if find_local_name(token) == "tu" and token.kind == "open":
             reader.translate_entry(index)
@@ -82,7 +82,7 @@ def read_tmx(text: str, languages: Languages) -> Document:
 class _Reader:
     """Adds the units and edits of a file."""
 
-    def __init__(self, text: str, languages: Languages, title: str, root: str) -> None:
+    def __init__(self, text: str, languages: LanguageCodes, title: str, root: str) -> None:
         self.tokens = read_xml_tokens(text)
         self.document, self.languages = Document(text), languages
         self._text = text
@@ -113,7 +113,7 @@ class _Reader:
         """Checks a file's languages, and sets the target language."""
         source, target = (token.attributes.get(key, "") for key in keys)
         languages = self.languages
-        wanted = Languages(languages.target)
+        wanted = LanguageCodes(languages.target)
         if not languages.is_source(source) or not wanted.is_source(target):
             raise fail_at(
                 self._text,
@@ -212,7 +212,7 @@ class _Reader:
         variants = [
             each for each in children(tokens, entry) if find_local_name(tokens[each]) == "tuv"
         ]
-        wanted = Languages(self.languages.target)
+        wanted = LanguageCodes(self.languages.target)
         for variant in variants:
             attributes = tokens[variant].attributes
             code = attributes.get("xml:lang", attributes.get("lang", ""))
@@ -246,12 +246,14 @@ class _Reader:
 
     def _has_text(self, index: int) -> bool:
         """Checks that an element has text, not only tags or an empty CDATA section."""
-        return bool(read_text(self._text, find_inside(self.tokens, index)).strip())
+        return bool(join_token_text(self._text, find_inside(self.tokens, index)).strip())
 
     def _skip(self, index: int, reason: str, start: int | None = None) -> None:
         """Records an element that isn't translated."""
         start = self.tokens[index].start if start is None else start
-        self.document.skip(start, read_text(self._text, find_inside(self.tokens, index)), reason)
+        self.document.skip(
+            start, join_token_text(self._text, find_inside(self.tokens, index)), reason
+        )
 
     def _copy(self, index: int, output: Span, before: str = "", behind: str = "") -> bool:
         """Adds the units of an element's text for another output; returns whether any."""
@@ -285,11 +287,11 @@ _CDATA_TEXT = Escapes(
 
 def _read_parts(
     document: Document, tokens: Sequence[XmlToken], parent: int, *, is_cdata: bool
-) -> list[Part]:
+) -> list[MarkupPart]:
     """Returns an element's texts and tags; CDATA is text if it is alone."""
     text = document.text
     pairs = _find_pairs(tokens, parent)
-    parts: list[Part] = []
+    parts: list[MarkupPart] = []
     index = parent + 1
     while index < tokens[parent].partner:
         token = tokens[index]
@@ -297,23 +299,25 @@ def _read_parts(
         end = tokens[token.partner].end if token.kind == "open" else token.end
         if token.kind == "text":
             parts.append(
-                Part("text", token.start, end, spelled=read_xml_spelled(text[token.start : end]))
+                MarkupPart(
+                    "text", token.start, end, spelled=read_xml_spelled(text[token.start : end])
+                )
             )
         elif token.kind == "cdata" and not is_cdata:
             parts.append(leave_cdata(document, token))
         elif token.kind == "cdata":
             start, stop = find_cdata(text, token)
-            parts.append(Part("text", start, stop, spelled=as_written(text[start:stop])))
+            parts.append(MarkupPart("text", start, stop, spelled=as_written(text[start:stop])))
         elif name in _HOLDERS and token.kind == "open" and _is_left(token):
             inner = html.unescape(re.sub(r"<[^>]*>", "", text[token.start : end]))
             parts.append(protect((token.start, end), inner))
             index = token.partner
         elif name in _HOLDERS and token.kind in ("open", "close"):
             kind: _Kind = "open" if token.kind == "open" else "close"
-            parts.append(Part(kind, token.start, token.end, name))
+            parts.append(MarkupPart(kind, token.start, token.end, name))
         else:
             kind, pair = pairs.get(index, ("void", ""))
-            parts.append(Part(kind, token.start, end, pair))
+            parts.append(MarkupPart(kind, token.start, end, pair))
             if token.kind == "open":
                 index = token.partner
         index += 1

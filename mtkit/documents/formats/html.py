@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-from mtkit.documents.document import Document, Edit, Languages, Span, Unit
-from mtkit.documents.escaped_text import replace_spans
+from mtkit.documents.document import Document, Edit, LanguageCodes, Span, Unit
+from mtkit.documents.escaped_text import join_replaced
 from mtkit.documents.formats.html_elements import (
     HTML_TEXT,
     TEXT_ATTRIBUTES,
@@ -23,7 +23,7 @@ from mtkit.documents.formats.html_elements import (
     read_visible,
     rewrite_languages,
 )
-from mtkit.documents.units import Part, make_units
+from mtkit.documents.units import MarkupPart, make_units
 from mtkit.errors import fail_at
 from mtkit.text.xml_tokens import MAX_DEPTH
 
@@ -42,7 +42,7 @@ _PRINTS = re.compile(r"<\?=|<\?php\s++echo\b|<%[=-]")
 """Start of code that prints text of a sentence."""
 
 
-def read_html(text: str, languages: Languages) -> Document:
+def read_html(text: str, languages: LanguageCodes) -> Document:
     """Returns a page, or a piece of one, with its units.
 
     Raises:
@@ -53,7 +53,7 @@ def read_html(text: str, languages: Languages) -> Document:
     return document
 
 
-def read_html_part(document: Document, span: Span, languages: Languages) -> None:
+def read_html_part(document: Document, span: Span, languages: LanguageCodes) -> None:
     """Adds the units and edits of a part of a document that is HTML.
 
     Raises:
@@ -105,11 +105,11 @@ _ENDED_BY: dict[str, tuple[Sequence[str], Sequence[str]]] = {
 class _Reader(HTMLParser):
     """Collects tokens with their positions; a token ends where the next begins."""
 
-    def __init__(self, text: str, span: Span, languages: Languages) -> None:
+    def __init__(self, text: str, span: Span, languages: LanguageCodes) -> None:
         super().__init__(convert_charrefs=False)
         self.units: list[Unit] = []
         self.edits: list[Edit] = []
-        self.parts: list[Part] = []
+        self.parts: list[MarkupPart] = []
         self.skipped: list[tuple[int, str, str, str]] = []
         self._text, self._languages = text, languages
         self._start, self._end = span
@@ -257,9 +257,9 @@ class _Reader(HTMLParser):
         """Records an untranslated part of a sentence, or an untranslated block."""
         visible = read_visible(self._text[frame.begin : end])
         if frame.in_sentence:
-            self.parts.append(Part("protected", frame.begin, end, spelled=visible))
+            self.parts.append(MarkupPart("protected", frame.begin, end, spelled=visible))
         else:
-            self.parts.append(Part("edge", frame.begin, end))
+            self.parts.append(MarkupPart("edge", frame.begin, end))
         is_word = frame.in_sentence and frame.reason[0] == "code"
         if not is_word and frame.name not in _UNSEEN:
             text = "".join(each.text for each in visible)
@@ -269,9 +269,9 @@ class _Reader(HTMLParser):
         match kind:
             case "text":
                 spelled = read_spelled(self._text[start:end])
-                self.parts.append(Part("text", start, end, spelled=spelled))
+                self.parts.append(MarkupPart("text", start, end, spelled=spelled))
             case "comment":
-                self.parts.append(Part("void", start, end))
+                self.parts.append(MarkupPart("void", start, end))
             case "open" | "selfclosed" | "close" if is_inline(name):
                 if is_void(name):
                     kind = "void"
@@ -279,9 +279,9 @@ class _Reader(HTMLParser):
                     # Browsers read `<b/>` as `<b>`.
                     kind = "open"
                 is_break = name == "br"
-                self.parts.append(Part(kind, start, end, name, is_break=is_break))  # type: ignore[arg-type]
+                self.parts.append(MarkupPart(kind, start, end, name, is_break=is_break))  # type: ignore[arg-type]
             case _:
-                self.parts.append(Part("edge", start, end))
+                self.parts.append(MarkupPart("edge", start, end))
 
 
 def mask_code(text: str) -> str:
@@ -302,4 +302,4 @@ def mask_code(text: str) -> str:
         in_tag = opened > closed if max(opened, closed) >= 0 else in_tag
         length, done = found.end() - found.start(), found.end()
         edits.append((*found.span(), "x" * length if in_tag else f"<?{'x' * (length - 3)}>"))
-    return replace_spans(text, edits)
+    return join_replaced(text, edits)

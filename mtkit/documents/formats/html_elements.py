@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from mtkit.documents.document import (
     Edit,
+    EscapedText,
     Escapes,
-    Languages,
+    LanguageCodes,
     Node,
     Span,
-    Spelled,
     Token,
     Unit,
 )
@@ -78,7 +78,7 @@ def _read(raw: str) -> str:
 HTML_TEXT = Escapes(functools.partial(html.escape, quote=False), _read)
 
 
-def read_spelled(text: str, *, in_attribute: bool = False) -> tuple[Spelled, ...]:
+def read_spelled(text: str, *, in_attribute: bool = False) -> tuple[EscapedText, ...]:
     """Returns HTML text with its entities decoded; in attributes, `&copy=` isn't one."""
     return read_escaped_text(text, _IN_ATTRIBUTE if in_attribute else _ENTITY, _read_entity)
 
@@ -130,7 +130,7 @@ def _read_wishes(attributes: Attributes) -> dict[str, str]:
 
 
 def find_reason_to_leave(
-    name: str, attributes: Attributes, languages: Languages
+    name: str, attributes: Attributes, languages: LanguageCodes
 ) -> tuple[str, str]:
     """Returns why an element stays untranslated, as in `Document.skip`; "" if it doesn't."""
     values = _read_wishes(attributes)
@@ -148,7 +148,7 @@ def find_reason_to_leave(
     return ("in unsupported elements", name) if name in _SKIPPED else ("", "")
 
 
-def is_wanted(name: str, attributes: Attributes, languages: Languages) -> bool:
+def is_wanted(name: str, attributes: Attributes, languages: LanguageCodes) -> bool:
     """Checks that an element is translated even inside an untranslated one."""
     values = _read_wishes(attributes)
     says_so = (
@@ -159,12 +159,12 @@ def is_wanted(name: str, attributes: Attributes, languages: Languages) -> bool:
     return says_so and not find_reason_to_leave(name, attributes, languages)[0]
 
 
-def read_visible(raw: str) -> tuple[Spelled, ...]:
+def read_visible(raw: str) -> tuple[EscapedText, ...]:
     """Returns an element's visible text, without its tags."""
     return read_spelled(re.sub(r"<[^<>]*+>", "", raw))
 
 
-def rewrite_languages(attributes: Attributes, languages: Languages) -> list[Edit]:
+def rewrite_languages(attributes: Attributes, languages: LanguageCodes) -> list[Edit]:
     """Returns the edits that give a tag the target language."""
     edits = []
     for key in ("lang", "xml:lang"):

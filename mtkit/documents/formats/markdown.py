@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from mtkit.documents.document import (
     Document,
+    EscapedText,
     Escapes,
-    Languages,
+    LanguageCodes,
     Node,
     Span,
-    Spelled,
     Token,
     Unit,
     as_written,
@@ -28,15 +28,15 @@ from mtkit.documents.formats.html_elements import (
     read_visible,
     rewrite_languages,
 )
-from mtkit.documents.formats.markdown_inline import Mark, MarkdownParser, describe_mark
-from mtkit.documents.formats.markdown_masks import Block, BlockLocator, mask_page
+from mtkit.documents.formats.markdown_inline import InlineMark, MarkdownParser, describe_mark
+from mtkit.documents.formats.markdown_masks import BlockLocator, MarkdownBlock, mask_page
 from mtkit.documents.formats.markdown_writing import (
     MarkdownWriter,
     choose_escapes,
     make_title_escapes,
     read_escaped,
 )
-from mtkit.documents.units import Part, make_units, protect
+from mtkit.documents.units import MarkupPart, make_units, protect
 from mtkit.errors import MtkitError
 
 FRONT_MATTER = re.compile(
@@ -56,7 +56,7 @@ _QUOTE_SIGN = re.compile(r"(?m)^[ \t>]++")
 _COMMENT = re.compile(r"<!--(?:[^-]|-(?!->))*+(?:-->|\Z)")
 
 
-def read_markdown(text: str, languages: Languages) -> Document:
+def read_markdown(text: str, languages: LanguageCodes) -> Document:
     """Returns a page with its units; raises an MtkitError if it is nested too deeply."""
     document = Document(text)
     front = FRONT_MATTER.match(text)
@@ -92,7 +92,9 @@ def read_markdown(text: str, languages: Languages) -> Document:
     return document
 
 
-def _read_html(document: Document, span: Span, languages: Languages, *, is_quoted: bool) -> None:
+def _read_html(
+    document: Document, span: Span, languages: LanguageCodes, *, is_quoted: bool
+) -> None:
     """Adds the units of an HTML block, if it is complete enough."""
     start, end = span
     if is_quoted:
@@ -120,12 +122,16 @@ class _BlockReader:
     """Adds the units of a block to its document."""
 
     def __init__(
-        self, document: Document, parser: MarkdownParser, languages: Languages, block: Block
+        self,
+        document: Document,
+        parser: MarkdownParser,
+        languages: LanguageCodes,
+        block: MarkdownBlock,
     ) -> None:
         self._document, self._parser, self._languages = document, parser, languages
         self._text, self._block = document.text, block
-        self._parts: list[Part] = []
-        self._spelled: list[Spelled] = []
+        self._parts: list[MarkupPart] = []
+        self._spelled: list[EscapedText] = []
         self._begun = 0
         """Start of the current text in the block's text."""
 
@@ -141,7 +147,7 @@ class _BlockReader:
                 self._add_title(mark)
 
     def _add_units(
-        self, span: Span, marks: Sequence[Mark], kind: str, names: Sequence[Mark]
+        self, span: Span, marks: Sequence[InlineMark], kind: str, names: Sequence[InlineMark]
     ) -> None:
         """Adds the units of a span of the block's text."""
         # `names` are links and images whose text is the name of their target.
@@ -174,7 +180,7 @@ class _BlockReader:
         ]
 
     def _name_target(
-        self, unit: Unit, mark: Mark, writer: MarkdownWriter, *, is_alone: bool
+        self, unit: Unit, mark: InlineMark, writer: MarkdownWriter, *, is_alone: bool
     ) -> Unit:
         """Returns the unit of a link's whole text, which was also the name of its target."""
         closing = self._block.locate(mark.label[1])
@@ -189,7 +195,7 @@ class _BlockReader:
 
         return dataclasses.replace(unit, output=(unit.start, end), join=join)
 
-    def _read_parts(self, span: Span, marks: Sequence[Mark], writer: MarkdownWriter) -> None:
+    def _read_parts(self, span: Span, marks: Sequence[InlineMark], writer: MarkdownWriter) -> None:
         """Adds parts for a span of the block's text."""
         done = self._begun = span[0]
         ends = _find_ends(marks)
@@ -201,7 +207,7 @@ class _BlockReader:
             first, last = self._block.locate_span(mark.start, mark.end)
             done = mark.end
             if mark.kind == "text":
-                self._spelled.append(Spelled(mark.value, self._text[first:last]))
+                self._spelled.append(EscapedText(mark.value, self._text[first:last]))
                 continue
             self._end_text(mark.start, mark.end)
             if mark.kind == "html":
@@ -231,19 +237,19 @@ class _BlockReader:
             piece = self._block.content[first:last]
             if self._block.kind == "cell" and "|" in piece:
                 bars = [each for each in re.split(r"(\|)", piece) if each]
-                self._spelled += [Spelled(each, each.replace("|", "\\|")) for each in bars]
+                self._spelled += [EscapedText(each, each.replace("|", "\\|")) for each in bars]
             else:
-                self._spelled.append(Spelled(piece, piece))
+                self._spelled.append(EscapedText(piece, piece))
 
     def _end_text(self, end: int, following: int) -> None:
         """Adds a part for the collected text; the next text begins at `following`."""
         if self._spelled:
             span = self._block.locate_span(self._begun, end)
-            self._parts.append(Part("text", *span, spelled=tuple(self._spelled)))
+            self._parts.append(MarkupPart("text", *span, spelled=tuple(self._spelled)))
         self._spelled = []
         self._begun = following
 
-    def _read_tag(self, mark: Mark, end: int, writer: MarkdownWriter) -> int:
+    def _read_tag(self, mark: InlineMark, end: int, writer: MarkdownWriter) -> int:
         """Adds an HTML tag, or the whole element if it stays, and returns its end in the block."""
         first, last = self._block.locate_span(mark.start, mark.end)
         attributes = read_attributes(self._text, first, last)
@@ -255,11 +261,11 @@ class _BlockReader:
                 span = self._block.locate_span(mark.start, end)
                 visible = read_visible(self._text[slice(*span)])
                 if not is_inline(mark.name):
-                    self._parts.append(Part("edge", *span))
+                    self._parts.append(MarkupPart("edge", *span))
                     text = "".join(each.text for each in visible)
                     self._document.skip(span[0], text, "in unsupported elements", mark.name)
                     return end
-                self._parts.append(Part("protected", *span, spelled=visible))
+                self._parts.append(MarkupPart("protected", *span, spelled=visible))
                 content = self._parser.describe(self._block.masked[mark.start : end])
                 for each in content.marks.elements():
                     writer.note(first, each)
@@ -273,7 +279,7 @@ class _BlockReader:
             writer.note(first, describe_mark(mark))
         return mark.end
 
-    def _add_image(self, mark: Mark) -> None:
+    def _add_image(self, mark: InlineMark) -> None:
         """Adds an image's description, unless it contains links, images or HTML."""
         start, end = mark.label
         inner = self._parser.read_inline(self._block.masked[start:end])
@@ -284,7 +290,7 @@ class _BlockReader:
         names = [mark] if mark.is_own_label else []
         self._add_units(mark.label, marks, "image", names)
 
-    def _add_title(self, mark: Mark) -> None:
+    def _add_title(self, mark: InlineMark) -> None:
         """Adds the title of a link or image."""
         begin = mark.label[1]
         found = _TITLE.search(self._block.masked[begin : mark.end])
@@ -301,11 +307,11 @@ class _BlockReader:
         node = Node("text", start, end, spelled=_spell_escaped(raw))
         self._document.units.append(Unit((node,), start, end, escapes))
 
-    def _make_part(self, mark: Mark, span: Span) -> Part:
+    def _make_part(self, mark: InlineMark, span: Span) -> MarkupPart:
         name = mark.name.lstrip("/")
         match mark.kind:
             case "open" | "close" as kind:
-                return Part(kind, *span, mark.name)
+                return MarkupPart(kind, *span, mark.name)
             case "code":
                 visible = _read_code(self._block.content[mark.start : mark.end])
                 return protect(span, visible)
@@ -313,11 +319,11 @@ class _BlockReader:
                 visible = self._block.content[mark.start + 1 : mark.end - 1]
                 return protect(span, visible)
             case "html" if is_inline(name) and not is_void(name):
-                return Part("close" if mark.name != name else "open", *span, f"<{name}>")
+                return MarkupPart("close" if mark.name != name else "open", *span, f"<{name}>")
             case "html" if name != "!" and not is_inline(name):
-                return Part("edge", *span)
+                return MarkupPart("edge", *span)
             case _:
-                return Part("void", *span, is_break=mark.kind == "break" or name == "br")
+                return MarkupPart("void", *span, is_break=mark.kind == "break" or name == "br")
 
     def _skip(self, span: Span, reason: str, detail: str = "") -> None:
         """Records a span of the block's text that stays."""
@@ -333,7 +339,7 @@ def _read_code(raw: str) -> str:
     return code[1:-1] if code.strip(" ") and code[0] == code[-1] == " " else code
 
 
-def _find_ends(marks: Sequence[Mark]) -> dict[int, int]:
+def _find_ends(marks: Sequence[InlineMark]) -> dict[int, int]:
     """Returns the end of each opening tag's element, by the tag's start."""
     opened: defaultdict[str, list[int]] = defaultdict(list)
     ends = {}
@@ -347,10 +353,10 @@ def _find_ends(marks: Sequence[Mark]) -> dict[int, int]:
     return ends
 
 
-def _read_name(content: str, mark: Mark) -> str:
+def _read_name(content: str, mark: InlineMark) -> str:
     """Returns the name of a link's target that is also its text."""
     return " ".join(content[slice(*mark.label)].split())
 
 
-def _spell_escaped(raw: str) -> tuple[Spelled, ...]:
+def _spell_escaped(raw: str) -> tuple[EscapedText, ...]:
     return read_escaped_text(raw, _ESCAPED, lambda found: read_escaped(found.group()))

@@ -33,7 +33,7 @@ _EXTRA_AT_START = re.compile(
 MarkKind = Literal["open", "close", "code", "void", "break", "image", "html", "text", "address"]
 
 
-class Mark(NamedTuple):
+class InlineMark(NamedTuple):
     """Anything but plain characters in a block's text.
 
     Attributes:
@@ -77,7 +77,7 @@ class MarkdownParser:
         self._parser.inline.ruler.before("escape", "extra", self._note("extra", _read_extra))
         self._parser.block.ruler.at("reference", read_reference)
         self._env: dict[str, Any] = {}
-        self._marks: dict[int, list[Mark]] = {}
+        self._marks: dict[int, list[InlineMark]] = {}
 
     def read_blocks(self, text: str) -> list[BlockToken]:
         """Returns a masked document's blocks, whose text isn't parsed yet.
@@ -90,11 +90,11 @@ class MarkdownParser:
         except RecursionError as error:
             raise fail_at(text, 0, "this Markdown is nested too deeply") from error
 
-    def read_inline(self, content: str) -> list[Mark]:
+    def read_inline(self, content: str) -> list[InlineMark]:
         """Returns the markup of a block's masked text; nothing if it is nested too deeply."""
         return self._read_tokens(content)[1]
 
-    def _read_tokens(self, content: str) -> tuple[list[BlockToken], list[Mark]]:
+    def _read_tokens(self, content: str) -> tuple[list[BlockToken], list[InlineMark]]:
         tokens: list[BlockToken] = []
         self._marks = {}
         try:
@@ -176,7 +176,7 @@ _WRITTEN: dict[str, Callable[[str], str]] = {
 }
 
 
-def describe_mark(mark: Mark) -> str:
+def describe_mark(mark: InlineMark) -> str:
     """Returns a mark's kind, without what changes in translation; empty for text."""
     match mark.kind:
         case "open":
@@ -229,7 +229,7 @@ _RULES: dict[str, Callable[[StateInline, bool], bool]] = {
 }
 
 
-def _make_mark(name: str, state: StateInline, start: int, first: int) -> Mark | None:
+def _make_mark(name: str, state: StateInline, start: int, first: int) -> InlineMark | None:
     """Returns the mark of a rule's result; tokens that become pairs later get positions."""
     end = state.pos
     token = state.tokens[-1] if len(state.tokens) > first else None
@@ -241,30 +241,30 @@ def _make_mark(name: str, state: StateInline, start: int, first: int) -> Mark | 
             _note_link(state, start, first)
         case "newline" | "escape" if token is not None and token.type == "hardbreak":
             before = len(state.src[:start].rstrip(" ")) if name == "newline" else start
-            mark = Mark(before, end, "break")
+            mark = InlineMark(before, end, "break")
         case "newline":
-            mark = Mark(start, end, "text", value="\n")
+            mark = InlineMark(start, end, "text", value="\n")
         case "escape" | "entity" if token is not None:
-            mark = Mark(start, end, "text", value=token.content)
+            mark = InlineMark(start, end, "text", value=token.content)
         case "backticks" if token is not None and token.type == "code_inline":
-            mark = Mark(start, end, "code", token.content)
+            mark = InlineMark(start, end, "code", token.content)
         case "image" if token is not None:
             label = (start + 2, start + 2 + len(token.content))
-            mark = Mark(start, end, "image", str(token.attrs["src"]), label=label)
+            mark = InlineMark(start, end, "image", str(token.attrs["src"]), label=label)
             mark = _look_behind_label(mark, state.src, has_title="title" in token.attrs)
         case "autolink":
-            mark = Mark(start, end, "address", state.src[start + 1 : end - 1])
+            mark = InlineMark(start, end, "address", state.src[start + 1 : end - 1])
         case "html_inline":
             tag = re.match(r"</?[A-Za-z][^\s/>]*", state.src[start:end])
-            mark = Mark(start, end, "html", tag.group()[1:].lower() if tag else "!")
+            mark = InlineMark(start, end, "html", tag.group()[1:].lower() if tag else "!")
         case "extra":
-            mark = Mark(start, end, "void")
+            mark = InlineMark(start, end, "void")
         case _:
             pass
     return mark
 
 
-def _look_behind_label(mark: Mark, content: str, *, has_title: bool) -> Mark:
+def _look_behind_label(mark: InlineMark, content: str, *, has_title: bool) -> InlineMark:
     """Completes the mark of a link or image with what follows its text."""
     tail = content[mark.label[1] : mark.end]
     return mark._replace(
@@ -286,16 +286,16 @@ def _note_link(state: StateInline, start: int, first: int) -> None:
     opening = next(each for each in state.tokens[first:] if each.type == "link_open")
     target, has_title = str(opening.attrs["href"]), "title" in opening.attrs
     label = (start + 1, label_end)
-    opening.meta["mark"] = Mark(start, start + 1, "open", f"link {target}", label=label)
-    closing = Mark(label_end, state.pos, "close", f"link {target}", label=label)
+    opening.meta["mark"] = InlineMark(start, start + 1, "open", f"link {target}", label=label)
+    closing = InlineMark(label_end, state.pos, "close", f"link {target}", label=label)
     closing = _look_behind_label(closing, state.src, has_title=has_title)
     state.tokens[-1].meta["mark"] = closing
 
 
-def _as_mark(tokens: Sequence[BlockToken], index: int) -> Mark | None:
+def _as_mark(tokens: Sequence[BlockToken], index: int) -> InlineMark | None:
     """Returns the mark of a token that opens or closes a pair."""
     token = tokens[index]
-    mark: Mark | None = token.meta.get("mark")
+    mark: InlineMark | None = token.meta.get("mark")
     if mark is not None or "span" not in token.meta or token.nesting == 0:
         return mark
     start, end = token.meta["span"]
@@ -305,4 +305,4 @@ def _as_mark(tokens: Sequence[BlockToken], index: int) -> Mark | None:
     elif token.type == "strong_close":
         end += 1
     kind: Literal["open", "close"] = "open" if token.nesting > 0 else "close"
-    return Mark(start, end, kind, token.type.rpartition("_")[0])
+    return InlineMark(start, end, kind, token.type.rpartition("_")[0])

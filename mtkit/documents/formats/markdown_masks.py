@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from markdown_it.token import Token as BlockToken
 
 from mtkit.documents.document import Span
-from mtkit.documents.escaped_text import replace_spans
+from mtkit.documents.escaped_text import join_replaced
 
 _FILL = "\u2e35"
 """A punctuation sign that texts don't have."""
@@ -80,7 +80,7 @@ def mask_templates(text: str) -> str:
     if "{" not in text:
         return text
     templates = _find_templates(text)
-    return replace_spans(
+    return join_replaced(
         text, ((start, end, _LINE.sub(_fill, text[start:end])) for start, end in templates)
     )
 
@@ -153,7 +153,7 @@ class _LineMasker:
                 self._read_fence(start, line, fence)
             else:
                 self._read_line(number, start, line)
-        return self._masked._replace(text=replace_spans(self._text, self._edits))
+        return self._masked._replace(text=join_replaced(self._text, self._edits))
 
     def _cover(self, start: int, end: int, before: str = "") -> None:
         self._edits.append((start, end, before + _cover(end - start - len(before))))
@@ -230,7 +230,7 @@ def _closes(found: re.Match[str], fence: str) -> bool:
     return is_bare and found["fence"][0] == fence[0] and len(found["fence"]) >= len(fence)
 
 
-def split_lines(lines: Sequence[str], content: str) -> list[tuple[int, int]]:
+def split_between_masks(lines: Sequence[str], content: str) -> list[tuple[int, int]]:
     """Returns the ranges of a paragraph's lines between masked lines."""
     runs = []
     first = 0
@@ -257,7 +257,7 @@ class _Segment(NamedTuple):
     source: int
 
 
-class Block:
+class MarkdownBlock:
     """A paragraph, a heading or a table cell; `setext` is a heading with a line beneath it.
 
     Attributes:
@@ -276,10 +276,10 @@ class Block:
     def _read_masked(self, found: re.Match[str]) -> str:
         return self._text[slice(*self.locate_span(*found.span()))]
 
-    def split(self) -> "list[Block]":
+    def split(self) -> "list[MarkdownBlock]":
         """Returns the parts of a paragraph between masked lines."""
         lines = self.masked.split("\n")
-        runs = split_lines(lines, self.content) if self.kind == "paragraph" else []
+        runs = split_between_masks(lines, self.content) if self.kind == "paragraph" else []
         if not runs or runs == [(0, len(lines))]:
             return [self] if runs or self.kind != "paragraph" else []
         blocks = []
@@ -289,7 +289,9 @@ class Block:
                 _Segment(each.first - base, each.content - base, each.source)
                 for each in self._segments[first:last]
             ]
-            blocks.append(Block("\n".join(lines[first:last]), segments, self.kind, self._text))
+            blocks.append(
+                MarkdownBlock("\n".join(lines[first:last]), segments, self.kind, self._text)
+            )
         return blocks
 
     def locate(self, index: int) -> int:
@@ -318,7 +320,7 @@ class BlockLocator:
         first, last = (self._lines[min(line, len(self._lines) - 1)] for line in token.map)
         return first, last
 
-    def locate_block(self, token: BlockToken, opening: BlockToken) -> Block | None:
+    def locate_block(self, token: BlockToken, opening: BlockToken) -> MarkdownBlock | None:
         """Returns a block; None if its position is uncertain.
 
         `token` is that of its text, `opening` the one before.
@@ -341,9 +343,9 @@ class BlockLocator:
             indent = line.index(written)
             segments.append(_Segment(first, first + indent, at))
             first += len(line) + 1
-        return Block(token.content, segments, kind, self._source)
+        return MarkdownBlock(token.content, segments, kind, self._source)
 
-    def _locate_cell(self, content: str, line: int) -> Block | None:
+    def _locate_cell(self, content: str, line: int) -> MarkdownBlock | None:
         """Returns a cell of a table; those of a row are requested in order."""
         # A bar in a cell has a backslash, which the cell's text doesn't have.
         begin, end = self._lines[line], self._lines[line + 1]
@@ -362,4 +364,4 @@ class BlockLocator:
         segments = [_Segment(0, 0, at)]
         for number, found in enumerate(re.finditer(r"\|", content), 1):
             segments.append(_Segment(found.end(), found.end(), at + found.end() + number))
-        return Block(content, segments, "cell", self._source)
+        return MarkdownBlock(content, segments, "cell", self._source)

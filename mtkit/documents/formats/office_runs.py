@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from mtkit.documents.atoms import SPACE
 from mtkit.documents.document import Escapes, Node, Token, Unit, walk
-from mtkit.documents.units import RUN, Part
+from mtkit.documents.units import RUN, MarkupPart
 from mtkit.text.xml_tokens import escape_xml, unescape_xml
 
 HYPHEN = "\u2011"
@@ -25,7 +25,7 @@ RUN_TEXT = Escapes(escape_xml, lambda raw: unescape_xml(_SIGN.sub(HYPHEN, raw)))
 
 
 @dataclass(frozen=True)
-class Run:
+class TextRun:
     """A run of the source.
 
     Attributes:
@@ -43,7 +43,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Item:
+class ParagraphItem:
     """A text, a tag or an element of a paragraph.
 
     Attributes:
@@ -57,8 +57,8 @@ class Item:
 
     start: int
     end: int
-    before: Run | None
-    after: Run | None
+    before: TextRun | None
+    after: TextRun | None
     outer: tuple[int, int]
     tag: str = ""
     closing: str = ""
@@ -84,12 +84,12 @@ class Paragraph:
 
     text: str
     keeps_space: bool
-    starts: dict[int, Item] = field(default_factory=dict)
-    ends: dict[int, Item] = field(default_factory=dict)
+    starts: dict[int, ParagraphItem] = field(default_factory=dict)
+    ends: dict[int, ParagraphItem] = field(default_factory=dict)
     next_starts: dict[int, int] = field(default_factory=dict)
     _last: int = -1
 
-    def add(self, item: Item) -> None:
+    def add(self, item: ParagraphItem) -> None:
         """Adds the next item."""
         if self._last >= 0:
             self.next_starts[self._last] = item.start
@@ -106,10 +106,12 @@ class Paragraph:
         return max(counts, key=lambda look: counts[look], default="")
 
 
-def add_runs(parts: Sequence[Part], items: Mapping[int, Item], plain: str) -> list[Part]:
+def add_runs(
+    parts: Sequence[MarkupPart], items: Mapping[int, ParagraphItem], plain: str
+) -> list[MarkupPart]:
     """Adds tags around runs that aren't plain, and joints between texts that look alike."""
-    added: list[Part] = []
-    group: list[Part] = []
+    added: list[MarkupPart] = []
+    group: list[MarkupPart] = []
     look: str | None = None
     for part in parts:
         item = None if part.kind == "edge" else items.get(part.start)
@@ -121,11 +123,13 @@ def add_runs(parts: Sequence[Part], items: Mapping[int, Item], plain: str) -> li
     return added + _group(group, items, is_plain=look == plain)
 
 
-def _group(parts: Sequence[Part], items: Mapping[int, Item], *, is_plain: bool) -> list[Part]:
+def _group(
+    parts: Sequence[MarkupPart], items: Mapping[int, ParagraphItem], *, is_plain: bool
+) -> list[MarkupPart]:
     """Returns parts of the same formatting as an element, from the first text to the last."""
     texts = [index for index, part in enumerate(parts) if part.kind == "text"]
     is_space = not any(each.text.strip(SPACE) for index in texts for each in parts[index].spelled)
-    added: list[Part] = []
+    added: list[MarkupPart] = []
     if is_space and 1 < len(texts) < len(parts):
         # An element of space only has no other elements in it.
         for is_text, several in itertools.groupby(parts, lambda part: part.kind == "text"):
@@ -135,12 +139,12 @@ def _group(parts: Sequence[Part], items: Mapping[int, Item], *, is_plain: bool) 
     for index, part in enumerate(parts):
         if part.kind == "text" and not is_plain and index == texts[0]:
             start = items[part.start].outer[0]
-            added.append(Part("open", start, start, RUN))
+            added.append(MarkupPart("open", start, start, RUN))
         elif part.kind == "text" and index > 0 and parts[index - 1].kind == "text":
-            added.append(Part("joint", parts[index - 1].end, part.start))
+            added.append(MarkupPart("joint", parts[index - 1].end, part.start))
         added.append(part)
         if part.kind == "text" and not is_plain and index == texts[-1]:
-            added.append(Part("close", part.end, part.end, RUN))
+            added.append(MarkupPart("close", part.end, part.end, RUN))
     return added
 
 
@@ -165,11 +169,11 @@ class _Frame:
 
     start: int
     end: int
-    outside: Run | None
-    behind: Run | None
-    first: Item
-    last: Item
-    plain: Item
+    outside: TextRun | None
+    behind: TextRun | None
+    first: ParagraphItem
+    last: ParagraphItem
+    plain: ParagraphItem
 
 
 def _find_frame(unit: Unit, paragraph: Paragraph) -> _Frame:
@@ -208,7 +212,7 @@ class _Writer:
         """The piece that opens the current text; -1 without one."""
         self._item = self._plain = frame.plain
         """The item whose tags the text gets, and the last plain one."""
-        self._own: Item | None = None
+        self._own: ParagraphItem | None = None
         """The first text of the open element with its own formatting."""
         self._is_apart = False
         """Whether the next text belongs to another item than the last."""
@@ -295,14 +299,14 @@ class _Writer:
         self._pieces.append(raw)
         self._is_apart = False
 
-    def _find_next(self) -> Item | None:
+    def _find_next(self) -> ParagraphItem | None:
         """Returns the unit's item after the last one in the source."""
         if self._at == self._frame.start:
             return self._frame.first
         start = self._paragraph.next_starts.get(self._at, -1)
         return self._paragraph.starts[start] if 0 <= start < self._frame.end else None
 
-    def _pass_to(self, item: Item) -> None:
+    def _pass_to(self, item: ParagraphItem) -> None:
         """Copies what is before the next item of the source."""
         self._keep_space()
         self._tag = -1
@@ -312,11 +316,11 @@ class _Writer:
         if item.tag and not item.is_sign:
             self._open_text(item)
 
-    def _open_text(self, item: Item) -> None:
+    def _open_text(self, item: ParagraphItem) -> None:
         self._tag, self._item = len(self._pieces), item
         self._pieces.append(item.tag)
 
-    def _enter(self, run: Run) -> None:
+    def _enter(self, run: TextRun) -> None:
         """Ends a text and opens a run, unless one with the same formatting is open."""
         self._leave_text()
         if self._run is None or self._run.look != run.look:

@@ -13,7 +13,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from mtkit.documents.document import Document, Escapes, Languages, Span, Spelled, Unit, as_written
+from mtkit.documents.document import (
+    Document,
+    EscapedText,
+    Escapes,
+    LanguageCodes,
+    Span,
+    Unit,
+    as_written,
+)
 from mtkit.documents.formats.html_elements import (
     escape_tags,
     find_reason_to_leave,
@@ -22,7 +30,7 @@ from mtkit.documents.formats.html_elements import (
     is_void,
     read_attributes,
 )
-from mtkit.documents.units import Part, make_units, protect
+from mtkit.documents.units import MarkupPart, make_units, protect
 
 _TAG = re.compile(
     r"""<(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9-]*+)(?:[\s/](?:[^<>"']++|"[^"]*+"|'[^']*+')*+)?+>"""
@@ -52,14 +60,14 @@ class _Character(NamedTuple):
     text: str
     start: int
     end: int
-    part: Part | None = None
+    part: MarkupPart | None = None
 
 
 def make_string_units(
     document: Document,
-    parts: Sequence[Part],
+    parts: Sequence[MarkupPart],
     escapes: Escapes,
-    languages: Languages,
+    languages: LanguageCodes,
     *,
     keeps_breaks: bool = False,
 ) -> list[Unit]:
@@ -133,14 +141,14 @@ def copy_units(
     return copied
 
 
-def _as_space(text: str, part: Part) -> Part:
+def _as_space(text: str, part: MarkupPart) -> MarkupPart:
     """Returns a part of a text in which a line's end is space."""
     if part.kind != "edge":
         return part
-    return part._replace(kind="text", spelled=(Spelled("\n", text[part.start : part.end]),))
+    return part._replace(kind="text", spelled=(EscapedText("\n", text[part.start : part.end]),))
 
 
-def _list_characters(text: str, parts: Sequence[Part]) -> list[_Character]:
+def _list_characters(text: str, parts: Sequence[MarkupPart]) -> list[_Character]:
     characters: list[_Character] = []
     for part in parts:
         if part.kind != "text":
@@ -200,7 +208,7 @@ class _Reader:
         self,
         document: Document,
         characters: Sequence[_Character],
-        languages: Languages,
+        languages: LanguageCodes,
         *,
         joins_lines: bool,
         is_html: bool,
@@ -208,12 +216,12 @@ class _Reader:
         self._document, self._text, self._languages = document, document.text, languages
         self._characters, self._joins_lines, self._is_html = characters, joins_lines, is_html
         self._decoded = "".join(each.text for each in characters)
-        self._parts: list[Part] = []
-        self._spelled: list[Spelled] = []
+        self._parts: list[MarkupPart] = []
+        self._spelled: list[EscapedText] = []
         self._span = (0, 0)
         """The span of the current text in the document."""
 
-    def read(self, tags: Sequence[_Tag]) -> list[Part]:
+    def read(self, tags: Sequence[_Tag]) -> list[MarkupPart]:
         done = 0
         ends = {tag.start: tag.end for tag in tags}
         for tag in tags:
@@ -227,7 +235,7 @@ class _Reader:
                 done = ends[tag.partner]
                 visible = html.unescape(_TAG.sub("", self._decoded[tag.start : done]))
                 kind: Literal["protected", "edge"] = "protected" if is_inline(tag.name) else "edge"
-                part = Part(kind, *self._locate(tag.start, done), spelled=as_written(visible))
+                part = MarkupPart(kind, *self._locate(tag.start, done), spelled=as_written(visible))
                 if kind == "edge" or reason != "code":
                     self._document.skip(part.start, visible, reason, detail)
             else:
@@ -236,18 +244,18 @@ class _Reader:
         self._read_text(done, len(self._characters))
         return self._parts
 
-    def _make_part(self, tag: _Tag) -> Part:
+    def _make_part(self, tag: _Tag) -> MarkupPart:
         span = self._locate(tag.start, tag.end)
         if tag.name and not is_inline(tag.name):
-            return Part("edge", *span)
+            return MarkupPart("edge", *span)
         if tag.partner >= 0:
-            return Part("close" if tag.is_closing else "open", *span, tag.name)
+            return MarkupPart("close" if tag.is_closing else "open", *span, tag.name)
         raw = self._decoded[tag.start : tag.end]
         is_bare = tag.name and not is_void(tag.name) and raw.lower() == f"<{tag.name}>"
         if is_bare and not self._is_html:
             # It may be a placeholder's name: `mv <s> <t>`.
             return protect(span, raw)
-        return Part("void", *span, tag.name, is_break=tag.name == "br")
+        return MarkupPart("void", *span, tag.name, is_break=tag.name == "br")
 
     def _locate(self, start: int, end: int) -> Span:
         return self._characters[start].start, self._characters[end - 1].end
@@ -286,10 +294,10 @@ class _Reader:
 
     def _add(self, value: str, start: int, end: int) -> None:
         begin = self._span[0] if self._spelled else start
-        self._spelled.append(Spelled(value, self._text[start:end]))
+        self._spelled.append(EscapedText(value, self._text[start:end]))
         self._span = (begin, end)
 
     def _end_text(self) -> None:
         if self._spelled:
-            self._parts.append(Part("text", *self._span, spelled=tuple(self._spelled)))
+            self._parts.append(MarkupPart("text", *self._span, spelled=tuple(self._spelled)))
             self._spelled = []

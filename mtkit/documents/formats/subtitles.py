@@ -17,16 +17,16 @@ from typing import Literal, NamedTuple
 from mtkit.documents.document import (
     PLAIN,
     Document,
+    EscapedText,
     Escapes,
-    Languages,
+    LanguageCodes,
     Span,
-    Spelled,
     Token,
     Unit,
     as_written,
 )
 from mtkit.documents.formats.html_elements import escape_tags, read_spelled
-from mtkit.documents.units import Part, make_units
+from mtkit.documents.units import MarkupPart, make_units
 from mtkit.errors import fail_at
 from mtkit.text.xml_tokens import unescape_xml
 
@@ -70,7 +70,7 @@ class _Line(NamedTuple):
         return not self.text.strip()
 
 
-def read_subtitles(text: str, _: Languages) -> Document:
+def read_subtitles(text: str, _: LanguageCodes) -> Document:
     """Returns subtitles with their cues.
 
     Raises:
@@ -185,34 +185,34 @@ def _join(text: str, unit: Unit, is_webvtt: bool, tokens: Sequence[Token]) -> st
     return _EMPTY_LINES.sub(r"\1", raw)
 
 
-def _read_parts(text: str, lines: Sequence[_Line], *, is_webvtt: bool) -> list[Part]:
+def _read_parts(text: str, lines: Sequence[_Line], *, is_webvtt: bool) -> list[MarkupPart]:
     """Returns the parts of adjacent lines."""
-    parts: list[Part] = []
+    parts: list[MarkupPart] = []
     done, end = lines[0].start, lines[-1].end
     speakers = (_SPEAKER.match(text, line.start, line.end) for line in lines)
-    marks = [Part("edge", *found.span(1)) for found in speakers if found]
+    marks = [MarkupPart("edge", *found.span(1)) for found in speakers if found]
     marks = marks or [
-        Part("text", *seam, spelled=(Spelled(" ", text[slice(*seam)]),))
+        MarkupPart("text", *seam, spelled=(EscapedText(" ", text[slice(*seam)]),))
         for seam in _find_seams(text, lines)
     ]
     marks += map(_read_tag, _TAG.finditer(text, done, end))
-    for mark in [*sorted(marks, key=lambda each: each.start), Part("edge", end, end)]:
+    for mark in [*sorted(marks, key=lambda each: each.start), MarkupPart("edge", end, end)]:
         if mark.start < done:
             # A tag at a seam.
             continue
         if done < mark.start:
             raw = text[done : mark.start]
             spelled = read_spelled(raw) if is_webvtt else as_written(raw)
-            parts.append(Part("text", done, mark.start, spelled=spelled))
+            parts.append(MarkupPart("text", done, mark.start, spelled=spelled))
         parts.append(mark)
         done = mark.end
     return parts[:-1]
 
 
-def _read_tag(found: re.Match[str]) -> Part:
+def _read_tag(found: re.Match[str]) -> MarkupPart:
     name = (found.group(2) or "").lower()
     kind: Literal["open", "close"] = "close" if found.group(1) else "open"
-    return Part(kind, *found.span(), name) if name else Part("void", *found.span())
+    return MarkupPart(kind, *found.span(), name) if name else MarkupPart("void", *found.span())
 
 
 def _find_seams(text: str, lines: Sequence[_Line]) -> list[Span]:

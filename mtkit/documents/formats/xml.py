@@ -4,12 +4,12 @@ import bisect
 import html
 from collections.abc import Sequence
 
-from mtkit.documents.document import Document, Edit, Languages, Spelled
-from mtkit.documents.formats.android import read_android
+from mtkit.documents.document import Document, Edit, EscapedText, LanguageCodes
+from mtkit.documents.formats.android_resources import read_resources
 from mtkit.documents.formats.html_elements import is_element, is_inline
-from mtkit.documents.units import Part, make_units, protect
+from mtkit.documents.units import MarkupPart, make_units, protect
 from mtkit.documents.xml_text import XML_TEXT, read_xml_spelled
-from mtkit.text.xml_tokens import XmlToken, end_of, find_attribute, read_text, read_xml_tokens
+from mtkit.text.xml_tokens import XmlToken, end_of, find_attribute, join_token_text, read_xml_tokens
 
 # fmt: off
 _SKIPPED = frozenset(
@@ -24,7 +24,7 @@ _SKIPPED = frozenset(
 _LANGUAGE = "xml:lang"
 
 
-def read_xml(text: str, languages: Languages) -> Document:
+def read_xml(text: str, languages: LanguageCodes) -> Document:
     """Returns a document of an unknown kind with its units.
 
     Comments, CDATA and elements with `translate="no"` stay as they are.
@@ -33,9 +33,9 @@ def read_xml(text: str, languages: Languages) -> Document:
     document = Document(text)
     root = next((token for token in tokens if token.kind in ("open", "empty")), None)
     if root is not None and root.name == "resources":
-        read_android(document, tokens, languages)
+        read_resources(document, tokens, languages)
         return document
-    parts: list[Part] = []
+    parts: list[MarkupPart] = []
     inline = _find_inline(text, tokens)
     if root is not None and root.name in ("html", "body", "div"):
         inline = {index for index in inline if not _is_block(tokens[index])}
@@ -61,18 +61,18 @@ def read_xml(text: str, languages: Languages) -> Document:
                 inside = tokens[index : token.partner + 1]
                 parts.append(_leave(text, inside, is_inline, inside[-1].end))
                 if not (is_inline and reason == "code"):
-                    document.skip(token.start, read_text(text, inside), reason, detail)
+                    document.skip(token.start, join_token_text(text, inside), reason, detail)
                 index = token.partner + 1
                 continue
         index += 1
         if modes and modes[-1][1]:
-            parts.append(Part("edge", token.start, token.end))
-            document.skip(token.start, read_text(text, [token]), modes[-1][1])
+            parts.append(MarkupPart("edge", token.start, token.end))
+            document.skip(token.start, join_token_text(text, [token]), modes[-1][1])
             continue
         if token.kind in ("open", "empty"):
             _rewrite_language(document, token, languages)
         elif token.kind == "cdata" and not is_inline:
-            document.skip(token.start, read_text(text, [token]), "in CDATA")
+            document.skip(token.start, join_token_text(text, [token]), "in CDATA")
         parts.append(_make_part(text, token, is_inline=is_inline))
     document.units = make_units(parts, XML_TEXT)
     return document
@@ -110,7 +110,7 @@ def _find_inline(text: str, tokens: Sequence[XmlToken]) -> set[int]:
     return inline
 
 
-def _find_reason_to_leave(token: XmlToken, languages: Languages) -> tuple[str, str]:
+def _find_reason_to_leave(token: XmlToken, languages: LanguageCodes) -> tuple[str, str]:
     """Returns why an element stays untranslated, as in `Document.skip`; "" if it doesn't."""
     if "no" in (token.attributes.get("translate"), token.attributes.get("its:translate")):
         return "marked translate=no", ""
@@ -121,7 +121,7 @@ def _find_reason_to_leave(token: XmlToken, languages: Languages) -> tuple[str, s
     return ("code", "") if is_code else ("", "")
 
 
-def _rewrite_language(document: Document, token: XmlToken, languages: Languages) -> None:
+def _rewrite_language(document: Document, token: XmlToken, languages: LanguageCodes) -> None:
     for key in (_LANGUAGE, "lang"):
         code = token.attributes.get(key, "")
         span = find_attribute(document.text, token, key) if code and languages.target else None
@@ -129,32 +129,32 @@ def _rewrite_language(document: Document, token: XmlToken, languages: Languages)
             document.edits.append(Edit(*span, languages.target))
 
 
-def _leave(text: str, tokens: Sequence[XmlToken], is_inline: bool, end: int) -> Part:
+def _leave(text: str, tokens: Sequence[XmlToken], is_inline: bool, end: int) -> MarkupPart:
     if not is_inline:
-        return Part("edge", tokens[0].start, end)
+        return MarkupPart("edge", tokens[0].start, end)
     visible = [
         spelled
         for token in tokens
         if token.kind == "text"
         for spelled in read_xml_spelled(text[token.start : token.end])
     ]
-    return Part("protected", tokens[0].start, end, spelled=tuple(visible))
+    return MarkupPart("protected", tokens[0].start, end, spelled=tuple(visible))
 
 
-def _make_part(text: str, token: XmlToken, *, is_inline: bool) -> Part:
+def _make_part(text: str, token: XmlToken, *, is_inline: bool) -> MarkupPart:
     start, end = token.start, token.end
     match token.kind:
         case "text":
-            return Part("text", start, end, spelled=read_xml_spelled(text[start:end]))
+            return MarkupPart("text", start, end, spelled=read_xml_spelled(text[start:end]))
         case "open" | "close" as kind if is_inline:
-            return Part(kind, start, end, token.name)
+            return MarkupPart(kind, start, end, token.name)
         case "other" if text[start] == "&":
             # An entity of an unread DTD: the public ones are HTML's.
             raw = text[start:end]
-            return Part("text", start, end, spelled=(Spelled(html.unescape(raw), raw),))
+            return MarkupPart("text", start, end, spelled=(EscapedText(html.unescape(raw), raw),))
         case "empty" | "other" if is_inline:
-            return Part("void", start, end)
+            return MarkupPart("void", start, end)
         case "cdata" if is_inline:
-            return protect((start, end), read_text(text, [token]))
+            return protect((start, end), join_token_text(text, [token]))
         case _:
-            return Part("edge", start, end)
+            return MarkupPart("edge", start, end)

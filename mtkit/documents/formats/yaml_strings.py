@@ -19,17 +19,17 @@ from yaml.tokens import ScalarToken
 from mtkit.documents.document import (
     PLAIN,
     Document,
+    EscapedText,
     Escapes,
-    Languages,
-    Spelled,
+    LanguageCodes,
     Token,
     UnwritableError,
     as_written,
 )
-from mtkit.documents.escaped_text import read_lines
+from mtkit.documents.escaped_text import read_escaped_lines
 from mtkit.documents.formats.string_markup import make_string_units
 from mtkit.documents.plain_text import continues
-from mtkit.documents.units import Part
+from mtkit.documents.units import MarkupPart
 from mtkit.errors import MtkitError
 from mtkit.text.string_files.escapes import read_utf16
 from mtkit.text.xml_tokens import MAX_DEPTH
@@ -47,7 +47,7 @@ _SINGLE = Escapes(lambda text: text.replace("'", "''"))
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
 
 
-def read_yaml(text: str, languages: Languages) -> Document:
+def read_yaml(text: str, languages: LanguageCodes) -> Document:
     """Returns YAML with the strings that are values or items; keys stay as they are.
 
     Raises:
@@ -69,7 +69,7 @@ def read_yaml(text: str, languages: Languages) -> Document:
     return document
 
 
-class Roles:
+class NodeRoles:
     """The role of each node: `key` or `value` of a mapping, or `item`; `skip` within a key."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class _Parser(yaml.SafeLoader):  # type: ignore[misc]
 def _find_values(text: str) -> Iterator[tuple[ScalarEvent, ScalarToken | None, bool]]:
     """Yields scalars that are values or items, and whether each is in brackets."""
     # Events come as the text is read, so that the depth is known before all of it is.
-    roles = Roles()
+    roles = NodeRoles()
     num_flow: list[bool] = [False]
     parser = _Parser(text)
     while parser.check_event():
@@ -142,14 +142,14 @@ def _is_string(event: ScalarEvent) -> bool:
 
 
 def _add_string(
-    document: Document, token: ScalarToken, languages: Languages, *, in_flow: bool
+    document: Document, token: ScalarToken, languages: LanguageCodes, *, in_flow: bool
 ) -> None:
     start, end = token.start_mark.index, token.end_mark.index
     text = document.text
 
-    def _read(pattern: re.Pattern[str], quote: int = 0) -> list[Part]:
+    def _read(pattern: re.Pattern[str], quote: int = 0) -> list[MarkupPart]:
         span = (start + quote, end - quote)
-        return read_lines(text, span, pattern, _read_special, _ends_paragraph)
+        return read_escaped_lines(text, span, pattern, _read_special, _ends_paragraph)
 
     match token.style:
         case "|" | ">" as style:
@@ -173,7 +173,7 @@ def _add_string(
                     document.units.append(replace(unit, start=start, end=end, join=write))
 
 
-def _read_block(text: str, start: int, end: int, *, is_folded: bool) -> list[Part]:
+def _read_block(text: str, start: int, end: int, *, is_folded: bool) -> list[MarkupPart]:
     """Returns the lines of a block; lines that continue a sentence belong to it."""
     first = text.find("\n", start, end) + 1
     lines = re.findall(r"[^\n]*+\n|[^\n]++", text[first:end]) if first else []
@@ -183,7 +183,7 @@ def _read_block(text: str, start: int, end: int, *, is_folded: bool) -> list[Par
     indent = min((len(line) - len(line.lstrip(" ")) for line in filled), default=0)
     if given is None and filled:
         indent = len(filled[0]) - len(filled[0].lstrip(" "))
-    parts: list[Part] = []
+    parts: list[MarkupPart] = []
     previous, before = "", first
     position = first
     for line in lines:
@@ -199,17 +199,17 @@ def _read_block(text: str, start: int, end: int, *, is_folded: bool) -> list[Par
             is_joined = bool(previous) and not own.startswith((" ", "\t"))
         if is_joined:
             raw = text[before:begin]
-            parts.append(Part("text", before, begin, spelled=(Spelled("\n", raw),)))
+            parts.append(MarkupPart("text", before, begin, spelled=(EscapedText("\n", raw),)))
         else:
-            parts.append(Part("edge", before, begin))
-        parts.append(Part("text", begin, stop, spelled=as_written(own)))
+            parts.append(MarkupPart("edge", before, begin))
+        parts.append(MarkupPart("text", begin, stop, spelled=as_written(own)))
         previous, before = own, stop
         if is_folded and own.startswith((" ", "\t")):
             previous = ""
     return parts
 
 
-def _ends_paragraph(spelled: Spelled) -> bool:
+def _ends_paragraph(spelled: EscapedText) -> bool:
     """Checks that a line's end is more than space: an escape, or a blank line."""
     raw = spelled.raw
     return spelled.text == "\n" and (raw.startswith("\\") or raw.count("\n") > 1)

@@ -75,7 +75,7 @@ def analyze(
         score: Scores a system's translations of some sentences.
         sentence_scores: Scores for the comparison; None for no comparison.
         sources: The source sentences, if known.
-        training_text: Target side of a training corpus, which tells what words are rare.
+        training_text: Target side of a training corpus, which shows what words are rare.
         origins: Each sentence's origin.
         num_examples: Number of examples of sentences won, and of sentences lost.
     """

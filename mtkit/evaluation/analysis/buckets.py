@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from mtkit.checks.words import is_unspaced, split_words
+from mtkit.checks.words import is_unspaced, split_folded_words
 from mtkit.evaluation.analysis.flags import FLAGS, Flag
 
 _WORD_EDGES = (10, 20, 30, 40, 60)
@@ -49,7 +49,7 @@ def group_by_length(references: Sequence[str]) -> Grouping:
         *(f"{low + 1}–{high}" for low, high in pairwise((0, *edges))),
         f"over {edges[-1]}",
     ]
-    lengths = [len(split_words(reference)) for reference in references]
+    lengths = [len(split_folded_words(reference)) for reference in references]
     # An empty reference is among the shortest.
     found = [(names[bisect_left(edges, length)],) for length in lengths]
     return Grouping(
@@ -67,7 +67,7 @@ def group_by_rare_words(
     # It is the share, because a longer sentence has a rarer rarest word. Words with fewer than 10
     # occurrences in the training text, which is read once, are rare; without that text, words that
     # occur once in the references.
-    words = [split_words(reference) for reference in references]
+    words = [split_folded_words(reference) for reference in references]
     counts = Counter(word for sentence in words for word in sentence)
     min_count = 2
     explanation = "Percent of the reference's words that occur once in this test set's references."
@@ -95,7 +95,7 @@ def _count_words(lines: Iterable[str], wanted: frozenset[str]) -> Counter[str]:
     """Returns the counts of only the wanted words."""
     counts: Counter[str] = Counter()
     for line in lines:
-        counts.update(word for word in split_words(line) if word in wanted)
+        counts.update(word for word in split_folded_words(line) if word in wanted)
     return counts
 
 

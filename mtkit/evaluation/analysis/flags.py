@@ -8,7 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from mtkit.checks.numbers import list_other_numbers
-from mtkit.checks.words import count_repeats, list_lacking_addresses, share_of_words, split_words
+from mtkit.checks.words import (
+    count_repeats,
+    list_lacking_addresses,
+    share_of_words,
+    split_folded_words,
+)
 
 Flag = Literal["empty", "repeated", "untranslated", "numbers", "urls", "too short", "too long"]
 
@@ -77,7 +82,7 @@ def count_flags(flags: Sequence[frozenset[Flag]]) -> dict[str, int]:
 
 def _is_untranslated(hypothesis: str, reference: str, source: str) -> bool:
     ours, expected, given = (
-        [word for word in split_words(text) if word.isalpha()]
+        [word for word in split_folded_words(text) if word.isalpha()]
         for text in (hypothesis, reference, source)
     )
     if ours and ours == given != expected:

@@ -171,13 +171,15 @@ def draw_gains(comparison: SystemComparison) -> str:
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=_NICE_STEPS))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda gain, _: _show_gain(round(gain, 9))))
     axes.spines["bottom"].set_visible(True)
-    figure.text(14 / WIDTH, 1 - 14 / 190, f"◀ {shorten(comparison.baseline)} better")
-    figure.text(1 - 14 / WIDTH, 1 - 14 / 190, f"{shorten(comparison.system)} better ▶", ha="right")
+    figure.text(14 / WIDTH, 1 - 14 / 190, f"◀ {shorten_name(comparison.baseline)} better")
+    figure.text(
+        1 - 14 / WIDTH, 1 - 14 / 190, f"{shorten_name(comparison.system)} better ▶", ha="right"
+    )
     label = f"Gains by sentence: {comparison.num_won} above 0, {comparison.num_lost} below"
     return _as_plot(figure, label)
 
 
-def shorten(name: str) -> str:
+def shorten_name(name: str) -> str:
     """Returns a name that fits beside a plot: the start and end of a long one."""
     if len(name) <= _MAX_LABEL_CHARACTERS:
         return name
@@ -255,7 +257,7 @@ def _open_rows(rows: Sequence[tuple[str, str]]) -> tuple[Figure, Axes]:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     for row, (name, note) in enumerate(rows):
         middle = 1 - (row + 0.5) * _ROW_HEIGHT / (bottom + _AXIS_HEIGHT)
-        figure.text(0, middle, shorten(name), va="center", gid=f"title:{name}")
+        figure.text(0, middle, shorten_name(name), va="center", gid=f"title:{name}")
         figure.text(1, middle, note, va="center", ha="right")
     return figure, axes
 

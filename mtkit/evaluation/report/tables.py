@@ -1,8 +1,9 @@
 """Scores of test sets as a table, as lines, as JSON, as Markdown."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Final
 
 from pydantic import TypeAdapter
 from rich.console import Console
@@ -11,11 +12,22 @@ from rich.text import Text
 
 from mtkit import files
 from mtkit.console import warn
-from mtkit.evaluation.evaluate import Evaluated
-from mtkit.evaluation.results import Difference, Interval, SystemResult, SystemScore
+from mtkit.evaluation.evaluate import EvaluatedTestSet
+from mtkit.evaluation.results import (
+    Interval,
+    ScoreDifference,
+    SystemResult,
+    SystemScore,
+    TestKind,
+)
 
 SIGNIFICANCE_LEVEL = 0.05
 """A difference is called significant if its p-value is lower."""
+TESTS: Final[Mapping[TestKind, str]] = {
+    "bootstrap": "paired bootstrap",
+    "randomization": "approximate randomisation",
+}
+"""Names of the tests of differences."""
 _MARKDOWN_MARKUP = re.compile(r"([\\`*_\[\]<>|~])")
 
 
@@ -39,13 +51,13 @@ class ScoreRow:
     num_sentences: int
     system: str = ""
     interval: Interval | None = None
-    difference: Difference | None = None
+    difference: ScoreDifference | None = None
 
 
 _ROWS = TypeAdapter(list[ScoreRow])
 
 
-def list_rows(evaluated: Evaluated, *, names_systems: bool = True) -> list[ScoreRow]:
+def list_rows(evaluated: EvaluatedTestSet, *, names_systems: bool = True) -> list[ScoreRow]:
     """Returns a row for each system and metric, optionally without the system's name."""
     return [
         ScoreRow(
@@ -68,7 +80,7 @@ def from_tables(tables: object) -> list[ScoreRow]:
     return _ROWS.validate_python(tables)
 
 
-def as_json_text(rows: Sequence[ScoreRow], *, is_ascii: bool = False) -> str:
+def as_json_rows(rows: Sequence[ScoreRow], *, is_ascii: bool = False) -> str:
     """Returns the rows as a JSON list of objects, values in full precision."""
     return files.as_json_text([asdict(row) for row in rows], is_ascii=is_ascii)
 
@@ -159,11 +171,11 @@ def show_p_value(p_value: float) -> str:
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
-def as_markdown(results: Sequence[SystemResult]) -> str:
+def as_markdown(results: Sequence[SystemResult], facts: Mapping[str, str]) -> str:
     """Returns a table of systems and metrics for a paper, with signatures as footnotes.
 
     Intervals are in brackets, the best score of a metric is bold, and differences from the
-    baseline, which is the first system, have p-values.
+    baseline, which is the first system, have p-values. `facts` go below the table, by name.
     """
     # Imported here: scores alone need no templates.
     from mtkit.pages import open_templates  # noqa: PLC0415
@@ -175,7 +187,10 @@ def as_markdown(results: Sequence[SystemResult]) -> str:
         escaped=lambda name: _MARKDOWN_MARKUP.sub(r"\\\1", name),
     )
     metrics = list_metrics(results)
+    differences = [score.difference for score in results[-1].scores if score.difference]
     return environment.get_template("table.md.jinja").render(
+        facts=facts,
+        test=TESTS[differences[0].test] if differences else "",
         results=results,
         metrics=metrics,
         scores={result.name: {score.name: score for score in result.scores} for result in results},
@@ -183,7 +198,7 @@ def as_markdown(results: Sequence[SystemResult]) -> str:
     )
 
 
-def warn_of_remarks(evaluated: Evaluated, *, names_systems: bool) -> None:
+def warn_of_remarks(evaluated: EvaluatedTestSet, *, names_systems: bool) -> None:
     """Prints what makes the scores of a test set doubtful."""
     for system in evaluated.systems:
         name = system.name if names_systems else evaluated.test_set

@@ -12,9 +12,9 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines.ctranslate2_search import CTranslate2Search
 from mtkit.inference.engines.engine import (
     EncodedSource,
-    fill_rows,
     list_aligned_inputs,
     make_shards,
+    pad_attention,
 )
 from mtkit.inference.engines.features import check_features, list_uses
 from mtkit.inference.translation import Hypothesis
@@ -26,7 +26,11 @@ from mtkit.model.exporters.ctranslate2_files import (
     MODEL_FILE,
     read_names,
 )
-from mtkit.model.exporters.ctranslate2_library import count_threads, find_device, load_library
+from mtkit.model.exporters.ctranslate2_library import (
+    count_threads_per_translation,
+    load_library,
+    parse_device,
+)
 from mtkit.model.exporters.ctranslate2_weights import check_engine_folder, check_network
 from mtkit.paths import for_library
 from mtkit.recipe.inference import Inference
@@ -75,11 +79,11 @@ class CTranslate2Engine:
         self.vocab_size = len(self._target_names)
         self._target_ids = {name: token for token, name in enumerate(self._target_names)}
         self._never_emitted = [[self._target_names[PAD]], [self._target_names[BOS]]]
-        kind, index = find_device(device, library)
+        kind, index = parse_device(device, library)
         try:
             # Threads with a batch each are faster than threads that share one: by a third in
             # float32, several times in int8 (docs/performance.md).
-            self.num_threads = count_threads() if kind == "cpu" else 1
+            self.num_threads = count_threads_per_translation() if kind == "cpu" else 1
             self.batches_at_once = _BATCHES_OF_A_THREAD * self.num_threads
             with for_library(folder) as readable:
                 self._translator = library.Translator(
@@ -173,7 +177,7 @@ class CTranslate2Engine:
             return None
         if not num_read:
             return np.zeros((len(target), len(source)), np.float32)
-        return fill_rows(np.array(attention[first : first + num_read], np.float32), len(target))
+        return pad_attention(np.array(attention[first : first + num_read], np.float32), len(target))
 
     @property
     def aligns(self) -> bool:

@@ -31,7 +31,7 @@ def list_aligned_inputs(target: Sequence[int], max_tokens: int | None) -> list[i
     return [BOS, *tokens][:max_tokens]
 
 
-def fill_rows(weights: NDArray[np.float32], length: int) -> NDArray[np.float32]:
+def pad_attention(weights: NDArray[np.float32], length: int) -> NDArray[np.float32]:
     """Returns the rows of attention, padded with rows of zeros to `length`."""
     rows = np.zeros((length, weights.shape[1]), np.float32)
     rows[: len(weights)] = weights

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from mtkit.inference.engines.engine import (
     EncodedSource,
-    fill_rows,
     list_aligned_inputs,
     make_batches,
+    pad_attention,
 )
 from mtkit.inference.search.step_model import EncoderDecoderSteps, StepModel
 from mtkit.inference.translation import Hypothesis
@@ -98,7 +98,7 @@ class TorchAligner:
         if first_row + num_rows > len(weights):
             # The last token before a length limit was never an input.
             return replace(hypothesis, alignment_weights=None)
-        rows = fill_rows(weights[first_row : first_row + num_rows], len(hypothesis.token_ids))
+        rows = pad_attention(weights[first_row : first_row + num_rows], len(hypothesis.token_ids))
         return replace(hypothesis, alignment_weights=rows)
 
     def _read_again(
@@ -152,7 +152,7 @@ class TorchAligner:
             found.append(chosen[:, head.first_row : end])
         means = torch.stack(found).mean(dim=0).cpu().numpy()
         return [
-            fill_rows(weights[: len(begun) - 1, : len(source)], len(target))
+            pad_attention(weights[: len(begun) - 1, : len(source)], len(target))
             for weights, begun, source, target in zip(
                 means, inputs, source_batch, target_batch, strict=True
             )

@@ -31,7 +31,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mtkit.inference.search.bounds import ends_in_repetition
-from mtkit.inference.search.constraints import RequiredPhrases, Selection
+from mtkit.inference.search.constraints import RelevantCandidates, RequiredPhrases
 from mtkit.inference.search.penalties import MIN_COVERAGE, end_output, length_penalty
 from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import StepModel
@@ -96,7 +96,7 @@ def beam_search(
 
 def _find_candidates(
     model: StepModel, beam: "_Beam", rules: OutputRules, beam_size: int
-) -> tuple[Tensor, Tensor, Selection | None]:
+) -> tuple[Tensor, Tensor, RelevantCandidates | None]:
     """Extends hypotheses by their newest tokens and returns the `2 * beam_size` best."""
     # Returns log-probabilities [batch, candidates], best first or in the order of the phrases; each
     # candidate's index, which is hypothesis times vocabulary size plus token; and which of them may
@@ -181,7 +181,7 @@ class _Beam:
         candidates_BK: Tensor,
         indices_BK: Tensor,
         beam_size: int,
-        chosen: Selection | None,
+        chosen: RelevantCandidates | None,
     ) -> Int[Tensor, "batch new_beam"]:
         """Keeps the best continuations alive, and stores ended ones; returns the parents."""
         parents_BK, tokens_BK = indices_BK // self.vocab_size, indices_BK % self.vocab_size

@@ -95,7 +95,7 @@ def _count_inside(phrase: Phrase, other: Phrase) -> int:
 
 
 @dataclass(frozen=True)
-class Selection:
+class RelevantCandidates:
     """The relevant candidates of each sentence, in the order of the banks.
 
     Attributes:
@@ -202,7 +202,7 @@ class RequiredPhrases:
         extended: Float[Tensor, "batch beam vocab"],
         best: tuple[Float[Tensor, "batch k"], Int[Tensor, "batch k"]],
         length: int,
-    ) -> Selection:
+    ) -> RelevantCandidates:
         """Returns the relevant continuations: the best, and those that advance phrases.
 
         `extended` are cumulative log-probabilities of all continuations. `best` are at least twice
@@ -232,7 +232,7 @@ class RequiredPhrases:
         may_enter_BC &= ~is_last_B[:, None] | (progress_BC == furthest_B[:, None])
         goes_on_BC = indices_BC % vocab != EOS
         may_live_BC = goes_on_BC & (goes_on_BC.cumsum(dim=1) <= self._widths_B[:, None])
-        return Selection(values_BC, indices_BC, may_enter_BC, may_live_BC)
+        return RelevantCandidates(values_BC, indices_BC, may_enter_BC, may_live_BC)
 
     def keep(self, parents: Int[Tensor, "batch beam"], tokens: Int[Tensor, "batch beam"]) -> None:
         """Updates the hypotheses with their parents and newest tokens."""

@@ -176,7 +176,7 @@ def draw(
     Any token if none is allowed, or if log-probabilities are NaN; its own log-probability shows it.
     `random` are fp64 numbers in [0, 1). Temperature comes first, then top_k, then top_p.
     """
-    probabilities, tokens = trim(log_probs, sampling)
+    probabilities, tokens = truncate_distribution(log_probs, sampling)
     # The first token whose cumulative probability passes the random share of the total.
     sums = probabilities.cumsum(dim=-1)
     targets = random[..., None] * sums[..., -1:]
@@ -185,7 +185,7 @@ def draw(
     return tokens.gather(-1, indices)[..., 0]
 
 
-def trim(
+def truncate_distribution(
     log_probs: Float[Tensor, "batch beam vocab"], sampling: Sampling
 ) -> tuple[Float[Tensor, "batch beam kept"], Int[Tensor, "batch beam kept"]]:
     """Returns the tokens that may be drawn, likeliest first, and their fp64 probabilities."""

@@ -17,8 +17,8 @@ from mtkit.inference.streams.input_format import (
     read_requests,
     replace_surrogates,
 )
-from mtkit.inference.translate import Translator
 from mtkit.inference.translation import BLANK, Translation
+from mtkit.inference.translator import Translator
 
 
 def translate_stream(

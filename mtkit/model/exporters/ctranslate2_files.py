@@ -62,7 +62,7 @@ def find_engine(folder: Path, name: EngineChoice) -> Engine:
     return "ctranslate2" if is_exported else "torch"
 
 
-def check_output(output: Path, model_folder: Path) -> None:
+def check_replaced_export(output: Path, model_folder: Path) -> None:
     """Checks that only an older export would be replaced."""
     if output.resolve() in (model_folder.resolve(), *model_folder.resolve().parents):
         raise MtkitError(

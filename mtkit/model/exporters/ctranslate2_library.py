@@ -3,9 +3,9 @@
 import os
 from typing import Any
 
+from mtkit.cpus import count_cpus
 from mtkit.devices import read_device
 from mtkit.errors import MtkitError, how_to_install
-from mtkit.processors import count_processors
 
 
 def load_library() -> Any:
@@ -22,7 +22,7 @@ def load_library() -> Any:
     return ctranslate2
 
 
-def find_device(name: str, library: Any) -> tuple[str, int]:
+def parse_device(name: str, library: Any) -> tuple[str, int]:
     """Returns a device's kind and number."""
     kind, index = read_device(name)
     if kind == "cpu":
@@ -37,7 +37,7 @@ def find_device(name: str, library: Any) -> tuple[str, int]:
     return "cuda", index or 0
 
 
-def count_threads() -> int:
+def count_threads_per_translation() -> int:
     """Returns the number of threads for one translation: OpenMP's, or all CPUs."""
     given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if given.isdecimal() and int(given) else count_processors()
+    return int(given) if given.isdecimal() and int(given) else count_cpus()

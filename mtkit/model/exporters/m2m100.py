@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mtkit.errors import MtkitError, shorten
 from mtkit.model.config import ModelConfig
-from mtkit.model.exporters.written_translator import (
+from mtkit.model.exporters.transformers_rows import (
     TOKENIZER_CONFIG,
     TokenRows,
     WrittenTranslator,
@@ -24,7 +24,7 @@ from mtkit.model.exporters.written_translator import (
     write_json,
 )
 from mtkit.model.importers.m2m100 import M2M100, WMT21
-from mtkit.model.importers.translator import HIDDEN_BIAS
+from mtkit.model.importers.translator_folder import HIDDEN_BIAS
 from mtkit.model.transformers_names import SHARED, list_translator_counterparts, to_theirs
 from mtkit.model.translator_config import FIRST_POSITION
 from mtkit.recipe.model import Model

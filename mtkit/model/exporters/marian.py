@@ -16,18 +16,18 @@ import torch
 from torch import Tensor
 
 from mtkit.model.config import ModelConfig
-from mtkit.model.exporters.written_translator import (
+from mtkit.model.exporters.transformers_rows import (
     TOKENIZER_CONFIG,
     TokenRows,
     WrittenTranslator,
     describe_network,
     give_back,
-    keep_order,
+    keep_row_order,
     list_misfits,
     write_json,
 )
 from mtkit.model.importers.marian import TAG
-from mtkit.model.importers.translator import HIDDEN_BIAS
+from mtkit.model.importers.translator_folder import HIDDEN_BIAS
 from mtkit.model.parameters import find_rows
 from mtkit.model.transformers_names import (
     OUTPUT_BIAS,
@@ -111,7 +111,7 @@ def _find_rows(
     pieces = (tokenizer.source_vocabulary.pieces, tokenizer.target_vocabulary.pieces)
     foreign = tokenizer.foreign_rows
     if foreign is None:
-        source, target = map(keep_order, pieces)
+        source, target = map(keep_row_order, pieces)
         return source, target
     source_vectors = [weights["source_embedding.tokens.weight"]]
     source = give_back(pieces[0], foreign.list_rows("source"), source_vectors)

@@ -10,7 +10,7 @@ from mtkit.model.card import CARD_FILE, render_text, with_use
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE
 from mtkit.model.folder import LoadedModel
 from mtkit.model.new_cards import language_model_card
-from mtkit.model.transformers_config import MtkitKeys, describe
+from mtkit.model.transformers_config import MtkitKeys, describe_language_model
 from mtkit.model.transformers_names import list_counterparts, to_theirs
 from mtkit.model.weights import pack_weights, write_tensors
 
@@ -26,7 +26,7 @@ def save_transformers_folder(loaded: LoadedModel, folder: Path) -> None:
     have no class.
     """
     config = loaded.config
-    described = describe(config)
+    described = describe_language_model(config)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise MtkitError(f"{folder}: there already", "name a new folder")
     keys = MtkitKeys(

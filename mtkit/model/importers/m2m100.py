@@ -16,7 +16,7 @@ from mtkit.errors import MtkitError, shorten
 from mtkit.model.config import ModelConfig
 from mtkit.model.importers.marian import MAX_VOCABULARY_BYTES, read_ids
 from mtkit.model.importers.source_folder import SourceFolder, building_tokenizer, read_network
-from mtkit.model.importers.translator import ForeignTranslator, Generation
+from mtkit.model.importers.translator_folder import ForeignTranslator, Generation
 from mtkit.model.translator_config import M2M100Config
 from mtkit.text.arrange_pieces import (
     SpecialRows,

@@ -11,7 +11,7 @@ import re
 from mtkit.errors import MtkitError, shorten
 from mtkit.model.config import ModelConfig
 from mtkit.model.importers.source_folder import SourceFolder, building_tokenizer, read_network
-from mtkit.model.importers.translator import ForeignTranslator, Generation
+from mtkit.model.importers.translator_folder import ForeignTranslator, Generation
 from mtkit.model.translator_config import BiasedConfig, MarianConfig, PegasusConfig
 from mtkit.text.arrange_pieces import (
     ArrangedPieces,

@@ -26,7 +26,7 @@ KINDS = "avx512-bf16", "avx512-vnni", "avx2", "plain"
 """The instruction sets that libraries are compiled for, fastest first."""
 
 
-class Norm(Structure):
+class NormWeights(Structure):
     """Weights of a layer normalisation."""
 
     _fields_: ClassVar = [("weight", c_void_p), ("bias", c_void_p), ("epsilon", c_float)]
@@ -36,7 +36,7 @@ class Layer(Structure):
     """Parts of a layer; cross-attention's are null in an encoder."""
 
     _fields_: ClassVar = [
-        *((name, Norm) for name in ("self_norm", "cross_norm", "feed_forward_norm")),
+        *((name, NormWeights) for name in ("self_norm", "cross_norm", "feed_forward_norm")),
         *(
             (name, c_void_p)
             for name in (
@@ -52,7 +52,7 @@ class Layer(Structure):
     ]
 
 
-class Shape(Structure):
+class NetworkShape(Structure):
     """Widths of a network's layers."""
 
     _fields_: ClassVar = [
@@ -69,11 +69,11 @@ class Embedding(Structure):
         ("tokens", c_void_p),
         ("num_tokens", c_int64),
         ("scale", c_float),
-        ("norm", POINTER(Norm)),
+        ("norm", POINTER(NormWeights)),
     ]
 
 
-class Wanted(Structure):
+class StepOutputs(Structure):
     """The requested outputs of a step; see `kernels/network.h`."""
 
     _fields_: ClassVar = [
@@ -113,7 +113,7 @@ _SIGNATURES: dict[str, tuple[list[Any], Any]] = {
     "mtkit_apply_linear": ([c_void_p, c_void_p, c_int64, c_void_p, c_int32], _check_status),
     "mtkit_multiply": ([c_void_p, c_void_p, c_int64, c_void_p, c_int32], _check_status),
     "mtkit_new_stack": (
-        [POINTER(Shape), POINTER(Embedding), POINTER(Layer), c_int64, POINTER(Norm)],
+        [POINTER(NetworkShape), POINTER(Embedding), POINTER(Layer), c_int64, POINTER(NormWeights)],
         c_void_p,
     ),
     "mtkit_free_stack": ([c_void_p], None),
@@ -127,7 +127,7 @@ _SIGNATURES: dict[str, tuple[list[Any], Any]] = {
     ),
     "mtkit_copy_attention": ([c_void_p, c_int64, c_int64, c_void_p], None),
     "mtkit_free_search": ([c_void_p], None),
-    "mtkit_step": ([c_void_p, c_void_p, c_void_p, POINTER(Wanted), c_int32], _check_status),
+    "mtkit_step": ([c_void_p, c_void_p, c_void_p, POINTER(StepOutputs), c_int32], _check_status),
     "mtkit_select": ([c_void_p, c_void_p, c_int64, c_void_p, c_int64], _check_status),
 }
 
@@ -206,7 +206,7 @@ def has_vnni() -> bool:
     return library is not None and library.mtkit_instructions().startswith(b"avx512")
 
 
-class Handle:
+class LibraryHandle:
     """An object of the library, freed with the last reference to this."""
 
     # `pointer` is None if the library was out of memory. `keeps` must live as long as the object.
@@ -232,7 +232,7 @@ def new_linear(
     weight: Tensor,
     bias: Float[Tensor, " outputs"] | None,
     scales: Float[Tensor, " outputs"] | None = None,
-) -> Handle | None:
+) -> LibraryHandle | None:
     """Returns a linear map in the library; None if it isn't supported in this arithmetic.
 
     Sums are exact or in fp32. `weight` is [outputs, inputs]: for int8 integers, with the value of a
@@ -252,11 +252,11 @@ def new_linear(
         None if scales is None else address(scales),
         None if bias is None else address(bias),
     )
-    return None if pointer is None else Handle(pointer, library.mtkit_free_linear)
+    return None if pointer is None else LibraryHandle(pointer, library.mtkit_free_linear)
 
 
 def apply_linear(
-    handle: Handle, rows: Float[Tensor, "rows inputs"], num_outputs: int
+    handle: LibraryHandle, rows: Float[Tensor, "rows inputs"], num_outputs: int
 ) -> Float[Tensor, "rows outputs"]:
     """Returns each row times the map's transposed weight, plus its bias."""
     library = choose_library()

@@ -20,11 +20,11 @@ from mtkit.network.attention import WatchedHead
 from mtkit.network.cpu.compiled import (
     CompiledLinear,
     Embedding,
-    Handle,
     Layer,
-    Norm,
-    Shape,
-    Wanted,
+    LibraryHandle,
+    NetworkShape,
+    NormWeights,
+    StepOutputs,
     address,
     choose_library,
 )
@@ -86,13 +86,13 @@ class CompiledTranslator:
         search.memory = memory if keeps_memory else None
         return search
 
-    def _build_stack(self, stack: TransformerStack, embedding: InputEmbedding) -> Handle:
+    def _build_stack(self, stack: TransformerStack, embedding: InputEmbedding) -> LibraryHandle:
         layers = [_describe_layer(layer) for layer in stack.layers]
         first = stack.layers[0]
         assert isinstance(first, TransformerLayer)
         attention, _ = first.find_self_attention()
         keys, _, values = attention.widths
-        shape = Shape(
+        shape = NetworkShape(
             d_model=self.d_model,
             num_heads=attention.num_heads,
             d_key=keys // attention.num_heads,
@@ -109,7 +109,7 @@ class CompiledTranslator:
         )
         final = stack.final_norm
         final_norm = None if isinstance(final, nn.Identity) else _describe_norm(final)
-        return Handle(
+        return LibraryHandle(
             self.library.mtkit_new_stack(
                 byref(shape),
                 byref(vectors),
@@ -124,7 +124,7 @@ class CompiledTranslator:
         )
 
 
-class CompiledSearch(Handle):
+class CompiledSearch(LibraryHandle):
     """A step model for a search: a batch of hypotheses with the decoder's state.
 
     Every sentence has the same number of hypotheses, 1 at first. `memory` and `starts` are as in
@@ -168,7 +168,7 @@ class CompiledSearch(Handle):
     def step(self, tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam vocab"]:
         """Returns the log-probabilities of the token after `tokens`, `<s>` first."""
         log_probs = torch.empty(*tokens.shape, self.vocab_size)
-        self._run(tokens, Wanted(log_probabilities=address(log_probs)))
+        self._run(tokens, StepOutputs(log_probabilities=address(log_probs)))
         return log_probs
 
     def find_best(
@@ -188,7 +188,7 @@ class CompiledSearch(Handle):
         best = torch.empty(len(tokens), num_best, dtype=torch.int64)
         totals = totals.contiguous()
         without = (ctypes.c_int64 * len(never))(*never)
-        wanted = Wanted(
+        wanted = StepOutputs(
             totals=address(totals),
             best_values=address(values),
             best=address(best, torch.int64),
@@ -199,7 +199,7 @@ class CompiledSearch(Handle):
         self._run(tokens, wanted)
         return values, best
 
-    def _run(self, tokens: Tensor, wanted: Wanted) -> None:
+    def _run(self, tokens: Tensor, wanted: StepOutputs) -> None:
         tokens = tokens.contiguous()
         if self._width:
             self._attention_BWS = torch.zeros(*tokens.shape, self._width)
@@ -286,13 +286,13 @@ def _describe_layer(layer: nn.Module) -> Layer:
     return described
 
 
-def _describe_norm(norm: nn.Module) -> Norm:
+def _describe_norm(norm: nn.Module) -> NormWeights:
     assert isinstance(norm, nn.LayerNorm)
     weight, bias = norm.weight.detach(), norm.bias.detach()
-    return Norm(weight=address(weight), bias=address(bias), epsilon=norm.eps)
+    return NormWeights(weight=address(weight), bias=address(bias), epsilon=norm.eps)
 
 
-def _handle(linear: nn.Module) -> Handle:
+def _handle(linear: nn.Module) -> LibraryHandle:
     # Linear maps have been replaced; see `is_compiled`.
     if isinstance(linear, CompiledLinear):
         return linear.handle

@@ -54,7 +54,7 @@ def find_strings(text: str, tokens: Sequence[XmlToken]) -> Iterator[AndroidStrin
         index = token.partner + 1
 
 
-def read_escape(raw: str) -> str:
+def read_android_escape(raw: str) -> str:
     """Returns the value of a match of `ESCAPE`."""
     if raw[0] == "&" and len(raw) > 1:
         return unescape_xml(raw)
@@ -68,9 +68,9 @@ def read_escape(raw: str) -> str:
     return {"n": "\n", "t": "\t"}.get(raw[1], unescape_xml(raw[1:]))
 
 
-def unescape(raw: str, *, keeps_entities: bool = False) -> str:
+def unescape_android(raw: str, *, keeps_entities: bool = False) -> str:
     """Returns the text of a string."""
     escapes = (found.group() for found in ESCAPE.finditer(raw))
     return "".join(
-        each if keeps_entities and each[0] == "&" else read_escape(each) for each in escapes
+        each if keeps_entities and each[0] == "&" else read_android_escape(each) for each in escapes
     )

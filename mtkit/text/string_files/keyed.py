@@ -173,7 +173,7 @@ def load_json(text: str) -> Any:
         raise MtkitError(f"invalid JSON: {error}") from error
 
 
-def read_json(text: str) -> Iterator[KeyedString]:
+def read_json_values(text: str) -> Iterator[KeyedString]:
     """Yields the strings of JSON by their paths, `menu.items[2]`; not ARB's members of `@`."""
     pending: list[tuple[str, Any]] = [("", load_json(text))]
     while pending:
@@ -188,14 +188,14 @@ def read_json(text: str) -> Iterator[KeyedString]:
             pending += members[::-1]
 
 
-def read_android(text: str) -> Iterator[KeyedString]:
+def read_android_strings(text: str) -> Iterator[KeyedString]:
     """Yields the strings of Android's resources, without tags: `files[other]` of plurals."""
     tokens = read_xml_tokens(text)
     lines = LineCounter(text)
     for string in android.find_strings(text, tokens):
         line = lines.find(tokens[string.element].start)
         pieces = [
-            android.unescape(
+            android.unescape_android(
                 text[slice(*find_cdata(text, each))], keeps_entities=each.kind == "cdata"
             )
             for each in find_inside(tokens, string.element)

@@ -13,10 +13,11 @@ from mtkit.text.string_files.keyed import KeyedString
 from mtkit.text.string_files.mo import read_catalogue
 from mtkit.text.string_files.plural_forms import PluralForms
 from mtkit.text.string_files.po import read_messages
-from mtkit.text.string_files.xliff import read_segments
+from mtkit.text.string_files.xliff import read_languages, read_segments
 
 _MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _CHARSET = re.compile(rb"""(?:charset|encoding)\s*+=\s*+["']?+([A-Za-z0-9._:-]++)""", re.IGNORECASE)
+_LANGUAGE = re.compile(r"^Language:[ \t]*+(\S++)", re.MULTILINE)
 _HEAD = 65_536
 """Bytes at the beginning of a file that may declare its encoding."""
 
@@ -35,7 +36,7 @@ class StringPair(NamedTuple):
     key: str = ""
 
 
-def read_pairs(content: bytes, form: str) -> Iterator[StringPair]:
+def read_translations(content: bytes, form: str) -> Iterator[StringPair]:
     """Yields the finished translations of a file with both languages, in order.
 
     `form` is a key of `PAIR_FORMS`. Texts may have several lines. Messages without a translation,
@@ -48,6 +49,24 @@ def read_pairs(content: bytes, form: str) -> Iterator[StringPair]:
     for pair in PAIR_FORMS[form](content):
         if pair.source.strip() and pair.target.strip():
             yield pair
+
+
+def find_languages(content: bytes, form: str) -> Iterator[tuple[str, str]]:
+    """Yields the source and target language that a file with both names; empty if it names none.
+
+    A PO or MO file names only the target's.
+    """
+    if form == "xliff":
+        yield from read_languages(_decode(content))
+        return
+    if form == "mo":
+        header = dict(read_catalogue(content)).get(b"", b"").decode("latin-1")
+    else:
+        text = _decode(content)
+        messages = (each for each in read_messages(text) if not each.read(text, "msgid"))
+        header = next((each.read(text, "msgstr") for each in messages), "")
+    if found := _LANGUAGE.search(header):
+        yield "", found[1]
 
 
 def read_strings(content: bytes, form: str) -> Iterator[KeyedString]:
@@ -158,7 +177,7 @@ STRING_FORMS: dict[str, Callable[[str], Iterator[KeyedString]]] = {
     "properties": keyed.read_properties,
     "fluent": keyed.read_fluent,
     "apple-strings": keyed.read_apple,
-    "json": keyed.read_json,
-    "android": keyed.read_android,
+    "json": keyed.read_json_values,
+    "android": keyed.read_android_strings,
 }
 """Formats of files with one language."""

@@ -8,7 +8,7 @@ from mtkit.text.xml_tokens import (
     children,
     find_inside,
     find_local_name,
-    read_text,
+    join_token_text,
     read_xml_tokens,
 )
 
@@ -16,6 +16,7 @@ XLIFF_SEGMENTS = ("trans-unit", "segment")
 """Elements with a source and a target, in 1.2 and 2."""
 _CODES = frozenset(["bpt", "ept", "it", "ph", "ut"])
 """Elements with a program's own markup in 1.2."""
+_LANGUAGES = {"xliff": ("srcLang", "trgLang"), "file": ("source-language", "target-language")}
 _FINISHED = ("", "translated", "reviewed", "final", "signed-off")
 _MACHINE = ("leveraged-mt", "mt-suggestion")
 
@@ -33,6 +34,14 @@ def walk_xliff(tokens: Sequence[XmlToken]) -> Iterator[tuple[int, bool]]:
             if token.kind == "open":
                 translates.append(is_translated)
             yield index, is_translated
+
+
+def read_languages(text: str) -> Iterator[tuple[str, str]]:
+    """Yields the source and target language of each file in XLIFF; empty where none is named."""
+    for token in read_xml_tokens(text):
+        keys = _LANGUAGES.get(find_local_name(token))
+        if keys and token.kind == "open" and keys[0] in token.attributes:
+            yield token.attributes[keys[0]], token.attributes.get(keys[1], "")
 
 
 def read_segments(text: str) -> Iterator[tuple[int, str, str, str]]:
@@ -83,4 +92,4 @@ def _read_plain(text: str, tokens: Sequence[XmlToken], element: int) -> str:
             end = tokens[token.partner].end
         if token.start >= end:
             kept.append(token)
-    return read_text(text, kept)
+    return join_token_text(text, kept)

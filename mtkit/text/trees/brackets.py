@@ -36,7 +36,7 @@ ROOT = "TOP"
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenBracket:
     """The start of a constituent with a label such as `NP-SBJ`."""
 
     label: str
@@ -51,12 +51,12 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Close:
+class CloseBracket:
     """The end of the innermost open constituent."""
 
 
-CLOSE = Close()
-Mark = Open | Leaf | Close
+CLOSE = CloseBracket()
+Mark = OpenBracket | Leaf | CloseBracket
 """An element of a tree from left to right; trees of any depth need no recursion."""
 
 
@@ -85,8 +85,8 @@ def simplify(tree: Tree) -> Tree:
     marks: list[Mark] = []
     for mark in _unwrap(tree.marks):
         match mark:
-            case Open(label):
-                marks.append(Open(strip_functions(label)))
+            case OpenBracket(label):
+                marks.append(OpenBracket(strip_functions(label)))
             case Leaf(tag, _) if tag == TRACE:
                 pass
             case _:
@@ -106,7 +106,7 @@ def drop_empty(marks: Iterable[Mark]) -> list[Mark]:
     """Returns marks without constituents that hold no word."""
     kept: list[Mark] = []
     for mark in marks:
-        if isinstance(mark, Close) and isinstance(kept[-1], Open):
+        if isinstance(mark, CloseBracket) and isinstance(kept[-1], OpenBracket):
             kept.pop()
         else:
             kept.append(mark)
@@ -115,10 +115,10 @@ def drop_empty(marks: Iterable[Mark]) -> list[Mark]:
 
 def _unwrap(marks: Sequence[Mark]) -> Sequence[Mark]:
     """Returns the marks without the outer bracket, if it has a root's label."""
-    while marks and isinstance(marks[0], Open) and marks[0].label in ROOTS:
+    while marks and isinstance(marks[0], OpenBracket) and marks[0].label in ROOTS:
         depth = 0
         for mark in marks[:-1]:
-            depth += isinstance(mark, Open) - isinstance(mark, Close)
+            depth += isinstance(mark, OpenBracket) - isinstance(mark, CloseBracket)
             if depth == 0:
                 # It ends before the last mark: there is more than one.
                 return marks
@@ -136,7 +136,7 @@ def linearize(tree: Tree, form: Linearization) -> list[str]:
     labels: list[str] = []
     for mark in tree.marks:
         match mark:
-            case Open(label):
+            case OpenBracket(label):
                 _check(label, is_vinyals=is_vinyals)
                 labels.append(label)
                 symbols.append(f"({label}" if is_vinyals else label)
@@ -145,7 +145,7 @@ def linearize(tree: Tree, form: Linearization) -> list[str]:
             case Leaf(tag, _):
                 _check(tag, is_vinyals=is_vinyals)
                 symbols.append(tag)
-            case Close():
+            case CloseBracket():
                 symbols.append(f"){labels.pop()}" if is_vinyals else f"/{labels.pop()}")
     return symbols
 
@@ -231,7 +231,7 @@ class _Reader:
             if self._word is not None and self._label:
                 raise ValueError(f"'{self._word}' stands beside brackets")
             # As above.
-            self._marks.append(Open(self._label or self._word or ""))
+            self._marks.append(OpenBracket(self._label or self._word or ""))
         self._label, self._word = label, None
         self._depth += 1
 
@@ -241,7 +241,7 @@ class _Reader:
         if self._label is None:
             self._marks.append(CLOSE)
         elif self._word is None:
-            self._marks += [Open(self._label), CLOSE]
+            self._marks += [OpenBracket(self._label), CLOSE]
         elif self._depth == 1:
             raise ValueError(f"'{self._word}' stands outside a tree")
         else:
@@ -255,11 +255,11 @@ def write_tree(tree: Tree, *, root: str | None = ROOT) -> str:
     parts = [] if root is None else [f"({root}"]
     for mark in tree.marks:
         match mark:
-            case Open(label):
+            case OpenBracket(label):
                 parts.append(f" ({label}")
             case Leaf(tag, word):
                 parts.append(f" ({tag} {escape(word)})")
-            case Close():
+            case CloseBracket():
                 parts.append(")")
     parts += [] if root is None else [")"]
     return "".join(parts).lstrip()
@@ -270,6 +270,6 @@ def escape(text: str) -> str:
     return _BRACKET.sub(lambda found: _ESCAPES[found[0]], text)
 
 
-def split_words(sentence: str) -> list[str]:
+def split_tree_words(sentence: str) -> list[str]:
     """Returns the words of a sentence, with brackets in a treebank's spelling."""
     return WORD.findall(escape(sentence))

@@ -17,7 +17,7 @@ from mtkit.text.trees.brackets import (
     PUNCTUATION,
     Leaf,
     Mark,
-    Open,
+    OpenBracket,
     Tree,
     drop_empty,
 )
@@ -60,30 +60,30 @@ class Repairs:
 
 
 @dataclass(frozen=True)
-class Restored:
+class RestoredTree:
     """A tree made of symbols; its words are the sentence's."""
 
     tree: Tree
     repairs: Repairs
 
 
-def restore(
+def restore_tree(
     words: Sequence[str],
     symbols: Sequence[str],
     form: Linearization,
     *,
     phrases: Collection[str] = (),
     attention: NDArray[np.float64] | None = None,
-) -> Restored:
+) -> RestoredTree:
     """Returns the tree of a sentence that symbols describe, with brackets and leaves repaired.
 
     Args:
         words: The sentence.
         symbols: A parser's output, in order.
         form: Their form.
-        phrases: Labels of constituents; in tensor2tensor's form they tell where an unclosed one
+        phrases: Labels of constituents; in tensor2tensor's form they show where an unclosed one
             begins.
-        attention: Each symbol's attention to each word, [symbols, words], if known. It tells which
+        attention: Each symbol's attention to each word, [symbols, words], if known. It shows which
             word a leaf belongs to; without it leaves are taken in order.
     """
     if form == "vinyals":
@@ -104,10 +104,10 @@ def restore(
         leaves_added=steps.count(_ADD),
         leaves_removed=steps.count(_REMOVE),
     )
-    return Restored(Tree(tuple(kept)), repairs)
+    return RestoredTree(Tree(tuple(kept)), repairs)
 
 
-def correct_tags(restored: Restored) -> Restored:
+def correct_tags(restored: RestoredTree) -> RestoredTree:
     """Returns a tree in which punctuation, and nothing else, has the tags of punctuation."""
     # Scores leave words out by these tags: with one of them wrong, EVALB doesn't score the sentence
     # at all.
@@ -120,7 +120,7 @@ def correct_tags(restored: Restored) -> Restored:
         else:
             marks.append(mark)
     repairs = replace(restored.repairs, tags_changed=num_changed)
-    return Restored(Tree(tuple(marks)), repairs)
+    return RestoredTree(Tree(tuple(marks)), repairs)
 
 
 _Item = tuple[str, int] | list[Mark]
@@ -146,7 +146,7 @@ def _read_vinyals(symbols: Sequence[str]) -> _Draft:
     for position, symbol in enumerate(symbols):
         kind, label = symbol[:1], symbol[1:]
         if kind == "(" and label and not _NO_SYMBOL.search(label):
-            draft.marks.append(Open(label))
+            draft.marks.append(OpenBracket(label))
             labels.append(label)
         elif kind == ")" and label in labels:
             while labels.pop() != label:
@@ -186,7 +186,7 @@ def _read_tensor2tensor(symbols: Sequence[str], phrases: Collection[str]) -> _Dr
                 draft.num_removed += 1
                 continue
             held = _gather(items[begins[-1] + 1 :], phrases, draft)
-            items[begins[-1] :] = [[Open(label), *held, CLOSE]]
+            items[begins[-1] :] = [[OpenBracket(label), *held, CLOSE]]
     draft.marks = _gather(items, phrases, draft)
     return draft
 
@@ -204,7 +204,7 @@ def _gather(items: Sequence[_Item], phrases: Collection[str], draft: _Draft) -> 
             marks.append(Leaf(symbol, ""))
             draft.positions.append(position)
         elif index + 1 < len(items):
-            marks.append(Open(symbol))
+            marks.append(OpenBracket(symbol))
             num_open += 1
         else:
             draft.num_removed += 1

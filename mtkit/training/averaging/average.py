@@ -16,19 +16,19 @@ from mtkit.model.weights import check_weights
 from mtkit.network.device import find_device
 from mtkit.recipe import Recipe
 from mtkit.recipe.training import Averaging
-from mtkit.training.averaging.measuring import (
-    compare,
+from mtkit.training.averaging.evaluate_weights import (
+    compare_mean,
     describe_development,
     digest_basis,
     mean_weights,
     measure_candidates,
 )
-from mtkit.training.averaging.record import (
+from mtkit.training.averaging.model_record import (
     Candidate,
+    CheckpointSelection,
     Choice,
     MeanComparison,
     ModelRecord,
-    Selection,
     TrainingRecord,
     choose_checkpoints,
     choose_winner,
@@ -91,7 +91,7 @@ def average(
     comparison = None
     if _is_to_be_compared(recipe.training.averaging, chosen):
         before = ModelRecord.read(workspace)
-        comparison = _read_comparison(run.tables, before, run.saved, chosen) or compare(
+        comparison = _read_comparison(run.tables, before, run.saved, chosen) or compare_mean(
             run, run.saved, mean, weights=weights, device=found
         )
     released = _choose_released(recipe.training.averaging, run.saved, chosen, comparison)
@@ -102,7 +102,7 @@ def average(
     _report(record, options)
 
 
-def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> None:
+def select_checkpoint(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> None:
     """Fills `model/` with the best checkpoint or mean by the development set.
 
     Candidates are the last checkpoint, even if it was saved at a stop, the best one, means of
@@ -123,7 +123,7 @@ def select(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> Non
     measured = measure_candidates(run, candidates, found)
     winner = choose_winner(measured)
     show_candidates(measured, winner, open_console())
-    selection = Selection(
+    selection = CheckpointSelection(
         metric=metric,
         checkpoints=list_steps(run.saved),
         candidates=[one.record() for one in measured],
@@ -163,7 +163,7 @@ def is_averaged(recipe: Recipe, workspace: Workspace) -> bool:
 def update_model(
     recipe: Recipe, workspace: Workspace, *, device: str = "auto", options: Sequence[str] = ()
 ) -> None:
-    """Fills `model/` with the recipe's mean, or with what `select` chose before.
+    """Fills `model/` with the recipe's mean, or with what `select_checkpoint` chose before.
 
     The earlier choice holds as long as the run's checkpoints are the same.
     """
@@ -221,7 +221,7 @@ def _choose_released(
 
 
 def _list_selected(record: ModelRecord, saved: Sequence[Checkpoint]) -> list[Checkpoint]:
-    """Returns the checkpoints that `select` chose; none if the run has others now."""
+    """Returns the checkpoints that `select_checkpoint` chose; none if the run has others now."""
     if record.selection is None or record.selection.checkpoints != list_steps(saved):
         return []
     return [checkpoint for checkpoint in saved if checkpoint.state.step in record.steps]
@@ -272,7 +272,7 @@ class _Run(TrainingRun):
         weights: Mapping[str, Tensor],
         *,
         comparison: MeanComparison | None = None,
-        selection: Selection | None = None,
+        selection: CheckpointSelection | None = None,
     ) -> ModelRecord:
         record = ModelRecord(
             made_by="average",

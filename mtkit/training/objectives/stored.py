@@ -27,7 +27,7 @@ from mtkit.data.batches.updates import EpochPlan, TrainingBatches, plan_epoch
 from mtkit.data.subword_sampling import SegmentationSampler
 from mtkit.network.device import Sendable
 from mtkit.text.token_ids import UNK
-from mtkit.training.distributed import Processes
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.training_run import TrainingRun
 
 _GRID_COST = 8_192
@@ -52,7 +52,7 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
     """
 
     def __init__(
-        self, run: TrainingRun, processes: Processes, *, dtype: torch.dtype, packs: bool
+        self, run: TrainingRun, processes: ProcessGroup, *, dtype: torch.dtype, packs: bool
     ) -> None:
         super().__init__(rank=processes.rank, num_processes=processes.count)
         self._data, self._recipe = run.data, run.recipe
@@ -218,7 +218,7 @@ class TranslationBatches(PairBatches[TranslationBatch]):
     """Sentence pairs with separate sides, for an encoder and a decoder."""
 
     def __init__(
-        self, run: TrainingRun, processes: Processes, *, dtype: torch.dtype, packs: bool
+        self, run: TrainingRun, processes: ProcessGroup, *, dtype: torch.dtype, packs: bool
     ) -> None:
         super().__init__(run, processes, dtype=dtype, packs=packs)
         training = run.recipe.training

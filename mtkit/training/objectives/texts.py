@@ -31,7 +31,7 @@ from mtkit.data.batches.masking import (
 )
 from mtkit.data.batches.numbered_texts import NumberedTexts
 from mtkit.data.batches.ragged import Indices, Ragged
-from mtkit.data.batches.segments import NUM_ADDED, SegmentReader, Segments, check_pairs
+from mtkit.data.batches.segments import NUM_ADDED, SegmentReader, Segments, check_segments
 from mtkit.recipe.training import Classification, Denoising
 from mtkit.text.token_ids import EOS
 from mtkit.training.objectives.stored import StoredBatches, make_up_side
@@ -77,7 +77,7 @@ class MaskedBatches(StoredBatches[MaskedTexts, MaskedBatch]):
     def _open_blocks(self, text: NumberedTexts, first: int, max_tokens: int) -> "_Blocks":
         next_sentence = self._recipe.training.masked.next_sentence
         if next_sentence:
-            check_pairs(text.store, text.numbers, "the training text")
+            check_segments(text.store, text.numbers, "the training text")
         # Short blocks draw differently from the others.
         words = (self._recipe.seed, first)
         reader = SegmentReader(

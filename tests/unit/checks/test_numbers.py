@@ -1,6 +1,6 @@
 import pytest
 
-from mtkit.checks.numbers import find_numbers
+from mtkit.checks.numbers import find_written_numbers
 from mtkit.checks.words import list_lacking_addresses
 
 
@@ -9,7 +9,7 @@ from mtkit.checks.words import list_lacking_addresses
     ["1,234.5", "1.234,5", "1 234,5", "1\u2009234,5", "1\u202f234.50", "1'234.5", "١٬٢٣٤٫٥"],
 )
 def test_a_number_is_the_same_however_it_is_written(written: str) -> None:
-    assert find_numbers(f"about {written}, they say.") == {"1234.5"}
+    assert find_written_numbers(f"about {written}, they say.") == {"1234.5"}
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_number_is_the_same_however_it_is_written(written: str) -> None:
     ],
 )
 def test_numbers_of_a_text(text: str, numbers: set[str]) -> None:
-    assert find_numbers(text) == numbers
+    assert find_written_numbers(text) == numbers
 
 
 @pytest.mark.parametrize(

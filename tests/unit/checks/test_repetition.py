@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.checks.characters import build_table, read_text
+from mtkit.checks.characters import build_table, read_code_points
 from mtkit.checks.words import find_repetitive
 
 
@@ -16,5 +16,5 @@ def test_repetition_is_what_a_loop_finds(words: list[str], max_repeats: int) -> 
         for size in (1, 2, 3, 4)
         for start in range(len(words))
     )
-    text = read_text([" ".join(words), "x"], table)
+    text = read_code_points([" ".join(words), "x"], table)
     assert find_repetitive(text, max_repeats).tolist() == [expected, False]

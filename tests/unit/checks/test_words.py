@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.checks.words import is_unspaced, split_text, split_words
+from mtkit.checks.words import is_unspaced, split_folded_words, split_text
 
 
 def test_words_numbers_and_marks_are_pieces() -> None:
@@ -11,14 +11,14 @@ def test_words_numbers_and_marks_are_pieces() -> None:
 
 
 def test_characters_without_spaces_are_words_with_their_marks() -> None:
-    assert split_words("我用Python 3。") == ["我", "用", "python", "3"]
+    assert split_folded_words("我用Python 3。") == ["我", "用", "python", "3"]
     # Thai: consonant and vowel sign belong together.
-    assert split_words("กิน") == ["กิ", "น"]
+    assert split_folded_words("กิน") == ["กิ", "น"]
 
 
 def test_scripts_with_spaces_keep_their_words_whole() -> None:
-    assert split_words("हिन्दी में") == ["हिन्दी", "में"]
-    assert split_words("한국어 문장") == ["한국어", "문장"]
+    assert split_folded_words("हिन्दी में") == ["हिन्दी", "में"]
+    assert split_folded_words("한국어 문장") == ["한국어", "문장"]
 
 
 def test_most_words_decide_whether_a_text_has_spaces() -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import mtkit.processors as processors_module
+import mtkit.cpus as processors_module
 from mtkit.data import phrasebook
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import open_prepared, read_digest
 from mtkit.errors import MtkitError
 from mtkit.executor import LocalExecutor
-from mtkit.pipeline.prepare import check_data
+from mtkit.pipeline.prepare import check_data_and_print
 from mtkit.pipeline.prepare import prepare as prepare_run
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.workspace import Workspace
@@ -375,7 +375,7 @@ def test_workers_are_no_more_than_a_containers_quota(
     monkeypatch.setattr(module, "LocalExecutor", note)
     recipe, workspace = open_run(project)
     if work == "check":
-        check_data(recipe)
+        check_data_and_print(recipe)
     else:
         prepare_run(recipe, workspace)
     assert asked == [3]

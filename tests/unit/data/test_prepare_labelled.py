@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.data.check import check_data
+from mtkit.data.check import check_recipe_data
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
@@ -123,7 +123,7 @@ def test_a_check_knows_labels_that_its_sample_lacks(tmp_path: Path) -> None:
     train = [f"text {number} here\t{KINDS[number % 4]}" for number in range(200_000)]
     train[1_500] = "a rare one\trare"
     path = write(tmp_path, train, ["a bird\trare"])
-    found = check_data(load_recipe(str(path), []))
+    found = check_recipe_data(load_recipe(str(path), []))
     assert not found.faults
     assert found.report is not None
     assert found.report.corpora[0]["read"] == 50_000

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mtkit.data.check import check_data
+from mtkit.data.check import check_recipe_data
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
@@ -197,14 +197,16 @@ def test_models_are_checked_before_anything_is_read(project: Path, capsys) -> No
     with pytest.raises(MtkitError, match="nowhere: no such folder"):
         prepare(recipe, workspace, models=CountingModels())
     assert not workspace.root.exists()
-    found = check_data(recipe, models=CountingModels())
+    found = check_recipe_data(recipe, models=CountingModels())
     assert any("nowhere: no such folder" in str(fault) for fault in found.faults)
 
 
 @pytest.mark.parametrize("kind", ["pairs", "text"])
 def test_a_check_ranks_a_sample(project: Path, kind: str) -> None:
-    recipe, workspace = open_run(project, kind, f"{SELECTION}.keep=0.2")
-    found = check_data(recipe, models=CountingModels())
+    # Its lines are English on both sides.
+    language = ["data.target_language=en"] if kind == "pairs" else []
+    recipe, workspace = open_run(project, kind, f"{SELECTION}.keep=0.2", *language)
+    found = check_recipe_data(recipe, models=CountingModels())
     assert not found.faults
     assert not workspace.root.exists()
     ranked = found.report.selection

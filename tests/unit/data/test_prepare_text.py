@@ -12,7 +12,7 @@ from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import PreparedData, open_prepared, read_dev_text
 from mtkit.errors import MtkitError
-from mtkit.pipeline.prepare import check_data
+from mtkit.pipeline.prepare import check_data_and_print
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.text.token_ids import BOS, EOS, PAD
 from mtkit.workspace import Workspace
@@ -237,7 +237,7 @@ def test_check_finds_about_the_same_and_writes_nothing(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipe, workspace = open_run(project)
-    assert check_data(recipe)
+    assert check_data_and_print(recipe)
     said = capsys.readouterr().err
     assert not workspace.root.exists()
     found = re.search(r"([\d,]+) blocks, ([\d,]+) tokens", said)
@@ -263,7 +263,7 @@ def test_text_that_is_none_is_told(project: Path, content: bytes, message: str) 
     with pytest.raises(MtkitError, match=message):
         prepare(recipe, workspace)
     assert not workspace.data.exists()
-    assert not check_data(recipe)
+    assert not check_data_and_print(recipe)
 
 
 def test_a_blank_development_set_is_told(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -271,7 +271,7 @@ def test_a_blank_development_set_is_told(project: Path, capsys: pytest.CaptureFi
     recipe, workspace = open_run(project)
     with pytest.raises(MtkitError, match=r"data\.dev: no text in it"):
         prepare(recipe, workspace)
-    assert not check_data(recipe)
+    assert not check_data_and_print(recipe)
     assert "data.dev: no text in it" in capsys.readouterr().err
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sacremoses import MosesPunctNormalizer
 
-from mtkit.data.check import check_data
+from mtkit.data.check import check_recipe_data
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import fingerprint, open_prepared
@@ -174,7 +174,7 @@ def test_a_vocabulary_that_cannot_be_kept(project: Path, fault: str, monkeypatch
         prepare(recipe, workspace)
     # Told before anything is done.
     assert not workspace.root.exists()
-    [listed] = check_data(recipe).faults
+    [listed] = check_recipe_data(recipe).faults
     for error in (caught.value, listed):
         assert error.message.removeprefix(f"{project}/") == message
         assert error.hint == hint
@@ -182,7 +182,7 @@ def test_a_vocabulary_that_cannot_be_kept(project: Path, fault: str, monkeypatch
 
 def test_checked_beforehand_with_the_pieces_of_the_model(project: Path) -> None:
     recipe, workspace = open_run(project)
-    preflight = check_data(recipe)
+    preflight = check_recipe_data(recipe)
     assert not preflight.faults
     prepare(recipe, workspace)
     data = open_prepared(recipe, workspace)
@@ -229,7 +229,7 @@ def test_a_check_counts_with_the_pieces_that_are_learned(project: Path) -> None:
     """All of the text is its sample here, and so it counts what `prepare` counts."""
     start = f"training.start_from={{model='{project / 'start'}', vocabulary='extend'}}"
     recipe, workspace = open_run(project, start, "tokenizer.vocab_size=400")
-    estimate = check_data(recipe).report.epoch
+    estimate = check_recipe_data(recipe).report.epoch
     prepare(recipe, workspace)
     data = open_prepared(recipe, workspace)
     source, target = data.train.gather(np.arange(len(data.train))).values()
@@ -237,6 +237,6 @@ def test_a_check_counts_with_the_pieces_that_are_learned(project: Path) -> None:
     assert estimate is not None
     assert [estimate.source_tokens, estimate.target_tokens] == pytest.approx(counts, rel=0.01)
     kept = open_run(project, f"training.start_from.model={project / 'start'}")[0]
-    alone = check_data(kept).report.epoch
+    alone = check_recipe_data(kept).report.epoch
     assert alone is not None
     assert alone.source_tokens > estimate.source_tokens

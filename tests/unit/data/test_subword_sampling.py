@@ -10,7 +10,7 @@ from mtkit.data.batches.ragged import Ragged
 from mtkit.data.batches.token_store import TokenStore, TokenStoreWriter, make_batch
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.subword_sampling import SegmentationSampler
-from mtkit.recipe.tokenizer import Sampling, Tokenizer
+from mtkit.recipe.tokenizer import SubwordSampling, Tokenizer
 from mtkit.text.token_ids import EOS
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
@@ -43,7 +43,7 @@ def store(tokenizer: SubwordTokenizer, tmp_path: Path) -> TokenStore:
 @pytest.fixture
 def make(store: TokenStore, tokenizer: SubwordTokenizer) -> Make:
     def make_sampler(max_tokens: int = 256, seed: int = 1, **sampling) -> SegmentationSampler:
-        settings = Sampling(**{"alpha": 0.2, **sampling})
+        settings = SubwordSampling(**{"alpha": 0.2, **sampling})
         return SegmentationSampler(store, tokenizer, settings, max_tokens=max_tokens, seed=seed)
 
     return make_sampler

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from mtkit.documents.document import Languages
+from mtkit.documents.document import LanguageCodes
 from mtkit.documents.translate_file import translate_content, translate_file
 from mtkit.errors import MtkitError
 
 from .translators import keep_text, reverse_words, take_all
 
-LANGUAGES = Languages("en", "de")
+LANGUAGES = LanguageCodes("en", "de")
 _XLIFF_1 = """<?xml version="1.0"?>\r
 <xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">
  <file source-language="en-US" datatype="html" original="a.html"><body>

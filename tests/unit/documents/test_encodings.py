@@ -7,13 +7,13 @@ import pytest
 from babel.messages.pofile import read_po
 from lxml import etree
 
-from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.document import LanguageCodes, TranslatedText
 from mtkit.documents.translate_file import translate_content
 from mtkit.errors import MtkitError
 
 from .translators import keep_text
 
-LANGUAGES = Languages("en", "de")
+LANGUAGES = LanguageCodes("en", "de")
 
 
 def answer(texts: list[str]) -> list[TranslatedText]:

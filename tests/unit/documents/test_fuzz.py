@@ -20,13 +20,13 @@ import yaml
 from lxml import etree
 
 from mtkit.documents.atoms import find_atoms
-from mtkit.documents.document import Languages, TextTranslator, TranslatedText
-from mtkit.documents.report import BROKEN_MARKUP
+from mtkit.documents.document import LanguageCodes, TextTranslator, TranslatedText
+from mtkit.documents.document_report import BROKEN_MARKUP
 from mtkit.documents.translate_file import translate_content
 
 from .translators import keep_text, reverse_words
 
-LANGUAGES = Languages("en", "de")
+LANGUAGES = LanguageCodes("en", "de")
 NUM_DOCUMENTS = int(os.environ.get("MTKIT_FUZZ_DOCUMENTS", "150"))
 _WORDS = (
     *("the", "old", "man", "buys", "three", "red", "apples", "dog", "sleeps", "house"),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from lxml import html as lxml_html
 
-from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.document import LanguageCodes, TranslatedText
 from mtkit.documents.translate_file import translate_markup
 from mtkit.errors import MtkitError
 
@@ -32,7 +32,7 @@ PAGES = [
 
 
 def translate(page: str, translator: object = reverse_words) -> str:
-    return translate_markup(page, "html", translator, Languages("en", "de"))  # type: ignore[arg-type]
+    return translate_markup(page, "html", translator, LanguageCodes("en", "de"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -323,7 +323,7 @@ def test_long_space_in_a_tag_is_read_once(tag: str, space: str) -> None:
 )  # fmt: skip
 def test_which_texts_of_a_page_are_translated(page: str, texts: list[str]) -> None:
     assert read_texts(page, "html")[0] == texts
-    assert translate_markup(page, "html", keep_text, Languages("en", "de")) in (
+    assert translate_markup(page, "html", keep_text, LanguageCodes("en", "de")) in (
         page,
         page.replace('lang="en"', 'lang="de"'),
     )
@@ -352,5 +352,5 @@ def test_a_language_of_three_letters_is_the_same_language() -> None:
 def test_half_of_a_pair_of_surrogates_in_a_translation_is_replaced() -> None:
     answer = [TranslatedText("x \ud83d y")]
     for form, page in (("html", "<p>a</p>"), ("json", '"é"'), ("yaml", "é"), ("text", "a")):
-        written = translate_markup(page, form, lambda _: answer, Languages())
+        written = translate_markup(page, form, lambda _: answer, LanguageCodes())
         assert "x \ufffd y" in written

@@ -18,7 +18,7 @@ import pytest
 import regex
 
 import mtkit.documents
-from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.document import LanguageCodes, TranslatedText
 from mtkit.documents.translate_file import FORMATS, translate_markup
 from mtkit.errors import MtkitError
 from mtkit.text import command_lines, placeholders, protected, string_files, xml_tokens
@@ -202,7 +202,7 @@ def test_readers_take_linear_time(name: str) -> None:
 
         def run() -> None:
             try:
-                translate_markup(text, form, keep_text, Languages("en", "de"))
+                translate_markup(text, form, keep_text, LanguageCodes("en", "de"))
             except MtkitError:
                 # Refused, which is as quick.
                 return

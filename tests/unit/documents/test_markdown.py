@@ -13,13 +13,13 @@ import pytest
 from lxml import html as lxml_html
 from markdown_it import MarkdownIt
 
-from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.document import LanguageCodes, TranslatedText
 from mtkit.documents.formats.markdown import read_markdown
 from mtkit.documents.translate_file import translate_content, translate_markup
 
 from .translators import keep_text, keep_text_without_links, reverse_words, take_all
 
-LANGUAGES = Languages("en", "de")
+LANGUAGES = LanguageCodes("en", "de")
 PAGES = [
     "One \u2003*two* three, \xa0 **four**\n",
     "# A *title* #\n\nOne **bold\nword** and `code`  \nnext line\\\nlast &amp; A&B &copy; "

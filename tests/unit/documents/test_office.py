@@ -14,8 +14,8 @@ import pytest
 
 from mtkit.documents.archives import translate_archive
 from mtkit.documents.atoms import find_atoms
-from mtkit.documents.document import Languages, Skipped, TextTranslator, TranslatedText
-from mtkit.documents.formats.office import read_office
+from mtkit.documents.document import LanguageCodes, SkippedSpan, TextTranslator, TranslatedText
+from mtkit.documents.formats.office_documents import read_office
 from mtkit.documents.translate_file import translate_content
 from mtkit.errors import MtkitError
 
@@ -24,7 +24,7 @@ from .translators import keep_text, reverse_words, take_all
 NUM_FUZZED = 300
 """Documents that the fuzzer builds; more find rarer faults."""
 
-_LANGUAGES = Languages("en", "de")
+_LANGUAGES = LanguageCodes("en", "de")
 _W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _A = "http://schemas.openxmlformats.org/drawingml/2006/main"
 _P = "http://schemas.openxmlformats.org/presentationml/2006/main"
@@ -79,7 +79,7 @@ def read_seen(form: str, body: str) -> list[str]:
     return seen
 
 
-def read_skipped(form: str, body: str) -> list[Skipped]:
+def read_skipped(form: str, body: str) -> list[SkippedSpan]:
     return read_office(make_page(form, body), _LANGUAGES).skipped
 
 

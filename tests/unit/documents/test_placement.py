@@ -6,49 +6,51 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.documents.placement import Mark, Placer
+from mtkit.documents.placement import PlacedTag, TagPlacer
 
 
-def place(num_source: int, num_target: int, links: list[tuple[int, int]], *marks: Mark) -> None:
-    Placer(num_source, num_target, links).place(list(marks))
+def place(
+    num_source: int, num_target: int, links: list[tuple[int, int]], *marks: PlacedTag
+) -> None:
+    TagPlacer(num_source, num_target, links).place(list(marks))
 
 
 def test_an_element_goes_to_the_words_that_its_words_stand_for() -> None:
     # the red house / la maison rouge
-    mark = Mark(1, 2)
+    mark = PlacedTag(1, 2)
     place(3, 3, [(0, 0), (1, 2), (2, 1)], mark)
     assert mark.target == (2, 3)
 
 
 def test_an_unlinked_word_is_taken_along_in_the_middle_but_not_at_an_end() -> None:
     # fire brigade / le corps de pompiers, where "le" and "de" stand for nothing
-    mark = Mark(0, 2)
+    mark = PlacedTag(0, 2)
     place(2, 4, [(0, 3), (1, 1)], mark)
     assert mark.target == (1, 4)
 
 
 def test_a_word_that_a_wrong_link_has_far_away_is_left_out() -> None:
-    mark = Mark(0, 2)
+    mark = PlacedTag(0, 2)
     place(6, 6, [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (0, 5)], mark)
     assert mark.target == (0, 2)
 
 
 def test_an_inner_element_stays_inside_its_outer_one() -> None:
-    inner = Mark(1, 2)
-    outer = Mark(0, 2, [inner])
+    inner = PlacedTag(1, 2)
+    outer = PlacedTag(0, 2, [inner])
     place(4, 4, [(0, 0), (1, 3), (2, 1), (3, 2)], outer)
     assert outer.target[0] <= inner.target[0] < inner.target[1] <= outer.target[1]
 
 
 def test_a_tag_without_text_goes_where_fewest_links_cross() -> None:
     # between the first and the second half, which change places: after "b a", before "d c"
-    void = Mark(2, 2)
+    void = PlacedTag(2, 2)
     place(4, 4, [(0, 1), (1, 0), (2, 3), (3, 2)], void)
     assert void.target == (2, 2)
 
 
 def test_an_element_without_links_still_gets_a_word() -> None:
-    mark = Mark(1, 2)
+    mark = PlacedTag(1, 2)
     place(3, 3, [(0, 0), (2, 2)], mark)
     assert mark.target == (1, 2)
 
@@ -67,9 +69,9 @@ def test_places_are_in_the_text_and_never_cross(
 ) -> None:
     links = [pair for pair in links if pair[0] < num_source and pair[1] < num_target]
     edges = sorted({min(edge, num_source) for span in spans for edge in span})
-    marks = [Mark(first, last) for first, last in itertools.pairwise(edges)]
-    voids = [Mark(edge, edge) for edge in edges]
-    outer = Mark(0, num_source, [*marks, *voids])
+    marks = [PlacedTag(first, last) for first, last in itertools.pairwise(edges)]
+    voids = [PlacedTag(edge, edge) for edge in edges]
+    outer = PlacedTag(0, num_source, [*marks, *voids])
     place(num_source, num_target, links, outer)
     for mark in outer.children:
         assert 0 <= outer.target[0] <= mark.target[0] <= mark.target[1] <= outer.target[1]
@@ -107,7 +109,9 @@ def test_elements_get_the_best_run_that_others_leave(
 ) -> None:
     num_source, num_target, links = made
     edge = data.draw(st.integers(0, num_source))
-    marks = [mark for mark in (Mark(0, edge), Mark(edge, num_source)) if mark.first < mark.last]
+    marks = [
+        mark for mark in (PlacedTag(0, edge), PlacedTag(edge, num_source)) if mark.first < mark.last
+    ]
     place(num_source, num_target, links, *marks)
     taken: set[int] = set()
     spans = [(mark.first, mark.last) for mark in marks]
@@ -136,8 +140,8 @@ def test_tags_without_text_go_to_the_gaps_that_fewest_links_cross(
     num_source, num_target, links = made
     words = sorted(data.draw(st.tuples(st.integers(0, num_source), st.integers(0, num_source))))
     gaps = st.lists(st.integers(0, num_source), min_size=1, max_size=4)
-    voids = [Mark(gap, gap) for gap in sorted(data.draw(gaps))]
-    around = Mark(*words, [Mark(words[0], words[0]), Mark(words[1], words[1])])
+    voids = [PlacedTag(gap, gap) for gap in sorted(data.draw(gaps))]
+    around = PlacedTag(*words, [PlacedTag(words[0], words[0]), PlacedTag(words[1], words[1])])
     elements = [around] if words[0] < words[1] else []
     place(num_source, num_target, links, *elements, *voids)
     inside = range(around.target[0] + 1, around.target[1])
@@ -156,22 +160,22 @@ def test_tags_without_text_go_to_the_gaps_that_fewest_links_cross(
 
 def test_of_gaps_that_equally_few_links_cross_the_one_beside_its_word_is_taken() -> None:
     # One link, of the last source word to the second of four: no link crosses the gaps 0 and 1.
-    before, behind = Mark(2, 2), Mark(3, 3, follows=True)
+    before, behind = PlacedTag(2, 2), PlacedTag(3, 3, follows=True)
     place(3, 4, [(2, 1)], before, behind)
     assert (before.target, behind.target) == ((1, 1), (2, 2))
 
 
 def test_of_gaps_that_are_as_good_the_nearest_by_its_share_is_taken() -> None:
     # Nothing is linked: half of the source is before it, so half of the four words are.
-    void = Mark(1, 1)
+    void = PlacedTag(1, 1)
     place(2, 4, [], void)
     assert void.target == (2, 2)
 
 
 def test_an_element_that_no_word_is_left_for_goes_to_a_gap_with_all_that_it_holds() -> None:
-    inner = [Mark(2, 2), Mark(2, 3)]
-    crowded = Mark(2, 3, inner)
-    place(3, 2, [(0, 0), (1, 1)], Mark(0, 1), Mark(1, 2), crowded)
+    inner = [PlacedTag(2, 2), PlacedTag(2, 3)]
+    crowded = PlacedTag(2, 3, inner)
+    place(3, 2, [(0, 0), (1, 1)], PlacedTag(0, 1), PlacedTag(1, 2), crowded)
     assert crowded.target == (2, 2)
     assert [mark.target for mark in inner] == [(2, 2), (2, 2)]
 
@@ -180,20 +184,20 @@ def test_tags_of_thousands_of_words_go_with_them_when_all_change_places() -> Non
     # Time that grows with the square would take a minute here.
     count = 10_000
     links = [(index, count - 1 - index) for index in range(count)]
-    elements = [Mark(index, index + 1) for index in range(count)]
+    elements = [PlacedTag(index, index + 1) for index in range(count)]
     place(count, count, links, *elements)
     assert all(mark.target == (count - mark.last, count - mark.first) for mark in elements)
-    voids = [Mark(index, index) for index in range(1, count, 7)]
+    voids = [PlacedTag(index, index) for index in range(1, count, 7)]
     place(count, count, [(index, index) for index in range(count)], *voids)
     assert all(void.target == (void.first, void.first) for void in voids)
 
 
 def test_elements_inside_one_another_without_end_share_their_words() -> None:
-    root = mark = Mark(0, 2)
+    root = mark = PlacedTag(0, 2)
     for _ in range(5_000):
-        mark.children = [Mark(0, 2)]
+        mark.children = [PlacedTag(0, 2)]
         mark = mark.children[0]
-    mark.children = [Mark(1, 1)]
+    mark.children = [PlacedTag(1, 1)]
     place(4, 4, [(0, 2), (1, 3), (2, 0), (3, 1)], root)
     assert mark.target == (2, 4)
     assert mark.children[0].target == (3, 3)

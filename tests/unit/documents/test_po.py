@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import polib
 import pytest
 
-from mtkit.documents.document import Languages, TranslatedText
-from mtkit.documents.report import Report
+from mtkit.documents.document import LanguageCodes, TranslatedText
+from mtkit.documents.document_report import DocumentReport
 from mtkit.documents.translate_file import translate_content
 
 _HEADER = r"""msgid ""
@@ -35,8 +35,8 @@ def say(table: dict[str, str]) -> Callable[[Sequence[str]], list[TranslatedText]
     ]
 
 
-def translate(text: str, table: dict[str, str]) -> tuple[polib.POFile, Report]:
-    written, report = translate_content(text.encode(), "po", say(table), Languages("en", "de"))
+def translate(text: str, table: dict[str, str]) -> tuple[polib.POFile, DocumentReport]:
+    written, report = translate_content(text.encode(), "po", say(table), LanguageCodes("en", "de"))
     if shutil.which("msgfmt") is not None:
         command = ["msgfmt", "-c", "-o", "/dev/null", "-"]
         ended = subprocess.run(command, input=written, capture_output=True, check=False)

@@ -4,7 +4,7 @@ import pytest
 
 from mtkit.documents.atoms import find_atoms, find_sign_kinds
 from mtkit.documents.crossings import SignEdges
-from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.document import LanguageCodes, TranslatedText
 from mtkit.documents.translate_file import translate_markup
 
 from .translators import keep_text
@@ -14,14 +14,19 @@ def translate(page: str, target: str, links: str) -> str:
     """Translates a page of one sentence, given links between its words: `0-0 1-2`."""
     source: list[str] = []
     translate_markup(
-        page, "html", lambda texts: [source.append(texts[0]), *keep_text(texts)][1:], Languages()
+        page,
+        "html",
+        lambda texts: [source.append(texts[0]), *keep_text(texts)][1:],
+        LanguageCodes(),
     )
     words = [_find_words(text) for text in (source[0], target)]
     found = tuple(
         (words[0][int(first)], words[1][int(second)])
         for first, second in (link.split("-") for link in links.split())
     )
-    return translate_markup(page, "html", lambda _: [TranslatedText(target, found)], Languages())
+    return translate_markup(
+        page, "html", lambda _: [TranslatedText(target, found)], LanguageCodes()
+    )
 
 
 def _find_words(text: str) -> list[tuple[int, int]]:

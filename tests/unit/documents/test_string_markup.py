@@ -9,7 +9,7 @@ import pytest
 from babel.messages.pofile import read_po
 from lxml import etree
 
-from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.document import LanguageCodes, TranslatedText
 from mtkit.documents.translate_file import translate_markup
 from mtkit.errors import MtkitError
 
@@ -20,8 +20,8 @@ _HEAD = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
 
 def translate_message(message: str) -> str:
     page = f'{_HEAD}msgid {message}\nmsgstr ""\n'
-    translated = translate_markup(page, "po", reverse_words, Languages())
-    same = translate_markup(page, "po", keep_text, Languages())
+    translated = translate_markup(page, "po", reverse_words, LanguageCodes())
+    same = translate_markup(page, "po", keep_text, LanguageCodes())
     strings = "".join(message.split('"')[1::2])
     assert same == f'{_HEAD}msgid {message}\nmsgstr "{strings}"\n'
     return translated.removesuffix("\n").split("msgstr ")[-1]
@@ -49,8 +49,8 @@ def test_tags_of_messages_go_with_their_words(message: str, translated: str) -> 
 def test_attributes_in_escaped_quotes_are_part_of_the_tag() -> None:
     page = r'{"k": "See <a href=\"%s\" title=\"a > b\">the page</a>!", "l": "x <b>y"}'
     wanted = r'{"k": "! <a href=\"%s\" title=\"a > b\">PAGE THE</a> SEE", "l": "Y <b> X"}'
-    assert translate_markup(page, "json", reverse_words, Languages()) == wanted
-    assert translate_markup(page, "json", keep_text, Languages()) == page
+    assert translate_markup(page, "json", reverse_words, LanguageCodes()) == wanted
+    assert translate_markup(page, "json", keep_text, LanguageCodes()) == page
 
 
 @pytest.mark.parametrize(
@@ -131,19 +131,21 @@ def test_androids_escapes_are_read_and_written(
     seen, written = read_texts(page.format(inner), "xml")
     assert seen == texts
     assert wanted is None or written == page.format(wanted)
-    assert translate_markup(page.format(inner), "xml", keep_text, Languages()) == page.format(inner)
+    assert translate_markup(page.format(inner), "xml", keep_text, LanguageCodes()) == page.format(
+        inner
+    )
 
 
 def test_androids_apostrophes_of_a_translation_are_escaped() -> None:
     page = '<resources><string name="a">x</string></resources>'
     answer = [TranslatedText("l'été <d'hiver> & \"lui\"")]
-    written = translate_markup(page, "xml", lambda _: answer, Languages())
+    written = translate_markup(page, "xml", lambda _: answer, LanguageCodes())
     assert r"""l\'été &lt;d\'hiver> &amp; \"lui\"</string>""" in written
 
 
 def test_a_sign_that_names_a_resource_is_escaped() -> None:
     page = '<resources><string name="a">x</string></resources>'
-    written = translate_markup(page, "xml", lambda _: [TranslatedText("@ x?")], Languages())
+    written = translate_markup(page, "xml", lambda _: [TranslatedText("@ x?")], LanguageCodes())
     assert r">\@ x?<" in written
 
 
@@ -166,7 +168,7 @@ def test_only_strings_of_resources_are_translated() -> None:
 )
 def test_escapes_by_number_are_read_as_gettext_reads_them(message: str, text: str) -> None:
     page = f'msgid "{message}"\nmsgstr ""\n'
-    written = translate_markup(page, "po", keep_text, Languages())
+    written = translate_markup(page, "po", keep_text, LanguageCodes())
     program = shutil.which("msgcat")
     if program is None:
         pytest.skip("gettext isn't installed")
@@ -213,7 +215,7 @@ def test_what_gettext_takes_is_translated(message: str, tmp_path: Path) -> None:
 
 def test_a_string_without_its_keyword_is_refused() -> None:
     with pytest.raises(MtkitError, match="line 1: expected a comment"):
-        translate_markup('"a"\n', "po", keep_text, Languages())
+        translate_markup('"a"\n', "po", keep_text, LanguageCodes())
 
 
 @pytest.mark.parametrize(
@@ -257,6 +259,6 @@ def test_a_cdata_section_is_closed_by_nothing_in_it() -> None:
     )
     for source in ("<![CDATA[a]]>", "a"):
         written = translate_markup(
-            page.format(source), "xliff", lambda _: [TranslatedText("x ]]> y")], Languages()
+            page.format(source), "xliff", lambda _: [TranslatedText("x ]]> y")], LanguageCodes()
         )
         assert "".join(etree.fromstring(written).find(".//target").itertext()) == "x ]]> y"

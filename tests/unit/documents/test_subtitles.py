@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.document import LanguageCodes, TranslatedText
 from mtkit.documents.formats.subtitles import read_subtitles
 from mtkit.documents.translate_file import translate_markup
 
 from .translators import keep_text, reverse_words, take_all
 
-LANGUAGES = Languages("en", "de")
+LANGUAGES = LanguageCodes("en", "de")
 
 
 def write_capitals(texts: Sequence[str]) -> list[TranslatedText]:

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from babel.messages.pofile import read_po
 
-from mtkit.documents.document import Languages, TextTranslator, TranslatedText
-from mtkit.documents.translate_file import check_output, translate_content, translate_file
+from mtkit.documents.document import LanguageCodes, TextTranslator, TranslatedText
+from mtkit.documents.translate_file import check_output_path, translate_content, translate_file
 from mtkit.errors import MtkitError
 from mtkit.text.xml_tokens import read_xml_tokens
 
 from .translators import keep_text, reverse_words
 
-LANGUAGES = Languages("en", "de")
+LANGUAGES = LanguageCodes("en", "de")
 _W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _A = "http://schemas.openxmlformats.org/drawingml/2006/main"
 _T = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
@@ -389,10 +389,10 @@ def test_an_output_has_the_format_of_its_source(
 ) -> None:
     paths = tmp_path / output, tmp_path / source
     if is_right:
-        check_output(*paths, form)
+        check_output_path(*paths, form)
     else:
         with pytest.raises(MtkitError, match="converts no formats"):
-            check_output(*paths, form)
+            check_output_path(*paths, form)
 
 
 def test_an_existing_output_stays_where_the_translator_fails(tmp_path: Path) -> None:

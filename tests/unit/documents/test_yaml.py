@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.document import LanguageCodes, TranslatedText
 from mtkit.documents.translate_file import translate_markup
 from mtkit.errors import MtkitError
 
@@ -46,7 +46,7 @@ _TEXT = _PAGE.replace("%s\n", "").replace("- bad\n", "")
 
 
 def translate(page: str, translator: object) -> str:
-    return translate_markup(page, "yaml", translator, Languages("en", "de"))  # type: ignore[arg-type]
+    return translate_markup(page, "yaml", translator, LanguageCodes("en", "de"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

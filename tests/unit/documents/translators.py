@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mtkit.documents.atoms import find_atoms
-from mtkit.documents.document import Languages, TranslatedText
+from mtkit.documents.document import LanguageCodes, TranslatedText
 from mtkit.documents.translate_file import translate_markup
 
 
@@ -47,4 +47,4 @@ def read_texts(page: str, form: str) -> tuple[list[str], str]:
         seen.extend(texts)
         return [TranslatedText(text.upper()) for text in texts]
 
-    return seen, translate_markup(page, form, translate, Languages("en", "de"))
+    return seen, translate_markup(page, form, translate, LanguageCodes("en", "de"))

@@ -11,7 +11,7 @@ from sacrebleu.significance import PairedTest
 
 import mtkit.evaluation.significance as significance_module
 from mtkit.errors import MtkitError
-from mtkit.evaluation.results import Difference, TestKind
+from mtkit.evaluation.results import ScoreDifference, TestKind
 from mtkit.evaluation.significance import (
     bootstrap_intervals,
     find_differences,
@@ -97,7 +97,7 @@ def count_edits(edits: list[int], reference_length: int) -> Statistics:
     )
 
 
-def compare(baseline: Statistics, system: Statistics, **options: Any) -> Difference:
+def compare(baseline: Statistics, system: Statistics, **options: Any) -> ScoreDifference:
     """Returns how one system differs from another by one metric."""
     both = {"baseline": [baseline], "system": [system]}
     [found] = find_differences(both, "baseline", **options)["system"]

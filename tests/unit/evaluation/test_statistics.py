@@ -230,7 +230,7 @@ def test_several_systems_are_measured_as_one_by_one() -> None:
 def test_several_processes_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Evaluation(metrics=METRICS)
     alone = measure_systems(SYSTEMS, [REFERENCES], settings)
-    monkeypatch.setattr(statistics_module, "count_processors", lambda: 2)
+    monkeypatch.setattr(statistics_module, "count_cpus", lambda: 2)
     monkeypatch.setattr(statistics_module, "_MIN_SECONDS_PER_PROCESS", 0.001)
     monkeypatch.setattr(statistics_module, "_SECONDS_PER_PORTION", 0.01)
     shared = measure_systems(SYSTEMS, [REFERENCES], settings)
@@ -244,7 +244,7 @@ MANY = """
 import mtkit.evaluation.statistics as statistics
 from mtkit.recipe.evaluation import Evaluation
 
-statistics.count_processors = lambda: 2
+statistics.count_cpus = lambda: 2
 line = "a b c d e f g h i j k l m n o p q r s t u v w x y z " * 2
 system = [line + line[:number % 50] for number in range(40_000)]
 reference = [line[number % 20:] for number in range(40_000)]

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Hypothesis
+from mtkit.inference.translator import Translator
 from mtkit.recipe.inference import Inference
 from mtkit.text.languages import NO_MARKS, LanguageTokens
 from mtkit.text.token_ids import EOS

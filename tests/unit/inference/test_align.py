@@ -16,8 +16,8 @@ from mtkit.inference.paragraphs import join_parts
 from mtkit.inference.request import LineError, Request
 from mtkit.inference.streams.input_format import InputFormat
 from mtkit.inference.streams.translate_stream import score_stream
-from mtkit.inference.translate import Translator
-from mtkit.inference.translation import Hypothesis, Link, WordAlignment
+from mtkit.inference.translation import Hypothesis, WordAlignment, WordLink
+from mtkit.inference.translator import Translator
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
@@ -41,7 +41,7 @@ def test_links_worked_out_by_hand() -> None:
     )
     (found,) = align_words([(source, target)], [weights])
     assert found.pairs == ((0, 0), (0, 1), (1, 1), (1, 2))
-    assert found.links[2] == Link((8, 9), (2, 4))
+    assert found.links[2] == WordLink((8, 9), (2, 4))
     # The tag is a word between spaces, too.
     assert found.as_pharaoh("<t>\t ab c", "x yz w") == "1-0 1-1 2-1 2-2"
     (nothing,) = align_words([(source, target)], [np.zeros((5, 5), np.float32)])

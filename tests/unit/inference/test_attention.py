@@ -10,9 +10,9 @@ import pytest
 from safetensors.numpy import load_file
 
 from mtkit.inference.attention import KINDS, LineAttention, describe_heads
-from mtkit.inference.attention_report.numbers import write_numbers
-from mtkit.inference.attention_report.page import render_page
+from mtkit.inference.attention_report.attention_page import render_attention
 from mtkit.inference.attention_report.picture import draw_heads
+from mtkit.inference.attention_report.weight_files import write_numbers
 
 
 def make_line(source: str = "▁a ▁b </s>", target: str = "<s> ▁c") -> LineAttention:
@@ -90,7 +90,7 @@ def test_a_picture_of_a_layer_and_of_a_head(caplog: pytest.LogCaptureFixture) ->
 
 def test_a_page_holds_no_foreign_markup_and_fetches_nothing() -> None:
     line = make_line("▁</script><b> ▁&amp; </s>")
-    page = render_page(
+    page = render_attention(
         [line], describe_heads([line]), title="A <b> model", facts={"model": "x & y"}, num_lines=1
     )
     assert "A &lt;b&gt; model" in page

@@ -9,7 +9,7 @@ import torch
 
 from mtkit.errors import MtkitError
 from mtkit.inference.request import LineError, Request
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig, read_settings
 from mtkit.model.folder import save_model_folder

@@ -4,7 +4,7 @@ import pytest
 
 from mtkit.inference.line_pipeline import copy_line, is_copied
 from mtkit.inference.request import Request
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.recipe.flags import Flags
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.paragraphs import Paragraphs

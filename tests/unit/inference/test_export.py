@@ -12,7 +12,7 @@ from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.export import ExportReport, export
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.model.config import open_model_folder
 from mtkit.model.folder import load_model_folder, save_model_folder
 from mtkit.model.weights import pack_weights

@@ -8,7 +8,7 @@ import pytest
 from mtkit.errors import MtkitError
 from mtkit.inference.request import Request
 from mtkit.inference.streams.translate_stream import translate_stream
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.recipe.flags import Flags
 from mtkit.recipe.inference import Inference
 

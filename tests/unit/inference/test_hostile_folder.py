@@ -22,14 +22,14 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from mtkit.errors import MtkitError
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.model.card import read_card, write_scores
 from mtkit.model.folder import load_model_folder
 
 LOAD = """
 import json, resource, sys
 from mtkit.errors import MtkitError
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 told = {}
 for folder in sys.argv[1:]:

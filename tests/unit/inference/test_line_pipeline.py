@@ -9,7 +9,7 @@ from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.line import TextModel
 from mtkit.inference.line_pipeline import LinePipeline
 from mtkit.inference.request import Request
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.recipe.inference import Inference, Sampling
 from mtkit.text.languages import TranslatorLanguages
 

@@ -11,7 +11,6 @@ from mtkit.inference.paragraphs import join_sentences
 from mtkit.inference.request import LineError, Request
 from mtkit.inference.streams.input_format import InputFormat
 from mtkit.inference.streams.translate_stream import translate_stream
-from mtkit.inference.translate import Translator
 from mtkit.inference.translation import (
     Hypothesis,
     KeptPiece,
@@ -20,6 +19,7 @@ from mtkit.inference.translation import (
     Translation,
     WordAlignment,
 )
+from mtkit.inference.translator import Translator
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.paragraphs import Paragraphs
 from mtkit.recipe.protection import Protect

@@ -7,15 +7,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.documents.document import Languages
-from mtkit.documents.sentences import SentenceTranslator
+from mtkit.documents.document import LanguageCodes
+from mtkit.documents.paragraph_translator import SentenceTranslator
 from mtkit.documents.translate_file import translate_content
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.masking import mask
 from mtkit.inference.request import Request
-from mtkit.inference.translate import Translator
+from mtkit.inference.symbol_masks import mask
 from mtkit.inference.translation import Hypothesis, WordAlignment
+from mtkit.inference.translator import Translator
 from mtkit.recipe.inference import Inference, Sampling
 from mtkit.recipe.protection import Protect
 from mtkit.text.protected import PieceFinder
@@ -238,7 +238,7 @@ def translate_json(translator):
     """Returns the translation of the JSON of a message, and the report on it."""
     sentences = SentenceTranslator(translator, "de")
     content = b'{"menu": {\n"take": "Take {x}.", "put": "Put."}}'
-    return translate_content(content, "json", sentences, Languages("en", "de"))
+    return translate_content(content, "json", sentences, LanguageCodes("en", "de"))
 
 
 def test_strings_of_programs_are_protected_by_default():

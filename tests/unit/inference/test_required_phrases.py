@@ -4,8 +4,8 @@ import pytest
 import sentencepiece
 
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.masking import require_phrases, spell
 from mtkit.inference.request import RequiredPhrase
+from mtkit.inference.symbol_masks import require_phrases, spell
 from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.train_tokenizer import train_tokenizer

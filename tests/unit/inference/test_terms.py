@@ -12,9 +12,9 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.request import Request
-from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Hypothesis
-from mtkit.recipe.inference import Glossary, Inference, Sampling
+from mtkit.inference.translator import Translator
+from mtkit.recipe.inference import GlossarySection, Inference, Sampling
 from mtkit.text.glossary import Term
 from mtkit.text.term_forms import TERM_SYMBOLS
 from mtkit.text.token_ids import UNK
@@ -26,7 +26,7 @@ from .fakes import CharacterTokenizer, WordEngine
 def open_translator(path: Path, terms: str, **settings: object) -> tuple[Translator, WordEngine]:
     path.write_text(terms, encoding="utf-8")
     engine = WordEngine()
-    chosen = Inference(glossary=Glossary(path=path), **settings)
+    chosen = Inference(glossary=GlossarySection(path=path), **settings)
     return Translator.of(engine, CharacterTokenizer(), chosen, target_language="de"), engine
 
 
@@ -39,7 +39,7 @@ class _AnnotatedTokenizer(CharacterTokenizer):
 def open_annotating(path: Path, terms: str, **settings: object) -> tuple[Translator, WordEngine]:
     path.write_text(terms, encoding="utf-8")
     engine = WordEngine()
-    chosen = Inference(glossary=Glossary(path=path, **settings))
+    chosen = Inference(glossary=GlossarySection(path=path, **settings))
     return Translator.of(engine, _AnnotatedTokenizer(), chosen, target_language="de"), engine
 
 
@@ -168,7 +168,7 @@ def _attend(source: Sequence[int], target: Sequence[int]) -> NDArray[np.float32]
 def test_words_are_aligned_to_the_line_without_its_annotations(terms_file, way, links):
     terms_file.write_text("zebra\tZebra\n", encoding="utf-8")
     engine, tokenizer = _AligningEngine(), _AlignedTokenizer()
-    settings = Inference(glossary=Glossary(path=terms_file, way=way), alignments=True)
+    settings = Inference(glossary=GlossarySection(path=terms_file, way=way), alignments=True)
     translator = Translator.of(engine, tokenizer, settings, target_language="de")
     lines = ["dog the zebra", "the dog"]
     found = translator.search(lines)
@@ -203,7 +203,7 @@ def test_lines_that_lack_an_annotated_term_are_searched_again(terms_file):
 )
 def test_settings_say_how_a_requests_terms_get_in(way, searched):
     engine = WordEngine()
-    settings = Inference(glossary=Glossary(way=way))
+    settings = Inference(glossary=GlossarySection(way=way))
     translator = Translator.of(engine, _AnnotatedTokenizer(), settings)
     (found,) = translator.search([Request("the zebra", glossary=(Term("zebra", "Zebra"),))])
     assert [len(batch) for batch in engine.batches] == searched
@@ -215,7 +215,7 @@ def test_settings_say_how_a_requests_terms_get_in(way, searched):
 @pytest.mark.parametrize("way", ["annotation", "both"])
 def test_annotation_needs_a_model_that_knows_it(terms_file, way):
     terms_file.write_text("zebra\tZebra\n", encoding="utf-8")
-    settings = Inference(glossary=Glossary(path=terms_file, way=way))
+    settings = Inference(glossary=GlossarySection(path=terms_file, way=way))
     with pytest.raises(MtkitError, match=r"trained without data\.augment\.terms"):
         Translator.of(WordEngine(), CharacterTokenizer(), settings)
 

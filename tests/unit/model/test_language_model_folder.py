@@ -12,7 +12,7 @@ import torch
 
 from mtkit.errors import MtkitError
 from mtkit.inference.export import export
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig, read_config
 from mtkit.model.digest import digest_model

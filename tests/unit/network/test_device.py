@@ -37,7 +37,7 @@ def test_threads_are_lowered_to_the_processors_unless_a_number_is_given(monkeypa
     threads = []
     monkeypatch.setattr(torch, "get_num_threads", lambda: 16)
     monkeypatch.setattr(torch, "set_num_threads", threads.append)
-    monkeypatch.setattr(device_module, "count_processors", lambda: 4)
+    monkeypatch.setattr(device_module, "count_cpus", lambda: 4)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     limit_threads()
     assert threads == []

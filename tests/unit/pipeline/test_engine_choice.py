@@ -116,7 +116,20 @@ def test_a_server_takes_what_keeps_to_the_terms_of_a_request(trained, capsys) ->
     call("export", trained.options)
     folders, settings = list_run(trained.recipe, trained.workspace, "cpu")
     assert (folders, settings.engine) == ([trained.workspace.model], "torch")
-    assert LEFT in capsys.readouterr().err
+    assert f"{LEFT}requests may have glossaries" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_server_takes_an_export_in_8_bits_as_translate_does(trained, capsys) -> None:
+    call("export", [*trained.options, "--quantization", "int8"])
+    capsys.readouterr()
+    folders, settings = list_run(trained.recipe, trained.workspace, "cpu")
+    assert (folders, settings.engine) == ([trained.workspace.export], "ctranslate2")
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{CHOSEN}{trained.workspace.export}), since the model is exported in int8" in said
+    assert "requests with a glossary are rejected: --set inference.engine=torch" in said
+    by_name = trained.recipe.inference.model_copy(update={"engine": "torch"})
+    torch = trained.recipe.model_copy(update={"inference": by_name})
+    assert list_run(torch, trained.workspace, "cpu")[0] == [trained.workspace.model]
 
 
 def test_a_stale_export_is_never_taken(trained, tiny_run) -> None:
@@ -146,7 +159,7 @@ def test_without_ctranslate2_torch_translates(trained, monkeypatch) -> None:
 
 def test_eight_bits_by_hand_are_taken_and_said_once(trained) -> None:
     done = call("export", [*trained.options, "--quantization", "int8"])
-    assert "uses this export here from now on" in done.stderr
+    assert "use this export here from now on" in " ".join(done.stderr.split())
     assert CHOSEN in translate(trained).stderr
     # Torch takes much text only where it may compute in 8 bits, too.
     recipe, workspace = trained.recipe, trained.workspace

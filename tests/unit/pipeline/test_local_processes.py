@@ -31,7 +31,7 @@ class Machine:
         monkeypatch.setattr(module.sys, "platform", "linux")
         monkeypatch.setattr(module.torch.cuda, "is_available", lambda: False)
         monkeypatch.setattr(module, "count_threads", lambda: self.cores)
-        monkeypatch.setattr(module, "count_processors", lambda: self.processors)
+        monkeypatch.setattr(module, "count_cpus", lambda: self.processors)
         monkeypatch.setattr(module, "free_memory_bytes", lambda: self.free)
         monkeypatch.setattr(module, "measure_load", lambda: self.load)
         monkeypatch.setattr(module, "open_prepared", lambda *_: None)

@@ -14,9 +14,9 @@ from mtkit.data.prepare import prepare
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
 from mtkit.pipeline.hardware import ACCELERATORS
-from mtkit.pipeline.plan import Setup, TrainingPlan, choose_hardware, plan
+from mtkit.pipeline.plan import GpuSetup, TrainingPlan, default_hardware, plan
 from mtkit.recipe import load_recipe, shipped_recipes
-from mtkit.training.distributed import Processes
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.objectives.stored import TranslationBatches
 from mtkit.training.training_run import TrainingRun
 from mtkit.workspace import Workspace
@@ -30,7 +30,7 @@ def plan_of(recipe: str, tmp_path, *overrides: str, **options) -> TrainingPlan:
     return plan(load_recipe(recipe, overrides), Workspace(tmp_path), **options)
 
 
-def setup_of(planned: TrainingPlan, num_gpus: int) -> Setup:
+def setup_of(planned: TrainingPlan, num_gpus: int) -> GpuSetup:
     [found] = [setup for setup in planned.setups if setup.num_gpus == num_gpus]
     return found
 
@@ -167,7 +167,7 @@ def test_prepared_data_are_counted_as_training_counts_them(
     workspace = Workspace(tmp_path / "run")
     prepare(recipe, workspace)
     data = open_prepared(recipe, workspace)
-    alone = Processes(0, 1, torch.device("cpu"))
+    alone = ProcessGroup(0, 1, torch.device("cpu"))
     run = TrainingRun(recipe, workspace, data)
     batches = TranslationBatches(run, alone, dtype=torch.float32, packs=False)
     updates = batches.plan_epoch(0)
@@ -297,4 +297,4 @@ def test_this_machine_is_planned_unless_it_has_a_gpu(
     monkeypatch, device: str, wants_gpus: bool, expected: str
 ) -> None:
     monkeypatch.setattr("mtkit.network.device.find_device", lambda _: torch.device(device))
-    assert choose_hardware(wants_gpus=wants_gpus) == expected
+    assert default_hardware(wants_gpus=wants_gpus) == expected

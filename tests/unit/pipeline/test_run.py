@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.evaluation.evaluate import Evaluated, ReferenceText
+from mtkit.evaluation.evaluate import EvaluatedTestSet, ReferenceText
 from mtkit.evaluation.results import SystemResult, SystemScore
 from mtkit.pipeline import run as run_module
 from mtkit.pipeline.hardware import Hardware
@@ -17,13 +17,13 @@ from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import load_recipe
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.training import distributed
-from mtkit.training.averaging.record import ModelRecord
+from mtkit.training.averaging.model_record import ModelRecord
 from mtkit.workspace import Workspace
 
 SENTENCES = [f"sentence {number}" for number in range(12)]
 RESULT = SystemResult("", (SystemScore("BLEU", 91.5, "nrefs:1"),))
 SCORED = ScoredText(
-    Evaluated("phrasebook-test", 12, (RESULT,), {}, Evaluation()),
+    EvaluatedTestSet("phrasebook-test", 12, (RESULT,), {}, Evaluation()),
     {"": SENTENCES},
     ReferenceText("phrasebook-test", [SENTENCES]),
 )

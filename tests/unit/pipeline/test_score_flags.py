@@ -49,7 +49,7 @@ def test_shares_of_lines(files: dict[str, Path]) -> None:
     assert of_bad["numbers differ"] == ["1", "25.00"]
     assert of_bad["any"] == ["2", "50.00"]
     assert "no references, so no score" in err
-    assert "not looked for: unlikely (only a model can tell)" in err
+    assert "not looked for: unlikely (needs a model)" in err
 
 
 def test_without_a_language(files: dict[str, Path]) -> None:

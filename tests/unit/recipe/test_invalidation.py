@@ -7,7 +7,7 @@ import pytest
 
 from mtkit.recipe import Recipe, load_recipe, shipped_recipes
 from mtkit.recipe.invalidation import Declaration, Invalidates
-from mtkit.recipe.tables import WHOLE_RECIPE, list_differences, relative_to_root, select
+from mtkit.recipe.tables import WHOLE_RECIPE, list_differences, relative_to_root, select_keys
 
 CHANGES: list[list[str]] = [
     [],
@@ -76,7 +76,7 @@ def test_a_reader_is_told_in_words(key: str, words: list[str]) -> None:
 def test_the_fingerprint_is_of_all_data_tokenizer_and_seed(recipes: list[Recipe]) -> None:
     for recipe in recipes:
         tables = recipe.model_dump(mode="json")
-        chosen = select(tables, Invalidates.DATA)
+        chosen = select_keys(tables, Invalidates.DATA)
         start = chosen.pop("training", {"start_from": None})
         data = {key: value for key, value in tables["data"].items() if key != "data_root"}
         keys = ("tokenizer", "seed", "objective")
@@ -106,7 +106,7 @@ def test_a_run_is_fixed_by_what_its_weights_and_order_come_from(recipes: list[Re
         fixed["validation"] = {"metric": training["validation"]["metric"]}
         expected = {key: tables[key] for key in ("seed", "model", "objective")}
         expected["tokenizer"] = tokenizer
-        assert select(tables, Invalidates.RUN) == {**expected, "training": fixed}
+        assert select_keys(tables, Invalidates.RUN) == {**expected, "training": fixed}
 
 
 def test_settings_that_a_run_may_change(recipes: list[Recipe]) -> None:
@@ -117,8 +117,8 @@ def test_settings_that_a_run_may_change(recipes: list[Recipe]) -> None:
             "moving_average",
         )  # fmt: skip
         expected = {key: tables["training"][key] for key in keys}
-        assert select(tables, Invalidates.UPDATES) == {"training": expected}
-        with_end = select(tables, Invalidates.UPDATES | Invalidates.SCHEDULE_END)
+        assert select_keys(tables, Invalidates.UPDATES) == {"training": expected}
+        with_end = select_keys(tables, Invalidates.UPDATES | Invalidates.SCHEDULE_END)
         assert with_end == {"training": {**expected, "max_steps": tables["training"]["max_steps"]}}
 
 
@@ -130,7 +130,7 @@ def test_what_a_development_score_depends_on(recipes: list[Recipe]) -> None:
             "allow_int8", "alignments", "protect_strings",
         }  # fmt: skip
         inference, training = tables["inference"], tables["training"]
-        assert select(tables, Invalidates.SCORES) == {
+        assert select_keys(tables, Invalidates.SCORES) == {
             "training": {
                 "label_smoothing": training["label_smoothing"],
                 "validation": {key: training["validation"][key] for key in ("metric", "beam_size")},
@@ -150,18 +150,18 @@ def test_what_a_translation_depends_on(recipes: list[Recipe]) -> None:
             "protect_strings",
         }  # fmt: skip
         expected = {key: value for key, value in tables["inference"].items() if key not in left_out}
-        assert select(tables, Invalidates.TRANSLATIONS) == {"inference": expected}
+        assert select_keys(tables, Invalidates.TRANSLATIONS) == {"inference": expected}
 
 
 def test_a_key_of_another_version_counts_as_its_section_does() -> None:
     tables = {"model": {"d_model": 8, "old": 1}, "training": {"old": 1}, "old": {"key": 1}}
-    assert select(tables, Invalidates.RUN) == {"model": {"d_model": 8, "old": 1}}
+    assert select_keys(tables, Invalidates.RUN) == {"model": {"d_model": 8, "old": 1}}
 
 
 @pytest.mark.parametrize("tables", [[], {"training": 3}, {"data": {"train": [7]}}])
 def test_what_isnt_a_recipe_is_refused(tables: Any) -> None:
     with pytest.raises(TypeError, match="expected a section"):
-        select(tables, Invalidates.RUN)
+        select_keys(tables, Invalidates.RUN)
 
 
 def test_differences_are_told_by_key() -> None:

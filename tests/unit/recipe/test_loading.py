@@ -78,7 +78,7 @@ def test_data_root_of_a_shipped_recipe_is_relative_to_the_working_directory(proj
     assert load_recipe("phrasebook-en-de").data.data_root == project / "here"
 
 
-def test_the_model_to_start_from_is_relative_to_where_it_is_named(project: Path) -> None:
+def test_the_model_to_start_from_is_relative_to_data_root_also_if_it_is_set(project: Path) -> None:
     path = project / "recipes" / "small.toml"
     path.write_text(RECIPE + '[training.start_from]\nmodel = "runs/x/model"\n')
 
@@ -89,21 +89,19 @@ def test_the_model_to_start_from_is_relative_to_where_it_is_named(project: Path)
 
     assert model() == project / "recipes" / "runs" / "x" / "model"
     assert model("data.data_root=text") == project / "here" / "text" / "runs" / "x" / "model"
-    here = project / "here" / "y" / "model"
     for override in (
         "training.start_from.model=y/model",
         "training.start_from={model='y/model', vocabulary='new'}",
         "training={start_from={model='y/model'}}",
     ):
-        assert model(override) == here
-        # Whatever else is typed.
-        assert model("data.data_root=text", override) == here
-        assert model(override, "training.start_from.vocabulary=new") == here
+        assert model(override) == project / "recipes" / "y" / "model"
+        # As the paths of corpora.
+        root = project / "here" / "text"
+        assert model("data.data_root=text", override) == root / "y" / "model"
+        corpus = "data.train.0.source=y.en"
+        [found] = load_recipe(path, ["data.data_root=text", corpus]).data.train
+        assert found.source == root / "y.en"
     assert model("training.start_from.model=/models/x") == Path("/models/x")
-    parts = "training.start_from={encoder='y/model', decoder='/models/x'}"
-    start_from = load_recipe(path, ["data.data_root=text", parts]).training.start_from
-    assert start_from is not None
-    assert start_from.folders == {"encoder": here, "decoder": Path("/models/x")}
     assert load_recipe(path, ["~training.start_from"]).training.start_from is None
     assert "training.start_from.model: expected a string in quotes, found 3" in fault_of(
         "training.start_from.model=3"

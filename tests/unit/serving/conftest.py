@@ -21,28 +21,28 @@ from mtkit.inference.translation import Hypothesis, Translation
 from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
-from mtkit.serving.app import make_app, make_office
-from mtkit.serving.fair_queue import Answer, Ask, Rendered, ToRender
-from mtkit.serving.faults import LineFault
+from mtkit.serving.app import make_app, make_context
+from mtkit.serving.fair_queue import Answer, LineRequest, RenderedLine, RenderRequest
 from mtkit.serving.keys import KeyRing
 from mtkit.serving.model_service import ServedModel
+from mtkit.serving.request_errors import LineFault
 from mtkit.serving.served_languages import ServedLanguages
 from mtkit.serving.settings import Serving
-from mtkit.serving.text_main import Cancel, Done, ProcessLimits, run_task
+from mtkit.serving.text_main import CancelTask, ProcessLimits, TaskResult, run_task
 from mtkit.serving.text_process import RunningTask, TextProcess
-from mtkit.serving.worker_main import Loaded, ModelSource
+from mtkit.serving.worker_main import ModelLoaded, ModelSource
 from mtkit.serving.worker_process import WorkerDiedError, WorkerProcess
 from mtkit.text.languages import ModelLanguages
 
 FLAG = Flag("numbers differ", 1, 0, "on one side only: <b>7</b>")
 
 
-def request_of(ask: Ask) -> Request:
-    return ask.request if isinstance(ask, ToRender) else ask
+def request_of(ask: LineRequest) -> Request:
+    return ask.request if isinstance(ask, RenderRequest) else ask
 
 
-def _is_given(ask: Ask) -> bool:
-    return isinstance(ask, ToRender) and ask.scores
+def _is_given(ask: LineRequest) -> bool:
+    return isinstance(ask, RenderRequest) and ask.scores
 
 
 class FakeWorker:
@@ -50,14 +50,14 @@ class FakeWorker:
 
     started: ClassVar[list["FakeWorker"]] = []
     fails_to_start = False
-    loaded: ClassVar[Loaded] = Loaded()
+    loaded: ClassVar[ModelLoaded] = ModelLoaded()
 
     def __init__(self, source: ModelSource) -> None:
         self.source = source
-        self.batches: list[list[Ask]] = []
+        self.batches: list[list[LineRequest]] = []
         self.death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.is_held = False
-        self._running: list[tuple[asyncio.Future[list[Answer]], list[Ask]]] = []
+        self._running: list[tuple[asyncio.Future[list[Answer]], list[LineRequest]]] = []
 
     @classmethod
     async def start(cls, source: ModelSource) -> "FakeWorker":
@@ -70,7 +70,7 @@ class FakeWorker:
     def num_running(self) -> int:
         return len(self._running)
 
-    def work(self, asks: list[Ask]) -> "asyncio.Future[list[Answer]]":
+    def work(self, asks: list[LineRequest]) -> "asyncio.Future[list[Answer]]":
         loop = asyncio.get_running_loop()
         answers: asyncio.Future[list[Answer]] = loop.create_future()
         if self.death.done():
@@ -91,8 +91,8 @@ class FakeWorker:
             elif not answers.done():
                 answers.set_result(
                     [
-                        Rendered.of(ask.request.text, found)
-                        if isinstance(ask, ToRender) and isinstance(found, Translation)
+                        RenderedLine.of(ask.request.text, found)
+                        if isinstance(ask, RenderRequest) and isinstance(found, Translation)
                         else found
                         for ask, found in [(ask, self.answer(ask)) for ask in asks]
                     ]
@@ -108,7 +108,7 @@ class FakeWorker:
         for answers, _ in running:
             answers.set_exception(WorkerDiedError("was killed by SIGKILL"))
 
-    def answer(self, ask: Ask) -> Answer:
+    def answer(self, ask: LineRequest) -> Answer:
         request = request_of(ask)
         if _is_given(ask):
             found = Hypothesis((5, 3), -1.5, -1.0, is_finished=True, text=request.prefix)
@@ -156,7 +156,7 @@ class LocalTextProcess(TextProcess):
         number, content = message
         if number in self._answers:
             self._answers[number].put(content)
-        elif not isinstance(content, Cancel):
+        elif not isinstance(content, CancelTask):
             answers = self._answers[number] = SimpleQueue()
 
             def send(reply: Any) -> None:
@@ -167,7 +167,7 @@ class LocalTextProcess(TextProcess):
 
     def _take(self, number: int, reply: Any) -> None:
         running: RunningTask = self._running[number]
-        if isinstance(reply, Done):
+        if isinstance(reply, TaskResult):
             del self._running[number], self._answers[number]
         running.take(reply)
 
@@ -181,7 +181,7 @@ class LocalTextProcess(TextProcess):
     def end(self) -> None:
         self.is_alive = False
         for answers in self._answers.values():
-            answers.put(Cancel())
+            answers.put(CancelTask())
 
     async def kill(self) -> None:
         self.end()
@@ -231,8 +231,8 @@ def serve(workers: type[FakeWorker]) -> Iterator[Callable[..., TestClient]]:
         def start(*models: ServedModel, keys: Path | None = None, **limits: Any) -> TestClient:
             settings = Serving(log="none", load="first-use", **limits)
             ring = KeyRing(keys) if keys is not None else None
-            office = make_office(models or (make_model("m"),), settings, ring)
-            client = TestClient(make_app(office), base_url="http://localhost")
+            context = make_context(models or (make_model("m"),), settings, ring)
+            client = TestClient(make_app(context), base_url="http://localhost")
             return stack.enter_context(client)
 
         yield start

@@ -6,9 +6,9 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from mtkit.serving.app import make_office
+from mtkit.serving.app import make_context
+from mtkit.serving.context import ServerContext
 from mtkit.serving.keys import KeyRing
-from mtkit.serving.office import Office
 from mtkit.serving.server import Server, open_socket
 from mtkit.serving.settings import Serving
 
@@ -19,10 +19,12 @@ class Running:
     """A server in this process, and connections to it."""
 
     def __init__(self, keys: KeyRing | None = None, **limits: Any) -> None:
-        self.office: Office = make_office([make_model("m")], Serving(log="none", **limits), keys)
+        self.context: ServerContext = make_context(
+            [make_model("m")], Serving(log="none", **limits), keys
+        )
         self.opened = open_socket("127.0.0.1", 0)
         self.port = self.opened.getsockname()[1]
-        self.server = Server(self.office)
+        self.server = Server(self.context)
         self.task = asyncio.create_task(self.server.run_checked(self.opened))
         self.connections: list[Connection] = []
 
@@ -40,7 +42,7 @@ class Running:
     @property
     def num_waiting(self) -> int:
         """Bytes that the guard counts."""
-        return self.office.access.num_waiting_bytes
+        return self.context.access.num_waiting_bytes
 
     async def connect(self, text: bytes = b"") -> "Connection":
         connection = Connection(*await asyncio.open_connection("127.0.0.1", self.port))

@@ -118,7 +118,7 @@ def test_a_trailer_is_no_header(attack: Callable[..., None], tmp_path: Path) -> 
 def test_who_does_not_read_is_cut_off(attack: Callable[..., None]) -> None:
     async def act(running: Running) -> None:
         content = b"x" * 30_000_000
-        address = await running.office.files.add(content, "a.txt")
+        address = await running.context.files.add(content, "a.txt")
         path = f"GET /download_file/{address} HTTP/1.1\r\nHost: a\r\n\r\n"
         connection = await running.connect(path.encode())
         await connection.reader.readuntil(b"\r\n\r\n")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from mtkit.inference.translate import Translator
-from mtkit.serving.app import make_office
+from mtkit.inference.translator import Translator
+from mtkit.serving.app import make_context
 from mtkit.serving.settings import Serving
-from mtkit.serving.worker_main import Loaded
+from mtkit.serving.worker_main import ModelLoaded
 from mtkit.serving.worker_process import WorkerDiedError, WorkerProcess
 
 from .conftest import FakeWorker, make_model
@@ -19,11 +19,11 @@ def deal(workers: type[FakeWorker], num_lines: list[int], num_taken: int) -> lis
     """Returns the sizes of the batches in which a process takes lines of so many callers."""
 
     async def main() -> list[int]:
-        office = make_office([make_model("m")], Serving(log="none", batch_wait_milliseconds=300))
-        await office.catalogue.services["m"].start()
+        context = make_context([make_model("m")], Serving(log="none", batch_wait_milliseconds=300))
+        await context.catalogue.services["m"].start()
         worker = workers.started[-1]
         worker.is_held = True
-        translate = office.translation.translate_texts
+        translate = context.translation.translate_texts
         asked = [asyncio.create_task(translate(["a"] * each, "en", "de")) for each in num_lines]
         while sum(map(len, worker.batches)) < num_taken:
             await asyncio.sleep(0.01)
@@ -31,7 +31,7 @@ def deal(workers: type[FakeWorker], num_lines: list[int], num_taken: int) -> lis
         worker.is_held = False
         worker.release()
         await asyncio.gather(*asked)
-        await office.catalogue.close()
+        await context.catalogue.close()
         return sizes
 
     return asyncio.run(main())
@@ -41,21 +41,21 @@ def deal(workers: type[FakeWorker], num_lines: list[int], num_taken: int) -> lis
     ("loaded", "num_lines", "sizes"),
     [
         # One that searches all lines together gets them all, and then another batch.
-        (Loaded(), [1] * 8, [8]),
-        (Loaded(), [100], [64, 36]),
+        (ModelLoaded(), [1] * 8, [8]),
+        (ModelLoaded(), [100], [64, 36]),
         # Two threads that search side by side share them, four at least to each.
-        (Loaded(2, deals_out=True), [1] * 8, [4, 4]),
-        (Loaded(2, deals_out=True), [1] * 3, [3]),
-        (Loaded(2, deals_out=True), [50], [25, 25]),
-        (Loaded(2, deals_out=True), [300], [64, 64]),
-        (Loaded(4, deals_out=True), [20], [5, 5, 5, 5]),
-        (Loaded(4, deals_out=True), [6, 3], [4, 4, 1]),
+        (ModelLoaded(2, deals_out=True), [1] * 8, [4, 4]),
+        (ModelLoaded(2, deals_out=True), [1] * 3, [3]),
+        (ModelLoaded(2, deals_out=True), [50], [25, 25]),
+        (ModelLoaded(2, deals_out=True), [300], [64, 64]),
+        (ModelLoaded(4, deals_out=True), [20], [5, 5, 5, 5]),
+        (ModelLoaded(4, deals_out=True), [6, 3], [4, 4, 1]),
     ],
 )
 def test_what_waits_is_dealt_out(
     workers: type[FakeWorker],
     monkeypatch: pytest.MonkeyPatch,
-    loaded: Loaded,
+    loaded: ModelLoaded,
     num_lines: list[int],
     sizes: list[int],
 ) -> None:
@@ -65,12 +65,16 @@ def test_what_waits_is_dealt_out(
 
 @pytest.mark.parametrize(
     ("batches_at_once", "loaded"),
-    [(1, Loaded(2)), (4, Loaded(2, deals_out=True)), (64, Loaded(16, deals_out=True))],
+    [
+        (1, ModelLoaded(2)),
+        (4, ModelLoaded(2, deals_out=True)),
+        (64, ModelLoaded(16, deals_out=True)),
+    ],
 )
-def test_a_process_takes_a_batch_for_each_thread(batches_at_once: int, loaded: Loaded) -> None:
+def test_a_process_takes_a_batch_for_each_thread(batches_at_once: int, loaded: ModelLoaded) -> None:
     translator = Translator.__new__(Translator)
     translator.batches_at_once = batches_at_once
-    assert Loaded.of(translator) == loaded
+    assert ModelLoaded.of(translator) == loaded
 
 
 def test_a_batch_for_a_pipe_that_is_closed_waits_for_the_death() -> None:

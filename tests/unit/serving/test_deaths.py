@@ -9,10 +9,10 @@ import pytest
 from mtkit.inference.request import Request
 from mtkit.inference.translation import Hypothesis, Translation
 from mtkit.serving import model_service
-from mtkit.serving.app import make_office
-from mtkit.serving.fair_queue import Rendered, ToRender
-from mtkit.serving.faults import LineFault, RequestError
-from mtkit.serving.office import Office
+from mtkit.serving.app import make_context
+from mtkit.serving.context import ServerContext
+from mtkit.serving.fair_queue import RenderedLine, RenderRequest
+from mtkit.serving.request_errors import LineFault, RequestError
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import answer_batch
 
@@ -37,38 +37,38 @@ def hanging(workers: type[FakeWorker], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_service.WorkerProcess, "start", start)
 
 
-def run(act: Callable[[Office], Coroutine[Any, Any, None]], **limits: Any) -> None:
+def run(act: Callable[[ServerContext], Coroutine[Any, Any, None]], **limits: Any) -> None:
     async def main() -> None:
-        office = make_office([make_model("m")], Serving(log="none", **limits))
+        context = make_context([make_model("m")], Serving(log="none", **limits))
         try:
             async with asyncio.timeout(30):
-                await office.catalogue.start()
-                await act(office)
+                await context.catalogue.start()
+                await act(context)
         finally:
-            await office.catalogue.close()
+            await context.catalogue.close()
 
     asyncio.run(main())
 
 
-async def ask(office: Office, *texts: str) -> list[str]:
-    translated, _ = await office.translation.translate_texts(texts, "en", "de")
+async def ask(context: ServerContext, *texts: str) -> list[str]:
+    translated, _ = await context.translation.translate_texts(texts, "en", "de")
     return translated.texts
 
 
 def test_a_batch_that_hangs_is_ended_and_its_line_named(
     workers: type[FakeWorker], hanging: None
 ) -> None:
-    async def act(office: Office) -> None:
-        good = asyncio.create_task(ask(office, "a", "b"))
-        bad = asyncio.create_task(ask(office, "c", "HANG"))
+    async def act(context: ServerContext) -> None:
+        good = asyncio.create_task(ask(context, "a", "b"))
+        bad = asyncio.create_task(ask(context, "c", "HANG"))
         await asyncio.sleep(0.3)
         # Its process is gone, and another isn't there yet.
-        assert not office.catalogue.is_ready or len(workers.started) > 1
+        assert not context.catalogue.is_ready or len(workers.started) > 1
         with pytest.raises(RequestError) as fault:
             await bad
         assert (fault.value.status, fault.value.line) == (500, 2)
         assert await good == ["m:A", "m:B"]
-        assert await ask(office, "d") == ["m:D"]
+        assert await ask(context, "d") == ["m:D"]
         # All together, then each alone, up to the one that hangs.
         sizes = [len(batch) for worker in workers.started for batch in worker.batches]
         assert sizes == [4, 1, 1, 1, 1, 1]
@@ -79,7 +79,7 @@ def test_a_batch_that_hangs_is_ended_and_its_line_named(
 def test_it_is_not_ready_while_a_process_is_replaced(
     workers: type[FakeWorker], hanging: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def act(office: Office) -> None:
+    async def act(context: ServerContext) -> None:
         may_start = asyncio.Event()
         start = model_service.WorkerProcess.start
 
@@ -88,22 +88,22 @@ def test_it_is_not_ready_while_a_process_is_replaced(
             return await start(source)
 
         monkeypatch.setattr(model_service.WorkerProcess, "start", start_late)
-        waiting = asyncio.create_task(ask(office, "HANG"))
-        while office.catalogue.is_ready:
+        waiting = asyncio.create_task(ask(context, "HANG"))
+        while context.catalogue.is_ready:
             await asyncio.sleep(0.01)
         may_start.set()
         with pytest.raises(RequestError):
             await waiting
-        while not office.catalogue.is_ready:
+        while not context.catalogue.is_ready:
             await asyncio.sleep(0.01)
 
     run(act, batch_seconds=0.1)
 
 
 def test_a_line_is_tried_alone_while_another_may_kill(workers: type[FakeWorker]) -> None:
-    async def act(office: Office) -> None:
+    async def act(context: ServerContext) -> None:
         texts = ["a", "KILL", "b"]
-        tasks = [asyncio.create_task(ask(office, text)) for text in texts]
+        tasks = [asyncio.create_task(ask(context, text)) for text in texts]
         found = await asyncio.gather(*tasks, return_exceptions=True)
         assert [each for each in found if not isinstance(each, Exception)] == [["m:A"], ["m:B"]]
         assert isinstance(found[1], RequestError)
@@ -123,7 +123,7 @@ def test_processes_that_die_again_and_again_are_started_with_pauses(
             pauses.append(seconds)
         await sleep(0)
 
-    async def act(office: Office) -> None:
+    async def act(context: ServerContext) -> None:
         for number in range(7):
             while len(workers.started) == number:
                 await sleep(0)
@@ -132,7 +132,7 @@ def test_processes_that_die_again_and_again_are_started_with_pauses(
             await sleep(0)
         # Loading isn't enough: four ended without an answer.
         assert pauses == [2.0, 4.0, 8.0, 16.0]
-        assert await ask(office, "a") == ["m:A"]
+        assert await ask(context, "a") == ["m:A"]
         workers.started[-1].die()
         while len(workers.started) == 8:
             await sleep(0)
@@ -145,7 +145,7 @@ def test_processes_that_die_again_and_again_are_started_with_pauses(
 def test_a_death_under_a_limit_of_memory_leaves_one_process(
     workers: type[FakeWorker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def act(office: Office) -> None:
+    async def act(context: ServerContext) -> None:
         start = model_service.WorkerProcess.start
 
         async def start_slowly(source: Any) -> Any:
@@ -156,7 +156,7 @@ def test_a_death_under_a_limit_of_memory_leaves_one_process(
         for number in range(1, 4):
             workers.started[-1].die()
             await asyncio.sleep(0.01)
-            assert await ask(office, "a") == ["m:A"]
+            assert await ask(context, "a") == ["m:A"]
             assert len(workers.started) == number + 1
             assert sum(not worker.death.done() for worker in workers.started) == 1
 
@@ -173,11 +173,11 @@ def test_a_bug_at_a_line_is_that_lines_alone(capsys: pytest.CaptureFixture[str])
             found = Hypothesis((5,), -1.0, -1.0, is_finished=True, text="x")
             return [Translation((found,)) for _ in requests]
 
-    asks = [Request("a"), Request("bug"), ToRender(Request("b"))]
+    asks = [Request("a"), Request("bug"), RenderRequest(Request("b"))]
     first, second, third = answer_batch(Translator(), asks)  # type: ignore[arg-type]
     assert isinstance(first, Translation)
     assert second == LineFault("internal error", is_fault_of_server=True)
-    assert isinstance(third, Rendered)
+    assert isinstance(third, RenderedLine)
     assert third.num_tokens == 1
     printed = capsys.readouterr().err
     assert "TypeError" in printed
@@ -186,13 +186,13 @@ def test_a_bug_at_a_line_is_that_lines_alone(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_long_line_leaves_a_place_for_others(workers: type[FakeWorker]) -> None:
-    async def act(office: Office) -> None:
+    async def act(context: ServerContext) -> None:
         worker = workers.started[0]
         worker.is_held = True
-        long = [asyncio.create_task(ask(office, letter * 200)) for letter in "ab"]
+        long = [asyncio.create_task(ask(context, letter * 200)) for letter in "ab"]
         while len(worker.batches) < 1:
             await asyncio.sleep(0)
-        short = asyncio.create_task(ask(office, "c"))
+        short = asyncio.create_task(ask(context, "c"))
         while len(worker.batches) < 2:
             await asyncio.sleep(0.001)
         assert [[each.text[0] for each in batch] for batch in worker.batches] == [["a"], ["c"]]

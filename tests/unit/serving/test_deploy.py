@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from mtkit.serving.keys import add_key
+from mtkit.serving.settings import Serving
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "docs" / "deploy"
@@ -153,6 +154,16 @@ def test_compose_mounts_the_folders_that_its_head_fills() -> None:
     build = read_compose()["services"]["mtkit"]["build"]
     assert (DEPLOY / build["context"]).resolve() == ROOT
     assert (ROOT / build["dockerfile"]).is_file()
+
+
+def test_nginx_lets_through_what_the_server_takes() -> None:
+    text = (DEPLOY / "nginx.conf").read_text("utf-8")
+    megabytes = int(re.search(r"client_max_body_size (\d+)m;", text)[1])
+    seconds = int(re.search(r"proxy_read_timeout (\d+)s;", text)[1])
+    # nginx's own defaults, 1 MB and 60 s, end larger and longer requests that the server takes.
+    assert megabytes << 20 > Serving().max_file_bytes
+    assert seconds > Serving().request_seconds
+    assert f"server_name {NAME};" in text
 
 
 def is_sent(path: str) -> bool:

@@ -61,7 +61,7 @@ def test_what_is_under_way_at_sigterm_is_finished(
             translated = await running.connect(upload(_FORM))
             quiet = await running.connect()
             content = os.urandom(20_000_000)
-            address = await running.office.files.add(content, "b.txt")
+            address = await running.context.files.add(content, "b.txt")
             fetching = await running.connect(
                 f"GET /download_file/{address} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
             )
@@ -94,7 +94,7 @@ def test_what_takes_too_long_after_sigterm_is_ended(
             await wait_until(running.listens)
             workers.started[0].is_held = True
             waiting = await running.connect(upload(_FORM))
-            await running.office.files.add(b"x", "b.txt")
+            await running.context.files.add(b"x", "b.txt")
             await wait_until(lambda: workers.started[0].batches)
             await running.end()
             await running.task

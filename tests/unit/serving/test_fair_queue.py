@@ -5,7 +5,7 @@ import pytest
 
 from mtkit.inference.request import Request
 from mtkit.serving.fair_queue import FairQueue, Job, QueueFullError
-from mtkit.serving.faults import LineFault
+from mtkit.serving.request_errors import LineFault
 
 
 def run(check: Callable[[], None]) -> None:

@@ -9,9 +9,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from mtkit import RemoteTranslator, Request, Term
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.recipe.inference import Inference
-from mtkit.serving.app import make_app, make_office
+from mtkit.serving.app import make_app, make_context
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import answer_batch
 from mtkit.serving.worker_process import WorkerProcess
@@ -83,12 +83,12 @@ def test_two_callers_in_a_batch_have_their_own_glossaries(words: type[WordWorker
     async def main() -> None:
         # A batch waits for the last of its lines.
         settings = Serving(log="none", batch_lines=6, batch_wait_milliseconds=1_000)
-        office = make_office([make_model("m")], settings)
-        service = office.catalogue.services["m"]
+        context = make_context([make_model("m")], settings)
+        service = context.catalogue.services["m"]
         await service.start()
         worker = words.started[0]
         worker.is_held = True
-        transport = httpx2.ASGITransport(make_app(office))
+        transport = httpx2.ASGITransport(make_app(context))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
 
             async def ask(*glossary: dict[str, Any]) -> list[str]:
@@ -109,7 +109,7 @@ def test_two_callers_in_a_batch_have_their_own_glossaries(words: type[WordWorker
                 ["Streifenpferd", "das"],
                 ["", "das Hund"],
             ]
-        await office.catalogue.close()
+        await context.catalogue.close()
 
     asyncio.run(main())
 
@@ -117,8 +117,8 @@ def test_two_callers_in_a_batch_have_their_own_glossaries(words: type[WordWorker
 def test_one_that_cannot_be_kept_spoils_no_other_request(words: type[WordWorker]) -> None:
     async def main() -> None:
         words.engine.constrains = False
-        office = make_office([make_model("m")], Serving(log="none", load="first-use"))
-        transport = httpx2.ASGITransport(make_app(office))
+        context = make_context([make_model("m")], Serving(log="none", load="first-use"))
+        transport = httpx2.ASGITransport(make_app(context))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             bodies = [{"lines": ["dog"]}, {"lines": ["dog", "zebra"], "glossary": [ZEBRA]}]
             good, bad = await asyncio.gather(
@@ -127,7 +127,7 @@ def test_one_that_cannot_be_kept_spoils_no_other_request(words: type[WordWorker]
             assert good.json()["translations"][0]["text"] == "Hund"
             assert bad.status_code == 400
             assert bad.json()["error"].startswith("glossary: CTranslate2 can't search")
-        await office.catalogue.close()
+        await context.catalogue.close()
 
     asyncio.run(main())
 

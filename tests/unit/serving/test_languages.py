@@ -14,7 +14,7 @@ from mtkit import RemoteTranslator, Request, Translator
 from mtkit.errors import MtkitError
 from mtkit.pipeline.import_model import import_model
 from mtkit.recipe.inference import Inference
-from mtkit.serving.app import make_office
+from mtkit.serving.app import make_context
 from mtkit.serving.model_service import ServedModel
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import answer_batch
@@ -206,12 +206,12 @@ def test_a_folder_of_many_languages_translates_as_without_a_server(tmp_path: Pat
             return answer
 
     async def main() -> list[tuple[str, float | None]]:
-        office = make_office([model], Serving(log="none"))
-        service = office.catalogue.services["nllb"]
+        context = make_context([model], Serving(log="none"))
+        service = context.catalogue.services["nllb"]
         service._take(OwnProcess(model.source))  # type: ignore[arg-type]
-        translate = office.translation.translate_texts
+        translate = context.translation.translate_texts
         found = [await translate([ENGLISH[2]], "en", code) for code in ("de", "fr", "zh-Hant")]
-        await office.catalogue.close()
+        await context.catalogue.close()
         return [(each.texts[0], each.scores[0][0]) for each, _ in found]
 
     wanted = []

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from mtkit.serving.app import make_app, make_office
+from mtkit.serving.app import make_app, make_context
 from mtkit.serving.settings import Serving
 
 from .conftest import FakeWorker, make_model
@@ -119,7 +119,7 @@ def address(workers: type[FakeWorker]) -> Iterator[str]:
     settings = Serving(log="none", load="first-use")
     models = [make_model("there"), make_model("back", "de", "en")]
     config = uvicorn.Config(
-        lambda: make_app(make_office(models, settings)),
+        lambda: make_app(make_context(models, settings)),
         factory=True,
         port=0,
         ws="none",

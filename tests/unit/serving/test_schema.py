@@ -112,10 +112,10 @@ def test_an_answer_has_its_schema(
 @pytest.mark.parametrize(
     ("path", "schema"),
     [
-        ("/languages", "Languages"),
+        ("/languages", "LanguagesSchema"),
         ("/frontend/settings", "FrontendSettings"),
-        ("/health", "Status"),
-        ("/ready", "Status"),
+        ("/health", "StatusSchema"),
+        ("/ready", "StatusSchema"),
         ("/v1/models", "Models"),
         ("/nowhere", "Error"),
     ],

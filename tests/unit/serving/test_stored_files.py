@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.serving.faults import RequestError
+from mtkit.serving.request_errors import RequestError
 from mtkit.serving.stored_files import FileStore
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import psutil
 import pytest
 
-from mtkit.serving.faults import RequestError
+from mtkit.serving.request_errors import RequestError
 from mtkit.serving.text_main import ProcessLimits
 from mtkit.serving.text_process import FairTurns, Lane
-from mtkit.serving.text_tasks import Ask
+from mtkit.serving.text_tasks import AskServer
 
 pytestmark = pytest.mark.text_processes
 _MEMORY = 512 << 20
@@ -24,7 +24,7 @@ _MEMORY = 512 << 20
 class Hang:
     """Holds the interpreter's lock, as an expression does that takes exponential time."""
 
-    def run(self, _: Ask) -> None:
+    def run(self, _: AskServer) -> None:
         re.match(r"(a|a)*b", "a" * 40)
 
 
@@ -35,7 +35,7 @@ class Note:
     path: Path
     seconds: float = 0.0
 
-    def run(self, ask: Ask) -> Any:
+    def run(self, ask: AskServer) -> Any:
         with self.path.open("a") as stream:
             stream.write("run\n")
         time.sleep(self.seconds)
@@ -46,7 +46,7 @@ class Note:
 class NoteBoth(Note):
     """Notes its end, too."""
 
-    def run(self, ask: Ask) -> Any:
+    def run(self, ask: AskServer) -> Any:
         with self.path.open("a") as stream:
             stream.write("run\n")
         time.sleep(self.seconds)
@@ -59,7 +59,7 @@ class NoteBoth(Note):
 class Allocate:
     num_bytes: int
 
-    def run(self, _: Ask) -> int:
+    def run(self, _: AskServer) -> int:
         return len(bytes(self.num_bytes))
 
 
@@ -67,7 +67,7 @@ class Allocate:
 class Fail:
     text: str
 
-    def run(self, _: Ask) -> None:
+    def run(self, _: AskServer) -> None:
         raise KeyError(self.text)
 
 

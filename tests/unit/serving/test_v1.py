@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from mtkit.model.config import INFERENCE_FILE, read_settings, write_section
-from mtkit.serving.app import make_app, make_office
+from mtkit.serving.app import make_app, make_context
 from mtkit.serving.keys import add_key
 from mtkit.serving.model_service import ServedModel
 from mtkit.serving.settings import Serving
@@ -148,8 +148,8 @@ def test_headers_of_answers(serve: Serve) -> None:
 def test_the_log_holds_no_text_and_no_path_of_strangers(
     workers: type[FakeWorker], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    office = make_office([make_model("m")], Serving(load="first-use"))
-    with TestClient(make_app(office), base_url="http://localhost") as client:
+    context = make_context([make_model("m")], Serving(load="first-use"))
+    with TestClient(make_app(context), base_url="http://localhost") as client:
         client.post("/translate", json={"q": "secret", "source": "en", "target": "de"})
         client.get("/x%0d%0aforged")
     said = capsys.readouterr().err
@@ -161,12 +161,12 @@ def test_the_log_holds_no_text_and_no_path_of_strangers(
 def test_callers_share_batches_and_one_who_leaves_is_dropped(workers: type[FakeWorker]) -> None:
     async def main() -> None:
         settings = Serving(log="none", load="first-use", queue_lines=4, request_seconds=30)
-        office = make_office([make_model("m")], settings)
-        service = office.catalogue.services["m"]
+        context = make_context([make_model("m")], settings)
+        service = context.catalogue.services["m"]
         await service.start()
         worker = workers.started[0]
         worker.is_held = True
-        transport = httpx2.ASGITransport(make_app(office))
+        transport = httpx2.ASGITransport(make_app(context))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
 
             async def ask(text: str) -> httpx2.Response:
@@ -196,54 +196,54 @@ def test_callers_share_batches_and_one_who_leaves_is_dropped(workers: type[FakeW
             assert found == [f"m:{letter}" for letter in "ABCDFGH"]
             asked = [ask.text for batch in worker.batches for ask in batch]
             assert "e" not in asked
-        await office.catalogue.close()
+        await context.catalogue.close()
 
     asyncio.run(main())
 
 
 def test_two_batches_of_a_process_that_is_killed_are_answered(workers: type[FakeWorker]) -> None:
     async def main() -> None:
-        office = make_office([make_model("m")], Serving(log="none", batch_lines=2))
-        service = office.catalogue.services["m"]
+        context = make_context([make_model("m")], Serving(log="none", batch_lines=2))
+        service = context.catalogue.services["m"]
         await service.start()
         worker = workers.started[0]
         worker.is_held = True
         texts = ["a", "b", "c", "d", "e"]
-        asking = asyncio.create_task(office.translation.translate_texts(texts, "en", "de"))
+        asking = asyncio.create_task(context.translation.translate_texts(texts, "en", "de"))
         while len(worker.batches) < 2:
             await asyncio.sleep(0.001)
         worker.kill_running()
         assert (await asking)[0].texts == [f"m:{text.upper()}" for text in texts]
-        await office.catalogue.close()
+        await context.catalogue.close()
 
     asyncio.run(main())
 
 
 def test_a_reload_loses_nothing(workers: type[FakeWorker], monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        office = make_office([make_model("m")], Serving(log="none"))
-        service = office.catalogue.services["m"]
+        context = make_context([make_model("m")], Serving(log="none"))
+        service = context.catalogue.services["m"]
         await service.start()
         old = workers.started[0]
         old.is_held = True
-        under_way = asyncio.create_task(office.translation.translate_texts(["a"], "en", "de"))
+        under_way = asyncio.create_task(context.translation.translate_texts(["a"], "en", "de"))
         while not old.batches:
             await asyncio.sleep(0.001)
         opened = make_model("m")
         monkeypatch.setattr(type(opened), "open", lambda *_: opened)
-        reloading = asyncio.create_task(office.catalogue.reload())
+        reloading = asyncio.create_task(context.catalogue.reload())
         while len(workers.started) < 2:
             await asyncio.sleep(0.001)
-        new, _ = await office.translation.translate_texts(["b"], "en", "de")
+        new, _ = await context.translation.translate_texts(["b"], "en", "de")
         assert new.texts == ["m:B"]
         assert workers.started[1].batches
         old.release()
         assert (await under_way)[0].texts == ["m:A"]
         await reloading
         workers.fails_to_start = True
-        await office.catalogue.reload()
-        assert (await office.translation.translate_texts(["c"], "en", "de"))[0].texts == ["m:C"]
-        await office.catalogue.close()
+        await context.catalogue.reload()
+        assert (await context.translation.translate_texts(["c"], "en", "de"))[0].texts == ["m:C"]
+        await context.catalogue.close()
 
     asyncio.run(main())
 
@@ -254,8 +254,8 @@ def test_a_reload_while_a_process_is_replaced_takes_the_new_folder(
     start = FakeWorker.start
 
     async def main() -> None:
-        office = make_office([make_model("old")], Serving(log="none"))
-        await office.catalogue.start()
+        context = make_context([make_model("old")], Serving(log="none"))
+        await context.catalogue.start()
         asked = []
 
         async def start_slowly(source: ModelSource) -> FakeWorker:
@@ -270,11 +270,11 @@ def test_a_reload_while_a_process_is_replaced_takes_the_new_folder(
             await asyncio.sleep(0.001)
         opened = make_model("new")
         monkeypatch.setattr(type(opened), "open", lambda *_: opened)
-        [service] = office.catalogue.services.values()
+        [service] = context.catalogue.services.values()
         await service.reload()
-        assert (await office.translation.translate_texts(["a"], "en", "de"))[0].texts == ["new:A"]
+        assert (await context.translation.translate_texts(["a"], "en", "de"))[0].texts == ["new:A"]
         assert asked == ["old", "new"]
-        await office.catalogue.close()
+        await context.catalogue.close()
 
     asyncio.run(main())
 
@@ -284,14 +284,14 @@ def test_a_reload_takes_the_settings_of_the_new_folder(
 ) -> None:
     async def main() -> None:
         model = ServedModel.open("m", folder, "cpu")
-        office = make_office([model], Serving(log="none"))
-        await office.catalogue.start()
+        context = make_context([model], Serving(log="none"))
+        await context.catalogue.start()
         changed = read_settings(folder).model_copy(update={"beam_size": 7})
         write_section(folder / INFERENCE_FILE, changed)
-        await office.catalogue.reload()
+        await context.catalogue.reload()
         beams = [each.source.settings.beam_size for each in workers.started]  # type: ignore[union-attr]
         assert beams == [2, 7]
-        await office.catalogue.close()
+        await context.catalogue.close()
 
     asyncio.run(main())
 

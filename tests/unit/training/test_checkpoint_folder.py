@@ -15,7 +15,7 @@ from mtkit.errors import MtkitError
 from mtkit.locks import locked
 from mtkit.recipe.training import Adam, Averaging, Training
 from mtkit.training.checkpoint import Checkpoint, TrainingState, choose_best
-from mtkit.training.checkpoint_folder import CheckpointFolder, restore
+from mtkit.training.checkpoint_folder import CheckpointFolder, restore_learner
 from mtkit.training.learner import AveragedWeights, Learner, WorkingCopy, build_optimizer
 
 
@@ -282,7 +282,7 @@ def test_moments_of_another_model_are_refused(tmp_path: Path, fault: str, said: 
         moments["exp_avg_sq.weight"] = torch.zeros(1)
     save_file(moments, path)
     with pytest.raises(MtkitError, match=said) as caught:
-        restore(saved, build())
+        restore_learner(saved, build())
     assert str(saved.folder) in caught.value.hint
 
 

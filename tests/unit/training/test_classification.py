@@ -16,15 +16,15 @@ from mtkit.model.weights import pack_weights
 from mtkit.network import PaddedLayout
 from mtkit.text.extend_vocabulary import extend_vocabulary
 from mtkit.text.token_ids import BOS, EOS
-from mtkit.training.build import build_objective
-from mtkit.training.distributed import Processes
+from mtkit.training.build_learner import build_objective
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.learner import Learner
 from mtkit.training.metrics import read_metrics
 from mtkit.training.objectives.texts import LabelledBatches
 from mtkit.training.start_from import start_from
 from mtkit.training.training_run import TrainingRun
 
-ALONE = Processes(0, 1, torch.device("cpu"))
+ALONE = ProcessGroup(0, 1, torch.device("cpu"))
 
 
 def open_batches(run, *, packs: bool = False):

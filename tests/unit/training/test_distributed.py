@@ -9,7 +9,7 @@ import torch
 from mtkit import __version__
 from mtkit.errors import MtkitError
 from mtkit.training import distributed
-from mtkit.training.distributed import Processes, choose_device
+from mtkit.training.distributed import ProcessGroup, choose_device
 from mtkit.training.launch import launch
 
 CPU = torch.device("cpu")
@@ -18,14 +18,14 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_what_is_shared_out_comes_back_in_order(count: int, monkeypatch) -> None:
     items = list(range(7))
-    parts = [Processes(rank, count, CPU).shard(items) for rank in range(count)]
+    parts = [ProcessGroup(rank, count, CPU).shard(items) for rank in range(count)]
     assert sorted(item for part in parts for item in part) == items
 
     def gather_all(target: list, part: list) -> None:
         target[:] = parts
 
     monkeypatch.setattr(distributed.dist, "all_gather_object", gather_all)
-    assert Processes(0, count, CPU).gather(parts[0]) == items
+    assert ProcessGroup(0, count, CPU).gather(parts[0]) == items
 
 
 def test_a_machine_without_a_gpu_says_so(monkeypatch) -> None:

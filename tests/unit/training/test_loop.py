@@ -13,7 +13,7 @@ from mtkit.recipe import Recipe, load_recipe
 from mtkit.training import loop
 from mtkit.training.checkpoint import TrainingState, is_finished
 from mtkit.training.checkpoint_folder import CheckpointFolder
-from mtkit.training.distributed import Processes
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.learner import Learner, build_optimizer
 from mtkit.training.loop import Trainer
 from mtkit.training.metrics import read_metrics
@@ -36,7 +36,7 @@ def build_trainer(folder: Path, recipe: Recipe, objective: UnigramObjective) -> 
         recipe=recipe,
         objective=objective,
         learner=Learner.of(objective.model, recipe.training),
-        processes=Processes(0, 1, torch.device("cpu")),
+        processes=ProcessGroup(0, 1, torch.device("cpu")),
         checkpoints=CheckpointFolder(folder / "checkpoints"),
         metrics=MetricsLog(
             folder / "metrics.jsonl",

@@ -5,12 +5,12 @@ import math
 import pytest
 
 from mtkit.training.loop import Meter
-from mtkit.training.update import Outcome, Votes
+from mtkit.training.update import RankRequests, UpdateResult
 
 
 def test_means_since_the_last_line() -> None:
     meter = Meter()
-    outcome = Outcome(30.0, 20.0, 10, 18, 24, 0.5, True, 64, Votes())
+    outcome = UpdateResult(30.0, 20.0, 10, 18, 24, 0.5, True, 64, RankRequests())
     meter.add(outcome)
     meter.add(outcome._replace(loss=6.0, negative_log_likelihood=4.0, num_target_tokens=2))
     # One that was left out: only its padding counts.

@@ -4,7 +4,7 @@ from torch import nn
 
 import mtkit.training.learner as precision_module
 from mtkit.recipe import load_recipe
-from mtkit.training.distributed import Processes
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.learner import WorkingCopy, resolve_precision
 
 CPU = torch.device("cpu")
@@ -13,10 +13,10 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("others_have_it", [False, True])
 def test_auto_is_what_suits_every_process(monkeypatch, *, others_have_it: bool) -> None:
     monkeypatch.setattr(precision_module, "suit_precision", lambda device: "bf16")
-    processes = Processes(0, 2, CPU)
+    processes = ProcessGroup(0, 2, CPU)
     votes = []
     monkeypatch.setattr(
-        Processes, "any", lambda _, is_so: votes.append(is_so) or is_so or not others_have_it
+        ProcessGroup, "any", lambda _, is_so: votes.append(is_so) or is_so or not others_have_it
     )
     auto = load_recipe("phrasebook-en-de", ["training.precision=auto"]).training
     assert resolve_precision(auto.precision, processes) == ("bf16" if others_have_it else "fp32")

@@ -13,13 +13,13 @@ from mtkit.network import Layout, PaddedLayout
 from mtkit.recipe import Recipe
 from mtkit.recipe.training import Denoising
 from mtkit.text.token_ids import BOS, EOS
-from mtkit.training.build import build_objective
-from mtkit.training.distributed import Processes
+from mtkit.training.build_learner import build_objective
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.learner import Learner
 from mtkit.training.objectives.texts import CausalBatches, DenoisingBatches, MaskedBatches
 from mtkit.training.training_run import TrainingRun
 
-ALONE = Processes(0, 1, torch.device("cpu"))
+ALONE = ProcessGroup(0, 1, torch.device("cpu"))
 
 
 def causal_batches(run, *, packs: bool = False) -> tuple[PreparedData, CausalBatches]:

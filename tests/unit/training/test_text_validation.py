@@ -14,15 +14,15 @@ from mtkit.model.config import ModelConfig
 from mtkit.network import PaddedLayout
 from mtkit.text.token_ids import BOS
 from mtkit.training import validation
-from mtkit.training.averaging.measuring import Measuring
-from mtkit.training.averaging.record import Candidate
+from mtkit.training.averaging.evaluate_weights import WeightsEvaluator
+from mtkit.training.averaging.model_record import Candidate
 from mtkit.training.checkpoint import read_checkpoint
-from mtkit.training.distributed import Processes
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.metrics import read_metrics
 from mtkit.training.training_run import TrainingRun
 from mtkit.training.validators import CausalValidator, MaskedValidator
 
-ALONE = Processes(0, 1, torch.device("cpu"))
+ALONE = ProcessGroup(0, 1, torch.device("cpu"))
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_an_average_is_measured_as_training_measures(run) -> None:
     assert run.train()
     last = read_checkpoint(max(run.workspace.checkpoints.glob("step-*")))
     opened = TrainingRun.open(run.recipe, run.workspace)
-    measured = Measuring(opened, torch.device("cpu")).measure(
+    measured = WeightsEvaluator(opened, torch.device("cpu")).measure(
         Candidate("last", (last,)), load_file(last.weights_file)
     )
     [*_, dev] = [line for line in read_metrics(run.workspace.metrics_file) if line["kind"] == "dev"]
@@ -138,7 +138,7 @@ def test_several_processes_share_the_blocks(run, monkeypatch) -> None:
     alone = kind(opened, ALONE).validate(model).metrics
     sums = []
 
-    class One(Processes):
+    class One(ProcessGroup):
         def sum(self, values: torch.Tensor) -> torch.Tensor:
             sums.append(values.clone())
             return values

@@ -9,7 +9,7 @@ import pytest
 
 from mtkit.data.prepare import prepare
 from mtkit.errors import MtkitError
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.model.config import read_settings
 from mtkit.pipeline.engine_choice import with_length_ratio
 from mtkit.pipeline.hardware import Hardware

@@ -13,10 +13,10 @@ from mtkit.data.batches.ragged import Indices
 from mtkit.errors import MtkitError
 from mtkit.network.device import is_out_of_memory
 from mtkit.recipe import Recipe, load_recipe
-from mtkit.training.distributed import Processes
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.learner import Learner
 from mtkit.training.loss import LossSums
-from mtkit.training.update import Outcome, Updater, Votes
+from mtkit.training.update import RankRequests, Updater, UpdateResult
 
 from .unigram import UnigramBatches, UnigramObjective, one_pass
 
@@ -55,7 +55,7 @@ class Parts:
     recipe: Recipe
     objective: UnigramObjective
     learner: Learner
-    processes: Processes
+    processes: ProcessGroup
 
     @property
     def updater(self) -> Updater:
@@ -68,9 +68,9 @@ class Parts:
             max_tokens_key=self.recipe.data.max_tokens_key,
         )
 
-    def update(self, limit: int) -> Outcome:
+    def update(self, limit: int) -> UpdateResult:
         update = self.objective.batches.update(0, 0, limit)
-        return self.updater.make(1, update, rate=0.1, votes=Votes())
+        return self.updater.make(1, update, rate=0.1, requests=RankRequests())
 
     def fit_micro_batch(self) -> int:
         return self.updater.fit_micro_batch()
@@ -79,7 +79,7 @@ class Parts:
 def build(objective: UnigramObjective, *overrides: str) -> Parts:
     recipe = load_recipe("phrasebook-en-de", ["training.batch_tokens=1024", *overrides])
     learner = Learner.of(objective.model, recipe.training)
-    return Parts(recipe, objective, learner, Processes(0, 1, torch.device("cpu")))
+    return Parts(recipe, objective, learner, ProcessGroup(0, 1, torch.device("cpu")))
 
 
 def test_an_update_that_does_not_fit_is_made_in_smaller_passes(capsys) -> None:

@@ -6,9 +6,9 @@ import sacrebleu
 import torch
 
 from mtkit.data.prepared import open_prepared
-from mtkit.inference.translate import Translator
+from mtkit.inference.translator import Translator
 from mtkit.network import EncoderDecoder, PaddedLayout
-from mtkit.training.distributed import Processes
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.metrics import read_metrics
 from mtkit.training.training_run import TrainingRun
 from mtkit.training.validators import TranslationValidator
@@ -45,7 +45,7 @@ def test_the_loss_is_the_mean_over_tokens_one_sentence_at_a_time(tiny_run) -> No
     torch.manual_seed(4)
     model = EncoderDecoder(run.recipe.model, vocab_size, vocab_size).eval()
     validation = TranslationValidator(
-        TrainingRun.open(run.recipe, run.workspace), Processes(0, 1, torch.device("cpu"))
+        TrainingRun.open(run.recipe, run.workspace), ProcessGroup(0, 1, torch.device("cpu"))
     ).validate(model)
     losses, num_tokens = [], 0
     sides = (side.to_lists() for side in data.dev.gather(np.arange(len(data.dev))).values())
@@ -76,7 +76,7 @@ def test_samples_are_the_same_sentences_every_time(run) -> None:
     vocab_size = data.tokenizer.source_vocab_size
     model = EncoderDecoder(run.recipe.model, vocab_size, vocab_size).eval()
     validator = TranslationValidator(
-        TrainingRun.open(run.recipe, run.workspace), Processes(0, 1, torch.device("cpu"))
+        TrainingRun.open(run.recipe, run.workspace), ProcessGroup(0, 1, torch.device("cpu"))
     )
     first, second = (validator.validate(model).samples for _ in range(2))
     assert [sample["source"] for sample in first] == [data.dev_text[0][i] for i in (0, 6, 13)]
@@ -90,6 +90,6 @@ def test_a_loss_ranks_checkpoints_from_low_to_high(tiny_run) -> None:
     vocab_size = data.tokenizer.source_vocab_size
     model = EncoderDecoder(run.recipe.model, vocab_size, vocab_size).eval()
     validation = TranslationValidator(
-        TrainingRun.open(run.recipe, run.workspace), Processes(0, 1, torch.device("cpu"))
+        TrainingRun.open(run.recipe, run.workspace), ProcessGroup(0, 1, torch.device("cpu"))
     ).validate(model)
     assert validation.score == -validation.metrics["loss"]

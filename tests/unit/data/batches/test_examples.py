@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.data.batches.examples import collate_together, find_closing
-from mtkit.data.batches.joined_texts import join_texts
+from mtkit.data.batches.joined_texts import join_rows
 from mtkit.data.batches.ragged import Ragged
 from mtkit.errors import MtkitError
 from mtkit.recipe.tokenizer import Tokenizer
@@ -33,7 +33,7 @@ texts = st.lists(st.integers(4, 49), max_size=20)
 
 @given(texts, texts, st.integers(3, 30))
 def test_a_pair_is_cut_as_by_berts_code(first, second, max_tokens) -> None:
-    rows = join_texts([[*first, EOS]], [[*second, EOS]], max_tokens=max_tokens)
+    rows = join_rows([[*first, EOS]], [[*second, EOS]], max_tokens=max_tokens)
     a, b = list(first), list(second)
     truncate_seq_pair(a, b, max_tokens - 3)
     assert rows.to_lists() == [[*a, EOS, *b, EOS]]
@@ -41,7 +41,7 @@ def test_a_pair_is_cut_as_by_berts_code(first, second, max_tokens) -> None:
 
 @given(texts, st.integers(3, 30))
 def test_one_text_keeps_its_beginning(first, max_tokens) -> None:
-    rows = join_texts([[*first, EOS]], None, max_tokens=max_tokens)
+    rows = join_rows([[*first, EOS]], None, max_tokens=max_tokens)
     assert rows.to_lists() == [[*first[: max_tokens - 2], EOS]]
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mtkit.data.batches import micro_batches as micro_batches_module
 from mtkit.data.batches.collate import pack
-from mtkit.data.batches.micro_batches import cut, split_packed_update, split_update
+from mtkit.data.batches.micro_batches import cut_micro_batches, split_packed_update, split_update
 from mtkit.data.batches.ragged import Ragged
 from mtkit.data.batches.updates import plan_epoch
 
@@ -26,7 +26,7 @@ LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1
 def test_cutting_by_hand() -> None:
     source = np.array([3, 3, 3, 9, 1, 1])
     target = np.array([1, 4, 4, 1, 1, 9])
-    pieces = cut(np.arange(6), source, target, max_tokens=8)
+    pieces = cut_micro_batches(np.arange(6), source, target, max_tokens=8)
     # 3+3 and 1+4 fit, a third source doesn't; 9 stands alone though it is too long; 1+1 sources
     # would fit, but 1+9 targets don't.
     assert [piece.tolist() for piece in pieces] == [[0, 1], [2], [3], [4], [5]]

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mtkit.data.batches.numbered_texts import NumberedTexts
-from mtkit.data.batches.segments import SegmentReader, Segments, check_pairs
+from mtkit.data.batches.segments import SegmentReader, Segments, check_segments
 from mtkit.errors import MtkitError
 from mtkit.text.token_ids import BOS, EOS
 
@@ -209,8 +209,8 @@ def test_without_pairs_a_block_is_one_segment(blocks: NumberedTexts) -> None:
 def test_text_without_pairs_is_refused(tmp_path, documents, fault) -> None:
     blocks = write_blocks(tmp_path, number_tokens(documents, 30))
     if fault is None:
-        check_pairs(blocks.store, blocks.numbers, "it")
+        check_segments(blocks.store, blocks.numbers, "it")
         return
     with pytest.raises(MtkitError, match=fault) as caught:
-        check_pairs(blocks.store, blocks.numbers, "it")
+        check_segments(blocks.store, blocks.numbers, "it")
     assert "training.masking.next_sentence=false" in caught.value.hint

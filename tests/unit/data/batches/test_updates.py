@@ -9,7 +9,7 @@ from mtkit.data.batches.ragged import Indices
 from mtkit.data.batches.updates import TrainingBatches, Update
 from mtkit.data.prepare import prepare
 from mtkit.data.prepared import open_prepared
-from mtkit.training.distributed import Processes
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.objectives.stored import TranslationBatches
 from mtkit.training.training_run import TrainingRun
 
@@ -118,7 +118,7 @@ def test_a_translators_batches_hold_every_token_of_the_update(tiny_run, sampling
     if sampling:
         prepare(run.recipe, run.workspace)
     data = open_prepared(run.recipe, run.workspace)
-    alone = Processes(0, 1, torch.device("cpu"))
+    alone = ProcessGroup(0, 1, torch.device("cpu"))
     batches = TranslationBatches(
         TrainingRun(run.recipe, run.workspace, data), alone, dtype=torch.float32, packs=True
     )

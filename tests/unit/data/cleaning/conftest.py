@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mtkit.data.cleaning.clean import Cleaner, measure_length_ratio
+from mtkit.data.cleaning.clean import Cleaner, learn_length_ratio
 from mtkit.data.cleaning.overlap import HeldOut
 from mtkit.recipe.cleaning import Cleaning
 
@@ -74,7 +74,7 @@ def default_cleaner(make_cleaner: Callable[..., Cleaner]) -> Callable[..., Clean
     """A function that returns a cleaner of all default filters, length ratio by real pairs."""
 
     def make(source: str, target: str, dev: tuple[Lines, Lines], **settings: Any) -> Cleaner:
-        length_ratio = measure_length_ratio(zip(*dev, strict=True))
+        length_ratio = learn_length_ratio(zip(*dev, strict=True))
         return make_cleaner(source=source, target=target, length_ratio=length_ratio, **settings)
 
     return make

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.data.cleaning.clean import Cleaned, Cleaner, measure_length_ratio
+from mtkit.data.cleaning.clean import Cleaned, Cleaner, learn_length_ratio
 from mtkit.data.cleaning.overlap import HeldOut
 from mtkit.recipe.cleaning import Cleaning
 
@@ -147,6 +147,6 @@ def test_another_process_says_the_same() -> None:
 
 
 def test_length_ratio() -> None:
-    assert measure_length_ratio([("abcd ", "ab"), ("ab", " c\u00ad")]) == 0.5
-    assert measure_length_ratio([]) == 1.0
-    assert measure_length_ratio([("a", "")]) == 1.0
+    assert learn_length_ratio([("abcd ", "ab"), ("ab", " c\u00ad")]) == 0.5
+    assert learn_length_ratio([]) == 1.0
+    assert learn_length_ratio([("a", "")]) == 1.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.checks.language import find_main_language
+from mtkit.checks.language import find_majority_language
 from mtkit.data.cleaning.clean import Cleaner, scripts_of
 from mtkit.errors import MtkitError
 
@@ -108,5 +108,5 @@ def test_the_main_language_of_some_lines(
     corpus: Callable[..., tuple[list[str], list[str]]], label: str
 ) -> None:
     lines, _ = corpus("flores200/devtest", label, "fr")
-    assert find_main_language(lines[:200]) == label
-    assert find_main_language(lines[:3]) == ""
+    assert find_majority_language(lines[:200])[0] == label
+    assert find_majority_language(lines[:3]) == ("", 0.0)

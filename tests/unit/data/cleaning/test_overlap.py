@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sentencepiece import SentencePieceNormalizer
 
-from mtkit.checks.characters import build_table, read_text
+from mtkit.checks.characters import build_table, read_code_points
 from mtkit.data.cleaning.clean import Cleaner
 from mtkit.data.cleaning.folding import hash_folded, make_folding
 from mtkit.data.cleaning.overlap import HeldOut
@@ -97,7 +97,7 @@ def test_a_model_with_a_rule_of_its_own(tmp_path: Path) -> None:
     normalizer = SentencePieceNormalizer(rule_tsv=str(rule))
     folding = make_folding(normalizer.serialized_model_proto())
     assert folding.fold(["Die Qual, Quelle, quer"]) == ["diequalquellekwer"]
-    hashes = folding.hash(read_text(["quer", "kwer", "Quer"], build_table((), ())))
+    hashes = folding.hash(read_code_points(["quer", "kwer", "Quer"], build_table((), ())))
     assert hashes[0] == hashes[1] != hashes[2]
 
 
@@ -144,13 +144,13 @@ def test_what_is_held_out_goes_to_another_process() -> None:
 def test_a_line_hashes_as_what_it_folds_to(rule: str, lines: list[str]) -> None:
     lines = [*lines, "x"]
     folding = make_folding(rule)
-    hashes = folding.hash(read_text(lines, build_table((), ())))
+    hashes = folding.hash(read_code_points(lines, build_table((), ())))
     assert hashes.tolist() == hash_folded(folding.fold(lines)).tolist()
 
 
 def test_a_long_line_hashes_as_what_it_folds_to() -> None:
     line = "Maß für Maß, " * 5_000
     folding = make_folding("nmt_nfkc")
-    hashes = folding.hash(read_text([line], build_table((), ())))
+    hashes = folding.hash(read_code_points([line], build_table((), ())))
     assert hashes.tolist() == hash_folded(folding.fold([line])).tolist()
     assert folding.fold([line]) == ["massfürmass" * 5_000]

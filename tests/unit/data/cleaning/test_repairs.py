@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.checks.characters import build_table, read_text
+from mtkit.checks.characters import build_table, read_code_points
 from mtkit.data.cleaning.filters import repair, repair_lines
 
 NONE = {
@@ -36,10 +36,10 @@ NONE = {
 )
 def test_repairs(line: str, repaired: str, kinds: set[str]) -> None:
     assert repair(line) == repaired
-    lines, changed = repair_lines(read_text(["x", line, "", "y"], build_table((), ())))
+    lines, changed = repair_lines(read_code_points(["x", line, "", "y"], build_table((), ())))
     assert lines == ["x", repaired, "", "y"]
     assert changed == {kind: int(kind in kinds) for kind in NONE}
 
 
 def test_no_lines() -> None:
-    assert repair_lines(read_text([], build_table((), ()))) == ([], NONE)
+    assert repair_lines(read_code_points([], build_table((), ()))) == ([], NONE)

@@ -12,7 +12,7 @@ from mtkit.data.phrasebook.clauses import (
     WANT,
     WILL,
     Clause,
-    Mode,
+    TenseOrModal,
     ask,
     build_infinitive,
     propose,
@@ -68,7 +68,7 @@ def does(
     accusative: NounPhrase | None = None,
     *,
     to: NounPhrase | None = None,
-    mode: Mode = clauses.PRESENT,
+    mode: TenseOrModal = clauses.PRESENT,
     where: Phrase | None = None,
     time: Phrase | None = None,
     frequency: Phrase | None = None,
@@ -84,7 +84,9 @@ def behind(english: str, german: str, case: str, noun_phrase: NounPhrase) -> Phr
     return noun_phrase.follow(Phrase(english, german), case)
 
 
-def put(verb: Verb, thing: NounPhrase, where: Phrase, mode: Mode = clauses.PRESENT) -> Clause:
+def put(
+    verb: Verb, thing: NounPhrase, where: Phrase, mode: TenseOrModal = clauses.PRESENT
+) -> Clause:
     return Clause(SHE, verb, mode, accusative=thing, complement=where)
 
 

@@ -57,7 +57,7 @@ def test_verb_forms(verb: str, irregular: str, third_person: str, past: str) -> 
     ],
 )
 def test_comparison(adjective: str, comparative: str, superlative: str) -> None:
-    assert english.compare(adjective) == (comparative, superlative)
+    assert english.compare_adjective(adjective) == (comparative, superlative)
 
 
 def test_article_before_a_vowel() -> None:

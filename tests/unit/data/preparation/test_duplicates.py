@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.data.preparation.duplicates import digest_rows, list_keys, mark_repeated
+from mtkit.data.preparation.duplicates import digest_rows, hash_keys, mark_repeated
 
 LINES = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("xyz")), max_size=60)
 
@@ -15,7 +15,7 @@ LINES = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("xyz")),
 def mark(pairs: list[tuple[str, str]], by: str, path: Path, at_once: int) -> list[bool]:
     sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
     marks = np.zeros(len(pairs), dtype=np.bool_)
-    for key in list_keys(by):
+    for key in hash_keys(by):
         path.write_bytes(digest_rows((sources, targets), key))
         mark_repeated(path, marks, keys_at_once=at_once)
     return marks.tolist()

@@ -18,7 +18,7 @@ from mtkit.data.selection.differences import (
     DIFFERENCES_FILE,
     ScoringJob,
     open_differences,
-    score_text,
+    score_store,
 )
 from mtkit.errors import MtkitError
 from mtkit.executor import LocalExecutor
@@ -78,7 +78,7 @@ def measure(
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
     paths = {column: tuple(map(Path, pair)) for column, pair in by_column.items()}
-    score_text(
+    score_store(
         ScoringJob(folder, paths, unit, models or WordModels()),
         [(0, size) for size in sizes],
         out,

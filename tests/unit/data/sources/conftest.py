@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.data.sources.blocks import Block
-from mtkit.data.sources.corpora import AnyCorpus, read_blocks, read_pairs
+from mtkit.data.sources.corpora import AnyCorpus, read_blocks, read_corpus_pairs
 
 Pairs = list[tuple[str, str]]
 
@@ -19,7 +19,7 @@ def pairs_of() -> Callable[..., Pairs]:
 
     def read(corpus: AnyCorpus, source_language: str = "en", target_language: str = "de") -> Pairs:
         return list(
-            read_pairs(
+            read_corpus_pairs(
                 corpus,
                 phrasebook_split="dev",
                 languages=(source_language, target_language),

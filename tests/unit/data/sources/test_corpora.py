@@ -18,13 +18,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from mtkit.data.phrasebook.sentences import MAX_PAIRS
+from mtkit.data.phrasebook.sentence_maker import MAX_PAIRS
 from mtkit.data.sources.corpora import (
     AnyCorpus,
     check_corpus,
     input_files,
     read_blocks,
-    read_pairs,
+    read_corpus_pairs,
 )
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import (
@@ -161,7 +161,7 @@ def test_any_lines_come_back(kind: str, pairs: Pairs) -> None:
     pairs = [(source.lstrip("\ufeff"), target.lstrip("\ufeff")) for source, target in pairs]
     with TemporaryDirectory() as folder:
         corpus = WRITERS[kind](Path(folder), pairs)
-        assert list(read_pairs(corpus, phrasebook_split="dev", languages=LANGUAGES)) == pairs
+        assert list(read_corpus_pairs(corpus, phrasebook_split="dev", languages=LANGUAGES)) == pairs
 
 
 def test_a_tag_stands_before_each_source_that_is_not_blank(tmp_path: Path, pairs_of) -> None:

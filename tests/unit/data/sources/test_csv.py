@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.data.sources.corpora import read_pairs, read_text
+from mtkit.data.sources.corpora import read_corpus_pairs, read_corpus_text
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import PairedFileCorpus, PairedFileTrainingCorpus
 from mtkit.recipe.text_corpora import LabelledCorpus, TextTableCorpus
@@ -45,7 +45,7 @@ def test_any_fields_come_back(tmp_path_factory, pairs: list[tuple[str, str]]) ->
         writer = csv.writer(stream, quoting=csv.QUOTE_ALL)
         writer.writerows([("first", "second"), *pairs])
     corpus = PairedFileCorpus(path=path, source_column="first", target_column="second")
-    assert list(read_pairs(corpus, phrasebook_split="dev", languages=("en", "de"))) == pairs
+    assert list(read_corpus_pairs(corpus, phrasebook_split="dev", languages=("en", "de"))) == pairs
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,21 @@ def test_any_fields_come_back(tmp_path_factory, pairs: list[tuple[str, str]]) ->
 def test_faults_are_reported_by_row(tmp_path, pairs_of, content: str | bytes, message: str) -> None:
     with pytest.raises(MtkitError, match=message):
         pairs_of(corpus_of(tmp_path, content))
+
+
+def test_the_encoding_of_a_csv_file_is_named(tmp_path: Path, pairs_of) -> None:
+    for language, text, encoding in (
+        ("de", "für schöne Straßen", "WINDOWS-1252"),
+        ("pl", "zażółć gęślą jaźń", "WINDOWS-1250"),
+        ("ja", "吾輩は猫である。名前はまだ無い。", "SHIFT_JIS"),
+    ):
+        rows = "yes,no\n" + 3 * f"yes,{text}\n"
+        corpus = corpus_of(tmp_path, rows.encode(encoding))
+        with pytest.raises(MtkitError, match=r"row 2: .*; so are 2 other rows up to row 4") as told:
+            pairs_of(corpus, target_language=language)
+        assert told.value.hint == (
+            f"it looks like {encoding}; convert it: iconv -f {encoding} -t UTF-8 a.csv > a.utf8.csv"
+        )
 
 
 def test_names_that_are_not_there(tmp_path: Path, pairs_of) -> None:
@@ -87,7 +102,7 @@ def test_invalid_utf8_can_be_dropped(tmp_path: Path, blocks_of) -> None:
 def test_text_and_labels(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text('name,body\nx,"one\ntwo"\nx,three\ny,four\n')
     corpus = TextTableCorpus(path=tmp_path / "t.csv", text_column="body", document_column="name")
-    lines, documents = read_text(corpus)
+    lines, documents = read_corpus_text(corpus)
     assert lines == ["one", "two", "three", "four"]
     assert (documents - documents[0]).tolist() == [0, 0, 0, 1]
     labelled = LabelledCorpus(path=tmp_path / "t.csv", text_column=2, label_column=1)

@@ -22,7 +22,7 @@ from mtkit.data.sources.corpora import (
     check_corpus,
     input_files,
     read_blocks,
-    read_text,
+    read_corpus_text,
     require_parallel,
 )
 from mtkit.data.sources.documents import DocumentCounter
@@ -68,7 +68,7 @@ def test_what_parts_documents(
     path = write(tmp_path / "mono.txt", BY_HAND)
     corpus = TextCorpus(text=path, documents=documents)
     assert documents_of(corpus, rows_per_block) == expected
-    lines, numbers = read_text(corpus)
+    lines, numbers = read_corpus_text(corpus)
     assert lines == [line for document in expected for line in document]
     assert len(set(numbers.tolist())) == len(expected)
 
@@ -149,7 +149,7 @@ def test_only_the_first_rows_are_read(tmp_path: Path) -> None:
 def test_what_is_no_text_is_told(tmp_path: Path, content: bytes, message: str, hint: str) -> None:
     corpus = TextCorpus(text=write(tmp_path / "mono.txt", content))
     with pytest.raises(MtkitError, match=message) as fault:
-        read_text(corpus)
+        read_corpus_text(corpus)
     assert hint.replace("\\", "") in fault.value.hint
 
 
@@ -157,7 +157,7 @@ def test_damage_is_told(tmp_path: Path) -> None:
     packed = gzip.compress(b"line\n" * 100_000)
     corpus = TextCorpus(text=write(tmp_path / "mono.gz", packed[: len(packed) // 2]))
     with pytest.raises(MtkitError, match=r"mono\.gz: damaged gzip file"):
-        read_text(corpus)
+        read_corpus_text(corpus)
     with pytest.raises(MtkitError, match="no such file"):
         check_corpus(TextCorpus(text=tmp_path / "absent.txt"), languages=("de", "de"))
 
@@ -252,22 +252,22 @@ def test_faults_of_tables(
     path = write(tmp_path / name, content)
     corpus = TextTableCorpus(path=path, text_column=columns[0], document_column=columns[1])
     with pytest.raises(MtkitError, match=message) as fault:
-        read_text(corpus)
+        read_corpus_text(corpus)
     assert "source_column" not in fault.value.hint
 
 
 def test_faults_of_parquet(tmp_path: Path) -> None:
     path = write_rows(tmp_path, "parquet", [{"body": 1.5, "other": "x"}])
     with pytest.raises(MtkitError, match="expected text in 'body', found double"):
-        read_text(TextTableCorpus(path=path, text_column="body"))
+        read_corpus_text(TextTableCorpus(path=path, text_column="body"))
     with pytest.raises(MtkitError, match=r"no column 'bod'.*did you mean 'body'"):
-        read_text(TextTableCorpus(path=path, text_column="bod"))
+        read_corpus_text(TextTableCorpus(path=path, text_column="bod"))
     column = pa.array([b"fine", b"caf\xe9"]).view(pa.binary())
     text = pa.StringArray.from_buffers(2, column.buffers()[1], column.buffers()[2])
     pq.write_table(pa.table({"body": text}), path)
     corpus = TextTableCorpus(path=path, text_column="body")
     with pytest.raises(MtkitError, match=r"mono\.parquet, row 2: byte 4 of the text"):
-        read_text(corpus)
+        read_corpus_text(corpus)
     assert documents_of(corpus) == [["fine"], ["caf\ufffd"]]
 
 

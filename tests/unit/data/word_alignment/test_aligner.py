@@ -7,8 +7,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from mtkit.data.word_alignment.aligner import WordAligner
-from mtkit.data.word_alignment.blocks import cut_blocks
 from mtkit.data.word_alignment.estimate import Pair, train_aligner
+from mtkit.data.word_alignment.pair_blocks import cut_blocks
 from mtkit.data.word_alignment.word_table import find_aligned_words, split_word
 from mtkit.errors import MtkitError
 

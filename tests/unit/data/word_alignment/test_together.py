@@ -6,12 +6,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from mtkit.data.word_alignment import blocks
+from mtkit.data.word_alignment import pair_blocks
 from mtkit.data.word_alignment.aligner import WordAligner
-from mtkit.data.word_alignment.blocks import number_pairs
+from mtkit.data.word_alignment.alignment_learner import AlignmentLearner, PriorCounts, begin_jumps
 from mtkit.data.word_alignment.estimate import train_aligner
 from mtkit.data.word_alignment.hidden_markov import MAX_JUMP
-from mtkit.data.word_alignment.learner import Known, Learner, begin_jumps
+from mtkit.data.word_alignment.pair_blocks import number_pairs
 from mtkit.data.word_alignment.together import align_together
 
 Links = set[tuple[int, int]]
@@ -99,7 +99,7 @@ def test_links_do_not_depend_on_how_blocks_are_cut(
     sources, targets = make_pairs_of_any_length(120, 6)
     nothing = train_aligner([])
     expected = align_together(nothing, sources, targets)
-    monkeypatch.setattr(blocks, "CELLS_AT_ONCE", cells)
+    monkeypatch.setattr(pair_blocks, "CELLS_AT_ONCE", cells)
     assert align_together(nothing, sources, targets) == expected
 
 
@@ -114,12 +114,12 @@ def test_a_word_is_aligned_by_the_counts_of_all_others() -> None:
     pairs = [(np.array([0]), np.array([0])), (np.array([0]), np.array([1]))]
     words, of_pairs = number_pairs(pairs, 2, max_words=10)
 
-    def know_nothing(num_words: int, num_given: int) -> Known:
-        return Known(
+    def know_nothing(num_words: int, num_given: int) -> PriorCounts:
+        return PriorCounts(
             np.zeros(3), np.zeros(num_given), np.zeros(num_words), num_words, begin_jumps()
         )
 
-    learner = Learner(of_pairs, words, know_nothing(2, 1), know_nothing(1, 2), none=0.1)
+    learner = AlignmentLearner(of_pairs, words, know_nothing(2, 1), know_nothing(1, 2), none=0.1)
     before, _ = learner.expect(0, by_order=False)
     # Of two words each has the probability of 1/2, with a counterpart or without.
     np.testing.assert_allclose(before.by_source, 0.9)
@@ -137,8 +137,8 @@ def test_weights_of_jumps_by_hand() -> None:
     pairs = [(np.array([0, 1]), np.array([0, 1]))]
     words, of_pairs = number_pairs(pairs, 2, max_words=10)
     begun = begin_jumps()
-    nothing = Known(np.zeros(len(words.keys)), np.zeros(2), np.zeros(2), 2, begun)
-    learner = Learner(of_pairs, words, nothing, nothing, none=0.0)
+    nothing = PriorCounts(np.zeros(len(words.keys)), np.zeros(2), np.zeros(2), 2, begun)
+    learner = AlignmentLearner(of_pairs, words, nothing, nothing, none=0.0)
     learner.learn(by_words=0, by_order=1)
     back, stay, ahead = begun[MAX_JUMP - 1 : MAX_JUMP + 2]
     expected, chances = np.zeros((2, len(begun)))
@@ -153,7 +153,7 @@ def test_weights_of_jumps_by_hand() -> None:
 
 
 def test_probabilities_of_words_that_are_spelled_alike() -> None:
-    alike = blocks.Alike.find([["nation", "42", "w"]], [["nationen", "42", "w"]])
+    alike = pair_blocks.SimilarWords.find([["nation", "42", "w"]], [["nationen", "42", "w"]])
     emissions = np.zeros((1, 3, 3))
     # What is likelier already stays so.
     emissions[0, 2, 2] = 0.5

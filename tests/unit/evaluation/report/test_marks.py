@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.evaluation.report.page import Stretch, mark_differences
+from mtkit.evaluation.report.score_page import DiffSpan, mark_differences
 
 
 def marked(translation: str, reference: str) -> str:
@@ -39,4 +39,4 @@ def test_stretches_are_the_translation(translation: str, reference: str) -> None
     assert "".join(part.text for part in stretches) == translation
     # None is cut in two.
     assert all(one.differs != next_.differs for one, next_ in pairwise(stretches))
-    assert mark_differences("a", "a") == (Stretch("a", differs=False),)
+    assert mark_differences("a", "a") == (DiffSpan("a", differs=False),)

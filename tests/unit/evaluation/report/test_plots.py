@@ -18,7 +18,7 @@ from mtkit.evaluation.report.plots import (
     draw_gains,
     draw_marker,
     draw_scores,
-    shorten,
+    shorten_name,
 )
 from mtkit.evaluation.results import Interval, SystemResult, SystemScore
 
@@ -166,8 +166,8 @@ def test_names_are_text_in_any_script() -> None:
 
 
 def test_long_names_keep_their_ends() -> None:
-    assert shorten("short") == "short"
-    assert shorten("newstest2017.transformer-big.step-300") == "newstest2….step-300"
+    assert shorten_name("short") == "short"
+    assert shorten_name("newstest2017.transformer-big.step-300") == "newstest2….step-300"
 
 
 def test_matplotlib_is_loaded_for_a_page_alone() -> None:

@@ -4,11 +4,11 @@ import json
 import pytest
 from rich.console import Console
 
-from mtkit.evaluation.evaluate import Evaluated
+from mtkit.evaluation.evaluate import EvaluatedTestSet
 from mtkit.evaluation.report.tables import (
     ScoreRow,
     as_cells,
-    as_json_text,
+    as_json_rows,
     as_markdown,
     as_tab_separated,
     from_tables,
@@ -18,7 +18,7 @@ from mtkit.evaluation.report.tables import (
     show_p_value,
     show_table,
 )
-from mtkit.evaluation.results import Difference, Interval, SystemResult, SystemScore
+from mtkit.evaluation.results import Interval, ScoreDifference, SystemResult, SystemScore
 from mtkit.recipe.evaluation import Evaluation
 
 ROWS = [
@@ -29,7 +29,7 @@ ROWS = [
 
 def test_rows_carry_the_test_set_and_its_size() -> None:
     score = SystemScore("chrF2", 60.5, "nrefs:1", interval=Interval(59.0, 62.0))
-    evaluated = Evaluated("flickr", 7, (SystemResult("base", (score,)),), {}, Evaluation())
+    evaluated = EvaluatedTestSet("flickr", 7, (SystemResult("base", (score,)),), {}, Evaluation())
     assert list_rows(evaluated) == [
         ScoreRow("flickr", "chrF2", 60.5, "nrefs:1", 7, "base", Interval(59.0, 62.0))
     ]
@@ -40,7 +40,7 @@ def test_cells_round_to_two_decimals() -> None:
 
 
 def test_json_keeps_every_digit() -> None:
-    assert json.loads(as_json_text(ROWS))[0] == {
+    assert json.loads(as_json_rows(ROWS))[0] == {
         "test_set": "flickr",
         "metric": "BLEU",
         "value": 41.0249,
@@ -59,7 +59,7 @@ def test_lines_are_tab_separated() -> None:
 
 
 def test_intervals_and_differences_follow_where_there_are_any() -> None:
-    difference = Difference(-1.5, 0.004, "bootstrap", Interval(-2.0, -1.0), 0.6)
+    difference = ScoreDifference(-1.5, 0.004, "bootstrap", Interval(-2.0, -1.0), 0.6)
     rows = [
         ScoreRow("flickr", "BLEU", 41.0, "s", 9, "a", Interval(40.0, 42.0)),
         ScoreRow("flickr", "BLEU", 39.5, "s", 9, "b", Interval(38.0, 41.0), difference),
@@ -91,12 +91,12 @@ def test_square_brackets_of_a_file_name_are_no_markup() -> None:
 
 
 def test_a_row_is_read_back_from_its_table() -> None:
-    difference = Difference(-1.5, 0.004, "bootstrap", Interval(-2.0, -1.0), 0.6)
+    difference = ScoreDifference(-1.5, 0.004, "bootstrap", Interval(-2.0, -1.0), 0.6)
     rows = [
         ROWS[0],
         ScoreRow("flickr", "BLEU", 39.5, "s", 9, "b", Interval(38.0, 41.0), difference),
     ]
-    assert from_tables(json.loads(as_json_text(rows))) == rows
+    assert from_tables(json.loads(as_json_rows(rows))) == rows
 
 
 INTERVAL = Interval(20.0, 22.0)
@@ -116,7 +116,7 @@ BETTER = SystemResult(
             "nrefs:1|tok:13a",
             True,
             Interval(21.5, 23.5),
-            Difference(1.5, 0.0004, "bootstrap", Interval(1.0, 2.0), 0.5),
+            ScoreDifference(1.5, 0.0004, "bootstrap", Interval(1.0, 2.0), 0.5),
         ),
         SystemScore(
             "TER",
@@ -124,14 +124,14 @@ BETTER = SystemResult(
             "nrefs:1|tok:tercom",
             False,
             None,
-            Difference(-1.25, 0.05, "randomization", Interval(-2.0, -0.5), 0.7),
+            ScoreDifference(-1.25, 0.05, "randomization", Interval(-2.0, -0.5), 0.7),
         ),
     ),
 )
 
 
 def test_markdown_for_a_paper() -> None:
-    assert as_markdown([BASELINE, BETTER]) == (
+    assert as_markdown([BASELINE, BETTER], {"test set": "t_1, 9 sentences", "versions": "x 2"}) == (
         "| System | BLEU ↑[^1] | TER ↓[^2] |\n"
         "| --- | ---: | ---: |\n"
         "| base\\|line\\_1 | 21.00 [20.00, 22.00] | 60.00 |\n"
@@ -140,11 +140,14 @@ def test_markdown_for_a_paper() -> None:
         "\n"
         "[^1]: BLEU, higher is better: `nrefs:1|tok:13a`\n"
         "[^2]: TER, lower is better: `nrefs:1|tok:tercom`\n"
+        "\n"
+        "test set: t\\_1, 9 sentences; versions: x 2; p-values: paired bootstrap, against "
+        "base\\|line\\_1\n"
     )
 
 
 def test_a_system_alone_is_not_the_best() -> None:
-    assert "**" not in as_markdown([BASELINE])
+    assert "**" not in as_markdown([BASELINE], {})
 
 
 def test_fewer_edits_are_better() -> None:

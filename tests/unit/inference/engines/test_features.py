@@ -14,11 +14,11 @@ from mtkit.inference.engines.engine import AligningEngine, AttendingEngine, Enco
 from mtkit.inference.engines.features import FEATURES, Feature, check_features, list_uses
 from mtkit.inference.engines.open_torch_engine import open_torch_engine
 from mtkit.inference.export import export
-from mtkit.inference.translate import Translator
 from mtkit.inference.translation import Hypothesis
+from mtkit.inference.translator import Translator
 from mtkit.recipe.inference import (
     Fusion,
-    Glossary,
+    GlossarySection,
     Inference,
     LengthPenalty,
     Sampling,
@@ -153,7 +153,7 @@ def _use(key: str) -> Inference:
         "sampling": Sampling(),
         "fusion": Fusion(model=Path("lm")),
         "alignments": True,
-        "glossary": Glossary(way="constraints"),
+        "glossary": GlossarySection(way="constraints"),
         "protect": Protect(),
     }
     return _with(**{key: values[key]})
@@ -209,4 +209,4 @@ def test_a_glossary_is_refused_before_the_model_is_read(models: Path, tmp_path: 
     damaged = shutil.copytree(models / "ctranslate2", tmp_path / "damaged")
     (damaged / "ctranslate2" / "model.bin").write_bytes(b"")
     with pytest.raises(MtkitError, match=r"inference\.glossary: CTranslate2 can't search"):
-        Translator(damaged, settings=_with(glossary=Glossary()))
+        Translator(damaged, settings=_with(glossary=GlossarySection()))

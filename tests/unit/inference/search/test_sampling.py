@@ -6,7 +6,7 @@ import torch
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from mtkit.inference.search.rules import OutputRules
-from mtkit.inference.search.sampling import draw, sample, trim
+from mtkit.inference.search.sampling import draw, sample, truncate_distribution
 from mtkit.recipe.inference import LengthPenalty, Sampling
 from mtkit.text.token_ids import EOS
 
@@ -22,7 +22,7 @@ def test_tokens_are_left_out_as_transformers_does(temperature, top_k, top_p):
     torch.manual_seed(1)
     log_probs = torch.randn(4, 2, 40).mul(2.0).log_softmax(dim=-1)
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
-    probabilities, tokens = trim(log_probs, sampling)
+    probabilities, tokens = truncate_distribution(log_probs, sampling)
     ours = torch.zeros(4, 2, 40, dtype=torch.float64).scatter(2, tokens, probabilities)
     ours /= ours.sum(dim=-1, keepdim=True)
 

@@ -9,7 +9,7 @@ import polib
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.text.string_files.read_strings import read_pairs, read_strings
+from mtkit.text.string_files.read_strings import read_strings, read_translations
 
 _PO = r"""# A comment
 #, fuzzy
@@ -51,7 +51,7 @@ _PAIRS = [
 
 def list_pairs(content: bytes | str, form: str) -> list[tuple[str, str]]:
     content = content.encode() if isinstance(content, str) else content
-    return [(each.source, each.target) for each in read_pairs(content, form)]
+    return [(each.source, each.target) for each in read_translations(content, form)]
 
 
 def list_strings(content: bytes | str, form: str) -> list[tuple[str, str]]:
@@ -61,7 +61,7 @@ def list_strings(content: bytes | str, form: str) -> list[tuple[str, str]]:
 
 def test_finished_messages_of_a_po_file_are_pairs_with_their_lines() -> None:
     assert list_pairs(_PO, "po") == _PAIRS
-    assert [each.line for each in read_pairs(_PO.encode(), "po")] == [10, 10, 16]
+    assert [each.line for each in read_translations(_PO.encode(), "po")] == [10, 10, 16]
     found = {
         (each.msgid, each.msgstr or each.msgstr_plural[0]) for each in polib.pofile(_PO)
         if each.translated()
@@ -171,12 +171,12 @@ _XLIFF_2 = """<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0"
 
 
 def test_finished_segments_of_xliff_are_pairs_without_tags() -> None:
-    found = list(read_pairs(_XLIFF.encode(), "xliff"))
+    found = list(read_translations(_XLIFF.encode(), "xliff"))
     assert found == [
         ("The old man & .", "Der alte Mann & .", 2, "a"),
         ("Far", "Fern", 7, "d"),
     ]
-    assert [tuple(each) for each in read_pairs(_XLIFF_2.encode(), "xliff")] == [
+    assert [tuple(each) for each in read_translations(_XLIFF_2.encode(), "xliff")] == [
         ("Go far\n", "Geh weit", 2, "u")
     ]
 

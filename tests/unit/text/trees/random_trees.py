@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from mtkit.text.trees.brackets import CLOSE, Leaf, Mark, Open, Tree
+from mtkit.text.trees.brackets import CLOSE, Leaf, Mark, OpenBracket, Tree
 
 LABELS = ["S", "NP", "VP", "PP", "SBAR", "ADVP", "PRN", "X"]
 TAGS = ["NN", "DT", "VBZ", "IN", "PRP$", "-LRB-", ",", ".", ":", "``", "''"]
@@ -21,7 +21,7 @@ leaves = st.builds(
 
 
 def _join(label: str, children: list[tuple[Mark, ...]]) -> tuple[Mark, ...]:
-    return (Open(label), *(mark for child in children for mark in child), CLOSE)
+    return (OpenBracket(label), *(mark for child in children for mark in child), CLOSE)
 
 
 constituents = st.recursive(

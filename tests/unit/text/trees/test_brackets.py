@@ -10,7 +10,7 @@ from mtkit.text.trees.brackets import (
     parse_tree,
     read_trees,
     simplify,
-    split_words,
+    split_tree_words,
     write_tree,
 )
 
@@ -107,4 +107,8 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 def test_brackets_in_sentences_are_spelled_as_a_treebank_has_them() -> None:
-    assert split_words(" a (big)\u00a0one\tsleeps ") == ["a", "-LRB-big-RRB-\u00a0one", "sleeps"]
+    assert split_tree_words(" a (big)\u00a0one\tsleeps ") == [
+        "a",
+        "-LRB-big-RRB-\u00a0one",
+        "sleeps",
+    ]

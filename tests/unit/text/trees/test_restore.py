@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mtkit.text.trees.brackets import parse_tree, write_tree
-from mtkit.text.trees.restore import Repairs, correct_tags, restore
+from mtkit.text.trees.restore import Repairs, correct_tags, restore_tree
 
 PHRASES = {"S", "NP", "VP", "PP"}
 
@@ -45,7 +45,7 @@ PHRASES = {"S", "NP", "VP", "PP"}
     ],
 )
 def test_vinyals_form(sentence: str, symbols: str, tree: str | None, repairs: dict) -> None:
-    restored = restore(sentence.split(), symbols.split(), "vinyals")
+    restored = restore_tree(sentence.split(), symbols.split(), "vinyals")
     assert restored.repairs == Repairs(**repairs)
     assert bool(restored.repairs) == bool(repairs)
     if tree is not None:
@@ -64,7 +64,7 @@ def test_vinyals_form(sentence: str, symbols: str, tree: str | None, repairs: di
     ],
 )
 def test_tensor2tensors_form(sentence: str, symbols: str, tree: str | None, repairs: dict) -> None:
-    restored = restore(sentence.split(), symbols.split(), "tensor2tensor", phrases=PHRASES)
+    restored = restore_tree(sentence.split(), symbols.split(), "tensor2tensor", phrases=PHRASES)
     assert restored.repairs == Repairs(**repairs)
     if tree is not None:
         assert write_tree(restored.tree, root=None) == tree
@@ -72,13 +72,13 @@ def test_tensor2tensors_form(sentence: str, symbols: str, tree: str | None, repa
 
 def test_tags_of_punctuation() -> None:
     symbols = ["(S", "(NP", ".", ")NP", "XX", ":", ")S"]
-    restored = restore(["Mary", ",", "--"], symbols, "vinyals")
+    restored = restore_tree(["Mary", ",", "--"], symbols, "vinyals")
     assert not restored.repairs
     corrected = correct_tags(restored)
     assert write_tree(corrected.tree) == "(TOP (S (NP (XX Mary)) (, ,) (: --)))"
     assert corrected.repairs == Repairs(tags_changed=2)
     # A word of punctuation that may be something else stays as the parser has it.
-    either = restore(["-", "'"], [":", "XX"], "vinyals")
+    either = restore_tree(["-", "'"], [":", "XX"], "vinyals")
     assert correct_tags(either) == either
 
 
@@ -132,7 +132,7 @@ def test_attention_tells_whose_leaf_it_is(
             ")" + symbol[1:] if symbol[0] == "/" else "(" + symbol if symbol in PHRASES else symbol
             for symbol in read
         ]
-    restored = restore(list("abc"), read, form, phrases=PHRASES, attention=weights)
+    restored = restore_tree(list("abc"), read, form, phrases=PHRASES, attention=weights)
     assert write_tree(restored.tree) == f"(TOP {tree})"
     assert restored.repairs == Repairs(**repairs)
 
@@ -158,7 +158,7 @@ def test_any_symbols_make_a_tree_of_exactly_the_words(
     if seed is not None:
         attention = np.random.default_rng(seed).dirichlet([0.1] * (len(words) + 1), len(symbols))
         attention = attention[:, : len(words)]
-    restored = restore(words, symbols, form, phrases=PHRASES, attention=attention)
+    restored = restore_tree(words, symbols, form, phrases=PHRASES, attention=attention)
     restored = correct_tags(restored)
     assert restored.tree.words == words
     assert all(count >= 0 for count in asdict(restored.repairs).values())
@@ -169,6 +169,6 @@ def test_any_symbols_make_a_tree_of_exactly_the_words(
 
 def test_many_words_and_symbols_take_no_long_time() -> None:
     words = ["a"] * 5_000
-    restored = restore(words, ["(S"] * 2_000 + ["XX"] * 4_000, "vinyals")
+    restored = restore_tree(words, ["(S"] * 2_000 + ["XX"] * 4_000, "vinyals")
     assert restored.tree.words == words
     assert restored.repairs == Repairs(brackets_added=2_000, leaves_added=1_000)

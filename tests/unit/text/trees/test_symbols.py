@@ -18,7 +18,7 @@ from mtkit.text.trees.brackets import (
     simplify,
     write_tree,
 )
-from mtkit.text.trees.restore import restore
+from mtkit.text.trees.restore import restore_tree
 
 from .random_trees import trees
 
@@ -60,7 +60,7 @@ def test_examples(brackets: str, vinyals: str, tensor2tensor: str) -> None:
 @given(trees)
 def test_symbols_become_the_tree_again(tree: Tree) -> None:
     for form in FORMS:
-        restored = restore(tree.words, linearize(tree, form), form)
+        restored = restore_tree(tree.words, linearize(tree, form), form)
         assert restored.tree == (tree if form == "tensor2tensor" else without_tags(tree))
         assert not restored.repairs
 
@@ -68,7 +68,9 @@ def test_symbols_become_the_tree_again(tree: Tree) -> None:
 def test_a_part_of_speech_named_as_a_constituent() -> None:
     for brackets in ("(NP (NP (NP cat)))", "(X (NN a) (X (X b)))", "(S (X (X a)) (X (NN b)))"):
         tree = parse_tree(brackets)
-        assert restore(tree.words, linearize(tree, "tensor2tensor"), "tensor2tensor").tree == tree
+        assert (
+            restore_tree(tree.words, linearize(tree, "tensor2tensor"), "tensor2tensor").tree == tree
+        )
 
 
 def test_labels_that_cant_be_told_from_brackets() -> None:
@@ -92,7 +94,7 @@ def test_all_trees_of_gum(form: str) -> None:
             assert write_tree(tree, root=None) == line
             assert " ".join(tree.words) == sentence
             plain = simplify(tree)
-            restored = restore(plain.words, linearize(plain, form), form)
+            restored = restore_tree(plain.words, linearize(plain, form), form)
             assert restored.tree == (plain if form == "tensor2tensor" else without_tags(plain))
             assert not restored.repairs
             num_trees += 1

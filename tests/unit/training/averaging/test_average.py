@@ -14,16 +14,16 @@ from mtkit.folders import remove_folder
 from mtkit.model.config import read_settings
 from mtkit.model.folder import load_model_folder
 from mtkit.recipe.inference import Inference
-from mtkit.training.averaging import measuring
+from mtkit.training.averaging import evaluate_weights
 from mtkit.training.averaging.average import (
     average,
     is_averaged,
-    select,
+    select_checkpoint,
     update_model,
     warn_if_worse,
 )
-from mtkit.training.averaging.measuring import mean_weights
-from mtkit.training.distributed import Processes
+from mtkit.training.averaging.evaluate_weights import mean_weights
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.metrics import read_metrics
 from mtkit.training.training_run import TrainingRun
 from mtkit.training.validation import ValidationResult
@@ -75,7 +75,7 @@ def measured(train_once):
     rate = "training.schedule.peak=2e-2"
     steps = ("training.max_steps=30", "training.checkpoint_every=10")
     run = train_once("measured", *steps, rate, "evaluation.tokenize=char")
-    select(run.recipe, run.workspace, device="cpu")
+    select_checkpoint(run.recipe, run.workspace, device="cpu")
     return run
 
 
@@ -97,7 +97,7 @@ def read_record(run) -> dict:
 
 def validate(run, model) -> dict[str, float]:
     validator = TranslationValidator(
-        TrainingRun.open(run.recipe, run.workspace), Processes(0, 1, torch.device("cpu"))
+        TrainingRun.open(run.recipe, run.workspace), ProcessGroup(0, 1, torch.device("cpu"))
     )
     validation = validator.validate(model)
     return {**validation.scores, "loss": validation.metrics["loss"]}
@@ -247,7 +247,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], None]:
                 score = next(left)
                 return ValidationResult(score, {"loss": 2.5, "nll": 2.0, "bleu": score}, [])
 
-        monkeypatch.setattr(measuring, "build_validator", Judge)
+        monkeypatch.setattr(evaluate_weights, "build_validator", Judge)
 
     return set_scores
 
@@ -257,7 +257,7 @@ def test_the_winner_its_record_and_its_card(trained, judge, capsys) -> None:
     # The last, the best, the means of 4 and 8, which are the last and the best two, of all three,
     # and of 2 and 8.
     judge([30.0, 40.0, 41.256, 35.0, 12.5])
-    select(recipe, trained.workspace, device="cpu")
+    select_checkpoint(recipe, trained.workspace, device="cpu")
     record = read_record(trained)
     assert (record["made_by"], record["steps"]) == ("average", [4, 8])
     assert record["selection"] == {
@@ -295,7 +295,7 @@ def test_the_winner_its_record_and_its_card(trained, judge, capsys) -> None:
 
 def test_a_single_checkpoint_that_wins_is_the_model_bit_by_bit(trained, judge) -> None:
     judge([30.0, 40.0, 40.0, 39.0])
-    select(trained.recipe, trained.workspace, device="cpu")
+    select_checkpoint(trained.recipe, trained.workspace, device="cpu")
     checkpoint = trained.workspace.checkpoints / "step-00000004"
     assert (trained.workspace.model / "model.safetensors").read_bytes() == (
         checkpoint / "model.safetensors"
@@ -308,7 +308,7 @@ def test_what_was_selected_stays_until_the_checkpoints_are_others(trained, judge
     recipe = trained.recipe
     # The last is of the recipe's mean, once the checkpoints are others.
     judge([30.0, 40.0, 35.0, 35.0, 36.0])
-    select(recipe, trained.workspace, device="cpu")
+    select_checkpoint(recipe, trained.workspace, device="cpu")
     # The recipe's mean is of 2, 4 and 8.
     assert read_record(trained)["steps"] == [4]
     assert is_averaged(recipe, trained.workspace)
@@ -331,7 +331,7 @@ def test_what_was_selected_stays_until_the_checkpoints_are_others(trained, judge
 
 def test_a_mean_made_by_hand_takes_the_place_of_what_was_selected(trained, judge) -> None:
     judge([30.0, 40.0, 35.0, 35.0, 36.0])
-    select(trained.recipe, trained.workspace, device="cpu")
+    select_checkpoint(trained.recipe, trained.workspace, device="cpu")
     average(trained.recipe, trained.workspace, choose="spaced", num_checkpoints=2)
     assert read_record(trained)["steps"] == [2, 8]
     assert not is_averaged(trained.recipe, trained.workspace)
@@ -340,7 +340,7 @@ def test_a_mean_made_by_hand_takes_the_place_of_what_was_selected(trained, judge
 def test_a_checkpoint_of_a_stop_is_measured_as_the_last_one(trained, judge, capsys) -> None:
     set_score(trained, 8, None)
     judge([50.0, 40.0, 35.0])
-    select(trained.recipe, trained.workspace, device="cpu")
+    select_checkpoint(trained.recipe, trained.workspace, device="cpu")
     assert read_record(trained)["steps"] == [8]
     names = [one["name"] for one in read_record(trained)["selection"]["candidates"]]
     assert names == ["last", "best", "last 2, best 2, spaced 2"]
@@ -352,7 +352,7 @@ def test_before_the_first_validation_the_last_checkpoint_is_all_there_is(tiny_ru
     run = tiny_run("training.max_steps=1")
     run.train()
     set_score(run, 1, None)
-    select(run.recipe, run.workspace, device="cpu")
+    select_checkpoint(run.recipe, run.workspace, device="cpu")
     assert read_record(run)["steps"] == [1]
     warning = "warning: 5 checkpoints requested, 0 found: no averages to compare"
     assert warning in capsys.readouterr().err
@@ -361,9 +361,9 @@ def test_before_the_first_validation_the_last_checkpoint_is_all_there_is(tiny_ru
 def test_nothing_to_select_from(tiny_run) -> None:
     run = tiny_run()
     with pytest.raises(MtkitError, match="no checkpoints"):
-        select(run.recipe, run.workspace, device="cpu")
+        select_checkpoint(run.recipe, run.workspace, device="cpu")
     with pytest.raises(MtkitError, match="no device 'tpu'"):
-        select(run.recipe, run.workspace, device="tpu")
+        select_checkpoint(run.recipe, run.workspace, device="tpu")
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from mtkit.training.averaging.record import (
+from mtkit.training.averaging.model_record import (
     Candidate,
-    Measured,
+    ScoredCandidate,
     choose_winner,
     list_candidates,
     show_candidates,
-    spread,
+    spread_steps,
 )
 from mtkit.training.checkpoint import Checkpoint, TrainingState
 
@@ -56,7 +56,7 @@ def checkpoints(scores: dict[int, float | None]) -> list[Checkpoint]:
     ],
 )
 def test_evenly_spread_steps(steps: list[int], count: int, expected: list[int]) -> None:
-    assert [steps[place] for place in spread(steps, count)] == expected
+    assert [steps[place] for place in spread_steps(steps, count)] == expected
 
 
 def test_steps_at_even_distances_are_found_among_any_others() -> None:
@@ -67,13 +67,13 @@ def test_steps_at_even_distances_are_found_among_any_others() -> None:
         even = [100 + gap * number for number in range(count)]
         others = {draw.randint(100, even[-1]) for _ in range(draw.randint(0, 30))}
         steps = sorted({*even, *others})
-        assert [steps[place] for place in spread(steps, count)] == even
+        assert [steps[place] for place in spread_steps(steps, count)] == even
 
 
 def test_ascending_places_with_both_ends_whatever_the_steps() -> None:
     for steps in combinations((0, 1, 2, 3, 10, 11, 60, 98, 99, 100), 6):
         for count in range(2, 7):
-            places = spread(steps, count)
+            places = spread_steps(steps, count)
             assert places == sorted(set(places))
             assert (len(places), places[0], places[-1]) == (count, 0, 5)
 
@@ -146,10 +146,10 @@ def test_a_checkpoint_of_a_stop_may_be_the_last_one_and_is_in_no_mean() -> None:
     assert [(one.name, one.steps) for one in alone] == [("last", [50])]
 
 
-def measured(name: str, steps: list[int], score: float) -> Measured:
+def measured(name: str, steps: list[int], score: float) -> ScoredCandidate:
     chosen = tuple(checkpoints(dict.fromkeys(steps, 0.0)))
     metrics = {"bleu": score, "chrf": 50.126, "loss": 1.23456}
-    return Measured(Candidate(name, chosen), score, metrics)
+    return ScoredCandidate(Candidate(name, chosen), score, metrics)
 
 
 def test_the_best_score_wins_and_of_equal_ones_the_fewest_checkpoints() -> None:

@@ -13,11 +13,11 @@ from mtkit.errors import MtkitError
 from mtkit.model.folder import load_model_folder
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.recipe.training import Averaging
-from mtkit.training.averaging import measuring
+from mtkit.training.averaging import evaluate_weights
 from mtkit.training.averaging.average import average, is_averaged, update_model, warn_if_worse
-from mtkit.training.averaging.record import ModelRecord
+from mtkit.training.averaging.model_record import ModelRecord
 from mtkit.training.checkpoint_folder import CheckpointFolder
-from mtkit.training.distributed import Processes
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.training_run import TrainingRun
 from mtkit.training.validation import ValidationResult, list_score_settings
 from mtkit.training.validators import TranslationValidator
@@ -56,7 +56,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], list[float
                 score = scores.pop(0)
                 return ValidationResult(score, {"loss": 2.5, "bleu": score, "chrf": 50.0}, [])
 
-        monkeypatch.setattr(measuring, "build_validator", Judge)
+        monkeypatch.setattr(evaluate_weights, "build_validator", Judge)
         return scores
 
     return set_scores
@@ -318,7 +318,7 @@ def test_a_mean_that_cannot_be_measured(
         def __init__(self, *_: object, **__: object) -> None:
             raise fault
 
-    monkeypatch.setattr(measuring, "build_validator", Broken)
+    monkeypatch.setattr(evaluate_weights, "build_validator", Broken)
     before = read_record(trained)
     reason = "no tokeniser" if isinstance(fault, MtkitError) else "out of memory on cpu"
     with pytest.raises(MtkitError, match=reason):
@@ -333,7 +333,7 @@ def test_a_mean_that_cannot_be_measured(
 def test_what_is_said_of_the_mean_is_what_the_model_is_worth(trained) -> None:
     make_mean(trained)
     validator = TranslationValidator(
-        TrainingRun.open(trained.recipe, trained.workspace), Processes(0, 1, torch.device("cpu"))
+        TrainingRun.open(trained.recipe, trained.workspace), ProcessGroup(0, 1, torch.device("cpu"))
     )
     found = validator.validate(load_model_folder(trained.workspace.model).model)
     comparison = ModelRecord.read(trained.workspace).comparison

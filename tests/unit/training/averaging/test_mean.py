@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 
 from mtkit.errors import MtkitError
-from mtkit.training.averaging.measuring import mean_weights
+from mtkit.training.averaging.evaluate_weights import mean_weights
 
 
 def write(folder: Path, *values: list[float]) -> list[Path]:

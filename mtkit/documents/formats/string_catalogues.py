@@ -1,0 +1,149 @@
+"""Strings of programs: gettext's PO files and JSON."""
+
+import functools
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from mtkit.documents.document import (
+    Document,
+    EscapedText,
+    Escapes,
+    LanguageCodes,
+    Span,
+    Token,
+    Unit,
+    UnwritableError,
+    unit_text,
+)
+from mtkit.documents.escaped_text import read_escaped_lines
+from mtkit.documents.formats.string_markup import copy_units, make_string_units
+from mtkit.documents.units import MarkupPart
+from mtkit.text.string_files.directives import FORMAT_FLAGS, find_fault
+from mtkit.text.string_files.escapes import ESCAPE, read_escape, unescape
+from mtkit.text.string_files.keyed import load_json
+from mtkit.text.string_files.plural_forms import PluralForms
+from mtkit.text.string_files.po import PoMessage, read_messages
+
+_JSON_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?', re.DOTALL)
+
+
+def read_json_strings(text: str, languages: LanguageCodes) -> Document:
+    """Returns JSON with its strings; names of members stay as they are.
+
+    Raises:
+        MtkitError: It is invalid JSON.
+    """
+    load_json(text)
+    document = Document(text, are_program_strings=True)
+    is_ascii = text.isascii()
+
+    def escape(value: str) -> str:
+        return json.dumps(value, ensure_ascii=is_ascii)[1:-1]
+
+    key = ""
+    for found in _JSON_STRING.finditer(text):
+        if found.group(2) is not None:
+            key = unescape(found.group(1))
+            continue
+        parts = _read_string(text, [found.span(1)])
+        units = make_string_units(document, parts, Escapes(escape), languages)
+        document.units += [replace(unit, name=key) for unit in units]
+    return document
+
+
+def _read_string(text: str, spans: Sequence[Span]) -> list[MarkupPart]:
+    r"""Returns the lines of a string written in some spans; `\n` ends a line."""
+    return [
+        part
+        for span in spans
+        for part in read_escaped_lines(text, span, ESCAPE, read_escape, _ends_line)
+    ]
+
+
+def _ends_line(spelled: EscapedText) -> bool:
+    return spelled.text in ("\n", "\r") and spelled.raw != spelled.text
+
+
+def read_po_units(text: str, languages: LanguageCodes) -> Document:
+    """Returns a PO file with the messages that have no translation yet.
+
+    Translated messages stay, also fuzzy ones. The form for 1 is translated from the singular if
+    there are several forms and `msgfmt -c` accepts it there, and the others from the plural.
+    Translations with a fault that `msgfmt -c` rejects can't be written.
+
+    Raises:
+        MtkitError: It contains anything but comments, keywords and strings.
+    """
+    document = Document(text, are_program_strings=True)
+    plurals = PluralForms("")
+    for message in read_messages(text):
+        if message.read(text, "msgid"):
+            _translate_message(document, message, plurals, languages)
+        else:
+            plurals = PluralForms(message.read(text, "msgstr"))
+    return document
+
+
+def _translate_message(
+    document: Document, message: PoMessage, plurals: PluralForms, languages: LanguageCodes
+) -> None:
+    """Adds the units of a message's forms that have no translation."""
+    text = document.text
+    singular, plural = (message.read(text, key) for key in ("msgid", "msgid_plural"))
+    forms = message.list_forms()
+    for form, key in enumerate(forms):
+        output = message.strings[key]
+        # As msgfmt, which compares all forms with the plural.
+        is_strict = not plural or len(forms) == 1 or form in plurals.frequent
+        find = functools.partial(find_fault, message.flags, is_strict=is_strict)
+        check = functools.partial(find, plural or singular)
+        is_complete = not find(plural.strip("\n"), singular.strip("\n"))
+        is_singular = len(forms) > 1 and form == plurals.find(1) and is_complete
+        source = message.strings["msgid_plural" if plural and not is_singular else "msgid"]
+        parts = _read_string(text, source)
+        if any(start < end for start, end in output):
+            value = "".join(each.text for part in parts for each in part.spelled)
+            is_fuzzy = "fuzzy" in message.flags
+            document.skip(source[0][0], value, "fuzzy, kept" if is_fuzzy else "already translated")
+            continue
+        units = make_string_units(document, parts, _C_TEXT, languages, keeps_breaks=True)
+        copied = copy_units(text, units, source, output[0])
+        if message.flags & FORMAT_FLAGS.keys():
+            copied = [
+                _check_unit(unit, message.flags, None if copied[1:] else check) for unit in copied
+            ]
+        if form and copied:
+            # A message is written with all forms or none.
+            copied[0] = replace(copied[0], follows=True)
+        document.units += copied
+
+
+def _check_unit(unit: Unit, flags: Iterable[str], check: Callable[[str], str] | None) -> Unit:
+    """Returns a unit that can't be written with broken placeholders.
+
+    `check` finds the fault of the whole string; None if the unit is only a part of it.
+    """
+    around = unit.before, unit.after
+    if check is None:
+        check, around = functools.partial(find_fault, flags, unit_text(unit)), ("", "")
+    return replace(unit, join=functools.partial(_write_checked, check, around))
+
+
+def _write_checked(
+    check: Callable[[str], str], around: tuple[str, str], tokens: Sequence[Token]
+) -> str:
+    raw = "".join(token.raw for token in tokens)
+    if fault := check(unescape(around[0] + raw + around[1])):
+        raise UnwritableError(fault)
+    return raw
+
+
+def _escape_c(text: str) -> str:
+    written = text.replace("\\", "\\\\").replace('"', '\\"').replace("\r", "\\r")
+    return written.replace("\n", "\\n").replace("\t", "\\t")
+
+
+# Numeric escapes would include the digits after them, so the result is read again.
+_C_TEXT = Escapes(_escape_c, unescape)

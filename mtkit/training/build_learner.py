@@ -1,0 +1,160 @@
+"""The parts of a training, built from a run."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+
+from mtkit.model.build import build
+from mtkit.model.digest import digest_model
+from mtkit.model.weights import check_memory
+from mtkit.network import Network
+from mtkit.training.checkpoint import TrainingState
+from mtkit.training.distributed import ProcessGroup
+from mtkit.training.learner import Learner, freeze, resolve_precision
+from mtkit.training.loss import (
+    AlignmentGuide,
+    LossSums,
+    measure_causal,
+    measure_classification,
+    measure_joined,
+    measure_masked,
+    measure_translation,
+)
+from mtkit.training.metrics_log import MetricsLog, open_trackers
+from mtkit.training.objectives.stored import (
+    JoinedBatches,
+    StoredBatches,
+    TranslationBatches,
+)
+from mtkit.training.objectives.texts import (
+    CausalBatches,
+    DenoisingBatches,
+    LabelledBatches,
+    MaskedBatches,
+    find_auxiliary_weight,
+)
+from mtkit.training.start_from import start_from
+from mtkit.training.training_run import TrainingRun
+from mtkit.training.update import Objective
+from mtkit.training.validation import ModelValidator
+from mtkit.training.validators import (
+    CausalValidator,
+    DenoisingValidator,
+    LabelValidator,
+    MaskedValidator,
+    TranslationValidator,
+)
+from mtkit.training.whole_weights import adapt, find_base
+
+_Parts = tuple[type[StoredBatches[Any, Any]], type[ModelValidator[Any]], Callable[..., LossSums]]
+_PARTS: dict[str, _Parts] = {
+    "translation": (TranslationBatches, TranslationValidator, measure_translation),
+    "denoising": (DenoisingBatches, DenoisingValidator, measure_translation),
+    "causal-lm": (CausalBatches, CausalValidator, measure_causal),
+    "masked-lm": (MaskedBatches, MaskedValidator, measure_masked),
+    "classification": (LabelledBatches, LabelValidator, measure_classification),
+}
+"""What each objective consists of."""
+_UNREAD = "unread"
+"""The digest of LoRA's base in processes that save nothing."""
+
+
+def build_learner(
+    run: TrainingRun, processes: ProcessGroup, *, takes_start: bool = False
+) -> Learner[Network]:
+    """Returns an untrained learner on its device; every process must call it.
+
+    Its weights are random, or those of `training.start_from` with `takes_start`. With LoRA that is
+    so whenever training begins or resumes.
+    """
+    training, tokenizer = run.recipe.training, run.data.tokenizer
+    lora, base_digest = training.lora, ""
+    config = run.model_config
+    check_memory(config.list_shapes().values(), "[model]")
+    torch.manual_seed(run.recipe.seed)
+    model = build(config).to(processes.device)
+    if takes_start:
+        start_from(run.recipe, model, tokenizer)
+    if lora is not None:
+        adapt(model, config, lora)
+        model.to(processes.device)
+        base_digest = digest_model(find_base(training)) if processes.is_first else _UNREAD
+    freeze(model, training.freeze, lora)
+    return Learner.of(
+        model,
+        training,
+        precision=resolve_precision(training.precision, processes),
+        base_digest=base_digest,
+        # M2M100 has no output bias: the one here only hides what the model never writes.
+        keeps_bias=tokenizer.has_language_pieces,
+    )
+
+
+def build_objective(
+    run: TrainingRun, learner: Learner[Any], processes: ProcessGroup
+) -> Objective[Any, Any]:
+    """Returns the recipe's objective; every process must call it."""
+    dtype = next(learner.working.model.parameters()).dtype
+    packs = processes.device.type == "cuda"
+    batches, validator, measure = _choose(run)
+    return Objective(
+        learner,
+        validator=validator(run, processes),
+        batches=batches(run, processes, dtype=dtype, packs=packs),
+        measure=partial(measure, label_smoothing=run.recipe.training.label_smoothing),
+    )
+
+
+def build_validator(
+    run: TrainingRun, processes: ProcessGroup, *, forks: bool = False
+) -> ModelValidator[Any]:
+    """Returns the validator of the recipe's objective.
+
+    With `forks`, forks of this process translate; it must have no other active thread.
+    """
+    _, validator, _ = _choose(run)
+    return validator(run, processes, forks=forks)
+
+
+def _choose(run: TrainingRun) -> _Parts:
+    """Returns the batch class of a recipe, its validator, and the loss of a batch."""
+    recipe = run.recipe
+    if recipe.model.architecture == "decoder-only":
+        return JoinedBatches, TranslationValidator, measure_joined
+    batches, validator, measure = _PARTS[recipe.objective]
+    guided = recipe.training.guided_alignment
+    if guided is not None:
+        layer = guided.choose_layer(recipe.model.num_decoder_layers)
+        measure = partial(measure, guide=AlignmentGuide(layer, guided.head, guided.weight))
+    if recipe.objective == "classification":
+        measure = partial(measure, auxiliary=find_auxiliary_weight(recipe.classification))
+    return batches, validator, measure
+
+
+@contextmanager
+def open_metrics(
+    run: TrainingRun, state: TrainingState, processes: ProcessGroup
+) -> Iterator[MetricsLog | None]:
+    """Yields the run's log in the first process, None in the others."""
+    if not processes.is_first:
+        yield None
+        return
+    training = run.recipe.training
+    metrics = MetricsLog(
+        run.workspace.metrics_file,
+        picture=run.workspace.curves,
+        title=run.recipe.name,
+        resumed_at=state.step,
+        warm_up_steps=training.schedule.warmup_steps,
+        score=training.validation.metric,
+        trackers=open_trackers(run, resumed_at=state.step),
+    )
+    try:
+        if state.step:
+            metrics.append("event", {"step": state.step, "text": "resumed"})
+        yield metrics
+    finally:
+        metrics.close()

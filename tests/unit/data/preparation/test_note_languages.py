@@ -1,0 +1,124 @@
+"""A check fails where languages are surely wrong, and `prepare` warns."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mtkit.data.check import check_recipe_data
+from mtkit.data.phrasebook import generate_pairs
+from mtkit.data.prepare import prepare
+from mtkit.recipe import load_recipe
+from mtkit.workspace import Workspace
+
+RECIPE = """\
+name = "small"
+[data]
+source_language = "{}"
+target_language = "{}"
+[[data.train]]
+{}
+[data.dev]
+source = "train.1"
+target = "train.2"
+[data.cleaning.overlap]
+enabled = false
+[tokenizer]
+vocab_size = 300
+"""
+FILES = 'source = "train.1"\ntarget = "train.2"'
+ENGLISH_GERMAN = list(generate_pairs("train", 150))
+GERMAN_ENGLISH = [(german, english) for english, german in ENGLISH_GERMAN]
+PO = 'msgid ""\nmsgstr "Language: {}\\n"\n\n'
+MESSAGE = 'msgid "{}"\nmsgstr "{}"\n\n'
+XLIFF_1 = '<xliff version="1.2"><file source-language="{}" target-language="{}"><body>'
+XLIFF_2 = '<xliff version="2.0" srcLang="{}" trgLang="{}"><file id="f"><unit id="u">'
+UNIT = "<trans-unit><source>{}</source><target>{}</target></trans-unit>"
+SEGMENT = "<segment><source>{}</source><target>{}</target></segment>"
+
+
+@pytest.fixture
+def load(tmp_path: Path):
+    """A function that writes pairs, and returns the recipe of a corpus."""
+
+    def write(corpus: str, pairs, *languages: str):
+        for side, lines in enumerate(zip(*pairs, strict=True), 1):
+            (tmp_path / f"train.{side}").write_text("".join(f"{line}\n" for line in lines))
+        rows = "".join(f"{source}\t{target}\n" for source, target in pairs)
+        (tmp_path / "train.tsv").write_text(rows)
+        (tmp_path / "mtkit.toml").write_text(RECIPE.format(*languages, corpus))
+        return load_recipe(tmp_path / "mtkit.toml")
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("corpus", "hint"),
+    [
+        (FILES, 'swap the files: source = "train.2", target = "train.1"'),
+        ('path = "train.tsv"', "set source_column = 2 and target_column = 1"),
+    ],
+)
+def test_swapped_sides_fail_a_check_and_are_warned_of(load, tmp_path, corpus, hint) -> None:
+    recipe = load(corpus, GERMAN_ENGLISH, "en", "de")
+    [fault] = check_recipe_data(recipe).faults
+    assert fault.message.startswith("train: source and target seem to be swapped: ")
+    assert "of the source lines look like German, and the recipe says en" in fault.message
+    assert hint in fault.hint
+    workspace = Workspace(tmp_path / "run")
+    prepare(recipe, workspace)
+    notes = json.loads((workspace.data / "report.json").read_text())["notes"]
+    assert f"{fault.message}: {fault.hint}" in notes
+
+
+def test_swapped_sides_are_found_if_one_language_is_unknown(load) -> None:
+    """py3langid knows no Upper Sorbian; German takes its place here."""
+    [fault] = check_recipe_data(load(FILES, ENGLISH_GERMAN, "hsb", "en")).faults
+    assert "swapped: " in fault.message
+    assert not check_recipe_data(load(FILES, ENGLISH_GERMAN, "en", "hsb")).faults
+
+
+def test_another_language_on_a_side_fails_a_check(load) -> None:
+    [fault] = check_recipe_data(load(FILES, ENGLISH_GERMAN, "en", "fr")).faults
+    assert "target lines look like German, and the recipe says fr" in fault.message
+    assert 'set data.target_language = "de"' in fault.hint
+    assert not check_recipe_data(load(FILES, ENGLISH_GERMAN, "en", "de")).faults
+
+
+def test_one_language_on_both_sides_is_warned_of(load) -> None:
+    simple = [(english, f"Today: {english}") for english, _ in ENGLISH_GERMAN]
+    found = check_recipe_data(load(FILES, simple, "en", "en"))
+    assert not found.faults
+    assert "source and target have the same language, en: if that is a mistake, set" in " ".join(
+        found.report.notes
+    )
+    [fault] = check_recipe_data(load(FILES, ENGLISH_GERMAN, "en", "en")).faults
+    assert 'set data.target_language = "de"' in fault.hint
+
+
+@pytest.mark.parametrize("code", ["gsw", "lb"])
+def test_a_language_that_is_unknown_or_rare_is_no_error(load, code: str) -> None:
+    """py3langid doesn't know Swiss German, and may take Luxembourgish for German."""
+    assert not check_recipe_data(load(FILES, ENGLISH_GERMAN, "en", code)).faults
+
+
+@pytest.mark.parametrize(
+    ("head", "entry", "tail", "name"),
+    [
+        (PO.format("{1}"), MESSAGE, "", "train.po"),
+        (XLIFF_1, UNIT, "</body></file></xliff>", "train.xlf"),
+        (XLIFF_2, SEGMENT, "</unit></file></xliff>", "train.xliff"),
+    ],
+)
+def test_the_languages_that_a_file_declares(load, tmp_path, head, entry, tail, name) -> None:
+    recipe = load(f'path = "{name}"', ENGLISH_GERMAN, "en", "de")
+    entries = "".join(entry.format(*pair) for pair in ENGLISH_GERMAN)
+    for declared in ("de", "de_AT", "deu", "und", ""):
+        (tmp_path / name).write_text(head.format("en-GB", declared) + entries + tail)
+        assert not check_recipe_data(recipe).faults
+    (tmp_path / name).write_text(head.format("en", "fr_FR") + entries + tail)
+    [fault] = check_recipe_data(recipe).faults
+    assert fault.message == (
+        f'{tmp_path / name}: its target language is "fr_FR", and the recipe says de'
+    )
+    assert fault.hint.startswith('set data.target_language = "fr"')
