@@ -27,7 +27,8 @@ _PAGES = {
     "README": ("README.md",),
     "index": ("docs/index.md",),
     "guides": ("docs/guides/*.md",),
-    "other pages": ("docs/*.md", "docs/concepts/*.md", "docs/deploy/*.md", "CONTRIBUTING.md"),
+    "other pages": ("docs/*.md", "docs/concepts/*.md", "CONTRIBUTING.md"),
+    "recipes and benchmarks": ("recipes/*/README.md", "benchmarks/README.md"),
     "changelog": ("CHANGELOG.md",),
 }
 _HISTORY = {"log.md", "style.md", "index.md"}

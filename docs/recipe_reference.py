@@ -27,7 +27,7 @@ What a key invalidates, once it is changed:
 * `updates`: a training may resume with another value, says so, and has another result.
 * `updates with a cosine or linear schedule`: the same with these schedules, which
   end at `max_steps`; with others it may be changed at any time.
-* `scores`: development scores so far don't compare with later ones.
+* `scores`: earlier development scores can't be compared with later ones.
 * `results`: the mean of checkpoints, translations or scores alone; `mtkit run` makes them again.
 * `nothing`: it may be changed at any time.
 """
