@@ -23,7 +23,7 @@ class Serving(Section):
     max_file_bytes: CountFromZero = 20_000_000
     """Maximum bytes of an uploaded file; 0 disables the translation of files."""
     max_waiting_bytes: Count = 500_000_000
-    """Maximum bytes of all pending requests together; a request beyond them gets 503. One caller may
+    """Maximum bytes of all pending requests together; a request beyond them gets 503. A caller may
     use half of them."""
     max_unpacked_bytes: Count = 50_000_000
     """Maximum unpacked bytes of a file that is an archive, such as `.docx`."""
@@ -36,8 +36,8 @@ class Serving(Section):
     max_beam_size: Annotated[int, Field(ge=1, le=1_000)] = 20
     """Maximum beam size of a request to `/v1/translate`."""
     requests_per_minute: CountFromZero = 0
-    """Maximum requests per minute of a key, or of an address without one; each text of a list counts
-    as one. 0: no limit. The key file may override it for a key."""
+    """Maximum requests per minute of a key, or of an address without one; a list counts each of
+    its texts. 0: no limit. The key file may override it for a key."""
     queue_lines: Count = 8_192
     """Maximum lines in a model's queue; a request beyond them gets 503."""
     batch_lines: Annotated[int, Field(ge=1, le=4_096)] = 64
