@@ -13,9 +13,9 @@ RateFromZero = Annotated[float, Field(ge=0.0, le=1.0)]
 class Terms(Section):
     """Examples whose sources name translations of some of their words (arXiv 1906.01105).
 
-    Behind a word of the source stands the base form of its translation, between symbols, and the
-    target has it in whatever form the sentence needs: so a model learns to inflect what a glossary
-    gives. `mtkit translate` with `--glossary` then annotates lines in the same way. Words and their
+    The base form of a translation follows the source word, between symbols, and the target has it
+    in the form that the sentence needs. From such examples a model learns to inflect the terms of
+    a glossary. `mtkit translate` with `--glossary` then annotates lines in the same way. Words and
     translations come from a dictionary, or else from word alignments of the training pairs.
     """
 
@@ -30,12 +30,12 @@ class Terms(Section):
     """Terms of an example that are annotated, at most: words of the dictionary, or runs of up to
     three words that are aligned."""
     masked: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
-    """Share of annotated terms whose source words are left out, so that the translation that is
-    given is all there is to go by (arXiv 2106.03730, section 2.2, masks them)."""
+    """Share of annotated terms whose source words are left out, so that the model has only the
+    given translation (arXiv 2106.03730, section 2.2, masks them)."""
     invented: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
-    """Share of annotated terms that come from alignments whose translations get a stem that is no
-    word, spliced of two that are, as given and in the target alike: a model can only read them. Its
-    ending stays, so that it learns to inflect what it doesn't know."""
+    """Share of annotated terms from alignments whose translation gets an invented stem, spliced
+    from two real ones, in the annotation and in the target: the model must copy it. The ending
+    stays, so that the model learns to inflect unknown words."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -68,7 +68,7 @@ class GlossarySection(Section):
     if it is that; a relative path in a recipe starts from `data.data_root`. Without one, only
     requests have terms."""
     way: Literal["auto", "annotation", "constraints", "both"] = "auto"
-    """How terms get into a translation. `annotation`: the model reads them behind their sources,
+    """How terms get into a translation. `annotation`: the model reads them after their sources,
     and inflects them, if it was trained with `data.augment.terms`. `constraints`: a line whose
     translation lacks one is searched again, by `torch`, among outputs that contain it in the form
     that the glossary has. `both`: by annotation first, and a line that still lacks one is searched

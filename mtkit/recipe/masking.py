@@ -16,9 +16,9 @@ class Masking(Section):
     share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.15
     """Share of the tokens that are predicted."""
     mask: Annotated[float, Field(ge=0.0, le=1.0)] = 0.8
-    """Share of those that give way to `<mask>`."""
+    """Share of those that `<mask>` replaces."""
     random: Annotated[float, Field(ge=0.0, le=1.0)] = 0.1
-    """Share of those that give way to a random piece; the rest stay."""
+    """Share of those that a random piece replaces; the rest stay."""
     next_sentence: bool = True
     """Also predict whether a block's second segment follows its first, as it does in half of the
     blocks of several sentences; in all others it is of another document."""

@@ -43,10 +43,10 @@ ProtectionWay = Literal["masked", "constrained", "n_best"]
 
 
 class Protect(Section):
-    """What of a line comes out as often, and written as, it went in.
+    """Pieces of a line that a translation must keep, as often and as they are written.
 
-    A translation that lost something is looked for again in other ways, in turn. Where nothing
-    keeps all, the translation stays as it was, with a warning.
+    If a translation loses one, mtkit searches again in the ways of `ways`, in order. If none keeps
+    all pieces, the first translation stays, with a warning.
     """
 
     urls: bool = True
@@ -76,10 +76,9 @@ class Protect(Section):
         "constrained",
         "n_best",
     )
-    """How a translation that keeps all is looked for, in this order: `masked`, with symbols in the
-    place of what was lost, where the model learned to copy them (`data.augment.placeholders`);
-    `constrained`, among outputs that contain the pieces of what was lost, which needs PyTorch as
-    the engine; `n_best`, among the best of a wider beam. Without any, lines are checked alone."""
+    """Searches for a translation that keeps all pieces, in this order: `masked`, with symbols
+    instead of lost pieces, if the model learned to copy them (`data.augment.placeholders`);
+    `constrained`, among outputs that contain the lost pieces, which needs PyTorch as the engine;
+    `n_best`, among the best of a wider beam. Without any, lines are only checked."""
     beam_size: Annotated[int, Field(ge=1, le=1_000)] = 8
-    """Hypotheses of the searches among which a translation that keeps all is looked for, if that is
-    more than `inference.beam_size`."""
+    """Beam size of these searches, if it is larger than `inference.beam_size`."""

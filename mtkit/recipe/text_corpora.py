@@ -25,7 +25,7 @@ class TextCorpus(Section):
     """UTF-8 text, one sentence or paragraph a line; a name that ends in `.gz`, `.bz2`, `.xz` or
     `.zst` is decompressed."""
     documents: Documents = "blank-lines"
-    """What parts documents: `blank-lines`; `lines`, each of which is one, for sentences in no
+    """What separates documents: `blank-lines`; `lines`, each of which is one, for sentences in no
     order; or `file`, which is one. No block spans two."""
 
     @property
@@ -67,7 +67,7 @@ class TextTableCorpus(_TableCorpus):
 
     text_column: Column
     """Column of the text: of tab- or comma-separated text a number from 1, or a name in the first
-    line; of JSON lines and Parquet a name. A line break inside a text parts its sentences."""
+    line; of JSON lines and Parquet a name. A line break in a text separates sentences."""
     document_column: Column = ""
     """Column of a document's name or number: rows that follow each other under one are one
     document. Where it is empty, or a row has no name, each row is one."""
@@ -122,7 +122,7 @@ class PlantedCorpus(Section):
     target: FileLocation
     """Target sentences, in the same way."""
     planted_faults: tuple[PlantedFault, ...] = Field(min_length=1)
-    """Faults, which take turns: `shuffled`, another pair's target of about the same length;
+    """Kinds of faults, round-robin: `shuffled`, another pair's target of about the same length;
     `truncated`, a third to two thirds of one side; `perturbed`, a fifth to a half of the target's
     words are another pair's."""
 

@@ -148,7 +148,7 @@ class Averaging(Section):
 
 
 class MovingAverage(Section):
-    """An exponential moving average of the weights, validated and released in their place.
+    """An exponential moving average of the weights, validated and released instead of them.
 
     After update t it is d * average + (1 - d) * weights with d = min(decay, (1 + t) / (10 + t)), so
     that the first weights, which are random, are soon forgotten.
@@ -206,7 +206,7 @@ START_KEYS: tuple[StartKey, ...] = get_args(StartKey)
 
 
 class StartFrom(Section):
-    """Fine-tuning: a model whose weights training starts from, or the models whose parts it does.
+    """Fine-tuning: the model whose weights training starts from, or the models of its parts.
 
     Give `model`, or `encoder` or `decoder` or both. `mtkit prepare` reuses the model's vocabulary
     unless `vocabulary` says otherwise.
