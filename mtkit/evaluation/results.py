@@ -44,6 +44,7 @@ class SystemScore:
         signature: Everything that the value depends on, in sacreBLEU's form.
         higher_is_better: False for TER.
         difference: None for the baseline, and for a single system.
+        verbose_score: sacreBLEU's precisions, brevity penalty and lengths of a BLEU score.
     """
 
     name: str
@@ -52,6 +53,7 @@ class SystemScore:
     higher_is_better: bool = True
     interval: Interval | None = None
     difference: ScoreDifference | None = None
+    verbose_score: str = ""
 
 
 @dataclass(frozen=True)

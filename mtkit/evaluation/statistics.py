@@ -92,8 +92,25 @@ class Statistics:
     ) -> SystemScore:
         """Returns the value as a score, with its significance."""
         return SystemScore(
-            self.name, self.value, self.signature, self.higher_is_better, interval, difference
+            self.name,
+            self.value,
+            self.signature,
+            self.higher_is_better,
+            interval,
+            difference,
+            self._describe_bleu() if self.metric == "bleu" else "",
         )
+
+    def _describe_bleu(self) -> str:
+        # Imported here, as in scores.py: it takes a moment.
+        from sacrebleu.metrics.bleu import BLEU  # noqa: PLC0415
+
+        lengths, matches, totals = np.split(self.per_sentence.sum(axis=0), [2, 2 + _BLEU_ORDER])
+        score = BLEU.compute_bleu(
+            matches.tolist(), totals.tolist(), int(lengths[0]), int(lengths[1]), self.smooth
+        )
+        text: str = score.format()
+        return text.partition(" = ")[2].partition(" ")[2]
 
     def score(self, sums: Numbers) -> Numbers:
         """Returns the metric of sums of statistics, in percentage points; [..., k] becomes [...].

@@ -42,6 +42,7 @@ class ScoreRow:
         system: The system's name; empty for the run's own model.
         interval: The value's confidence interval.
         difference: Difference from the first system; None for that one.
+        verbose_score: sacreBLEU's precisions, brevity penalty and lengths of a BLEU score.
     """
 
     test_set: str
@@ -52,6 +53,7 @@ class ScoreRow:
     system: str = ""
     interval: Interval | None = None
     difference: ScoreDifference | None = None
+    verbose_score: str = ""
 
 
 _ROWS = TypeAdapter(list[ScoreRow])
@@ -69,6 +71,7 @@ def list_rows(evaluated: EvaluatedTestSet, *, names_systems: bool = True) -> lis
             system=system.name if names_systems else "",
             interval=score.interval,
             difference=score.difference,
+            verbose_score=score.verbose_score,
         )
         for system in evaluated.systems
         for score in system.scores

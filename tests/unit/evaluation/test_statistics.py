@@ -83,6 +83,17 @@ def open_sacrebleu(metric: Metric, settings: dict[str, Any]) -> Any:
             return TER()
 
 
+@pytest.mark.parametrize("settings", SETTINGS[:4])
+def test_precisions_and_lengths_are_sacrebleus(settings: dict[str, Any]) -> None:
+    evaluation = Evaluation(metrics=("bleu", "chrf"), **settings)
+    found = measure_systems({"a": HYPOTHESES}, [REFERENCES], evaluation)["a"]
+    theirs = open_sacrebleu("bleu", settings).corpus_score(HYPOTHESES, [REFERENCES])
+    # Such as "BLEU = 30.44 63.0/33.3/21.4/18.2 (BP = 1.000 ratio = ...)".
+    assert theirs.format().endswith(f" {found[0].as_score().verbose_score}")
+    assert found[0].as_score().verbose_score.count("/") == 3
+    assert found[1].as_score().verbose_score == ""
+
+
 def measure(
     hypotheses: Sequence[str],
     references: Sequence[Sequence[str]],

@@ -49,6 +49,7 @@ def test_json_keeps_every_digit() -> None:
         "system": "",
         "interval": None,
         "difference": None,
+        "verbose_score": "",
     }
 
 
