@@ -30,5 +30,5 @@ def prepare(
 
     if not check:
         prepare_data(loaded, run_folder, num_workers=workers)
-    elif not check_data_and_print(loaded, num_workers=workers):
+    elif not check_data_and_print(loaded, run_folder, num_workers=workers):
         raise typer.Exit(1)

@@ -3,7 +3,7 @@
 The models that select text run in PyTorch, which is loaded only for them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +42,23 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
     if not any(workspace.checkpoints.glob("step-*")):
         prepare_data(recipe, workspace, executor=executor, models=models)
         return
+    check, perhaps = _check_checkpoints(recipe, workspace)
+    if perhaps:
+        say(
+            f"{'; '.join(perhaps)}: the data are prepared again, and replaced only if they are the "
+            "same, since there are checkpoints"
+        )
+    prepare_data(recipe, workspace, executor=executor, check=check, models=models)
+
+
+def _check_checkpoints(
+    recipe: Recipe, workspace: Workspace
+) -> tuple[Callable[[str], None], list[str]]:
+    """Checks that a workspace's checkpoints are of this recipe, as far as keys and files show.
+
+    Returns:
+        A check of the prepared data's digest, and phrases on files that may have changed.
+    """
     # Imported here: they load torch, which takes two seconds and isn't needed in a first prepare.
     from mtkit.training.checkpoint import check_same_run  # noqa: PLC0415
     from mtkit.training.checkpoint_folder import CheckpointFolder  # noqa: PLC0415
@@ -53,26 +70,19 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
     if saved and read_digest(workspace) == saved[-1].data_digest:
         changed, perhaps = list_changed_files(recipe, workspace)
     check_same_run(tables, None, saved, changed)
-    if perhaps:
-        say(
-            f"{'; '.join(perhaps)}: the data are prepared again, and replaced only if they are the "
-            "same, since there are checkpoints"
-        )
-    prepare_data(
-        recipe,
-        workspace,
-        executor=executor,
-        check=lambda digest: check_same_run(tables, digest, saved),
-        models=models,
-    )
+    return lambda digest: check_same_run(tables, digest, saved), perhaps
 
 
-def check_data_and_print(recipe: Recipe, *, num_workers: int | None = None) -> bool:
+def check_data_and_print(
+    recipe: Recipe, workspace: Workspace, *, num_workers: int | None = None
+) -> bool:
     """Prints what preparing a recipe's data would do, and writes nothing.
 
     Returns:
         Whether `prepare` would run without errors.
     """
+    if any(workspace.checkpoints.glob("step-*")):
+        _check_checkpoints(recipe, workspace)
     models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
     executor = LocalExecutor(num_workers or count_cpus())
     found = look_at_data(recipe, executor=executor, models=models)

@@ -31,6 +31,7 @@ from mtkit.model.weights import MAX_HEADER_BYTES
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import list_differences, relative_to_root, select_keys
 from mtkit.recipe.training import Training
+from mtkit.units import plural
 
 FORMAT_VERSION = 3
 """Raised if other versions can't read the checkpoints that this version saves, or the reverse."""
@@ -265,7 +266,7 @@ def _list_data_changes(tables: Tables, earlier: Tables) -> list[str]:
     """Returns a phrase for each key by which other data are prepared, whatever is in the files."""
     num_corpora = [len(each["data"]["train"]) for each in (earlier, tables)]
     if num_corpora[0] != num_corpora[1]:
-        return ["data.train had {} corpora, now {}".format(*num_corpora)]
+        return [f"data.train had {plural(num_corpora[0], 'section')}, now {num_corpora[1]}"]
     return list_differences(_select_data(tables), _select_data(earlier))
 
 

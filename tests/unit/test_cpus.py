@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-import mtkit.cpus as processors_module
+import mtkit.cpus as cpus_module
 from mtkit.cpus import count_cpus, measure_load
 
 
@@ -23,7 +23,7 @@ def test_a_container_s_quota_counts(tmp_path: Path, monkeypatch, content, expect
     file = tmp_path / "cpu.max"
     if content is not None:
         file.write_text(content, encoding="ascii")
-    monkeypatch.setattr(processors_module, "_QUOTA_FILE", file)
+    monkeypatch.setattr(cpus_module, "_QUOTA_FILE", file)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
     assert count_cpus() == expected
 
@@ -47,11 +47,11 @@ def test_the_load_is_what_others_keep_busy_of_the_processors_allowed(
     ]
     file = tmp_path / "stat"
     file.write_text(readings[0], encoding="ascii")
-    monkeypatch.setattr(processors_module, "_TIMES_FILE", file)
-    monkeypatch.setattr(processors_module, "_QUOTA_FILE", tmp_path / "none")
+    monkeypatch.setattr(cpus_module, "_TIMES_FILE", file)
+    monkeypatch.setattr(cpus_module, "_QUOTA_FILE", tmp_path / "none")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     monkeypatch.setattr(
-        processors_module.time, "sleep", lambda _: file.write_text(readings[1], encoding="ascii")
+        cpus_module.time, "sleep", lambda _: file.write_text(readings[1], encoding="ascii")
     )
     assert measure_load() == pytest.approx(30 / 40)
 
@@ -61,13 +61,13 @@ def test_a_load_that_can_t_be_told_is_none(tmp_path: Path, monkeypatch, content)
     file = tmp_path / "stat"
     if content is not None:
         file.write_text(content, encoding="ascii")
-    monkeypatch.setattr(processors_module, "_TIMES_FILE", file)
-    monkeypatch.setattr(processors_module, "_QUOTA_FILE", tmp_path / "none")
+    monkeypatch.setattr(cpus_module, "_TIMES_FILE", file)
+    monkeypatch.setattr(cpus_module, "_QUOTA_FILE", tmp_path / "none")
     assert measure_load(0.0) == 0.0
 
 
 def test_under_a_quota_the_load_is_other_containers_too(tmp_path: Path, monkeypatch) -> None:
     quota = tmp_path / "cpu.max"
     quota.write_text("200000 100000\n", encoding="ascii")
-    monkeypatch.setattr(processors_module, "_QUOTA_FILE", quota)
+    monkeypatch.setattr(cpus_module, "_QUOTA_FILE", quota)
     assert measure_load(0.0) == 0.0

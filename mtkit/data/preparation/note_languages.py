@@ -100,7 +100,8 @@ def _compare_declared(corpus: Corpus, data: Data) -> Iterator[LanguageNote]:
                 f"{_by_column(data.languages)[column]}"
                 for column in wrong
             ),
-            _explain_languages(wrong) + "; or correct what the file says of itself",
+            "if the text is in the recipe's language, correct the file's header; otherwise "
+            + _explain_languages(wrong),
             is_sure=True,
         )
 

@@ -5,6 +5,7 @@ import codecs
 import gzip
 import io
 import lzma
+import shlex
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -268,7 +269,7 @@ def decode_text(
         number = first_line + index
         invalid = list(filter(is_invalid, content.split(b"\n")))
         last = first_line + content.count(b"\n")
-        more = f"; so are {plural(len(invalid) - 1, 'other line')} up to line {last:,}"
+        more = f"; also {plural(len(invalid) - 1, 'other line')} up to line {last:,}"
         return MtkitError(
             f"{name}:{number}: byte {error.start + 1} of the line is invalid UTF-8 "
             f"(0x{error.object[error.start]:02x})" + (more if len(invalid) > 1 else ""),
@@ -439,12 +440,11 @@ def explain_encoding(
                 return f"it is compressed with {compression}: rename it to {path.name}{ending}"
         if invalid[0].startswith(_UTF_16):
             return f"it is UTF-16; convert it: {_convert(path, 'UTF-16')}"
-    encoding = guess_encoding(invalid, languages)
-    if not encoding:
-        return f"convert it: {_convert(path, 'WINDOWS-1252')}, if that is its encoding"
-    return f"it looks like {encoding}; convert it: {_convert(path, encoding)}"
+    if encoding := guess_encoding(invalid, languages):
+        return f"it looks like {encoding}; convert it: {_convert(path, encoding)}"
+    return f"convert it: {_convert(path, 'WINDOWS-1252')}, if that is its encoding"
 
 
 def _convert(path: PurePath, encoding: str) -> str:
-    # The new name has the same ending, which is the format's.
-    return f"iconv -f {encoding} -t UTF-8 {path.name} > {path.stem}.utf8{path.suffix}"
+    names = (path, path.with_name(f"{path.stem}.utf8{path.suffix}"))
+    return f"iconv -f {encoding} -t UTF-8 {' > '.join(map(shlex.quote, map(str, names)))}"

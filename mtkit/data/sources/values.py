@@ -74,8 +74,15 @@ class ValueDecoder:
         last = number + len(content[0]) - 1
 
         def fault(index: int, error: UnicodeDecodeError) -> MtkitError:
-            invalid = [row for row in zip(*content, strict=True) if any(map(is_invalid, row))]
-            more = f"; so are {plural(len(invalid) - 1, 'other row')} up to row {last:,}"
+            rows = list(zip(*content, strict=True))
+            invalid = [row for row in rows if any(map(is_invalid, row))]
+            # A column is decoded at a time: an earlier row may be invalid in a later column.
+            index = rows.index(invalid[0])
+            try:
+                next(filter(is_invalid, invalid[0])).decode()
+            except UnicodeDecodeError as first:
+                error = first
+            more = f"; also {plural(len(invalid) - 1, 'other row')} up to row {last:,}"
             hint = "write the table again with text in UTF-8"
             if self.languages is not None:
                 values = [value for row in invalid for value in row if is_invalid(value)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import mtkit.cpus as processors_module
+import mtkit.cpus as cpus_module
 from mtkit.data import phrasebook
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import open_prepared, read_digest
@@ -363,7 +363,7 @@ def test_workers_are_no_more_than_a_containers_quota(
 ) -> None:
     quota = tmp_path / "cpu.max"
     quota.write_text("300000 100000\n", encoding="ascii")
-    monkeypatch.setattr(processors_module, "_QUOTA_FILE", quota)
+    monkeypatch.setattr(cpus_module, "_QUOTA_FILE", quota)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
     asked = []
     module = import_module("mtkit.pipeline.prepare")
@@ -375,7 +375,7 @@ def test_workers_are_no_more_than_a_containers_quota(
     monkeypatch.setattr(module, "LocalExecutor", note)
     recipe, workspace = open_run(project)
     if work == "check":
-        check_data_and_print(recipe)
+        check_data_and_print(recipe, workspace)
     else:
         prepare_run(recipe, workspace)
     assert asked == [3]

@@ -237,7 +237,7 @@ def test_check_finds_about_the_same_and_writes_nothing(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipe, workspace = open_run(project)
-    assert check_data_and_print(recipe)
+    assert check_data_and_print(recipe, workspace)
     said = capsys.readouterr().err
     assert not workspace.root.exists()
     found = re.search(r"([\d,]+) blocks, ([\d,]+) tokens", said)
@@ -263,7 +263,7 @@ def test_text_that_is_none_is_told(project: Path, content: bytes, message: str) 
     with pytest.raises(MtkitError, match=message):
         prepare(recipe, workspace)
     assert not workspace.data.exists()
-    assert not check_data_and_print(recipe)
+    assert not check_data_and_print(recipe, workspace)
 
 
 def test_a_blank_development_set_is_told(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -271,7 +271,7 @@ def test_a_blank_development_set_is_told(project: Path, capsys: pytest.CaptureFi
     recipe, workspace = open_run(project)
     with pytest.raises(MtkitError, match=r"data\.dev: no text in it"):
         prepare(recipe, workspace)
-    assert not check_data_and_print(recipe)
+    assert not check_data_and_print(recipe, workspace)
     assert "data.dev: no text in it" in capsys.readouterr().err
 
 

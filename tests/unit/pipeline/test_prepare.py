@@ -7,7 +7,7 @@ import pytest
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
-from mtkit.pipeline.prepare import prepare
+from mtkit.pipeline.prepare import check_data_and_print, prepare
 from mtkit.pipeline.translate import load_models
 
 
@@ -60,6 +60,8 @@ def refuse(run, capsys) -> str:
     """Returns the error of preparing again, and checks that nothing was done before it."""
     before = (run.workspace.data / "prepared.json").read_bytes()
     capsys.readouterr()
+    with pytest.raises(MtkitError, match="checkpoints of another run"):
+        check_data_and_print(run.recipe, run.workspace)
     with pytest.raises(MtkitError, match="checkpoints of another run") as caught:
         prepare(run.recipe, run.workspace)
     assert "preparing" not in capsys.readouterr().err
@@ -74,7 +76,7 @@ def refuse(run, capsys) -> str:
     [
         (
             'data.train=[{builtin = "phrasebook"}, {builtin = "phrasebook", name = "b"}]',
-            "data.train had 1 corpora, now 2",
+            "data.train had 1 section, now 2",
         ),
         ("data.train.0.max_pairs=100", "data.train.0.max_pairs was None, now 100"),
         ("data.cleaning.length_ratio.max_ratio=9", "max_ratio was 2.0, now 9.0"),
@@ -90,7 +92,7 @@ def test_a_corpus_more_is_all_that_is_said(of_files, tmp_path, capsys) -> None:
     run = of_files()
     both = of_files(f"data.train=[{more}, {more[:-1]}, name = 'b'}}]")
     message = f"{run.workspace.checkpoints} contains checkpoints of another run: "
-    assert refuse(both, capsys) == f"{message}data.train had 1 corpora, now 2"
+    assert refuse(both, capsys) == f"{message}data.train had 1 section, now 2"
 
 
 def test_an_edited_or_another_file_is_refused_before_any_work(of_files, tmp_path, capsys) -> None:

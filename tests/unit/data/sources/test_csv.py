@@ -71,11 +71,18 @@ def test_the_encoding_of_a_csv_file_is_named(tmp_path: Path, pairs_of) -> None:
     ):
         rows = "yes,no\n" + 3 * f"yes,{text}\n"
         corpus = corpus_of(tmp_path, rows.encode(encoding))
-        with pytest.raises(MtkitError, match=r"row 2: .*; so are 2 other rows up to row 4") as told:
+        with pytest.raises(MtkitError, match=r"row 2: .*; also 2 other rows up to row 4") as told:
             pairs_of(corpus, target_language=language)
         assert told.value.hint == (
-            f"it looks like {encoding}; convert it: iconv -f {encoding} -t UTF-8 a.csv > a.utf8.csv"
+            f"it looks like {encoding}; convert it: "
+            f"iconv -f {encoding} -t UTF-8 {tmp_path}/a.csv > {tmp_path}/a.utf8.csv"
         )
+
+
+def test_the_first_faulty_row_is_named_whatever_its_column(tmp_path: Path, pairs_of) -> None:
+    rows = b"yes,no\nyes,sch\xf6n\nna\xefve,no\n"
+    with pytest.raises(MtkitError, match=r"row 2: byte 4 .*\(0xf6\); also 1 other row up to row 3"):
+        pairs_of(corpus_of(tmp_path, rows))
 
 
 def test_names_that_are_not_there(tmp_path: Path, pairs_of) -> None:

@@ -165,7 +165,7 @@ def test_the_hint_names_the_encoding_that_fits_the_language(
     [block] = read_blocks(corpus, languages=("en", target))
     with pytest.raises(MtkitError) as caught:
         block.decode(drop_invalid=False)
-    assert f"iconv -f {encoding} -t UTF-8 b" in caught.value.hint
+    assert f"iconv -f {encoding} -t UTF-8 {tmp_path}/b > {tmp_path}/b.utf8" in caught.value.hint
 
 
 def test_what_is_no_utf8_is_told_by_line_or_counted(tmp_path: Path, corpus, blocks_of) -> None:

@@ -157,7 +157,7 @@ def test_the_rest_is_counted_however_it_ends(tmp_path: Path) -> None:
         (
             "text.en",
             "eins\n".encode("utf-16"),
-            "it is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 text.en",
+            "it is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 /",
         ),
         ("text.de", "schön\n".encode("latin-1"), "iconv -f WINDOWS-1252"),
     ],
