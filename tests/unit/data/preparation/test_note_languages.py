@@ -121,4 +121,7 @@ def test_the_languages_that_a_file_declares(load, tmp_path, head, entry, tail, n
     assert fault.message == (
         f'{tmp_path / name}: its target language is "fr_FR", and the recipe says de'
     )
-    assert fault.hint.startswith('set data.target_language = "fr"')
+    assert fault.hint.startswith(
+        "if the text is in the recipe's language, correct the file's header"
+    )
+    assert 'set data.target_language = "fr"' in fault.hint
