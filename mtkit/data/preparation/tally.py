@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
+from mtkit.data.cleaning.alignment import Misaligned
 from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, CleanedBlock, choose_scattered
 from mtkit.data.preparation.duplicates import KeyFiles
 from mtkit.data.preparation.facts import BlockFacts, CorpusFacts, ShownRow
@@ -105,14 +106,25 @@ def _add_facts(facts: BlockFacts, block: BlockFacts) -> None:
         add_samples(facts, name, samples)
     for stretch in block["misaligned"]:
         last = facts["misaligned"][-1] if facts["misaligned"] else None
-        # A stretch that continues from the last block.
-        if last and last["last"] + 1 == stretch["first"] and last["shift"] == stretch["shift"]:
+        if last and _continues(last, stretch):
             last["last"] = stretch["last"]
             last["correlation"] = min(last["correlation"], stretch["correlation"])
         else:
             facts["misaligned"].append(stretch)
     longest = [*facts["longest"], *block["longest"]]
     facts["longest"] = sorted(longest, key=lambda pair: -pair["characters"])[:NUM_SAMPLES]
+
+
+def _continues(last: Misaligned, stretch: Misaligned) -> bool:
+    """Checks that a stretch continues one of earlier blocks.
+
+    Neighbours that are alike hide a shift: the same shift goes on in a gap that is no longer than
+    the stretches around it.
+    """
+    gap = stretch["first"] - last["last"] - 1
+    longer = max(each["last"] + 1 - each["first"] for each in (last, stretch))
+    is_near = not gap or (last["shift"] != 0 and gap <= longer)
+    return is_near and last["shift"] == stretch["shift"]
 
 
 def add_samples(facts: BlockFacts, name: str, samples: Iterable[ShownRow]) -> None:
