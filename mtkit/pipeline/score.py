@@ -132,9 +132,11 @@ def score(
 
 def _note_other_settings(settings: dict[str, object], workspace: Workspace) -> None:
     """Says what differs from the recipe that the run was trained with."""
-    if not workspace.recipe_file.is_file():
+    try:
+        trained = load_recipe(workspace.recipe_file).model_dump(mode="json")
+    except MtkitError:
+        # Missing, or with a path in invalid UTF-8, which TOML can't have: nothing to compare.
         return
-    trained = load_recipe(workspace.recipe_file).model_dump(mode="json")
     if changes := list_differences(settings, select_keys(trained, Invalidates.TRANSLATIONS)):
         say(
             f"{workspace.root} is scored with other settings than it was trained with: "

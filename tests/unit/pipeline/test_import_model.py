@@ -267,10 +267,10 @@ def test_neither_a_folder_nor_a_name(name, tmp_path, monkeypatch):
         ("---\nlicense: cc-by-nc-4.0\n---\n", "not for commercial use"),
         ("---\nlicense: [apache-2.0, mit]\n---\n", "licence: apache-2.0, mit"),
         ("---\nlicense: other\nlicense_name: my-nc-licence\n---\n", "not for commercial use"),
-        ("---\nlicense: [\n---\n", "tells no licence"),
-        ("---\n- 1\n---\n", "tells no licence"),
-        ("", "tells no licence"),
-        ("---\nlicense: !!python/object/apply:os.mkdir [exploded]\n---\n", "tells no licence"),
+        ("---\nlicense: [\n---\n", "names no licence"),
+        ("---\n- 1\n---\n", "names no licence"),
+        ("", "names no licence"),
+        ("---\nlicense: !!python/object/apply:os.mkdir [exploded]\n---\n", "names no licence"),
     ],
 )
 def test_licences(folder, tmp_path, monkeypatch, capsys, card, expected):

@@ -14,7 +14,7 @@ from mtkit.pipeline import score as score_module
 from mtkit.pipeline.score import score
 from mtkit.pipeline.score_files import ScoredText
 from mtkit.pipeline.translation_files import TranslationFiles
-from mtkit.recipe import Recipe, load_recipe
+from mtkit.recipe import Recipe, dump_recipe, load_recipe
 from mtkit.workspace import Workspace
 
 RECIPE = """\
@@ -125,6 +125,27 @@ def test_it_is_made_anew_when_model_settings_source_or_file_change(
     (workspace.translations / "test.hyp").write_text("cut off\n")
     score(load_recipe(tmp_path / "small.toml", overrides), workspace)
     assert shouter.num_lines == 15
+
+
+def test_settings_that_differ_from_the_runs_are_named(
+    recipe: Recipe,
+    workspace: Workspace,
+    shouter: Shouter,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    trained = load_recipe(tmp_path / "small.toml", ["inference.beam_size=2"])
+    workspace.recipe_file.write_text(dump_recipe(trained))
+    score(recipe, workspace)
+    beam = recipe.inference.beam_size
+    assert f"than it was trained with: inference.beam_size was 2, now {beam};" in (
+        capsys.readouterr().err
+    )
+    score(trained, workspace)
+    assert "trained with" not in capsys.readouterr().err
+    # As a path in invalid UTF-8 leaves it.
+    workspace.recipe_file.write_text('name = "\\ud8ff"')
+    score(recipe, workspace)
 
 
 def test_batch_size_and_metrics_need_no_new_translation(
