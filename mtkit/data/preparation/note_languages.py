@@ -133,10 +133,11 @@ def _compare_found(
     told = crossed if is_swapped else wrong
     if not told:
         return
-    is_sure = any(
-        seen[column][1] >= _MIN_SURE and {found, labels[column] or found} <= set(WIDELY_WRITTEN)
+    sure = {
+        column: found
         for column, found in told.items()
-    )
+        if seen[column][1] >= _MIN_SURE and {found, labels[column] or found} <= set(WIDELY_WRITTEN)
+    }
     described = ", ".join(
         f"{seen[column][1]:.0%} of the {column} lines look like {name_language(found)}, and the "
         f"recipe says {languages[column]}"
@@ -144,10 +145,11 @@ def _compare_found(
     )
     if is_swapped:
         message = f"{name}: source and target seem to be swapped: {described}"
-        yield LanguageNote(message, _explain_swap(corpus, data), is_sure)
+        yield LanguageNote(message, _explain_swap(corpus, data), bool(sure))
     else:
-        hint = f"{_explain_languages(told)}, or name another file or column"
-        yield LanguageNote(f"{name}: is the language right? {described}", hint, is_sure)
+        # A small language that the identification doesn't know looks a little like another.
+        hint = f"{_explain_languages(sure or told)}, or name another file or column"
+        yield LanguageNote(f"{name}: is the language right? {described}", hint, bool(sure))
 
 
 def _read_rows(store: TextStore, numbers: Sequence[int]) -> dict[str, list[str]]:
