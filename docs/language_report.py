@@ -20,7 +20,7 @@ from list_messages import list_messages
 ROOT = Path(__file__).parents[1]
 AVOIDED = re.compile(
     r"\b(?:in place of|anew|stands? for|by (?:it|them)sel(?:f|ves)|in vain|whoever|nobody|"
-    r"processors?|taken over|is no UTF-8|tells?|told)\b",
+    r"processors?|taken over|is no UTF-8|(?:tells?|told)(?! apart))\b",
     re.IGNORECASE,
 )
 _PAGES = {
