@@ -1,4 +1,4 @@
-"""Compiles mtkit's kernels when the package is built or installed, where there is a compiler.
+"""Compiles mtkit's engine when the package is built or installed, where there is a compiler.
 
 Without one, and on Windows, mtkit is installed without them, and PyTorch does their work.
 """
@@ -15,7 +15,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from packaging.tags import sys_tags
 
-_SOURCES = Path("mtkit/network/cpu/kernels")
+_SOURCES = Path("mtkit/engine/cpp")
 _OPTIONS = ["-std=c++17", "-O3", "-ffp-contract=fast", "-fPIC", "-shared", "-pthread"]
 _AVX512 = [
     *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni", "-mfma"),
@@ -60,7 +60,7 @@ def compile_kernels(root: Path) -> list[Path]:
         return []
     folder = root / _SOURCES
     sources = sorted([*folder.glob("*.h"), *folder.glob("*.cpp")])
-    # A library is loaded only beside the sources that it was made of (compiled.py). Dates say
+    # A library is loaded only beside the sources that it was made of (library.py). Dates say
     # nothing: rsync, tar and caches restore them.
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     # The library finds what it needs on older systems, too.
@@ -80,7 +80,7 @@ def compile_kernels(root: Path) -> list[Path]:
             *compiler,
             *options,
             f'-DMTKIT_MADE_OF="{made_of}"',
-            str(folder / "kernels.cpp"),
+            str(folder / "engine.cpp"),
             "-o",
             str(new),
         ]

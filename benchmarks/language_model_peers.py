@@ -43,7 +43,7 @@ from mtkit.evaluation.perplexity import PredictedText, measure_text
 from mtkit.inference.engines.open_torch_engine import open_torch_engine
 from mtkit.inference.predict_text import predict_text
 from mtkit.model.config import WEIGHTS_FILE, open_model_folder
-from mtkit.model.weights import read_shapes
+from mtkit.model.weight_files import read_shapes
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.recipe.text_corpora import TextCorpus
 from mtkit.text.tokenizer import SubwordTokenizer

@@ -3,6 +3,7 @@
 import math
 import os
 import time
+from functools import cache
 from pathlib import Path
 
 _QUOTA_FILE = Path("/sys/fs/cgroup/cpu.max")
@@ -29,6 +30,15 @@ def _read_quota() -> int | None:
         return None if quota == "max" else math.ceil(int(quota) / int(period))
     except (OSError, ValueError):
         return None
+
+
+@cache
+def has_amx() -> bool:
+    """Checks for AMX, Intel's instructions for products of matrices, under Linux."""
+    try:
+        return " amx_tile" in Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
 
 
 def measure_load(seconds: float = 0.3) -> float:

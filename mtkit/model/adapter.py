@@ -25,11 +25,13 @@ from mtkit.model.config import (
     ADAPTER_WEIGHTS_FILE,
     WEIGHTS_FILE,
     ModelConfig,
+    is_adapter,
     read_config,
 )
 from mtkit.model.digest import digest_model, reading
 from mtkit.model.parameters import Shape, learns_whole, list_adapted, list_learned_shapes, name_pair
-from mtkit.model.weights import check_weights, read_weights
+from mtkit.model.weight_files import check_weights
+from mtkit.model.weights import read_weights
 from mtkit.network.low_rank import find_update
 from mtkit.recipe.lora import Lora
 from mtkit.recipe.model import Model
@@ -57,11 +59,6 @@ class AdapterConfig(Section):
         """Returns the config of an adapter that is to be written to `folder`."""
         relative = os.path.relpath(base.resolve(), folder.resolve())
         return cls(base=Path(relative).as_posix(), base_digest=base_digest, lora=lora)
-
-
-def is_adapter(folder: Path) -> bool:
-    """Checks whether a model folder holds only an adapter."""
-    return (folder / ADAPTER_FILE).is_file()
 
 
 def list_weight_files(folder: Path) -> list[Path]:

@@ -242,6 +242,11 @@ def read_config(folder: Path) -> ModelConfig:
     return config
 
 
+def is_adapter(folder: Path) -> bool:
+    """Checks whether a model folder holds only an adapter."""
+    return (folder / ADAPTER_FILE).is_file()
+
+
 def check_translates(config: ModelConfig, purpose: str) -> None:
     """Checks that a model has an encoder and a decoder: a translator, or a denoising model.
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from mtkit.files import write_atomically
 from mtkit.folders import building
-from mtkit.model.adapter import AdapterConfig, is_adapter, read_adapted_weights
+from mtkit.model.adapter import AdapterConfig, read_adapted_weights
 from mtkit.model.alignment_head import ALIGNMENT_FILE, WORD_ALIGNER_FILE, AlignmentHead
 from mtkit.model.build import build
 from mtkit.model.card import CARD_FILE
@@ -35,18 +35,13 @@ from mtkit.model.config import (
     ModelConfig,
     OpenedFolder,
     check_translates,
+    is_adapter,
     open_model_folder,
     write_section,
 )
 from mtkit.model.new_cards import language_model_card, model_card
-from mtkit.model.weights import (
-    check_weights,
-    distinct_weights,
-    load_weights,
-    read_weight,
-    read_weights,
-    write_tensors,
-)
+from mtkit.model.weight_files import check_weights
+from mtkit.model.weights import distinct_weights, load_weights, read_weight, read_weights, write_tensors
 from mtkit.network import CausalLanguageModel, EncoderDecoder, Network
 from mtkit.text.tokenizer import SubwordTokenizer
 

@@ -6,8 +6,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mtkit.network.cpu.compiled import CompiledLinear
-from mtkit.network.cpu.prepacked import PrepackedLinear
 from mtkit.network.cpu.quantized import QuantizedLinear
 from mtkit.network.layout import Layout, NewestStates, NewestTokens, States, Tokens
 from mtkit.network.sublayers import Dropout, LayerNorm
@@ -85,7 +83,7 @@ class TokenEmbedding(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, config.d_model))
         self.scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
-        self.projection: CompiledLinear | PrepackedLinear | QuantizedLinear | None = None
+        self.projection: QuantizedLinear | None = None
 
     def forward(self, tokens: Tokens) -> States:
         """Returns the scaled vector of each token, in at least fp32."""
@@ -101,14 +99,6 @@ class TokenEmbedding(nn.Module):
             logits: Tensor = self.projection(states)
             return logits
         return nn.functional.linear(states, self.weight, bias)
-
-    def prepack(self, bias: Float[Tensor, " vocab"] | None) -> None:
-        """Makes `project` faster on a CPU, with this fixed bias and for inference only."""
-        self.projection = PrepackedLinear(self.weight, bias)
-
-    def compile_products(self, bias: Float[Tensor, " vocab"] | None, arithmetic: Precision) -> None:
-        """Compiles `project`, with this fixed bias and for inference only."""
-        self.projection = CompiledLinear(self.weight, bias, arithmetic)
 
     def quantize(self, bias: Float[Tensor, " vocab"] | None) -> None:
         """Makes `project` multiply in 8 bits, with this fixed bias and for inference only."""

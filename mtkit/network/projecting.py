@@ -7,13 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mtkit.network.cpu.compiled import compile_linear_maps
-from mtkit.network.cpu.prepacked import prepack_linear_maps
 from mtkit.network.cpu.quantized import Fill, keep_weights, quantize_linear_maps
 from mtkit.network.embeddings import LearnedPositions, SegmentEmbedding, TokenEmbedding
 from mtkit.network.sublayers import FusedLinear
 from mtkit.recipe.model import Model
-from mtkit.recipe.precision import InferencePrecision, Precision
+from mtkit.recipe.precision import InferencePrecision
 
 
 class ProjectingNetwork(nn.Module):
@@ -33,16 +31,6 @@ class ProjectingNetwork(nn.Module):
     def project(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:
         """Returns the logits of the next token."""
         return self.output_embedding.project(states, self.output_bias)
-
-    def prepack(self) -> None:
-        """Makes products on a CPU faster; afterwards it can neither learn nor be saved."""
-        prepack_linear_maps(self)
-        self.output_embedding.prepack(self.output_bias)
-
-    def compile_products(self, arithmetic: Precision) -> None:
-        """Compiles all products; afterwards it can neither learn nor be saved."""
-        compile_linear_maps(self, arithmetic)
-        self.output_embedding.compile_products(self.output_bias, arithmetic)
 
     def quantize(self, fill: Fill = keep_weights) -> None:
         """Quantises all products to 8 bits; afterwards it can neither learn nor be saved.

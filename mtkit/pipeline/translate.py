@@ -172,7 +172,8 @@ def _load_network(
 ) -> "Network":
     """Returns a run's network with the weights in a checkpoint's file."""
     from mtkit.model.folder import fill_network, load_network
-    from mtkit.model.weights import check_weights, read_weights
+    from mtkit.model.weight_files import check_weights
+from mtkit.model.weights import read_weights
 
     if recipe.training.lora is None:
         return load_network(config, path)

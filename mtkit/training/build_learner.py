@@ -9,7 +9,7 @@ import torch
 
 from mtkit.model.build import build
 from mtkit.model.digest import digest_model
-from mtkit.model.weights import check_memory
+from mtkit.model.weight_files import check_memory
 from mtkit.network import Network
 from mtkit.training.checkpoint import TrainingState
 from mtkit.training.distributed import ProcessGroup

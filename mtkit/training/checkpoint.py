@@ -27,7 +27,7 @@ from mtkit.files import check_format, read_json, write_atomically
 from mtkit.foreign_files import check_file, describe_fault
 from mtkit.model.config import WEIGHTS_FILE
 from mtkit.model.parameters import Shape
-from mtkit.model.weights import MAX_HEADER_BYTES
+from mtkit.model.weight_files import MAX_HEADER_BYTES
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import list_differences, relative_to_root, select_keys
 from mtkit.recipe.training import Training

@@ -15,10 +15,10 @@ from mtkit.data.batches.micro_batches import cut_micro_batches
 from mtkit.data.batches.ragged import Indices
 from mtkit.data.batches.token_store import TokenStore
 from mtkit.inference.engines.torch_engine import pad
-from mtkit.model.adapter import AdapterConfig, is_adapter
+from mtkit.model.adapter import AdapterConfig
 from mtkit.model.alignment_head import AlignmentHead, Position
 from mtkit.model.build import build
-from mtkit.model.config import ModelConfig
+from mtkit.model.config import ModelConfig, is_adapter
 from mtkit.model.folder import save_model_folder
 from mtkit.model.weights import load_weights, read_weights
 from mtkit.network import EncoderDecoder

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from mtkit.errors import MtkitError
-from mtkit.model.adapter import is_adapter, merge
+from mtkit.model.adapter import merge
 from mtkit.model.build import build
-from mtkit.model.config import ModelConfig
+from mtkit.model.config import ModelConfig, is_adapter
 from mtkit.model.digest import digest_model
 from mtkit.model.parameters import Shape, list_adapted, list_learned_shapes
 from mtkit.model.weights import distinct_weights

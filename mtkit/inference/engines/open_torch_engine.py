@@ -7,10 +7,8 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
-from mtkit.inference.engines.parallel_engine import open_processes
 from mtkit.inference.engines.torch_aligner import GeneratingNetwork
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.model.alignment_head import read_alignment_head
@@ -18,15 +16,7 @@ from mtkit.model.config import ModelConfig, read_config
 from mtkit.model.digest import reading
 from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.network import CausalLanguageModel, EncoderDecoder, Network
-from mtkit.network.cpu.compiled_translator import can_compile
-from mtkit.network.cpu.prepacked import gains_by_prepacking
-from mtkit.network.cpu.quantized import (
-    PlainProduct,
-    choose_kernel,
-    gains_by_compiling,
-    gains_by_quantizing,
-    is_quantized,
-)
+from mtkit.network.cpu.quantized import is_quantized
 from mtkit.network.device import find_device, limit_threads, suit_precision
 from mtkit.network.projecting import in_precision
 from mtkit.recipe.inference import Inference
@@ -54,13 +44,12 @@ def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str)
         read_alignment_head(folder, each.config.model)
         for folder, each in zip(folders, loaded, strict=True)
     ]
-    engine = TorchEngine(
+    return TorchEngine(
         [make_ready(model, settings, chosen) for model in models],
         chosen,
         language_model=language_model,
         alignment_heads=heads,
     )
-    return open_processes(engine, chosen, settings.processes)
 
 
 def check_generates(model: Network, config: ModelConfig) -> GeneratingNetwork:
@@ -106,29 +95,13 @@ def _open_language_model(
 def make_ready(
     model: GeneratingNetwork, settings: Inference, device: torch.device
 ) -> GeneratingNetwork:
-    """Returns a network in its fastest form on `device`; don't use the given one again."""
+    """Returns a network in its precision on `device`; don't use the given one again."""
     precision = choose_precision(settings, device, model.model)
-    if precision == "int8":
-        if choose_kernel() is PlainProduct:
-            warn(
-                "no product of 8-bit integers is compiled for this CPU: int8 saves no time here "
-                "(inference.precision)"
-            )
-        if not is_quantized(model):
-            model.quantize()
-        return model
-    if (
-        device.type == "cpu"
-        and isinstance(model, EncoderDecoder)
-        and can_compile(model.model)
-        and gains_by_compiling(precision)
-    ):
-        model.compile_products(precision)
-        return model
-    ready = in_precision(model, precision)
-    if gains_by_prepacking(device):
-        ready.prepack()
-    return ready
+    if precision != "int8":
+        return in_precision(model, precision)
+    if not is_quantized(model):
+        model.quantize()
+    return model
 
 
 def place_network(
@@ -151,7 +124,4 @@ def choose_precision(settings: Inference, device: torch.device, model: Model) ->
     if settings.precision != "auto":
         return settings.precision
     is_narrow = device.type == "cpu" and model.d_model < MIN_WIDTH_IN_BFLOAT16
-    precision = "fp32" if is_narrow else suit_precision(device)
-    if settings.allow_int8 and device.type == "cpu" and gains_by_quantizing(precision):
-        return "int8"
-    return precision
+    return "fp32" if is_narrow else suit_precision(device)

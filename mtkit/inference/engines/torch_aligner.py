@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -23,7 +23,6 @@ from mtkit.inference.translation import Hypothesis
 from mtkit.model.alignment_head import AlignmentHead, default_head
 from mtkit.network import CausalLanguageModel, EncoderDecoder, PaddedLayout
 from mtkit.network.attention import WatchedHead
-from mtkit.network.cpu.compiled_translator import CompiledSearch
 
 GeneratingNetwork = EncoderDecoder | CausalLanguageModel
 """A network that emits text, token by token."""
@@ -66,55 +65,17 @@ class TorchAligner:
         found: Sequence[Sequence[Hypothesis]],
         members: Sequence[StepModel],
     ) -> list[list[Hypothesis]]:
-        """Returns hypotheses with alignment weights.
+        """Returns hypotheses with alignment weights, from a second pass over whole outputs.
 
-        Hypotheses of a search that watched the head already have its weights per step. `members`
-        are the models, which have read the sources and kept their encoder outputs.
+        `members` are the models, which have read the sources and kept their encoder outputs.
         """
-        watched = [[self._take_watched(hypothesis) for hypothesis in each] for each in found]
-        lacking = [
-            [hypothesis for hypothesis in each if hypothesis.alignment_weights is None]
-            for each in watched
-        ]
-        read = iter(
-            [each for of_one in self._read_again(sources, lacking, members) for each in of_one]
-        )
-        return [
-            [next(read) if each.alignment_weights is None else each for each in of_one]
-            for of_one in watched
-        ]
-
-    def find_heads(self) -> Sequence[AlignmentHead]:
-        """Returns the head of each network that alignments are read from."""
-        return self._heads or [default_head(model.model) for model in self._models]
-
-    def _take_watched(self, hypothesis: Hypothesis) -> Hypothesis:
-        """Returns a hypothesis with its tokens' rows, or with None if a row is missing."""
-        weights = hypothesis.alignment_weights
-        if weights is None:
-            return hypothesis
-        first_row = self.find_heads()[0].first_row
-        num_rows = len(hypothesis.token_ids) - int(hypothesis.is_finished)
-        if first_row + num_rows > len(weights):
-            # The last token before a length limit was never an input.
-            return replace(hypothesis, alignment_weights=None)
-        rows = pad_attention(weights[first_row : first_row + num_rows], len(hypothesis.token_ids))
-        return replace(hypothesis, alignment_weights=rows)
-
-    def _read_again(
-        self,
-        sources: Sequence[EncodedSource],
-        found: Sequence[Sequence[Hypothesis]],
-        members: Sequence[StepModel],
-    ) -> list[list[Hypothesis]]:
-        """Returns hypotheses with weights from a second pass over whole outputs."""
         if not any(found):
             return [[] for _ in found]
         of_rows = [index for index, each in enumerate(found) for _ in each]
         outputs = [hypothesis.token_ids for each in found for hypothesis in each]
         tokens = [source.tokens for source in sources]
         is_token = self._pad(tokens)[1].is_token
-        memories = [_pad_memory(member, is_token) for member in members]
+        memories = [_take_memory(member) for member in members]
         weights: dict[int, NDArray[np.float32]] = {}
         # Grouped by length: an output that reaches its limit would pad all others.
         for batch in make_batches(list(map(len, outputs)), _MAX_ALIGNED_TOKENS, len(sources)):
@@ -132,6 +93,10 @@ class TorchAligner:
             [replace(hypothesis, alignment_weights=next(watched)) for hypothesis in each]
             for each in found
         ]
+
+    def find_heads(self) -> Sequence[AlignmentHead]:
+        """Returns the head of each network that alignments are read from."""
+        return self._heads or [default_head(model.model) for model in self._models]
 
     def _watch(
         self,
@@ -159,15 +124,8 @@ class TorchAligner:
         ]
 
 
-def _pad_memory(
-    member: StepModel, is_token: Bool[Tensor, "batch src_len"]
-) -> Float[Tensor, "batch src_len d_model"]:
+def _take_memory(member: StepModel) -> Float[Tensor, "batch src_len d_model"]:
     """Returns a model's encoder outputs, padded."""
-    assert isinstance(member, CompiledSearch | EncoderDecoderSteps), "can_align"
-    memory = member.memory
-    assert memory is not None, "kept"
-    if isinstance(member, EncoderDecoderSteps):
-        return memory
-    padded = memory.new_zeros(*is_token.shape, memory.shape[1])
-    padded[is_token] = memory
-    return padded
+    assert isinstance(member, EncoderDecoderSteps), "can_align"
+    assert member.memory is not None, "kept"
+    return member.memory

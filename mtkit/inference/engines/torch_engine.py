@@ -32,8 +32,6 @@ from mtkit.inference.search.step_model import (
 from mtkit.inference.translation import Hypothesis
 from mtkit.model.alignment_head import AlignmentHead
 from mtkit.network import CausalLanguageModel, EncoderDecoder, PaddedLayout
-from mtkit.network.attention import WatchedHead
-from mtkit.network.cpu.compiled_translator import CompiledTranslator, is_compiled
 from mtkit.network.cpu.quantized import WIDTH_MULTIPLE, is_quantized
 from mtkit.network.device import send
 from mtkit.network.layouts import RecordingLayout
@@ -132,11 +130,6 @@ class TorchEngine:
         self._networks = networks if language_model is None else [*networks, language_model]
         self._device = torch.device(device)
         self._bounds = bounds
-        self._compiled = {
-            model: CompiledTranslator(model)
-            for model in self._models
-            if isinstance(model, EncoderDecoder) and is_compiled(model)
-        }
         # Calls share the network's mode (training or evaluation) and its growing tables.
         self._lock = threading.Lock()
         limits = [model.model.max_tokens for model in self._networks]
@@ -296,15 +289,6 @@ class TorchEngine:
         tokens = [source.tokens for source in sources]
         for model in self._models:
             match model:
-                case EncoderDecoder() if model in self._compiled:
-                    members.append(
-                        self._compiled[model].read(
-                            tokens,
-                            self._find_width(tokens) if keeps_attention else 0,
-                            keeps_memory=settings.alignments,
-                            watched=self._watch(settings),
-                        )
-                    )
                 case EncoderDecoder():
                     members.append(
                         EncoderDecoderSteps(
@@ -318,13 +302,6 @@ class TorchEngine:
                     texts, layout = self._pad([(BOS, *each) for each in tokens])
                     members.append(CausalSteps(model, texts, layout))
         return members
-
-    def _watch(self, settings: Inference) -> WatchedHead | None:
-        """Returns the head whose attention a search keeps, if alignments are requested."""
-        if not settings.alignments or len(self._models) > 1 or not self.aligns:
-            return None
-        head = self._aligner.find_heads()[0]
-        return WatchedHead(head.layer, head.head)
 
     def _join(
         self, members: Sequence[StepModel], sources: Sequence[EncodedSource], settings: Inference

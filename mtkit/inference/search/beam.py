@@ -24,7 +24,6 @@ drops what a sentence found after its end, so that the outputs are the same.
 
 import bisect
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -36,7 +35,6 @@ from mtkit.inference.search.penalties import MIN_COVERAGE, end_output, length_pe
 from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import StepModel
 from mtkit.inference.translation import Hypothesis
-from mtkit.network.cpu.compiled_translator import CompiledSearch
 from mtkit.network.device import send
 from mtkit.recipe.inference import LengthPenalty
 from mtkit.text.token_ids import BOS, EOS
@@ -90,7 +88,7 @@ def beam_search(
         if coverage > 0.0:
             beam.attend(*model.source_attention(), coverage)
         parents_BW = beam.advance(values_BK, indices_BK, beam_size, chosen)
-        model.select(*beam.drop_finished(model, parents_BW))
+        model.select(*beam.drop_finished(parents_BW))
     return pools
 
 
@@ -104,11 +102,6 @@ def _find_candidates(
     # Each live hypothesis has one </s>, so 2 * beam candidates include beam others.
     num_candidates = 2 * beam_size
     length = beam.history_BWT.shape[2]
-    never = None if beam.required is not None else rules.find_never(length)
-    if never is not None and isinstance(model, CompiledSearch):
-        beam.vocab_size = model.vocab_size
-        num_candidates = min(num_candidates, beam.newest_BW.shape[1] * model.vocab_size)
-        return *model.find_best(beam.newest_BW, beam.totals_BW, num_candidates, never), None
     log_probs_BWV = model.step(beam.newest_BW)
     batch, _, beam.vocab_size = log_probs_BWV.shape
     if beam.required is None:
@@ -205,7 +198,7 @@ class _Beam:
         # -inf marks no candidate: a token that is never emitted, or its continuation.
         may_enter_BK &= candidates_BK > -torch.inf
         adjustments_BK = self.penalties_BW.gather(1, parents_BK)
-        ended = may_enter_BK, parents_BK, history_BKT, cumulative_BKT, adjustments_BK
+        ended = may_enter_BK, history_BKT, cumulative_BKT, adjustments_BK
 
         unfinished_BK = candidates_BK.masked_fill(~may_live_BK, -torch.inf)
         self.totals_BW, ranks_BW = top_k(unfinished_BK, min(beam_size, unfinished_BK.shape[1]))
@@ -222,13 +215,13 @@ class _Beam:
         self._unread.append((*ended, self.totals_BW[:, 0]))
         return parents_BW
 
-    def drop_finished(self, model: StepModel, parents_BW: Tensor) -> tuple[list[int], Tensor]:
+    def drop_finished(self, parents_BW: Tensor) -> tuple[list[int], Tensor]:
         """Drops finished sentences; returns the kept rows, and hypotheses' parents."""
         # Sentences that finish between two synchronisations stay until the next one.
         length = self.history_BWT.shape[2]
         if len(self._unread) < self._steps_at_once and length < max(self._limits):
             return list(range(len(self.pools))), parents_BW
-        is_alive = self._fill_pools(model)
+        is_alive = self._fill_pools()
         self._limit_repetitions(length + 1)
         kept = compact(is_alive)
         if len(kept) == len(is_alive):
@@ -247,20 +240,19 @@ class _Beam:
             self.required.select(rows)
         return kept, parents_BW[rows]
 
-    def _fill_pools(self, model: StepModel) -> list[bool]:
+    def _fill_pools(self) -> list[bool]:
         """Moves ended outputs to the pools, step by step; returns which sentences are alive."""
         first = self.history_BWT.shape[2] - len(self._unread) + 1
         is_alive = [True] * len(self.pools)
         for length, step in enumerate(_read(self._unread), start=first):
             may_enter_BK, *found, best_B = step
             entering = may_enter_BK.nonzero(as_tuple=True)
-            for row, parent, tokens, cumulative, adjustment in zip(
+            for row, tokens, cumulative, adjustment in zip(
                 entering[0].tolist(), *(each[entering].tolist() for each in found), strict=True
             ):
                 if not is_alive[row]:
                     continue
                 output = end_output(tokens, cumulative, self._penalty, adjustment)
-                output = add_attention(output, model, row, parent)
                 bisect.insort_right(self.pools[row], output, key=lambda held: -held.score)
                 del self.pools[row][self._pool_size :]
             for row, best in enumerate(best_B.tolist()):
@@ -304,16 +296,6 @@ def _read(steps: list[tuple[Tensor, ...]]) -> list[tuple[Tensor, ...]]:
     copies = [tuple(each.to("cpu", non_blocking=True) for each in step) for step in steps]
     torch.cuda.current_stream(steps[0][0].device).synchronize()
     return copies
-
-
-def add_attention(
-    hypothesis: Hypothesis, model: StepModel, sentence: int, parent: int
-) -> Hypothesis:
-    """Returns an ended hypothesis with the attention that its model watched, if any."""
-    if not isinstance(model, CompiledSearch):
-        return hypothesis
-    weights = model.find_attention(sentence, parent)
-    return hypothesis if weights is None else replace(hypothesis, alignment_weights=weights)
 
 
 def compact(is_alive: Sequence[bool]) -> list[int]:

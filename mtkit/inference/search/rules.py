@@ -69,12 +69,6 @@ class OutputRules:
             log_probs[row] = -torch.inf
             log_probs[row, :, token] = values
 
-    def find_never(self, length: int) -> list[int] | None:
-        """Returns the tokens that may not follow outputs of this length; None if outputs differ."""
-        if self._no_repeat_ngram is not None or self._forbidden or length < self._max_prefix:
-            return None
-        return [PAD, BOS, EOS] if length < self._min_length else [PAD, BOS]
-
     def find_forced_rows(self, sentences: Sequence[int], length: int) -> list[bool]:
         """Returns which rows take their next token from a prefix."""
         if length >= self._max_prefix:

@@ -7,13 +7,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mtkit.inference.search.beam import add_attention, compact, count_steps_at_once
+from mtkit.engine.search import draw_random
+from mtkit.inference.search.beam import compact, count_steps_at_once
 from mtkit.inference.search.bounds import ends_in_repetition
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.search.rules import NO_RULES, OutputRules
 from mtkit.inference.search.step_model import StepModel
 from mtkit.inference.translation import Hypothesis
-from mtkit.network.cpu.compiled_translator import CompiledSearch
 from mtkit.network.device import send
 from mtkit.recipe.inference import LengthPenalty, Sampling
 from mtkit.text.token_ids import BOS, EOS
@@ -63,8 +63,7 @@ def greedy_search(
         for row, (sentence, output) in enumerate(zip(sentences, outputs, strict=True)):
             if not is_alive[row]:
                 tokens, cumulative = (each[: ends[row]] for each in output)
-                ended = end_output(tokens, cumulative, penalty)
-                found[sentence].append(add_attention(ended, model, row, 0))
+                found[sentence].append(end_output(tokens, cumulative, penalty))
         kept = compact(is_alive)
         sentences = [sentences[row] for row in kept]
         kept_B = send(torch.tensor(kept, dtype=torch.int64), max_lengths.device)
@@ -92,11 +91,6 @@ def _find_best(
     rules: OutputRules,
 ) -> tuple[Tensor, Tensor]:
     """Returns each sentence's likeliest next token, after its log-probability."""
-    never = rules.find_never(history_BT.shape[1])
-    if never is not None and isinstance(model, CompiledSearch):
-        totals = torch.zeros(len(newest_B), 1)
-        values_B1, best_B1 = model.find_best(newest_B[:, None], totals, 1, never)
-        return values_B1[:, 0], best_B1[:, 0]
     log_probs_BV = model.step(newest_B[:, None])
     rules.apply(log_probs_BV, history_BT[:, None], sentences)
     values_B, best_B = log_probs_BV[:, 0].max(dim=-1)
@@ -121,7 +115,7 @@ def sample(
     limits = max_lengths.tolist()
     device = max_lengths.device
     random_BWT = torch.from_numpy(
-        np.stack([_random_numbers(sampling.seed, draw, num_samples, max(limits)) for draw in draws])
+        np.stack([draw_random(sampling, draw, num_samples, max(limits)) for draw in draws])
     ).to(device)
     sentences = list(range(len(limits)))
     found: list[list[Hypothesis]] = [[] for _ in limits]
@@ -200,14 +194,3 @@ def truncate_distribution(
     is_kept = before < sampling.top_p
     is_kept[..., 0] = True
     return probabilities.masked_fill(~is_kept, 0.0), tokens[..., :kept]
-
-
-def _random_numbers(seed: int, draw: Sequence[int], num_samples: int, length: int) -> np.ndarray:
-    """Returns numbers in [0, 1) for each of a sentence's outputs, [num_samples, length]."""
-    # An output's numbers don't depend on the number of outputs or their maximum length.
-    return np.stack(
-        [
-            np.random.default_rng(np.random.SeedSequence((seed, *draw, number))).random(length)
-            for number in range(num_samples)
-        ]
-    )

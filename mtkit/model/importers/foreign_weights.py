@@ -19,7 +19,7 @@ from mtkit.files import read_json
 from mtkit.model.config import WEIGHTS_FILE
 from mtkit.model.importers.source_folder import SourceFolder
 from mtkit.model.parameters import Shape
-from mtkit.model.weights import read_shapes
+from mtkit.model.weight_files import read_shapes
 from mtkit.paths import for_library
 
 _INDEX_FILE = "model.safetensors.index.json"

@@ -23,7 +23,8 @@ from mtkit.model.transformers_names import (
     to_ours,
     to_theirs_shapes,
 )
-from mtkit.model.weights import check_weights, load_weights, read_shapes, read_weights
+from mtkit.model.weight_files import check_weights, read_shapes
+from mtkit.model.weights import load_weights, read_weights
 from mtkit.network import Network
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.objective import Objective

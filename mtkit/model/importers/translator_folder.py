@@ -25,7 +25,7 @@ from mtkit.model.transformers_names import (
     find_embeddings,
     list_translator_counterparts,
 )
-from mtkit.model.weights import check_memory
+from mtkit.model.weight_files import check_memory
 from mtkit.network.embeddings import sinusoids
 from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.text.arrange_pieces import ArrangedPieces

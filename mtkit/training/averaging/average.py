@@ -12,7 +12,7 @@ from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
 from mtkit.model.config import read_settings
 from mtkit.model.digest import digest_model
-from mtkit.model.weights import check_weights
+from mtkit.model.weight_files import check_weights
 from mtkit.network.device import find_device
 from mtkit.recipe import Recipe
 from mtkit.recipe.training import Averaging

@@ -215,11 +215,13 @@ inline void mix(const float* weights, int64_t length, int64_t d_value, ValueAt v
   }
 }
 
-// Where the weights of a position's attention to its source are asked for; either may be null.
+constexpr int64_t kMeanOfHeads = -1, kMaxOfHeads = -2;
+
+// Where the weights of a position's attention to its source are written; either may be null.
 struct Watched {
   float* mean = nullptr;  // Of all heads.
   float* weights = nullptr;
-  int64_t head = -1;  // Whose weights; -1 for the mean of all.
+  int64_t head = kMeanOfHeads;
 };
 
 inline void average(const float* weights, int64_t num_heads, int64_t stride, int64_t length,
@@ -228,6 +230,20 @@ inline void average(const float* weights, int64_t num_heads, int64_t stride, int
     float total = 0.0f;
     for (int64_t head = 0; head < num_heads; ++head) total += weights[head * stride + i];
     result[i] = total / float(num_heads);
+  }
+}
+
+inline void watch(const float* weights, int64_t num_heads, int64_t stride, int64_t length,
+                  int64_t head, float* result) {
+  if (head == kMeanOfHeads) {
+    average(weights, num_heads, stride, length, result);
+  } else if (head == kMaxOfHeads) {
+    std::copy_n(weights, length, result);
+    for (int64_t other = 1; other < num_heads; ++other)
+      for (int64_t i = 0; i < length; ++i)
+        result[i] = std::max(result[i], weights[other * stride + i]);
+  } else {
+    std::copy_n(weights + head * stride, length, result);
   }
 }
 
@@ -255,10 +271,8 @@ inline void attend(const float* queries, const Source& source, const Shape& shap
   softmax(scores, shape.num_heads, source.width, source.length);
   if (watched.mean != nullptr)
     average(scores, shape.num_heads, source.width, source.length, watched.mean);
-  if (watched.weights != nullptr && watched.head < 0)
-    average(scores, shape.num_heads, source.width, source.length, watched.weights);
-  if (watched.weights != nullptr && watched.head >= 0)
-    std::copy_n(scores + watched.head * source.width, source.length, watched.weights);
+  if (watched.weights != nullptr)
+    watch(scores, shape.num_heads, source.width, source.length, watched.head, watched.weights);
   for (int64_t head = 0; head < shape.num_heads; ++head) {
     const float* weights = scores + head * source.width;
     const float* values = source.values + head * shape.d_value;

@@ -158,6 +158,33 @@ inline Floats exponential(Floats x) {
   return vanishes ? broadcast(0.0f) : result;
 }
 
+// The natural logarithm of positive normal numbers, to 1 unit in the last place, as Cephes' logf.
+inline Floats logarithm(Floats x) {
+  const Ints bits = as_ints(x);
+  Ints power = ((bits >> 23) & broadcast(INT32_C(0xff))) - broadcast(INT32_C(126));
+  Floats m = as_floats((bits & broadcast(INT32_C(0x7fffff))) | broadcast(INT32_C(0x3f000000)));
+  const Ints is_low = m < broadcast(0.707106781f);
+  power = is_low ? power - 1 : power;
+  m = (is_low ? m + m : m) - 1.0f;
+  Floats p = broadcast(7.0376836292e-2f);
+  p = p * m - 1.1514610310e-1f;
+  p = p * m + 1.1676998740e-1f;
+  p = p * m - 1.2420140846e-1f;
+  p = p * m + 1.4249322787e-1f;
+  p = p * m - 1.6668057665e-1f;
+  p = p * m + 2.0000714765e-1f;
+  p = p * m - 2.4999993993e-1f;
+  p = p * m + 3.3333331174e-1f;
+  const Floats square = m * m, of_power = __builtin_convertvector(power, Floats);
+  p = p * m * square - 2.12194440e-4f * of_power - 0.5f * square;
+  return m + p + 0.693359375f * of_power;
+}
+
+// The logarithm of the sum of e to the power of both.
+inline Floats log_of_two(Floats a, Floats b) {
+  return max(a, b) + logarithm(1.0f + exponential(-absolute(a - b)));
+}
+
 // Calls `of_vector(i)` for whole vectors of a row, then `of_one(i)` for what is left.
 template <class OfVector, class OfOne>
 inline void along(int64_t width, OfVector of_vector, OfOne of_one) {

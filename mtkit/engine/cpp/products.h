@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <new>
-#include <numeric>
 #include <type_traits>
 #include <vector>
 
@@ -85,11 +84,26 @@ struct Int8 {
   static constexpr int32_t kWeightOffset = 0;
 #endif
   typedef Ints Sums;
-  typedef int8_t Given;
   static constexpr int64_t kMaxInputs = INT32_MAX / (255 * 127);
+  static constexpr float kInputUnits = 127.0f;  // Of a row's largest input.
   static constexpr float kTiny = 0x1p-100f, kEnlarging = 0x1p100f;
 
-  static Weight convert_weight(int8_t weight) { return Weight(weight + kWeightOffset); }
+  // What a unit of an output is worth: its largest weight is 127. NaN and infinity make it NaN.
+  static float find_scale(const float* weights, int64_t width) {
+    float largest = 0.0f, not_finite = 0.0f;
+    for (int64_t i = 0; i < width; ++i) {
+      largest = std::fabs(weights[i]) > largest ? std::fabs(weights[i]) : largest;
+      not_finite += weights[i] * 0.0f;
+    }
+    largest /= kInputUnits;
+    return (largest == 0.0f ? 1.0f : largest) + not_finite;
+  }
+  static Weight convert_weight(float weight, float scale) {
+    const float unit = std::nearbyint(weight / scale);
+    // A subnormal scale is rounded so much that integers would overflow.
+    const float kept = unit > 127.0f ? 127.0f : unit < -127.0f ? -127.0f : unit;
+    return Weight((kept == kept ? int32_t(kept) : 0) + kWeightOffset);
+  }
 
   static Sums add_products(Sums sums, const Input* inputs, const Weight* weights) {
 #if defined(__AVX512VNNI__)
@@ -111,14 +125,7 @@ struct Int8 {
 #endif
   }
 
-  // Takes a row of integers as it is.
-  static void take(const int8_t* values, int64_t width, Input* to, float* scale, int32_t* total) {
-    std::copy(values, values + width, to);
-    *scale = 1.0f;
-    *total = std::accumulate(values, values + width, int32_t{0});
-  }
-
-  // A row of zeros stays so; one with NaN or infinity gets a scale of NaN.
+  // The largest number of a row becomes 127; a row of zeros stays so; one with NaN or infinity gets a scale of NaN.
   static void convert(const float* values, int64_t width, Input* to, float* scale,
                       int32_t* total) {
     Floats greatest{}, not_finite{};
@@ -181,7 +188,6 @@ struct Int8 {
 struct Fp32 {
   typedef float Input;
   typedef float Weight;
-  typedef float Given;
   typedef Floats Sums;
 #if defined(__AVX512F__)
   static constexpr int kGroup = 1, kRows = 12, kVectors = 2;
@@ -191,8 +197,10 @@ struct Fp32 {
   static constexpr int kGroup = 1, kRows = 4, kVectors = 2;
 #endif
   static constexpr int64_t kMaxInputs = INT64_C(1) << 30;
+  static constexpr float kInputUnits = 1.0f;
 
-  static Weight convert_weight(float weight) { return weight; }
+  static float find_scale(const float*, int64_t) { return 1.0f; }
+  static Weight convert_weight(float weight, float) { return weight; }
   static Sums add_products(Sums sums, const Input* inputs, const Weight* weights) {
     return sums + broadcast(*inputs) * load(weights);
   }
@@ -202,23 +210,26 @@ struct Fp32 {
   static Floats finish(Sums sums, float, int32_t, Floats, Floats bias) { return sums + bias; }
 };
 
-#if defined(__AVX512BF16__)
+// The nearest bfloat16, of two equally near the even one.
+inline uint16_t to_bfloat16(float number) {
+  uint32_t bits;
+  std::memcpy(&bits, &number, 4);
+  if (number != number) return uint16_t(bits >> 16 | 1);
+  return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
 // Products of bfloat16, added up in fp32.
+#if defined(__AVX512BF16__)
 struct Bf16 {
   typedef uint16_t Input;
   typedef uint16_t Weight;
-  typedef float Given;
   typedef Floats Sums;
   static constexpr int kGroup = 2, kRows = 12, kVectors = 2;
   static constexpr int64_t kMaxInputs = INT64_C(1) << 30;
+  static constexpr float kInputUnits = 1.0f;
 
-  static Weight convert_weight(float weight) {
-    uint32_t bits;
-    std::memcpy(&bits, &weight, 4);
-    if (weight != weight) return uint16_t(bits >> 16 | 1);
-    // To the nearest, of two equally near to the even one.
-    return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-  }
+  static float find_scale(const float*, int64_t) { return 1.0f; }
+  static Weight convert_weight(float weight, float) { return to_bfloat16(weight); }
   static Sums add_products(Sums sums, const Input* inputs, const Weight* weights) {
     int32_t two;
     std::memcpy(&two, inputs, 4);
@@ -232,7 +243,33 @@ struct Bf16 {
           const __m256bh narrow = _mm512_cvtneps_pbh(__m512(load(values + i)));
           std::memcpy(to + i, &narrow, sizeof narrow);
         },
-        [&](int64_t i) { to[i] = convert_weight(values[i]); });
+        [&](int64_t i) { to[i] = to_bfloat16(values[i]); });
+  }
+  static Floats finish(Sums sums, float, int32_t, Floats, Floats bias) { return sums + bias; }
+};
+#else
+// Without the instruction they are widened: products of two bfloat16 are exact in fp32.
+struct Bf16 {
+  typedef float Input;
+  typedef uint16_t Weight;
+  typedef Floats Sums;
+  static constexpr int kGroup = 1, kRows = Fp32::kRows, kVectors = Fp32::kVectors;
+  static constexpr int64_t kMaxInputs = INT64_C(1) << 30;
+  static constexpr float kInputUnits = 1.0f;
+
+  static float find_scale(const float*, int64_t) { return 1.0f; }
+  static Weight convert_weight(float weight, float) { return to_bfloat16(weight); }
+  static Sums add_products(Sums sums, const Input* inputs, const Weight* weights) {
+    typedef Weight Narrow __attribute__((vector_size(kLanes * sizeof(Weight))));
+    Narrow narrow;
+    std::memcpy(&narrow, weights, sizeof narrow);
+    return sums + broadcast(*inputs) * as_floats(__builtin_convertvector(narrow, Ints) << 16);
+  }
+  static void convert(const float* values, int64_t width, Input* to, float*, int32_t*) {
+    for (int64_t i = 0; i < width; ++i) {
+      const uint32_t bits = uint32_t(to_bfloat16(values[i])) << 16;
+      std::memcpy(to + i, &bits, 4);
+    }
   }
   static Floats finish(Sums sums, float, int32_t, Floats, Floats bias) { return sums + bias; }
 };
@@ -277,18 +314,17 @@ class LinearOf final : public Linear {
  public:
   typedef typename Kind::Input Input;
   typedef typename Kind::Weight Weight;
-  typedef typename Kind::Given Given;
 
-  // Args: `scales`, what a unit of each output is worth, of 8 bits alone; `bias` may be null.
-  LinearOf(int64_t num_outputs, int64_t num_inputs, const Given* weight, const float* scales,
-           const float* bias)
+  // Args: `weight`, [outputs, inputs]; `bias` may be null.
+  LinearOf(int64_t num_outputs, int64_t num_inputs, const float* weight, const float* bias)
       : Linear(num_outputs, num_inputs),
         num_groups_(round_up(num_inputs, Kind::kGroup) / Kind::kGroup),
         num_panels_(round_up(num_outputs, kPanel) / kPanel),
         weights_(num_panels_ * num_groups_ * Kind::kGroup * kPanel),
         scales_(size_t(num_panels_ * kPanel), 0.0f),
         bias_(size_t(num_panels_ * kPanel), 0.0f) {
-    if (scales != nullptr) std::copy(scales, scales + num_outputs, scales_.begin());
+    for (int64_t output = 0; output < num_outputs; ++output)
+      scales_[size_t(output)] = Kind::find_scale(weight + output * num_inputs, num_inputs);
     if (bias != nullptr) std::copy(bias, bias + num_outputs, bias_.begin());
     Weight* to = weights_.data();
     for (int64_t panel = 0; panel < num_panels_; ++panel)
@@ -296,8 +332,11 @@ class LinearOf final : public Linear {
         for (int64_t output = panel * kPanel; output < (panel + 1) * kPanel; ++output)
           for (int64_t input = group * Kind::kGroup; input < (group + 1) * Kind::kGroup; ++input) {
             const bool is_inside = output < num_outputs && input < num_inputs;
-            *to++ = Kind::convert_weight(is_inside ? weight[output * num_inputs + input] : Given{});
+            *to++ = is_inside ? Kind::convert_weight(weight[output * num_inputs + input],
+                                                     scales_[size_t(output)])
+                              : Kind::convert_weight(0.0f, 1.0f);
           }
+    for (float& scale : scales_) scale /= Kind::kInputUnits;
   }
 
   void reserve(Rows& rows, int64_t num_rows) const override {
@@ -312,12 +351,6 @@ class LinearOf final : public Linear {
   void convert(Rows& rows, int64_t row, const float* values) const override {
     Input* to = find(rows, row);
     Kind::convert(values, num_inputs, to, &rows.scales[size_t(row)], &rows.sums[size_t(row)]);
-    fill_group(to);
-  }
-
-  void take(Rows& rows, int64_t row, const int8_t* values) const {
-    Input* to = find(rows, row);
-    Kind::take(values, num_inputs, to, &rows.scales[size_t(row)], &rows.sums[size_t(row)]);
     fill_group(to);
   }
 
