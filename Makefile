@@ -48,7 +48,7 @@ clean:
 	rm -rf .venv $(DEMO) site
 
 # Installing compiles the kernels, so it is done again where their source has changed.
-KERNELS := hatch_build.py $(wildcard mtkit/network/cpu/kernels/*.h mtkit/network/cpu/kernels/*.cpp)
+KERNELS := hatch_build.py $(wildcard mtkit/engine/cpp/*.h mtkit/engine/cpp/*.cpp)
 
 .venv/installed: pyproject.toml constraints.txt $(KERNELS)
 	$(PYTHON) -m venv .venv

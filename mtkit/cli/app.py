@@ -107,10 +107,10 @@ app.command(short_help="Run all steps in order, skipping those up to date.")(run
 
 def _print_version(requested: bool) -> None:
     if requested:
-        from mtkit.network.cpu.compiled import describe_kernels
+        from mtkit.engine.library import describe_library
 
         typer.echo(f"mtkit {__version__}")
-        typer.echo(f"kernels: {describe_kernels()}")
+        typer.echo(f"engine: {describe_library()}")
         raise typer.Exit
 
 

@@ -138,6 +138,7 @@ class SearchSettings(Structure):
                 "stop_margin",
                 "min_length",
                 "no_repeat_ngram",
+                "max_repeated",
                 "top_k",
             )
         ),

@@ -1,9 +1,9 @@
 """Linear maps of the library."""
 
-from mtkit.engine.library import Handle, address, check_status, choose_library
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.engine.library import Handle, address, check_status, choose_library
 from mtkit.recipe.precision import InferencePrecision
 
 

@@ -58,9 +58,7 @@ class EngineNetwork:
         self._encoder: Handle | None = None
         if has_source:
             is_shared = model.tied_embeddings == "three-way"
-            tokens_of["source"] = (
-                tokens_of["target"] if is_shared else self._read_tokens("source")
-            )
+            tokens_of["source"] = tokens_of["target"] if is_shared else self._read_tokens("source")
             self._encoder = self._build_stack("encoder", "source", tokens_of["source"])
         is_tied = model.tied_embeddings != "none"
         matrix = tokens_of["target"] if is_tied else read("output_embedding.weight")

@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from ctypes import byref, c_int32
 from dataclasses import dataclass
 from itertools import accumulate, chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.engine.library import (
-    Cancelled,
     Network,
     Ragged,
     RaggedPhrases,
@@ -26,7 +25,6 @@ from mtkit.recipe.inference import Inference, Sampling
 
 Phrases = Sequence[Sequence[int]]
 _Found = TypeVar("_Found")
-_NO_WATCH = None
 
 
 @dataclass(frozen=True)
@@ -94,16 +92,19 @@ def search(
     requests: Sequence[Request],
     settings: Inference,
     num_threads: int,
+    *,
+    max_repeated: int | None = None,
 ) -> list[list[Output]]:
     """Returns each sentence's outputs, best first; none if log-probabilities are NaN.
 
+    An output whose last `max_repeated` tokens repeat a sequence of at most five tokens ends there.
     A sentence's outputs depend neither on the others nor on the number of threads. Ctrl-C ends the
     search.
     """
     library = choose_library()
     assert library is not None
     call = _Call(members, requests)
-    described = _describe_settings(settings)
+    described = _describe_settings(settings, max_repeated)
     status = c_int32()
     random = [_draw_random(settings, each) for each in requests]
     call.requests.random = call.lay_out(random, np.float64)
@@ -201,8 +202,7 @@ def _score(
     lengths = [len(target) for target in targets]
     log_probabilities = np.empty(0 if watches else sum(lengths), np.float32)
     sizes = [
-        len(request.source) * length
-        for request, length in zip(requests, lengths, strict=True)
+        len(request.source) * length for request, length in zip(requests, lengths, strict=True)
     ]
     attention = np.empty(sum(sizes) if watches else 0, np.float32)
     starts = np.array([0, *accumulate(sizes)], np.int64)
@@ -223,9 +223,7 @@ def _score(
     check_status(status)
     if watches:
         parts = _split(attention, sizes)
-        return [], [
-            part.reshape(length, -1) for part, length in zip(parts, lengths, strict=True)
-        ]
+        return [], [part.reshape(length, -1) for part, length in zip(parts, lengths, strict=True)]
     return [part.tolist() for part in _split(log_probabilities, lengths)], []
 
 
@@ -262,9 +260,12 @@ class _Call:
             forbidden=self._lay_out_phrases([each.forbidden for each in requests]),
         )
 
-    def lay_out(self, lists: Sequence[Sequence[float]], dtype: type) -> Ragged:
+    def lay_out(
+        self, lists: Sequence[Sequence[float] | NDArray[np.float64]], dtype: type
+    ) -> Ragged:
+        """Returns lists behind each other, in memory that lives as long as this."""
         starts = np.array([0, *accumulate(map(len, lists))], np.int64)
-        values = np.fromiter(chain.from_iterable(lists), dtype, count=int(starts[-1]))
+        values: NDArray[Any] = np.fromiter(chain.from_iterable(lists), dtype, count=int(starts[-1]))
         return Ragged(self._keep(values), self._keep(starts))
 
     def _lay_out_phrases(self, of_sentences: Sequence[Phrases]) -> RaggedPhrases:
@@ -300,7 +301,7 @@ class _Call:
         return found[0]
 
 
-def _describe_settings(settings: Inference) -> SearchSettings:
+def _describe_settings(settings: Inference, max_repeated: int | None) -> SearchSettings:
     sampling, penalty = settings.sampling, settings.length_penalty
     return SearchSettings(
         beam_size=settings.beam_size,
@@ -308,6 +309,7 @@ def _describe_settings(settings: Inference) -> SearchSettings:
         stop_margin=settings.stop_margin,
         min_length=settings.min_length,
         no_repeat_ngram=settings.no_repeat_ngram or 0,
+        max_repeated=max_repeated or 0,
         top_k=0 if sampling is None else sampling.top_k or 0,
         top_p=1.0 if sampling is None else sampling.top_p,
         temperature=1.0 if sampling is None else sampling.temperature,
@@ -342,8 +344,6 @@ def draw_random(
     )
 
 
-def _split(values: NDArray[np.generic], lengths: Iterable[int]) -> Iterable[NDArray[np.generic]]:
+def _split(values: NDArray[Any], lengths: Iterable[int]) -> Iterable[NDArray[Any]]:
     ends = list(accumulate(lengths))
-    return (
-        values[start:end] for start, end in zip([0, *ends], ends, strict=False)
-    )
+    return (values[start:end] for start, end in zip([0, *ends], ends, strict=False))

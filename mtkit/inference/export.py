@@ -26,9 +26,7 @@ from mtkit.inference.engine_comparison import (
 from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.features import check_features, list_uses
-from mtkit.inference.engines.open_torch_engine import make_ready
-from mtkit.inference.engines.parallel_engine import open_processes
-from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.engines.open_torch_engine import engine_of_network
 from mtkit.model.alignment_head import (
     ALIGNMENT_FILE,
     WORD_ALIGNER_FILE,
@@ -184,8 +182,7 @@ def open_reference(loaded: LoadedModel, settings: Inference) -> Engine:
     """
     limit_threads()
     device, exact = torch.device("cpu"), settings.model_copy(update={"precision": "fp32"})
-    engine = TorchEngine(make_ready(loaded.translator, exact, device), device)
-    return open_processes(engine, device, settings.processes)
+    return engine_of_network(loaded.translator, exact, device)
 
 
 @dataclass(frozen=True)

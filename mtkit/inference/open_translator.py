@@ -63,7 +63,6 @@ def open_translator(
     settings: Inference | None,
     source_language: str,
     target_language: str,
-    forks: bool,
 ) -> LinePipeline:
     """Opens a model, or an ensemble, with the arguments of `Translator`."""
     with reading(*folders):
@@ -73,8 +72,6 @@ def open_translator(
         settings = settings if settings is not None else opened[0].settings
         found = find_engine(folders[0], engine if engine is not None else settings.engine)
         settings = settings.model_copy(update={"engine": found})
-        if not forks:
-            settings = settings.model_copy(update={"processes": 1})
         if found == "ctranslate2":
             check_translates(config, "CTranslate2")
         aligner_file = find_word_aligner(folders[0])
@@ -105,6 +102,10 @@ def _open_engine(
     """Returns an engine with its models; imports only its own library."""
     match name:
         case "torch":
+            from mtkit.inference.engines.native_engine import open_native_engine
+
+            if native := open_native_engine(folders, settings, device):
+                return native
             from mtkit.inference.engines.open_torch_engine import open_torch_engine
 
             return open_torch_engine(folders, settings, device)

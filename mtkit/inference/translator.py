@@ -43,8 +43,6 @@ class Translator:
         settings: Search settings; the folder's defaults if None.
         source_language: The language of lines that name none, for a multilingual model.
         target_language: The language that they are translated into.
-        forks: Whether to translate in `inference.processes` forks of this process. Only for a
-            program with one thread that doesn't fork otherwise.
         warns: Whether to warn when a line was split or an output cut.
 
     Attributes:
@@ -65,7 +63,6 @@ class Translator:
         settings: Inference | None = None,
         source_language: str = "",
         target_language: str = "",
-        forks: bool = False,
         warns: bool = True,
     ) -> None:
         if isinstance(model, AnswersLines):
@@ -79,7 +76,6 @@ class Translator:
                 settings=settings,
                 source_language=source_language,
                 target_language=target_language,
-                forks=forks,
             )
         self._warns, self.batches_at_once = warns, self._lines.batches_at_once
 

@@ -41,7 +41,13 @@ from mtkit.model.config import (
 )
 from mtkit.model.new_cards import language_model_card, model_card
 from mtkit.model.weight_files import check_weights
-from mtkit.model.weights import distinct_weights, load_weights, read_weight, read_weights, write_tensors
+from mtkit.model.weights import (
+    distinct_weights,
+    load_weights,
+    read_weight,
+    read_weights,
+    write_tensors,
+)
 from mtkit.network import CausalLanguageModel, EncoderDecoder, Network
 from mtkit.text.tokenizer import SubwordTokenizer
 

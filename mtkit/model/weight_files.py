@@ -94,6 +94,7 @@ def check_header(path: Path) -> None:
 def check_shapes(
     found: Mapping[str, Shape], expected: Mapping[str, Shape], origin: Path | str
 ) -> None:
+    """Raises an `MtkitError` unless shapes by name are as expected; `origin` is their file."""
     faults = [f"{name} is missing" for name in expected.keys() - found.keys()]
     faults += [f"{name} is not a weight of this model" for name in found.keys() - expected.keys()]
     faults += [
@@ -124,6 +125,7 @@ def check_memory(shapes: Iterable[Shape], origin: Path | str) -> None:
 
 
 def damaged(path: Path, reason: str) -> MtkitError:
+    """Returns the error of a file that can't be read."""
     return MtkitError(
         f"{path}: damaged, or not a safetensors file: {shorten(reason, _LONGEST_FAULT)}",
         _COPY_AGAIN,

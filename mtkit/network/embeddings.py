@@ -10,7 +10,6 @@ from mtkit.network.cpu.quantized import QuantizedLinear
 from mtkit.network.layout import Layout, NewestStates, NewestTokens, States, Tokens
 from mtkit.network.sublayers import Dropout, LayerNorm
 from mtkit.recipe.model import Model, Sinusoids
-from mtkit.recipe.precision import Precision
 
 _INITIAL_POSITIONS = 256
 

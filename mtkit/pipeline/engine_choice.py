@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from mtkit.engine.network import can_run
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.features import list_missing, list_uses
 from mtkit.inference.terms import choose_way
@@ -222,11 +223,8 @@ def _list_slow(workspace: Workspace, settings: Inference, input_bytes: int | Non
         return
     if is_in_integers(read_quantization(workspace)) and not settings.allow_int8:
         return
-    from mtkit.network.cpu.compiled_translator import can_compile  # noqa: PLC0415
-    from mtkit.network.cpu.quantized import is_compiled_fastest  # noqa: PLC0415
-
-    if is_compiled_fastest() and can_compile(read_config(workspace.model).model):
-        yield f"its compiled passes are faster for {input_bytes / 1e6:,.1f} MB of text"
+    if can_run(read_config(workspace.model).model):
+        yield f"mtkit's own engine is faster for {input_bytes / 1e6:,.1f} MB of text"
 
 
 def _computes_in_bfloat16(config: ModelConfig, settings: Inference) -> bool:

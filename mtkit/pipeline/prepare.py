@@ -194,12 +194,12 @@ class TorchLineScorer:
 
     def __init__(self, folder: Path, device: str) -> None:
         # Imported here: without a selection, preparing needs no torch.
-        from mtkit.inference.engines.open_torch_engine import open_torch_engine  # noqa: PLC0415
+        from mtkit.inference.engines.open_torch_engine import open_engine  # noqa: PLC0415
         from mtkit.network.device import find_device  # noqa: PLC0415
 
         with _one_thread():
             self._tokenizer = SubwordTokenizer.load(folder)
-            self._engine: Engine = open_torch_engine([folder], _SETTINGS, device)
+            self._engine: Engine = open_engine([folder], _SETTINGS, device)
         is_processor = find_device(device).type == "cpu"
         self._batch_tokens = _BATCH_TOKENS if is_processor else _BATCH_TOKENS_ON_GPU
 

@@ -234,7 +234,7 @@ def _open_predictor(
 ) -> Callable[[Sequence[str], NDArray[np.int64]], PredictedText | HiddenText]:
     """Returns a function that predicts lines, given these and their documents' numbers."""
     # Imported here: CTranslate2 translates without torch.
-    from mtkit.inference.engines.open_torch_engine import open_torch_engine  # noqa: PLC0415
+    from mtkit.inference.engines.open_torch_engine import open_engine  # noqa: PLC0415
     from mtkit.inference.predict_hidden import HiddenTokenPredictor  # noqa: PLC0415
 
     if masking is not None:
@@ -243,7 +243,7 @@ def _open_predictor(
         return partial(predictor.predict, masking=masking, block_tokens=block_tokens)
     with reading(model.folder):
         opened = open_model_folder(model.folder)
-        engine = open_torch_engine([model.folder], settings, device)
+        engine = open_engine([model.folder], settings, device)
         model.check()
     return partial(
         predict_text,

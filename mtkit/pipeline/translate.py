@@ -58,7 +58,6 @@ def load_run(
         settings=with_length_ratio(choice.settings, choice.folder),
         source_language=source_language,
         target_language=target_language,
-        forks=True,
     )
 
 
@@ -95,7 +94,6 @@ def load_models(
         settings=settings,
         source_language=source_language,
         target_language=target_language,
-        forks=True,
     )
 
 
@@ -119,9 +117,7 @@ def _is_checkpoint(path: Path) -> bool:
 
 def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Translator:
     """Returns a translator with the weights of a checkpoint, of a run that may be resumed."""
-    from mtkit.inference.engines.open_torch_engine import check_generates, make_ready
-    from mtkit.inference.engines.parallel_engine import open_processes
-    from mtkit.inference.engines.torch_engine import TorchEngine
+    from mtkit.inference.engines.open_torch_engine import check_generates, engine_of_network
     from mtkit.network.device import find_device, limit_threads
     from mtkit.recipe import load_recipe
 
@@ -155,9 +151,9 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
         raise MtkitError(error.message, hint) from error
     limit_threads()
     chosen = find_device(device)
-    ready = make_ready(check_generates(network, config).to(chosen), recipe.inference, chosen)
+    generating = check_generates(network, config).to(chosen)
     return Translator.of(
-        open_processes(TorchEngine(ready, chosen), chosen, recipe.inference.processes),
+        engine_of_network(generating, recipe.inference, chosen),
         tokenizer,
         recipe.inference,
         source_language=recipe.data.source_language,
@@ -173,7 +169,7 @@ def _load_network(
     """Returns a run's network with the weights in a checkpoint's file."""
     from mtkit.model.folder import fill_network, load_network
     from mtkit.model.weight_files import check_weights
-from mtkit.model.weights import read_weights
+    from mtkit.model.weights import read_weights
 
     if recipe.training.lora is None:
         return load_network(config, path)

@@ -108,15 +108,10 @@ def build_objective(
     )
 
 
-def build_validator(
-    run: TrainingRun, processes: ProcessGroup, *, forks: bool = False
-) -> ModelValidator[Any]:
-    """Returns the validator of the recipe's objective.
-
-    With `forks`, forks of this process translate; it must have no other active thread.
-    """
+def build_validator(run: TrainingRun, processes: ProcessGroup) -> ModelValidator[Any]:
+    """Returns the validator of the recipe's objective."""
     _, validator, _ = _choose(run)
-    return validator(run, processes, forks=forks)
+    return validator(run, processes)
 
 
 def _choose(run: TrainingRun) -> _Parts:

@@ -55,15 +55,11 @@ class ValidationResult:
 
 
 class ModelValidator(ABC, Generic[Network]):
-    """Measures networks of one kind on the development set, whose rows the ranks share.
+    """Measures networks of one kind on the development set, whose rows the ranks share."""
 
-    With `forks`, forks of this process may work; it must have no other thread.
-    """
-
-    def __init__(self, run: TrainingRun, processes: ProcessGroup, *, forks: bool = False) -> None:
+    def __init__(self, run: TrainingRun, processes: ProcessGroup) -> None:
         self._recipe, self._data = run.recipe, run.data
         self._processes = processes
-        self._forks = forks
         self._settings = run.recipe.training.validation
         self._label_smoothing = run.recipe.training.label_smoothing
         self._prepare()

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mtkit.console import warn
@@ -28,9 +29,8 @@ from mtkit.evaluation.label_scores import compute_label_metrics as score_labels
 from mtkit.evaluation.parseval import measure_trees
 from mtkit.evaluation.scores import score_corpus
 from mtkit.evaluation.tokenizers import resolve_tokenizer
-from mtkit.inference.engines.engine import EncodedSource, Engine
-from mtkit.inference.engines.parallel_engine import open_processes
-from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.engines.engine import AttendingEngine, EncodedSource, Engine
+from mtkit.inference.engines.open_torch_engine import engine_of_network
 from mtkit.inference.parse import TreeMaker
 from mtkit.inference.search.bounds import OutputBounds
 from mtkit.inference.translation import Hypothesis
@@ -41,7 +41,6 @@ from mtkit.recipe.inference import Inference
 from mtkit.recipe.training import Denoising
 from mtkit.text.token_ids import BOS, EOS
 from mtkit.text.trees.brackets import write_tree
-from mtkit.training.distributed import ProcessGroup
 from mtkit.training.loss import (
     Classifier,
     TranslatingModel,
@@ -62,6 +61,7 @@ from mtkit.training.validation import (
     name_losses,
     spread_items,
 )
+from mtkit.training.watchdog import Progress
 
 _SAMPLE_TOKENS = 40
 """Maximum tokens of a sample text."""
@@ -360,12 +360,16 @@ class TranslationValidator(ModelValidator[TranslatingModel]):
     def _translate(
         self, model: TranslatingModel, sources: Sequence[str], **changes: int
     ) -> list[str]:
-        plain = {"engine": "torch", "beam_size": self._settings.beam_size, "n_best": 1}
+        is_narrow = next(model.parameters()).dtype == torch.bfloat16
+        plain = {"engine": "auto", "precision": "bf16" if is_narrow else "fp32", "n_best": 1}
         without = dict.fromkeys(("sampling", "fusion", "flags", "glossary"))
-        settings = self._recipe.inference.model_copy(update=plain | without | changes)
-        engine: Engine = _BeatingEngine(model, self._processes, self._bounds)
-        if self._forks:
-            engine = open_processes(engine, self._processes.device, settings.processes)
+        settings = self._recipe.inference.model_copy(
+            update=plain | without | {"beam_size": self._settings.beam_size} | changes
+        )
+        engine = _BeatingEngine(
+            engine_of_network(model, settings, self._processes.device, bounds=self._bounds),
+            self._processes.progress,
+        )
         while True:
             translator = Translator.of(
                 engine,
@@ -388,17 +392,26 @@ class TranslationValidator(ModelValidator[TranslatingModel]):
         return self._processes.gather(part)
 
 
-class _BeatingEngine(TorchEngine):
+class _BeatingEngine:
     """An engine that reports this rank's progress to the watchdog before each batch."""
 
-    def __init__(
-        self, model: TranslatingModel, processes: ProcessGroup, bounds: OutputBounds
-    ) -> None:
-        super().__init__(model, processes.device, bounds=bounds)
-        self._progress = processes.progress
+    def __init__(self, engine: Engine, progress: Progress) -> None:
+        self._engine, self._progress = engine, progress
+        self.max_tokens, self.batches_at_once = engine.max_tokens, engine.batches_at_once
 
     def search(
         self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
         self._progress.beat()
-        return super().search(sources, settings)
+        return self._engine.search(sources, settings)
+
+    def score(
+        self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
+    ) -> list[list[float]]:
+        return self._engine.score(source_batch, target_batch)
+
+    def attend(
+        self, source: Sequence[int], targets: Sequence[Sequence[int]]
+    ) -> list[NDArray[np.float32]] | None:
+        assert isinstance(self._engine, AttendingEngine), "both are"
+        return self._engine.attend(source, targets)

@@ -16,6 +16,7 @@ struct Settings {
   int64_t beam_size, num_outputs;
   int64_t stop_margin;  // -1 for the length limit.
   int64_t min_length, no_repeat_ngram;  // 0 for none.
+  int64_t max_repeated;  // An output whose last tokens, this many, repeat a few ends; 0 for none.
   int64_t top_k;                        // 0 for all.
   double top_p, temperature;
   double penalty_alpha;
@@ -238,8 +239,10 @@ class Sentence {
     std::vector<Candidate> best = find_best(logits, &log_sum, 1);
     // Where no token may follow, the caller reports the output's probability of 0.
     if (best.empty()) best.push_back({-INFINITY, 0, kEos});
-    if (best[0].token != kEos && !is_last() && best[0].value > -INFINITY)
-      return {extend(best[0])};
+    if (best[0].token != kEos && !is_last() && best[0].value > -INFINITY) {
+      std::vector<Hypothesis> next{extend(best[0])};
+      if (!repeats_itself(next[0].tokens)) return next;
+    }
     outputs_.push_back(end(best[0], 0.0f, decoders));
     return {};
   }
@@ -272,7 +275,20 @@ class Sentence {
     std::vector<Hypothesis> next;
     if (alive.empty() || !may_win(alive[0].value)) return next;
     for (const Candidate& each : alive) next.push_back(extend(each));
+    // The next tokens are the last.
+    if (repeats_itself(next[0].tokens)) limit_ = std::min(limit_, length() + 2);
     return next;
+  }
+
+  // Whether the last `max_repeated` tokens repeat a sequence of at most five.
+  bool repeats_itself(const Tokens& tokens) const {
+    constexpr int64_t kMaxPeriod = 5;
+    const int64_t size = settings_.max_repeated;
+    if (size == 0 || int64_t(tokens.size()) < size) return false;
+    const auto newest = tokens.end() - size;
+    for (int64_t period = 1; period <= kMaxPeriod; ++period)
+      if (std::equal(newest + period, tokens.end(), newest)) return true;
+    return false;
   }
 
   // Adds each hypothesis's next phrase tokens and its best token, and shares the beam among banks.
@@ -424,8 +440,7 @@ class Sentence {
  private:
   const Phrases phrases_;
   std::vector<Tokens> forbidden_;
-  const int64_t limit_;
-  int64_t width_, vocab_ = 0;
+  int64_t limit_, width_, vocab_ = 0;
   bool is_greedy_;
   std::vector<Output> outputs_;  // Best first.
 };

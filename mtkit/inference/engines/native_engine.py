@@ -17,12 +17,12 @@ from mtkit.engine.search import Member, Output, Request, score, search, watch
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import (
     EncodedSource,
-    Engine,
     find_limit,
     find_room,
     list_aligned_inputs,
     pad_attention,
 )
+from mtkit.inference.search.bounds import NO_BOUNDS, OutputBounds
 from mtkit.inference.search.penalties import leave_out_beginning
 from mtkit.inference.translation import Hypothesis
 from mtkit.model.alignment_head import AlignmentHead, read_alignment_head
@@ -34,7 +34,7 @@ from mtkit.recipe.objective import ENCODER_DECODERS
 from mtkit.recipe.precision import MIN_WIDTH_IN_BFLOAT16, InferencePrecision
 from mtkit.text.token_ids import BOS, EOS
 
-_BATCHES_AT_ONCE = 16
+_BATCHES_OF_A_THREAD = 4
 _MAX_OF_HEADS = -2
 _MEAN_OF_HEADS = -1
 
@@ -47,12 +47,14 @@ class NativeEngine:
         models: Their shapes.
         heads: The head of each network that alignments are read from.
         language_model: The network of `inference.fusion`, with the same target vocabulary.
+        num_threads: By default one per CPU.
+        bounds: Further bounds on outputs of a model that is still being trained.
 
     Attributes:
+        batches_at_once: Enough that threads seldom wait for the last one.
         max_tokens: The smallest number of learned positions; None for no limit.
     """
 
-    batches_at_once = _BATCHES_AT_ONCE
     constrains = True
 
     def __init__(
@@ -61,9 +63,14 @@ class NativeEngine:
         models: Sequence[Model],
         heads: Sequence[AlignmentHead],
         language_model: EngineNetwork | None = None,
+        *,
+        num_threads: int | None = None,
+        bounds: OutputBounds = NO_BOUNDS,
     ) -> None:
         self._networks, self._heads, self._language_model = networks, heads, language_model
-        self.num_threads = count_threads()
+        self._bounds = bounds
+        self.num_threads = num_threads or count_threads()
+        self.batches_at_once = _BATCHES_OF_A_THREAD * self.num_threads
         limits = [model.max_tokens for model in models]
         self.max_tokens = min((limit for limit in limits if limit is not None), default=None)
 
@@ -74,13 +81,15 @@ class NativeEngine:
         self._check(sources, settings)
         aligns = settings.alignments and self.aligns
         members = self._list_members(watches=aligns and len(self._networks) == 1)
-        is_fused = self._language_model is not None and settings.fusion is not None
-        if is_fused:
-            members.append(Member(self._language_model, fusion_weight=settings.fusion.weight))
+        fusion = None if self._language_model is None else settings.fusion
+        if self._language_model is not None and fusion is not None:
+            members.append(Member(self._language_model, fusion_weight=fusion.weight))
         requests = [self._request(source, settings) for source in sources]
-        found = search(members, requests, settings, self.num_threads)
+        found = search(
+            members, requests, settings, self.num_threads, max_repeated=self._bounds.max_repeated
+        )
         hypotheses = [[_take_output(output) for output in each] for each in found]
-        if is_fused:
+        if fusion is not None:
             hypotheses = self._separate(requests, hypotheses)
         if aligns:
             hypotheses = self._add_weights(sources, hypotheses)
@@ -165,10 +174,14 @@ class NativeEngine:
         return Request((), (BOS, *tokens), 0)
 
     def _request(self, source: EncodedSource, settings: Inference) -> Request:
-        find = find_room if source.is_text else find_limit
+        if source.is_text:
+            limit = find_room(source, settings, self.max_tokens)
+        else:
+            limit = find_limit(source, settings, self.max_tokens)
+            limit = self._bounds.lower(limit, len(source.tokens))
         return replace(
             self._read(source.tokens),
-            limit=find(source, settings, self.max_tokens),
+            limit=limit,
             prefix=source.forced,
             num_certain=len(source.begin),
             required=source.required,
@@ -182,16 +195,12 @@ class NativeEngine:
         """Returns hypotheses with separate log-probabilities, which fusion has summed."""
         assert self._language_model is not None
         outputs = [each.token_ids for of_source in found for each in of_source]
-        of_outputs = [
-            request for request, each in zip(requests, found, strict=True) for _ in each
-        ]
+        of_outputs = [request for request, each in zip(requests, found, strict=True) for _ in each]
         own = score(self._list_members(), of_outputs, outputs, self.num_threads)
         texts = [Request((), (BOS,), 0)] * len(outputs)
         fused = score([Member(self._language_model)], texts, outputs, self.num_threads)
         scored = zip(own, fused, strict=True)
-        return [
-            [_with_scores(each, *next(scored)) for each in of_source] for of_source in found
-        ]
+        return [[_with_scores(each, *next(scored)) for each in of_source] for of_source in found]
 
     def _add_weights(
         self, sources: Sequence[EncodedSource], found: Sequence[Sequence[Hypothesis]]
@@ -274,22 +283,30 @@ def choose_precision(settings: Inference, model: Model) -> InferencePrecision:
     return "bf16" if has_bfloat16 else "fp32"
 
 
+def suit_native_engine(
+    models: Sequence[Model], settings: Inference, device: str
+) -> InferencePrecision | None:
+    """Returns the precision that the engine would take; None if PyTorch is needed."""
+    if not is_cpu(device) or not all(map(can_run, models)):
+        return None
+    precision = choose_precision(settings, models[0])
+    # AMX, which the library doesn't use, multiplies bfloat16 many times as fast.
+    return None if precision == "bf16" and has_amx() else precision
+
+
 def open_native_engine(
     folders: Sequence[Path], settings: Inference, device: str
-) -> Engine | None:
-    """Returns an engine for a model folder or an ensemble; None if it needs PyTorch."""
-    if not is_cpu(device):
-        return None
+) -> NativeEngine | None:
+    """Returns an engine for a model folder or an ensemble; None if PyTorch is needed."""
     configs = [read_config(folder) for folder in folders]
-    if not all(map(_can_open, configs)):
-        return None
-    precision = choose_precision(settings, configs[0].model)
-    # AMX, which the library doesn't use, multiplies bfloat16 many times as fast.
-    if precision == "bf16" and has_amx():
+    models = [config.model for config in configs]
+    precision = suit_native_engine(models, settings, device)
+    if precision is None or not all(map(_emits_text, configs)):
         return None
     language_model = None
     if settings.fusion is not None:
         config = read_config(settings.fusion.model)
+        # PyTorch's engine reports what doesn't fit.
         if config.objective != "causal-lm" or not can_run(config.model):
             return None
         language_model = _open_network(settings.fusion.model, config, precision)
@@ -298,18 +315,20 @@ def open_native_engine(
             _open_network(folder, config, precision)
             for folder, config in zip(folders, configs, strict=True)
         ],
-        [config.model for config in configs],
-        [
-            read_alignment_head(folder, config.model)
-            for folder, config in zip(folders, configs, strict=True)
-        ],
+        models,
+        [read_alignment_head(folder, model) for folder, model in zip(folders, models, strict=True)],
         language_model,
+        num_threads=read_threads(settings),
     )
 
 
-def _can_open(config: ModelConfig) -> bool:
-    is_generating = config.objective in (*ENCODER_DECODERS, "causal-lm")
-    return is_generating and can_run(config.model)
+def read_threads(settings: Inference) -> int | None:
+    """Returns the number of threads that settings ask for; None for one per CPU."""
+    return None if settings.processes == "auto" else settings.processes
+
+
+def _emits_text(config: ModelConfig) -> bool:
+    return config.objective in (*ENCODER_DECODERS, "causal-lm")
 
 
 def _open_network(

@@ -7,14 +7,23 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from mtkit.engine.network import EngineNetwork
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
+from mtkit.inference.engines.native_engine import (
+    NativeEngine,
+    open_native_engine,
+    read_threads,
+    suit_native_engine,
+)
 from mtkit.inference.engines.torch_aligner import GeneratingNetwork
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.model.alignment_head import read_alignment_head
+from mtkit.inference.search.bounds import NO_BOUNDS, OutputBounds
+from mtkit.model.alignment_head import default_head, read_alignment_head
 from mtkit.model.config import ModelConfig, read_config
 from mtkit.model.digest import reading
 from mtkit.model.folder import LoadedModel, load_model_folder
+from mtkit.model.weights import distinct_weights
 from mtkit.network import CausalLanguageModel, EncoderDecoder, Network
 from mtkit.network.cpu.quantized import is_quantized
 from mtkit.network.device import find_device, limit_threads, suit_precision
@@ -49,6 +58,40 @@ def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str)
         chosen,
         language_model=language_model,
         alignment_heads=heads,
+    )
+
+
+def open_engine(folders: Sequence[Path], settings: Inference, device: str) -> Engine:
+    """Returns the engine for a model folder or an ensemble: in C++ on a CPU, else PyTorch."""
+    return open_native_engine(folders, settings, device) or open_torch_engine(
+        folders, settings, device
+    )
+
+
+def engine_of_network(
+    network: GeneratingNetwork,
+    settings: Inference,
+    device: torch.device,
+    *,
+    bounds: OutputBounds = NO_BOUNDS,
+) -> Engine:
+    """Returns the engine for a network in memory, which may be trained after its last search."""
+    precision = suit_native_engine([network.model], settings, device.type)
+    if precision is None:
+        return TorchEngine(make_ready(network, settings, device), device, bounds=bounds)
+    weights = distinct_weights(network)
+    native = EngineNetwork(
+        network.model,
+        lambda name: weights[name].detach().float().contiguous().numpy(),
+        precision,
+        has_source=isinstance(network, EncoderDecoder),
+    )
+    return NativeEngine(
+        [native],
+        [network.model],
+        [default_head(network.model)],
+        num_threads=read_threads(settings) or torch.get_num_threads(),
+        bounds=bounds,
     )
 
 

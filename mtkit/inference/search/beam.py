@@ -29,10 +29,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.inference.search.bounds import ends_in_repetition
 from mtkit.inference.search.constraints import RelevantCandidates, RequiredPhrases
 from mtkit.inference.search.penalties import MIN_COVERAGE, end_output, length_penalty
-from mtkit.inference.search.rules import NO_RULES, OutputRules
+from mtkit.inference.search.rules import NO_RULES, OutputRules, ends_in_repetition
 from mtkit.inference.search.step_model import StepModel
 from mtkit.inference.translation import Hypothesis
 from mtkit.network.device import send

@@ -5,11 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Int
 from numpy.typing import NDArray
-from torch import Tensor
 
-_MAX_PERIOD = 5
+MAX_PERIOD = 5
 """Longest sequence whose repetitions count."""
 _MIN_REPEATED = 20
 _SLACK = 1.5
@@ -54,22 +52,9 @@ NO_BOUNDS = OutputBounds(math.inf, None)
 def _count_repeated(tokens: NDArray[np.int64]) -> int:
     """Returns the length of the longest part that repeats a short sequence."""
     longest = 0
-    for period in range(1, min(_MAX_PERIOD, len(tokens) - 1) + 1):
+    for period in range(1, min(MAX_PERIOD, len(tokens) - 1) + 1):
         breaks = np.flatnonzero(tokens[period:] != tokens[:-period])
         edges = np.concatenate(([-1], breaks, [len(tokens) - period]))
         repeated = int(np.diff(edges).max()) - 1
         longest = max(longest, period + repeated if repeated else 0)
     return longest
-
-
-def ends_in_repetition(
-    history: Int[Tensor, "*outputs tgt_len"], max_repeated: int | None
-) -> Bool[Tensor, "*outputs"] | None:
-    """Returns which outputs end in a repetition of that length; None if none can."""
-    if max_repeated is None or history.shape[-1] < max_repeated:
-        return None
-    newest = history[..., -max_repeated:]
-    found = (newest[..., 1:] == newest[..., :-1]).all(dim=-1)
-    for period in range(2, _MAX_PERIOD + 1):
-        found |= (newest[..., period:] == newest[..., :-period]).all(dim=-1)
-    return found

@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from mtkit.inference.search.bounds import MAX_PERIOD
 from mtkit.text.token_ids import BOS, EOS, PAD
 
 
@@ -136,3 +137,16 @@ def _forbid_phrases(
     ]
     if cells:
         log_probs_BWV[tuple(torch.tensor(cells).T)] = -torch.inf
+
+
+def ends_in_repetition(
+    history: Int[Tensor, "*outputs tgt_len"], max_repeated: int | None
+) -> Bool[Tensor, "*outputs"] | None:
+    """Returns which outputs end in a repetition of that length; None if none can."""
+    if max_repeated is None or history.shape[-1] < max_repeated:
+        return None
+    newest = history[..., -max_repeated:]
+    found = (newest[..., 1:] == newest[..., :-1]).all(dim=-1)
+    for period in range(2, MAX_PERIOD + 1):
+        found |= (newest[..., period:] == newest[..., :-period]).all(dim=-1)
+    return found

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from mtkit.engine.search import draw_random
 from mtkit.inference.search.beam import compact, count_steps_at_once
-from mtkit.inference.search.bounds import ends_in_repetition
 from mtkit.inference.search.penalties import end_output
-from mtkit.inference.search.rules import NO_RULES, OutputRules
+from mtkit.inference.search.rules import NO_RULES, OutputRules, ends_in_repetition
 from mtkit.inference.search.step_model import StepModel
 from mtkit.inference.translation import Hypothesis
 from mtkit.network.device import send

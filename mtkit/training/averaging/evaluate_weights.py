@@ -41,7 +41,7 @@ class WeightsEvaluator:
     def __init__(self, run: TrainingRun, device: torch.device) -> None:
         limit_threads()
         with _naming_memory(device):
-            self._validator = build_validator(run, ProcessGroup(0, 1, device), forks=True)
+            self._validator = build_validator(run, ProcessGroup(0, 1, device))
             model = build(run.model_config, has_initial_weights=False)
             self._model = model.to(device).eval()
         self._device = device
