@@ -145,6 +145,12 @@ class ModelConfig(Section):
         return self
 
     @property
+    def has_encoder_and_decoder(self) -> bool:
+        """Whether the network has both, as a translator's usually has."""
+        is_translator = self.objective in ENCODER_DECODERS
+        return is_translator and self.model.architecture == "encoder-decoder"
+
+    @property
     def linearization(self) -> Linearization | None:
         """The tree format of a parser's targets; None for a translator."""
         return None if self.parsing is None else self.parsing.linearization

@@ -22,11 +22,13 @@ from mtkit.inference.engines.engine import (
     list_aligned_inputs,
     pad_attention,
 )
+from mtkit.inference.engines.fusion import check_language_model
 from mtkit.inference.search.bounds import NO_BOUNDS, OutputBounds
 from mtkit.inference.search.penalties import leave_out_beginning
 from mtkit.inference.translation import Hypothesis
 from mtkit.model.alignment_head import AlignmentHead, read_alignment_head
 from mtkit.model.config import WEIGHTS_FILE, ModelConfig, is_adapter, read_config
+from mtkit.model.digest import reading
 from mtkit.model.weight_files import check_weights, opening_arrays
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
@@ -82,7 +84,7 @@ class NativeEngine:
         aligns = settings.alignments and self.aligns
         members = self._list_members(watches=aligns and len(self._networks) == 1)
         fusion = None if self._language_model is None else settings.fusion
-        if self._language_model is not None and fusion is not None:
+        if self._language_model is not None and fusion is not None and fusion.weight > 0.0:
             members.append(Member(self._language_model, fusion_weight=fusion.weight))
         requests = [self._request(source, settings) for source in sources]
         found = search(
@@ -305,11 +307,12 @@ def open_native_engine(
         return None
     language_model = None
     if settings.fusion is not None:
-        config = read_config(settings.fusion.model)
-        # PyTorch's engine reports what doesn't fit.
-        if config.objective != "causal-lm" or not can_run(config.model):
-            return None
-        language_model = _open_network(settings.fusion.model, config, precision)
+        with reading(settings.fusion.model):
+            fused = check_language_model(settings, folders[0], configs[0])
+            assert fused is not None, "given"
+            if not can_run(fused.model):
+                return None
+            language_model = _open_network(settings.fusion.model, fused, precision)
     return NativeEngine(
         [
             _open_network(folder, config, precision)
@@ -334,7 +337,7 @@ def _emits_text(config: ModelConfig) -> bool:
 def _open_network(
     folder: Path, config: ModelConfig, precision: InferencePrecision
 ) -> EngineNetwork:
-    has_source = config.objective != "causal-lm" and config.model.architecture != "decoder-only"
+    has_source = config.has_encoder_and_decoder
     if is_adapter(folder):
         from mtkit.model.adapter import read_adapted_weights  # noqa: PLC0415 (needs PyTorch)
 

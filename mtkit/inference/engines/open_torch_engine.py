@@ -10,6 +10,7 @@ from torch import nn
 from mtkit.engine.network import EngineNetwork
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
+from mtkit.inference.engines.fusion import check_language_model
 from mtkit.inference.engines.native_engine import (
     NativeEngine,
     open_native_engine,
@@ -22,7 +23,7 @@ from mtkit.inference.search.bounds import NO_BOUNDS, OutputBounds
 from mtkit.model.alignment_head import default_head, read_alignment_head
 from mtkit.model.config import ModelConfig, read_config
 from mtkit.model.digest import reading
-from mtkit.model.folder import LoadedModel, load_model_folder
+from mtkit.model.folder import load_model_folder
 from mtkit.model.weights import distinct_weights
 from mtkit.network import CausalLanguageModel, EncoderDecoder, Network
 from mtkit.network.cpu.quantized import is_quantized
@@ -48,7 +49,7 @@ def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str)
         for folder in folders
     ]
     models = [check_generates(each.model, each.config) for each in loaded]
-    language_model = _open_language_model(settings, loaded[0], chosen)
+    language_model = _open_language_model(settings, folders[0], loaded[0].config, chosen)
     heads = [
         read_alignment_head(folder, each.config.model)
         for folder, each in zip(folders, loaded, strict=True)
@@ -106,30 +107,15 @@ def check_generates(model: Network, config: ModelConfig) -> GeneratingNetwork:
 
 
 def _open_language_model(
-    settings: Inference, translator: LoadedModel, device: torch.device
+    settings: Inference, folder: Path, config: ModelConfig, device: torch.device
 ) -> CausalLanguageModel | None:
     """Returns the language model of `inference.fusion`, if it is set."""
     if settings.fusion is None:
         return None
-    folder = settings.fusion.model
-    with reading(folder):
-        opened = load_model_folder(folder, device=device)
-    if not isinstance(opened.model, CausalLanguageModel):
-        raise MtkitError(
-            f"{folder}: not a causal language model (inference.fusion.model)",
-            'train one: objective = "causal-lm"',
-        )
-    if not isinstance(translator.model, EncoderDecoder):
-        raise MtkitError(
-            "inference.fusion is for translators, and this is a language model itself",
-            "remove it: --set '~inference.fusion'",
-        )
-    if opened.tokenizer.target_vocabulary != translator.tokenizer.target_vocabulary:
-        raise MtkitError(
-            f"{folder}: another vocabulary than the translator's target (inference.fusion.model)",
-            "train the language model with tokenizer.pretrained.source = the .spm file of the "
-            "translator's target in its model folder",
-        )
+    with reading(settings.fusion.model):
+        check_language_model(settings, folder, config)
+        opened = load_model_folder(settings.fusion.model, device=device)
+    assert isinstance(opened.model, CausalLanguageModel), "checked"
     ready = make_ready(opened.model, settings, device)
     assert isinstance(ready, CausalLanguageModel)
     return ready

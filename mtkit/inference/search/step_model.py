@@ -105,6 +105,8 @@ class CausalSteps:
 
     def select(self, sentences: Sequence[int], parents: Int[Tensor, "new_batch new_beam"]) -> None:
         """Keeps these sentences, and these hypotheses of each."""
+        if self._last_BW is not None:
+            self._last_BW = self._last_BW[list(sentences)].gather(1, parents)
         self._cache.select(sentences, parents)
 
     def source_attention(self) -> SourceAttention:

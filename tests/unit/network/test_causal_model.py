@@ -70,12 +70,3 @@ def test_every_norm_has_the_recipes_epsilon(epsilon: float) -> None:
     # Two a layer, one behind the last, one of the embeddings.
     assert len(norms) == 6
     assert {norm.eps for norm in norms} == {epsilon}
-
-
-def test_prepacked_it_computes_the_same() -> None:
-    model = _build(output_bias=True, tied_embeddings="none").eval()
-    tokens = torch.randint(VOCAB_SIZE, (2, 5))
-    with torch.no_grad():
-        expected = model.project(_read(model, tokens))
-        model.prepack()
-        torch.testing.assert_close(model.project(_read(model, tokens)), expected)

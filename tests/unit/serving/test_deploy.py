@@ -196,7 +196,7 @@ def test_the_image_is_built_of_what_it_needs_and_holds_no_secret() -> None:
         project["tool"]["hatch"]["version"]["path"],
         *(f"{package}/__init__.py" for package in wheel["packages"]),
         *(f"{folder}/README.md" for folder in wheel["force-include"]),
-        "mtkit/network/cpu/kernels/kernels.cpp",
+        "mtkit/engine/cpp/engine.cpp",
         "mtkit/serving/static/page.js",
     ]
     assert [path for path in needed if not is_sent(path)] == []

@@ -57,9 +57,9 @@ def count_compiled(hatch_build: ModuleType, compiler: Path, root: Path) -> int:
 def test_a_source_of_any_date_is_compiled_again_where_it_has_changed(
     hatch_build: ModuleType, compiler: Path, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "root/mtkit/network/cpu/kernels"
+    folder = tmp_path / "root/mtkit/engine/cpp"
     folder.mkdir(parents=True)
-    source = folder / "kernels.cpp"
+    source = folder / "engine.cpp"
     source.write_text("// before\n")
     assert count_compiled(hatch_build, compiler, tmp_path / "root") > 0
     assert count_compiled(hatch_build, compiler, tmp_path / "root") == 0
@@ -75,9 +75,9 @@ def test_a_source_of_any_date_is_compiled_again_where_it_has_changed(
 def test_a_library_of_other_options_is_compiled_again(
     hatch_build: ModuleType, compiler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "mtkit/network/cpu/kernels"
+    folder = tmp_path / "mtkit/engine/cpp"
     folder.mkdir(parents=True)
-    (folder / "kernels.cpp").write_text("// source\n")
+    (folder / "engine.cpp").write_text("// source\n")
     assert count_compiled(hatch_build, compiler, tmp_path) > 0
     monkeypatch.setattr(hatch_build, "_OPTIONS", ["-O2"])
     assert count_compiled(hatch_build, compiler, tmp_path) > 0
