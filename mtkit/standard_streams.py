@@ -6,7 +6,6 @@ free number, and output for the stream goes into that file.
 
 import io
 import os
-import stat
 import sys
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
@@ -31,19 +30,6 @@ class _UnfailingFile(io.FileIO):
         except OSError:
             written = None
         return memoryview(data).nbytes if written is None else written
-
-
-def measure_stdin() -> int | None:
-    """Returns the remaining bytes on stdin if it is a file; None if unknown."""
-    try:
-        descriptor = sys.stdin.fileno()
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            return None
-        return max(0, found.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
-    except (OSError, ValueError, AttributeError):
-        # Closed, or not a stream of the system.
-        return None
 
 
 def open_standard_streams() -> None:

@@ -14,7 +14,7 @@ import typer
 from mtkit.cli.options import DeviceOption, RunOptions, declare_option, with_run
 from mtkit.errors import MtkitError
 from mtkit.input_forms import LINE_FORMS, InputForm
-from mtkit.standard_streams import check_stdin, check_stdout, measure_stdin
+from mtkit.standard_streams import check_stdin, check_stdout
 
 if TYPE_CHECKING:
     from mtkit.inference.classify import LineClassifier
@@ -207,8 +207,7 @@ def _open_translator(
     if run is None:
         return load_models(folders, changes, device=device, **languages)
     recipe, workspace = run
-    num_bytes = measure_stdin() if file is None else None
-    return load_run(recipe.inference, workspace, device=device, input_bytes=num_bytes, **languages)
+    return load_run(recipe.inference, workspace, device=device, **languages)
 
 
 def _describe_input(form: InputForm, errors: Errors) -> "InputFormat":

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from mtkit.engine.network import can_run
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.features import list_missing, list_uses
+from mtkit.inference.engines.native_engine import suit_native_engine
 from mtkit.inference.terms import choose_way
 from mtkit.model.config import (
     CONFIG_FILE,
@@ -31,9 +31,6 @@ from mtkit.recipe.precision import MIN_WIDTH_IN_BFLOAT16
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
-_MANY_BYTES = 500_000
-"""Of text: some 8,000 captions. With half of that, both engines take as long (docs/log.md)."""
-
 
 @dataclass(frozen=True)
 class ChosenEngine:
@@ -55,22 +52,19 @@ def choose_engine(
     workspace: Workspace,
     device: str = "auto",
     *,
-    input_bytes: int | None = None,
     answers_requests: bool = False,
 ) -> ChosenEngine:
     """Returns the engine for a run's model: the recipe's, or for `auto` the fastest.
 
-    On a CPU that is CTranslate2 if it is installed, the run's model was exported for it, and it has
-    every feature that is or may be requested. It is torch if that computes in bf16 and the export
-    isn't in integers, or if there is so much text that compiled passes make up for PyTorch's later
-    start, unless the export is in integers and torch isn't. `auto` never uses an export of another
-    model.
+    On a CPU that is mtkit's own, in C++. It is CTranslate2 if that is installed, the run's model
+    was exported for it, it has every feature that is or may be requested, and either our own engine
+    isn't compiled, or the export is in integers and the settings don't allow ours to be. `auto`
+    never uses an export of another model.
 
     Args:
         settings: The recipe's section.
         workspace: The run.
         device: `cpu`, `cuda` or `auto` (a GPU if there is one).
-        input_bytes: Size of the text, if known.
         answers_requests: Whether requests may have their own terms, as on a server.
     """
     if settings.engine == "ctranslate2":
@@ -86,7 +80,7 @@ def choose_engine(
         chain(
             _list_losses(workspace, settings, device=device, answers_requests=answers_requests),
             _list_stale(workspace, settings),
-            _list_slow(workspace, settings, input_bytes),
+            _list_faster(workspace, settings, device),
         )
     )
     if obstacle:
@@ -217,14 +211,12 @@ def _list_stale(workspace: Workspace, settings: Inference) -> Iterator[str]:
         )
 
 
-def _list_slow(workspace: Workspace, settings: Inference, input_bytes: int | None) -> Iterator[str]:
-    """Yields a reason if torch's compiled passes gain more than its later start costs."""
-    if input_bytes is None or input_bytes < _MANY_BYTES:
-        return
+def _list_faster(workspace: Workspace, settings: Inference, device: str) -> Iterator[str]:
+    """Yields a reason if mtkit's own engine is faster, in the same kind of numbers."""
     if is_in_integers(read_quantization(workspace)) and not settings.allow_int8:
         return
-    if can_run(read_config(workspace.model).model):
-        yield f"mtkit's own engine is faster for {input_bytes / 1e6:,.1f} MB of text"
+    if suit_native_engine([read_config(workspace.model).model], settings, device) is not None:
+        yield "mtkit's own engine is compiled for this CPU, and faster"
 
 
 def _computes_in_bfloat16(config: ModelConfig, settings: Inference) -> bool:

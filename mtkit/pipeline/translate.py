@@ -31,7 +31,6 @@ def load_run(
     device: str = "auto",
     source_language: str = "",
     target_language: str = "",
-    input_bytes: int | None = None,
 ) -> Translator:
     """Returns a translator with a run's model and the engine from `choose_engine`.
 
@@ -43,9 +42,8 @@ def load_run(
         device: `cpu`, `cuda` or `auto` (a GPU if there is one).
         source_language: The default source language of a multilingual model.
         target_language: The default target language.
-        input_bytes: Size of the text, if known.
     """
-    choice = choose_engine(settings, workspace, device, input_bytes=input_bytes)
+    choice = choose_engine(settings, workspace, device)
     if choice.reason:
         say(choice.reason)
     elif choice.folder == workspace.export:

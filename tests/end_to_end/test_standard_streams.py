@@ -149,8 +149,7 @@ def test_run_in_several_processes(tiny_run, tmp_path: Path, redirections: str) -
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="forks translate under Linux alone")
-def test_a_program_without_streams_translates_in_forks(trained, tmp_path: Path) -> None:
+def test_a_program_without_streams_translates_in_threads(trained, tmp_path: Path) -> None:
     update_model(trained.recipe, trained.workspace)
     model = str(trained.workspace.model)
     program = (

@@ -31,9 +31,7 @@ def check_language_model(
             "inference.fusion is for translators, and this is a language model itself",
             "remove it: --set '~inference.fusion'",
         )
-    vocabularies = (
-        SubwordTokenizer.load(each).target_vocabulary for each in (folder, translator)
-    )
+    vocabularies = (SubwordTokenizer.load(each).target_vocabulary for each in (folder, translator))
     if next(vocabularies) != next(vocabularies):
         raise MtkitError(
             f"{folder}: another vocabulary than the translator's target (inference.fusion.model)",

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 import mtkit
 from mtkit.cli.app import app
+from mtkit.engine.library import describe_library
 from mtkit.errors import MtkitError
-from mtkit.network.cpu.compiled import describe_kernels
 
 from ... import warm
 
@@ -44,7 +44,7 @@ def test_version() -> None:
     result = run("--version")
     version, kernels = result.stdout.splitlines()
     assert (result.exit_code, version) == (0, f"mtkit {mtkit.__version__}")
-    assert kernels == f"kernels: {describe_kernels()}"
+    assert kernels == f"engine: {describe_library()}"
 
 
 def test_help_names_the_commands_in_the_order_of_the_road() -> None:

@@ -1,8 +1,7 @@
-"""`mtkit translate` in several processes, as it is typed."""
+"""`mtkit translate` in several threads, as it is typed."""
 
 import json
 import shutil
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from mtkit.cli.app import app
-from mtkit.inference.engines import parallel_engine
 
 _LINES = "".join(f"The man number {number} sleeps.\n" for number in range(40))
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are for Linux")
 
 
 def translate(*arguments: object) -> Any:
@@ -32,32 +28,16 @@ def trained(tiny_run, kept: Path):
     return run
 
 
-@pytest.fixture
-def num_started(monkeypatch) -> list[int]:
-    """How many processes were started, once for each."""
-    started: list[int] = []
-    start = parallel_engine._start
-
-    def note(engine, others):
-        started.append(len(others))
-        return start(engine, others)
-
-    monkeypatch.setattr(parallel_engine, "_start", note)
-    return started
-
-
-def test_processes_translate_as_one_does(trained, num_started) -> None:
+def test_any_number_of_threads_translates_the_same(trained) -> None:
     [checkpoint] = trained.workspace.checkpoints.iterdir()
     for options in (
         trained.options,
         ["--model", trained.workspace.model],
         ["--model", checkpoint],
     ):
-        num_started.clear()
         alone = translate(*options, "-s", "inference.processes=1")
-        assert (alone.exit_code, num_started) == (0, []), alone.stderr
-        together = translate(*options, "-s", "inference.processes=2")
-        assert (together.exit_code, num_started) == (0, [0, 1]), together.stderr
+        assert alone.exit_code == 0, alone.stderr
+        together = translate(*options, "-s", "inference.processes=3")
         assert together.stdout == alone.stdout
         assert alone.stdout.count("\n") == 40
 

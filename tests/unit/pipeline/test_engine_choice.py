@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from mtkit.cli.app import app
+from mtkit.engine.library import choose_library
 from mtkit.inference.engines import open_torch_engine
 from mtkit.model.config import open_model_folder
-from mtkit.network.cpu.quantized import is_compiled_fastest
 from mtkit.pipeline.engine_choice import choose_engine, find_export_fault, read_quantization
 from mtkit.pipeline.export import update_export
 from mtkit.pipeline.serve import list_run
@@ -58,15 +58,14 @@ def test_an_export_of_the_runs_model_is_taken_and_said_once(trained) -> None:
     assert "engine" not in translate(trained, "inference.engine=torch").stderr
 
 
-@pytest.mark.skipif(not is_compiled_fastest(), reason="no kernels compiled for this processor")
-def test_much_text_goes_to_compiled_passes(trained) -> None:
+@pytest.mark.skipif(choose_library() is None, reason="installed without a C++ compiler")
+def test_mtkits_own_engine_is_taken_for_the_same_numbers(trained) -> None:
     call("export", trained.options)
-    recipe, workspace = trained.recipe, trained.workspace
-    little = choose_engine(recipe.inference, workspace, "cpu", input_bytes=400_000)
-    assert little.settings.engine == "ctranslate2"
-    much = choose_engine(recipe.inference, workspace, "cpu", input_bytes=3_000_000)
-    assert (much.settings.engine, much.folder) == ("torch", workspace.model)
-    assert much.reason == (f"{LEFT}its compiled passes are faster for 3.0 MB of text")
+    done = translate(trained)
+    assert f"{LEFT}mtkit's own engine is compiled" in " ".join(done.stderr.split())
+    call("export", [*trained.options, "--quantization", "int8"])
+    assert CHOSEN in translate(trained).stderr
+    assert LEFT in translate(trained, "inference.allow_int8=true").stderr
 
 
 @pytest.mark.parametrize(

@@ -290,7 +290,9 @@ def test_an_ensemble_is_the_mean_of_probabilities(kind: str) -> None:
 
 def build_language_model(**keys: object) -> CausalLanguageModel:
     torch.manual_seed(8)
-    section = Model(num_decoder_layers=2, d_model=32, d_ff=40, num_heads=2, output_bias=True, **keys)
+    section = Model(
+        num_decoder_layers=2, d_model=32, d_ff=40, num_heads=2, output_bias=True, **keys
+    )
     model = CausalLanguageModel(section, _VOCAB).eval()
     shake(model)
     return model

@@ -1,9 +1,7 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -14,11 +12,7 @@ from mtkit.inference.engines import open_torch_engine, torch_engine
 from mtkit.inference.engines.engine import EncodedSource, search_in_batches
 from mtkit.inference.engines.open_torch_engine import choose_precision
 from mtkit.inference.engines.torch_engine import TorchEngine, pad
-from mtkit.model.alignment_head import AlignmentHead
-from mtkit.network.cpu.compiled import can_multiply
-from mtkit.network.cpu.prepacked import PrepackedLinear
-from mtkit.network.cpu.quantized import PlainProduct, QuantizedLinear
-from mtkit.network.device import is_imitated
+from mtkit.network.cpu.quantized import QuantizedLinear
 from mtkit.network.projecting import copy_in_bfloat16
 from mtkit.recipe.inference import Inference, LengthPenalty, Sampling
 from mtkit.recipe.model import Model
@@ -148,25 +142,10 @@ def test_a_narrow_network_is_not_put_into_bf16_on_a_cpu(monkeypatch):
     assert choose_precision(Inference(), cpu, wide) == "fp32"
 
 
-@pytest.mark.parametrize("gains", [False, True])
-def test_eight_bits_are_taken_where_they_gain_and_are_allowed(monkeypatch, gains: bool) -> None:
-    monkeypatch.setattr(open_torch_engine, "suit_precision", lambda device: "bf16")
-    tried = []
-    monkeypatch.setattr(
-        open_torch_engine, "gains_by_quantizing", lambda precision: tried.append(precision) or gains
-    )
-    cpu, narrow, wide = torch.device("cpu"), Model(d_model=128), Model(d_model=512)
-    allowed = Inference(allow_int8=True)
-    assert choose_precision(Inference(), cpu, wide) == "bf16"
-    assert tried == []
-    assert choose_precision(allowed, cpu, narrow) == ("int8" if gains else "fp32")
-    assert choose_precision(allowed, cpu, wide) == ("int8" if gains else "bf16")
-    # Compared with what it would be else.
-    assert tried == ["fp32", "bf16"]
-    assert choose_precision(Inference(precision="int8"), cpu, narrow) == "int8"
-    assert choose_precision(allowed, torch.device("cuda"), wide) == "bf16"
+def test_eight_bits_are_for_a_cpu() -> None:
+    assert choose_precision(Inference(precision="int8"), torch.device("cpu"), Model()) == "int8"
     with pytest.raises(MtkitError, match="no products of 8-bit integers on cuda") as raised:
-        choose_precision(Inference(precision="int8"), torch.device("cuda"), wide)
+        choose_precision(Inference(precision="int8"), torch.device("cuda"), Model())
     assert raised.value.hint == "--device cpu, or --set inference.precision=auto"
 
 
@@ -187,156 +166,16 @@ def test_eight_bits_do_not_depend_on_a_batch(make_recipe, make_model):
         assert sum(scores) == pytest.approx(hypotheses[0].log_probability, abs=0.3)
 
 
-def test_a_processor_without_a_kernel_is_told(make_recipe, make_model, monkeypatch, capsys):
-    monkeypatch.setattr(open_torch_engine, "choose_kernel", lambda: PlainProduct)
-    settings = Inference(precision="int8")
-    open_torch_engine.make_ready(make_model(make_recipe()), settings, torch.device("cpu"))
-    assert capsys.readouterr().err == (
-        "warning: no product of 8-bit integers is compiled for this CPU: int8 saves no time here "
-        "(inference.precision)\n"
-    )
-
-
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("fixes", [False, True])
-def test_a_network_made_ready_finds_the_same(
-    make_recipe, make_model, monkeypatch, precision: str, fixes: bool
-) -> None:
-    if fixes and (not torch.backends.mkldnn.is_available() or is_imitated(torch.device("cpu"))):
-        pytest.skip("no oneDNN, or none with products of bfloat16")
-    monkeypatch.setattr(open_torch_engine, "gains_by_compiling", lambda precision: False)
-    monkeypatch.setattr(open_torch_engine, "gains_by_prepacking", lambda device: fixes)
+def test_a_network_made_ready_finds_the_same(make_recipe, make_model, precision: str) -> None:
     settings = Inference(beam_size=3, n_best=3, max_extra_tokens=5, precision=precision)
     model = make_model(make_recipe())
     plain = copy_in_bfloat16(model) if precision == "bf16" else model
     expected = TorchEngine(plain, "cpu").search(encoded(_SOURCES), settings)
     ready = open_torch_engine.make_ready(make_model(make_recipe()), settings, torch.device("cpu"))
-    assert fixes == any(isinstance(part, PrepackedLinear) for part in ready.modules())
     found = TorchEngine(ready, "cpu").search(encoded(_SOURCES), settings)
     for ours, theirs in zip(found, expected, strict=True):
         assert [h.token_ids for h in ours] == [h.token_ids for h in theirs]
-        for one, other in zip(ours, theirs, strict=True):
-            tolerance = 1e-4 if precision == "fp32" else 0.1
-            assert one.log_probability == pytest.approx(other.log_probability, abs=tolerance)
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {"beam_size": 3, "n_best": 3},
-        {"beam_size": 1},
-        {"beam_size": 3, "coverage_penalty": 0.3},
-        {"beam_size": 3, "min_length": 3, "no_repeat_ngram": 2},
-        {"beam_size": 3, "alignments": True},
-        {"sampling": {"seed": 3}},
-    ],
-    ids="-".join,
-)
-def test_a_compiled_network_finds_the_same(make_recipe, make_model, keys: dict) -> None:
-    if not can_multiply("fp32"):
-        pytest.skip("mtkit's kernels aren't compiled here")
-    settings = Inference(max_extra_tokens=5, precision="fp32", **keys)
-    sources = [replace(source, draw=(1, index)) for index, source in enumerate(encoded(_SOURCES))]
-    expected = TorchEngine(make_model(make_recipe()), "cpu").search(sources, settings)
-    compiled = make_model(make_recipe())
-    compiled.compile_products("fp32")
-    found = TorchEngine(compiled, "cpu").search(sources, settings)
-    for ours, theirs in zip(found, expected, strict=True):
-        assert [h.token_ids for h in ours] == [h.token_ids for h in theirs]
-        for one, other in zip(ours, theirs, strict=True):
-            assert one.score == pytest.approx(other.score, abs=1e-4)
-            if other.alignment_weights is not None:
-                np.testing.assert_allclose(
-                    one.alignment_weights, other.alignment_weights, atol=1e-4
-                )
-
-
-@pytest.mark.parametrize("constraint", ["required", "forbidden", "prefix"])
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {"beam_size": 1},
-        {"beam_size": 1, "length_penalty": LengthPenalty(alpha=2.0)},
-        {"beam_size": 1, "min_length": 3, "alignments": True},
-        {"beam_size": 3, "n_best": 2},
-        {"beam_size": 3, "coverage_penalty": 0.3},
-        {"beam_size": 3, "no_repeat_ngram": 2},
-    ],
-    ids=lambda keys: "-".join(map(str, keys)),
-)
-def test_what_a_neighbour_must_contain_changes_nothing(
-    make_recipe, make_model, keys: dict, constraint: str
-) -> None:
-    if not can_multiply("fp32"):
-        pytest.skip("mtkit's kernels aren't compiled here")
-    settings = Inference(max_extra_tokens=12, precision="fp32", **keys)
-    phrase = (9, 7)
-    given = phrase if constraint == "prefix" else (phrase,)
-    other = replace(EncodedSource([12, 13, 14, 15, 16, EOS]), **{constraint: given})
-    sources = [*encoded(_SOURCES), other]
-    network = make_model(make_recipe())
-    with torch.no_grad():
-        # </s> is as likely as the token that the network likes best. So greedy search ends at once,
-        # and a beam of 1 may find an output that is longer and scores higher.
-        network.output_embedding.weight[EOS] = network.output_embedding.weight[46]
-    network.compile_products("fp32")
-    engine = TorchEngine(network, "cpu")
-    for source, ours in zip(sources, engine.search(sources, settings), strict=True):
-        (theirs,) = engine.search([source], settings)
-        for one, same in zip(ours, theirs, strict=True):
-            assert (one.token_ids, one.score) == (same.token_ids, same.score)
-            assert one.token_log_probabilities == same.token_log_probabilities
-            np.testing.assert_equal(one.alignment_weights, same.alignment_weights)
-
-
-@pytest.mark.parametrize("beam_size", [1, 3])
-@pytest.mark.parametrize(
-    "head",
-    [
-        AlignmentHead(layer=1, at="output"),
-        AlignmentHead(layer=1, head=1, at="input"),
-        AlignmentHead(layer=1, head=2, at="output"),
-    ],
-    ids=str,
-)
-def test_alignments_of_a_compiled_search_are_those_of_reading_again(
-    make_recipe, make_model, monkeypatch, beam_size: int, head: AlignmentHead
-) -> None:
-    if not can_multiply("fp32"):
-        pytest.skip("mtkit's kernels aren't compiled here")
-    settings = Inference(
-        max_extra_tokens=5, precision="fp32", beam_size=beam_size, n_best=beam_size, alignments=True
-    )
-    sources = encoded(_SOURCES)
-    network, compiled = make_model(make_recipe()), make_model(make_recipe())
-    for each in (network, compiled):
-        with torch.no_grad():
-            # So that some outputs end: a token that the network likes, and </s>, are nearly one.
-            each.output_embedding.weight[EOS] = each.output_embedding.weight[46] * 1.02
-    expected = TorchEngine(network, "cpu", alignment_heads=[head]).search(sources, settings)
-    compiled.compile_products("fp32")
-    found = TorchEngine(compiled, "cpu", alignment_heads=[head]).search(sources, settings)
-    finished = 0
-    for ours, theirs in zip(found, expected, strict=True):
-        for one, other in zip(ours, theirs, strict=True):
-            assert one.token_ids == other.token_ids
-            finished += one.is_finished
-            np.testing.assert_allclose(one.alignment_weights, other.alignment_weights, atol=1e-5)
-    assert finished > 0
-
-
-def test_phrases_that_an_output_must_contain_are_found_by_a_compiled_network(
-    make_recipe, make_model
-) -> None:
-    if not can_multiply("fp32"):
-        pytest.skip("mtkit's kernels aren't compiled here")
-    settings = Inference(max_extra_tokens=8, precision="fp32", beam_size=3)
-    sources = [replace(source, required=((9, 7),)) for source in encoded(_SOURCES)]
-    expected = TorchEngine(make_model(make_recipe()), "cpu").search(sources, settings)
-    compiled = make_model(make_recipe())
-    compiled.compile_products("fp32")
-    found = TorchEngine(compiled, "cpu").search(sources, settings)
-    assert [each[0].token_ids for each in found] == [each[0].token_ids for each in expected]
 
 
 def test_callers_in_threads_search_one_batch_after_the_other(make_recipe, make_model, monkeypatch):

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from mtkit.inference.search.beam import beam_search
-from mtkit.inference.search.bounds import NO_BOUNDS, OutputBounds, ends_in_repetition
+from mtkit.inference.search.bounds import NO_BOUNDS, OutputBounds
+from mtkit.inference.search.rules import ends_in_repetition
 from mtkit.inference.search.sampling import greedy_search
 from mtkit.recipe.inference import LengthPenalty
 from mtkit.text.token_ids import EOS
