@@ -12,7 +12,6 @@ from mtkit.inference.engines.native_engine import suit_native_engine
 from mtkit.inference.terms import choose_way
 from mtkit.model.config import (
     CONFIG_FILE,
-    ModelConfig,
     check_translates,
     read_config,
     read_settings,
@@ -27,7 +26,6 @@ from mtkit.model.exporters.ctranslate2_files import (
 from mtkit.model.exporters.ctranslate2_library import load_library, parse_device
 from mtkit.model.exporters.ctranslate2_names import check_convertible
 from mtkit.recipe.inference import GlossarySection, Inference
-from mtkit.recipe.precision import MIN_WIDTH_IN_BFLOAT16
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
@@ -80,7 +78,6 @@ def choose_engine(
         chain(
             _list_losses(workspace, settings, device=device, answers_requests=answers_requests),
             _list_stale(workspace, settings),
-            _list_faster(workspace, settings, device),
         )
     )
     if obstacle:
@@ -156,8 +153,8 @@ def _list_losses(
     kind, _ = parse_device(device, load_library())
     if kind != "cpu":
         yield "on a GPU the export is taken only if it is asked for"
-    if is_float and _computes_in_bfloat16(config, settings):
-        yield "it computes in bf16 here, faster than CTranslate2 in float32"
+    if is_as_fast and suit_native_engine([config.model], settings, device) is not None:
+        yield "mtkit's own engine is compiled for this CPU, and faster"
 
 
 def is_in_integers(quantization: str) -> bool:
@@ -209,22 +206,3 @@ def _list_stale(workspace: Workspace, settings: Inference) -> Iterator[str]:
             f"{workspace.export} takes {max_tokens} tokens, and inference.max_source_tokens and "
             f"inference.max_extra_tokens allow more; {EXPORT_AGAIN}"
         )
-
-
-def _list_faster(workspace: Workspace, settings: Inference, device: str) -> Iterator[str]:
-    """Yields a reason if mtkit's own engine is faster, in the same kind of numbers."""
-    if is_in_integers(read_quantization(workspace)) and not settings.allow_int8:
-        return
-    if suit_native_engine([read_config(workspace.model).model], settings, device) is not None:
-        yield "mtkit's own engine is compiled for this CPU, and faster"
-
-
-def _computes_in_bfloat16(config: ModelConfig, settings: Inference) -> bool:
-    """Checks whether torch would run a model in bf16 on this CPU."""
-    if config.model.d_model < MIN_WIDTH_IN_BFLOAT16:
-        return False  # Without loading torch.
-    from mtkit.inference.engines.open_torch_engine import choose_precision  # noqa: PLC0415
-    from mtkit.network.device import find_device as find_torch_device  # noqa: PLC0415
-
-    ours = settings.model_copy(update={"allow_int8": False})
-    return choose_precision(ours, find_torch_device("cpu"), config.model) == "bf16"

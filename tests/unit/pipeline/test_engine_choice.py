@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from mtkit.cli.app import app
 from mtkit.engine.library import choose_library
-from mtkit.inference.engines import open_torch_engine
 from mtkit.model.config import open_model_folder
-from mtkit.pipeline.engine_choice import choose_engine, find_export_fault, read_quantization
+from mtkit.pipeline import engine_choice
+from mtkit.pipeline.engine_choice import find_export_fault, read_quantization
 from mtkit.pipeline.export import update_export
 from mtkit.pipeline.serve import list_run
 
@@ -29,6 +29,12 @@ def trained(tiny_run, kept: Path):
     run = tiny_run("training.max_steps=1")
     run.train_once(kept)
     return run
+
+
+@pytest.fixture
+def not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has no engine of our own, as where mtkit was installed without a compiler."""
+    monkeypatch.setattr(engine_choice, "suit_native_engine", lambda *_: None)
 
 
 def call(name: str, options: Sequence[object], stdin: str = "", code: int = 0) -> Any:
@@ -49,13 +55,20 @@ def test_without_an_export_torch_translates_and_nothing_is_said(trained) -> None
     assert "engine" not in done.stderr
 
 
-def test_an_export_of_the_runs_model_is_taken_and_said_once(trained) -> None:
+def test_an_export_in_integers_is_taken_and_said_once(trained) -> None:
+    call("export", [*trained.options, "--quantization", "int8"])
+    done = translate(trained)
+    assert done.stdout.count("\n") == 3
+    assert done.stderr.count(f"{CHOSEN}{trained.workspace.export})") == 1
+    assert "engine" not in translate(trained, "inference.engine=torch").stderr
+
+
+def test_without_our_own_engine_an_export_is_taken(trained, not_compiled) -> None:
     by_torch = translate(trained, "inference.engine=torch")
     call("export", trained.options)
     done = translate(trained)
+    assert CHOSEN in done.stderr
     assert done.stdout == by_torch.stdout
-    assert done.stderr.count(f"{CHOSEN}{trained.workspace.export})") == 1
-    assert "engine" not in translate(trained, "inference.engine=torch").stderr
 
 
 @pytest.mark.skipif(choose_library() is None, reason="installed without a C++ compiler")
@@ -80,7 +93,7 @@ def test_mtkits_own_engine_is_taken_for_the_same_numbers(trained) -> None:
     ],
 )
 def test_settings_that_it_lacks_or_is_slow_with_leave_the_export_aside(
-    trained, override: str, reason: str
+    trained, not_compiled, override: str, reason: str
 ) -> None:
     call("export", trained.options)
     done = translate(trained, override)
@@ -99,6 +112,7 @@ def test_protection_is_as_good_with_an_export_as_without(trained) -> None:
     assert after.stdout == before.stdout
     # What CTranslate2 does, too, leaves it the choice.
     options += ["--set", 'inference.protect.ways=["n_best"]']
+    call("export", [*options, "--quantization", "int8"])
     assert CHOSEN in call("translate", options, line).stderr
 
 
@@ -131,7 +145,7 @@ def test_a_server_takes_an_export_in_8_bits_as_translate_does(trained, capsys) -
     assert list_run(torch, trained.workspace, "cpu")[0] == [trained.workspace.model]
 
 
-def test_a_stale_export_is_never_taken(trained, tiny_run) -> None:
+def test_a_stale_export_is_never_taken(trained, not_compiled, tiny_run) -> None:
     call("export", trained.options)
     again = tiny_run("training.max_steps=2")
     call("train", again.options)
@@ -160,21 +174,7 @@ def test_eight_bits_by_hand_are_taken_and_said_once(trained) -> None:
     done = call("export", [*trained.options, "--quantization", "int8"])
     assert "use this export here from now on" in " ".join(done.stderr.split())
     assert CHOSEN in translate(trained).stderr
-    # Torch takes much text only where it may compute in 8 bits, too.
-    recipe, workspace = trained.recipe, trained.workspace
-    much = choose_engine(recipe.inference, workspace, "cpu", input_bytes=3_000_000)
-    assert much.settings.engine == "ctranslate2"
     assert "from now on" not in call("export", trained.options).stderr
-
-
-def test_a_float32_export_is_left_aside_where_torch_computes_in_bf16(trained, monkeypatch) -> None:
-    call("export", trained.options)
-    monkeypatch.setattr("mtkit.pipeline.engine_choice.MIN_WIDTH_IN_BFLOAT16", 0)
-    monkeypatch.setattr(open_torch_engine, "MIN_WIDTH_IN_BFLOAT16", 0)
-    monkeypatch.setattr(open_torch_engine, "suit_precision", lambda _: "bf16")
-    assert f"{LEFT}it computes in bf16" in translate(trained).stderr
-    monkeypatch.setattr(open_torch_engine, "suit_precision", lambda _: "fp32")
-    assert CHOSEN in translate(trained).stderr
 
 
 def test_a_gpu_that_ctranslate2_sees_leaves_the_export_aside(trained, monkeypatch) -> None:
@@ -196,7 +196,7 @@ def test_a_folder_is_run_by_the_engine_that_it_was_made_for(trained) -> None:
         assert call("translate", options, LINES).stdout.count("\n") == 3
 
 
-def test_run_exports_what_translate_takes(trained, capsys) -> None:
+def test_run_exports_what_translate_takes(trained, not_compiled, capsys) -> None:
     recipe, workspace = trained.recipe, trained.workspace
     update_export(recipe, workspace, device="cpu")
     assert open_model_folder(workspace.export).settings.engine == "ctranslate2"
@@ -244,7 +244,7 @@ def test_run_leaves_an_export_by_hand_as_it_is(trained) -> None:
     assert (made.st_ino, made.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
 
 
-def test_run_goes_on_where_the_export_fails_and_says_so(trained, capsys) -> None:
+def test_run_goes_on_where_the_export_fails_and_says_so(trained, not_compiled, capsys) -> None:
     trained.workspace.export.mkdir()
     (trained.workspace.export / "notes.txt").write_text("mine")
     update_export(trained.recipe, trained.workspace, device="cpu")
