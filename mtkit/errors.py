@@ -5,6 +5,8 @@ import errno
 import os
 from collections.abc import Iterable
 
+FULL_INSTALL = frozenset({"torch", "datasets", "pyarrow", "matplotlib"})
+"""Packages that training and preparing data need, and that a light install lacks."""
 _RUN_AGAIN = "free some disk space, then run the same command again: finished work is kept"
 _HINTS = {
     errno.ENOSPC: _RUN_AGAIN,
@@ -37,6 +39,17 @@ def fail_at(text: str, position: int, fault: str, hint: str = "") -> MtkitError:
 def how_to_install(extra: str) -> str:
     """Returns the hint for a missing package of one of mtkit's extras."""
     return f"in the folder that holds mtkit's code: pip install '.[{extra}]'"
+
+
+def explain_missing_package(error: ModuleNotFoundError) -> MtkitError:
+    """Returns the user's error for a package that a light install lacks; raises other errors."""
+    if error.name not in FULL_INSTALL:
+        raise error
+    return MtkitError(
+        f"this needs the package {error.name}, which isn't installed",
+        f"pip install {error.name}; or everything, in the folder that holds mtkit's code: "
+        "pip install -c constraints.txt .",
+    )
 
 
 def is_disk_full(error: BaseException) -> bool:

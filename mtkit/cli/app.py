@@ -23,7 +23,7 @@ from mtkit.cli.serve import serve
 from mtkit.cli.split import split
 from mtkit.cli.train import train
 from mtkit.cli.translate import translate
-from mtkit.errors import MtkitError, explain_system_fault
+from mtkit.errors import MtkitError, explain_missing_package, explain_system_fault
 from mtkit.standard_streams import check_stdout, discard_unwritten, open_standard_streams
 from mtkit.version import __version__
 
@@ -48,6 +48,8 @@ def _faults_as_lines() -> Iterator[None]:
     except BrokenPipeError:
         discard_unwritten()
         raise SystemExit(_NOBODY_READS) from None
+    except ModuleNotFoundError as error:
+        _fail(explain_missing_package(error))
     except OSError as error:
         _fail(explain_system_fault(error))
 

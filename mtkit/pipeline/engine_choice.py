@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from mtkit.devices import has_torch
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.features import list_missing, list_uses
 from mtkit.inference.terms import choose_way
@@ -218,7 +219,7 @@ def _list_stale(workspace: Workspace, settings: Inference) -> Iterator[str]:
 
 def _list_slow(workspace: Workspace, settings: Inference, input_bytes: int | None) -> Iterator[str]:
     """Yields a reason if torch's compiled passes gain more than its later start costs."""
-    if input_bytes is None or input_bytes < _MANY_BYTES:
+    if input_bytes is None or input_bytes < _MANY_BYTES or not has_torch():
         return
     if is_in_integers(read_quantization(workspace)) and not settings.allow_int8:
         return
@@ -231,7 +232,7 @@ def _list_slow(workspace: Workspace, settings: Inference, input_bytes: int | Non
 
 def _computes_in_bfloat16(config: ModelConfig, settings: Inference) -> bool:
     """Checks whether torch would run a model in bf16 on this CPU."""
-    if config.model.d_model < MIN_WIDTH_IN_BFLOAT16:
+    if config.model.d_model < MIN_WIDTH_IN_BFLOAT16 or not has_torch():
         return False  # Without loading torch.
     from mtkit.inference.engines.open_torch_engine import choose_precision  # noqa: PLC0415
     from mtkit.network.device import find_device as find_torch_device  # noqa: PLC0415
