@@ -1,6 +1,7 @@
 """The `mtkit` command: its subcommands, and errors as lines and exit codes."""
 
 import gc
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -138,6 +139,8 @@ def main() -> None:
     """Runs the command line; the process ends with its exit code."""
     # The default is 700 new objects; importing torch creates half a million permanent ones.
     gc.set_threshold(_NEW_OBJECTS_BEFORE_COLLECTION)
+    # pydantic would look for plugins in the metadata of every installed package.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         open_standard_streams()
         app(prog_name="mtkit")
