@@ -1,16 +1,20 @@
 """Everything that mtkit prints for people: on stderr, because stdout is for data only."""
 
 import sys
-
-from rich.console import Console
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from mtkit.errors import MtkitError
 from mtkit.paths import without_surrogates
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-def open_console() -> Console:
+
+def open_console() -> "Console":
     """Returns a console on the current stderr; plain, unwrapped lines unless it is a terminal."""
+    # Imported here: commands that print nothing don't load it.
+    from rich.console import Console  # noqa: PLC0415
+
     if sys.stderr is not None and sys.stderr.isatty():
         return Console(stderr=True, highlight=False)
     # A log file is grepped and diffed: no wrapping at an assumed terminal's 80 columns. FORCE_COLOR
@@ -20,11 +24,13 @@ def open_console() -> Console:
     )
 
 
-def print_line(console: Console, *parts: str | tuple[str, str]) -> None:
+def print_line(console: "Console", *parts: str | tuple[str, str]) -> None:
     """Prints a line unwrapped, with no markup or emoji in it; only a terminal shows styles."""
     styled = [(part, "") if isinstance(part, str) else part for part in parts]
     plain = [(without_surrogates(text), style) for text, style in styled]
     if console.is_terminal:
+        from rich.text import Text  # noqa: PLC0415
+
         console.print(Text.assemble(*plain), soft_wrap=True)
     else:
         # Not with rich, which turns tabs into spaces.

@@ -8,7 +8,6 @@ from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.line import Line, TextModel
 from mtkit.inference.paragraphs import cut_line
 from mtkit.inference.request import LineError, LineWarning
-from mtkit.inference.symbol_masks import require_phrases
 from mtkit.text.languages import LanguageTokens
 from mtkit.text.words import Span
 
@@ -48,8 +47,11 @@ class LineEncoder:
             self._encode_texts(lines)
         else:
             self._encode_sources([line for line in lines if line.text.strip()])
-        for line in lines:
-            if line.request.required:
+        if with_phrases := [line for line in lines if line.request.required]:
+            # Imported here: few lines have any.
+            from mtkit.inference.symbol_masks import require_phrases  # noqa: PLC0415
+
+            for line in with_phrases:
                 line.parts = require_phrases(line.parts, line.request.required)
 
     def _encode_texts(self, lines: Sequence[Line]) -> None:

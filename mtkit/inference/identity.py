@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.inference.engines.ctranslate2_engine import open_ctranslate2_engine
+from mtkit.inference.engines.native_engine import find_native_precision
 from mtkit.model.config import read_config
 from mtkit.model.digest import digest_model
 from mtkit.model.exporters.ctranslate2_files import find_engine
@@ -36,7 +37,10 @@ def identify(folder: Path, settings: Inference, device: str) -> ModelIdentity:
     model = digest_model(folder, name)
     match name:
         case "torch":
-            # Imported here: CTranslate2 translates without torch.
+            native = find_native_precision([folder], settings, device)
+            if native is not None:
+                return ModelIdentity(model, "torch", "cpu", native)
+            # Imported here: other engines translate without torch.
             from mtkit.inference.engines.open_torch_engine import choose_precision  # noqa: PLC0415
             from mtkit.network.device import find_device  # noqa: PLC0415
 

@@ -9,13 +9,13 @@ from mtkit.inference.learned_aligner import LearnedAligner
 from mtkit.inference.request import LineWarning, Request
 from mtkit.inference.translation import Translation
 from mtkit.recipe.inference import Inference
-from mtkit.recipe.parsing import Linearization
 from mtkit.text.languages import TranslatorLanguages
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.words import Span
 
 if TYPE_CHECKING:
     from mtkit.inference.terms import GlossaryTerms
+    from mtkit.recipe.parsing import Linearization
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class TextModel:
     languages: TranslatorLanguages
     target_language: str = ""
     continues: bool = False
-    linearization: Linearization | None = None
+    linearization: "Linearization | None" = None
     word_aligner: LearnedAligner | None = None
     has_alignments: bool = False
 

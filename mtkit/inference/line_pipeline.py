@@ -18,8 +18,6 @@ from mtkit.inference.engines.engine import ConstrainingEngine, EncodedSource, En
 from mtkit.inference.learned_aligner import warn_too_long
 from mtkit.inference.line import Line, TextModel
 from mtkit.inference.paragraphs import join_line, join_parts, split_line
-from mtkit.inference.parse import SentenceParser
-from mtkit.inference.protect import ProtectStep, protect_strings
 from mtkit.inference.request import LineError, Request
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.search_parts import (
@@ -44,6 +42,8 @@ from mtkit.text.words import find_words
 
 if TYPE_CHECKING:
     from mtkit.inference.flag_lines import LineFlagger
+    from mtkit.inference.parse import SentenceParser
+    from mtkit.inference.protect import ProtectStep
 
 _WORD = regex.compile(
     r"[[\p{L}\p{M}\p{N}\p{Cn}]--[\p{Me}\p{Variation_Selector}\p{Extended_Pictographic}]]",
@@ -65,7 +65,7 @@ class LineScorer:
         engine: Engine,
         model: TextModel,
         settings: Inference,
-        parser: SentenceParser | None,
+        parser: "SentenceParser | None",
     ) -> None:
         self._engine, self._model, self._settings = engine, model, settings
         self._parser = parser
@@ -150,6 +150,16 @@ def copy_line(text: str, *, num_before: int = 0, alignments: bool = False) -> Tr
     )
 
 
+def _open_parser(model: TextModel, engine: Engine) -> "SentenceParser | None":
+    """Returns a parser's adapter; None for another model."""
+    if model.linearization is None:
+        return None
+    # Imported here: most models are translators.
+    from mtkit.inference.parse import SentenceParser  # noqa: PLC0415
+
+    return SentenceParser.of(model, engine)
+
+
 class LinePipeline:
     """Translates and scores lines with an engine; prints nothing; threads may share it.
 
@@ -177,11 +187,10 @@ class LinePipeline:
         self._model, self.settings = model, settings
         self.languages, self.batches_at_once = model.languages, engine.batches_at_once
         self._constrains = isinstance(engine, ConstrainingEngine) and engine.constrains
-        self._parser = SentenceParser.of(model, engine)
+        self._parser = _open_parser(model, engine)
         self._terms = TermStep(settings, model) if terms is None else terms
         self._encoder = LineEncoder(model, engine)
         self._search = PartSearch(engine, model, rerank)
-        self._protect = ProtectStep(model.tokenizer, self._translate, constrains=self._constrains)
         self._aligner = LineAligner(engine, model)
         self._scorer = LineScorer(engine, model, settings, self._parser)
         self.aligns = model.has_alignments and self._aligner.can_align
@@ -193,6 +202,13 @@ class LinePipeline:
         from mtkit.inference.flag_lines import LineFlagger  # noqa: PLC0415
 
         return LineFlagger(self._model)
+
+    @cached_property
+    def _protect(self) -> "ProtectStep":
+        # Imported here for the same reason.
+        from mtkit.inference.protect import ProtectStep  # noqa: PLC0415
+
+        return ProtectStep(self._model.tokenizer, self._translate, constrains=self._constrains)
 
     @property
     def terms_summary(self) -> str:
@@ -253,8 +269,11 @@ class LinePipeline:
         if settings is not self.settings:
             kept = {key: getattr(self.settings, key) for key in _ENGINE_KEYS}
             settings = settings.model_copy(update=kept)
-        is_protected = request.is_program_string and self._model.translates
-        return protect_strings(settings) if is_protected else settings
+        if not (request.is_program_string and self._model.translates):
+            return settings
+        from mtkit.inference.protect import protect_strings  # noqa: PLC0415
+
+        return protect_strings(settings)
 
     def _check(self, settings: Sequence[Inference]) -> None:
         """Checks that the model supports the requested extras."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from mtkit.console import warn
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, explain_missing_package
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.features import FeatureUse, check_features, list_uses
 from mtkit.inference.learned_aligner import LearnedAligner
@@ -104,10 +104,12 @@ def _open_engine(
         case "torch":
             from mtkit.inference.engines.native_engine import open_native_engine
 
-            if native := open_native_engine(folders, settings, device):
-                return native
-            from mtkit.inference.engines.open_torch_engine import open_torch_engine
-
+            if engine := open_native_engine(folders, settings, device):
+                return engine
+            try:
+                from mtkit.inference.engines.open_torch_engine import open_torch_engine
+            except ModuleNotFoundError as error:
+                raise explain_missing_package(error) from error
             return open_torch_engine(folders, settings, device)
         case "ctranslate2":
             from mtkit.inference.engines.ctranslate2_engine import open_ctranslate2_engine

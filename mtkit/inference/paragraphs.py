@@ -14,7 +14,6 @@ import regex
 
 from mtkit.errors import MtkitError
 from mtkit.inference.line import Line, TextModel
-from mtkit.inference.protect import open_finder
 from mtkit.inference.request import LineError
 from mtkit.inference.translation import (
     BLANK,
@@ -192,6 +191,9 @@ def split_sentences(
     chosen = settings.paragraphs.language if settings.paragraphs is not None else ""
     kept = list(terms)
     if settings.protect is not None:
+        # Imported here: its patterns load slowly.
+        from mtkit.inference.protect import open_finder  # noqa: PLC0415
+
         kept += [piece.span for piece in open_finder(settings.protect).find(text).pieces]
     return find_sentences(text, chosen or language, kept)
 

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from mtkit.checks.flag import Flag
 from mtkit.inference.request import LineWarning
-from mtkit.text.trees.restore import Repairs
+from mtkit.text.trees.repairs import Repairs
 from mtkit.text.words import Span, find_between_spaces, find_owners
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from mtkit.console import say
-from mtkit.data.preparation.clean_labelled import check_known
 from mtkit.data.sources.corpora import (
     put_tag,
     read_corpus_pairs,
@@ -258,7 +257,8 @@ def _score_labels(
     name: str, settings: Evaluation, inference: Inference, model: RunModel, *, device: str
 ) -> list[ScoredText]:
     """Returns a classifier's accuracy and macro-F1 on each test set."""
-    # Imported here: CTranslate2 translates without torch.
+    # Imported here: translators are scored without torch and pyarrow.
+    from mtkit.data.preparation.clean_labelled import check_known  # noqa: PLC0415
     from mtkit.inference.classify import LineClassifier  # noqa: PLC0415
 
     corpora = [

@@ -13,7 +13,6 @@ from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.inference.translator import Translator
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, ModelConfig, read_config, read_settings
-from mtkit.pipeline.engine_choice import choose_engine, find_export_fault, with_length_ratio
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
@@ -43,6 +42,8 @@ def load_run(
         source_language: The default source language of a multilingual model.
         target_language: The default target language.
     """
+    from mtkit.pipeline.engine_choice import choose_engine, find_export_fault, with_length_ratio
+
     choice = choose_engine(settings, workspace, device)
     if choice.reason:
         say(choice.reason)

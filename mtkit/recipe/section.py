@@ -126,6 +126,8 @@ class Section(BaseModel):
         strict=True,
         allow_inf_nan=False,
         protected_namespaces=(),
+        # A section inside another needs no validator of its own.
+        defer_build=True,
     )
 
     @classmethod

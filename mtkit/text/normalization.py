@@ -5,9 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 import sentencepiece
 
-# protobuf creates the class when the module is loaded, where mypy can't see it.
-from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
-
 from mtkit.programs import import_extra
 
 _TOUCHED = re.compile(r"[\r()`´„“”–—‘’‚…«»\u00a0\"]| [ :;%]|''|^\s|\s$")
@@ -52,8 +49,12 @@ class UnicodeNormalizer:
 
 def read_normalization(model: bytes) -> Normalization:
     """Returns the rule of a model by its name, or as a model without pieces."""
-    proto = ModelProto()
+    # Imported here: translating doesn't read it, and protobuf loads slowly.
+    from sentencepiece import sentencepiece_model_pb2  # noqa: PLC0415
+
+    # protobuf creates the class when the module is loaded, where mypy can't see it.
+    proto = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
     proto.ParseFromString(model)
     if proto.normalizer_spec.name in RULES:
         return str(proto.normalizer_spec.name)
-    return bytes(ModelProto(normalizer_spec=proto.normalizer_spec).SerializeToString())
+    return bytes(type(proto)(normalizer_spec=proto.normalizer_spec).SerializeToString())

@@ -13,7 +13,6 @@ import sentencepiece
 from mtkit.errors import MtkitError
 from mtkit.foreign_files import read_file
 from mtkit.recipe.tokenizer import Tokenizer
-from mtkit.text.segmentations import Resegmenter, is_of_words
 from mtkit.text.token_ids import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from mtkit.text.vocabulary import MAX_PIECES, Vocabulary
 from mtkit.text.words import Span
@@ -104,6 +103,9 @@ class SentencePieceSegmenter:
 
     def resegmenter(self, alpha: float) -> Resegment:
         """Returns a function that draws another segmentation; word models have none."""
+        # Imported here: only training draws, and protobuf loads slowly.
+        from mtkit.text.segmentations import Resegmenter, is_of_words  # noqa: PLC0415
+
         if is_of_words(self.model):
             return lambda tokens, random: tokens
         draw = Resegmenter(self.model, alpha).draw

@@ -296,15 +296,25 @@ def suit_native_engine(
     return None if precision == "bf16" and has_amx() else precision
 
 
+def find_native_precision(
+    folders: Sequence[Path], settings: Inference, device: str
+) -> InferencePrecision | None:
+    """Returns the precision of `open_native_engine`; None if PyTorch is needed."""
+    configs = [read_config(folder) for folder in folders]
+    if not all(map(_emits_text, configs)):
+        return None
+    return suit_native_engine([config.model for config in configs], settings, device)
+
+
 def open_native_engine(
     folders: Sequence[Path], settings: Inference, device: str
 ) -> NativeEngine | None:
     """Returns an engine for a model folder or an ensemble; None if PyTorch is needed."""
+    precision = find_native_precision(folders, settings, device)
+    if precision is None:
+        return None
     configs = [read_config(folder) for folder in folders]
     models = [config.model for config in configs]
-    precision = suit_native_engine(models, settings, device)
-    if precision is None or not all(map(_emits_text, configs)):
-        return None
     language_model = None
     if settings.fusion is not None:
         with reading(settings.fusion.model):

@@ -5,7 +5,7 @@ A parser may forget a bracket or a word. Repairs are counted.
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from mtkit.text.trees.brackets import (
     Tree,
     drop_empty,
 )
+from mtkit.text.trees.repairs import Repairs
 
 _PUNCTUATION_BY_WORD = {
     **dict.fromkeys((".", "?", "!"), "."),
@@ -34,29 +35,6 @@ _HAS_LETTER = re.compile(r"\w")
 _NO_SYMBOL = re.compile(r"[()⁇\s]|^/?$")
 _MAX_CELLS = 4_000_000
 """Maximum size of the table that aligns leaves and words; beyond it the surplus is cut off."""
-
-
-@dataclass(frozen=True)
-class Repairs:
-    """The repairs of a parser's output.
-
-    Attributes:
-        brackets_added: Constituents that the parser hadn't closed.
-        brackets_removed: Brackets that closed nothing, held nothing, or were unknown.
-        leaves_added: Words that the parser had left out; each follows the word before it.
-        leaves_removed: Leaves without a word.
-        tags_changed: Tags of punctuation on other words, and the reverse.
-    """
-
-    brackets_added: int = 0
-    brackets_removed: int = 0
-    leaves_added: int = 0
-    leaves_removed: int = 0
-    tags_changed: int = 0
-
-    def __bool__(self) -> bool:
-        """Returns whether there was any repair."""
-        return any(asdict(self).values())
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from mtkit.inference.translation import (
     WordAlignment,
     read_translation,
 )
-from mtkit.text.trees.restore import Repairs
+from mtkit.text.trees.repairs import Repairs
 
 from .test_v1 import Serve
 

@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mtkit.text.trees.brackets import parse_tree, write_tree
-from mtkit.text.trees.restore import Repairs, correct_tags, restore_tree
+from mtkit.text.trees.repairs import Repairs
+from mtkit.text.trees.restore import correct_tags, restore_tree
 
 PHRASES = {"S", "NP", "VP", "PP"}
 
