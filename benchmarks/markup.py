@@ -373,7 +373,7 @@ def measure_speed(
     """
     lines = [line.rstrip("\n") for line in sys.stdin]
     settings = read_settings(model).model_copy(update={"beam_size": beam_size})
-    translator = Translator(model, engine=engine, device="cpu", settings=settings, forks=by_clock)
+    translator = Translator(model, engine=engine, device="cpu", settings=settings)
     now = time.perf_counter if by_clock else time.process_time
     sentences = SentenceTranslator(translator)
     rng = random.Random(1)

@@ -7,7 +7,8 @@ from translating import read_task, time_steady, versions_of
 
 from mtkit import Translator
 from mtkit.inference.streams.byte_lines import WINDOW_LINES, take_windows
-from mtkit.model.config import read_config, read_settings
+from mtkit.inference.engines.native_engine import find_native_precision
+from mtkit.model.config import read_settings
 from mtkit.recipe.override_section import override_section
 
 
@@ -20,8 +21,6 @@ def main() -> None:
         engine=task["engine"],
         device="cpu",
         settings=settings,
-        # As `mtkit translate` has it.
-        forks=True,
     )
 
     def translate_and_count(lines: list[str]) -> tuple[list[str], int]:
@@ -32,16 +31,10 @@ def main() -> None:
 
     facts: dict[str, Any] = {"threads": task["threads"]}
     if task["engine"] == "torch":
-        # Loaded with the engine, and not with the other.
-        import torch  # noqa: PLC0415
-
-        from mtkit.inference.engines.open_torch_engine import choose_precision  # noqa: PLC0415
-
-        facts["arithmetic"] = choose_precision(
-            settings, torch.device("cpu"), read_config(folder).model
-        )
-        facts["threads"] = torch.get_num_threads()
-    facts["versions"] = versions_of("torch" if task["engine"] == "torch" else "ctranslate2")
+        facts["arithmetic"] = find_native_precision([folder], settings, "cpu")
+        facts["versions"] = versions_of("mtkit")
+    else:
+        facts["versions"] = versions_of("ctranslate2")
     time_steady(task, translate_and_count, facts)
 
 

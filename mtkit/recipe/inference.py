@@ -79,9 +79,10 @@ class Inference(Section):
     """Decoding defaults; they are saved with the model (paper, section 6.1)."""
 
     engine: Annotated[EngineChoice, Invalidates.NOTHING] = "auto"
-    """What runs the network: `torch`, or `ctranslate2` on the output of `mtkit export`. `auto`: for
-    `mtkit translate` in a run's workspace the quickest that is installed, exported and able to do
-    what is asked, for a model folder what it was made for; scores are made by `torch`."""
+    """What runs the network: `torch`, which is mtkit's own engine in C++ on a CPU and PyTorch
+    elsewhere, or `ctranslate2` on the output of `mtkit export`. `auto`: for `mtkit translate` in a
+    run's workspace the quickest that can do what is asked, for a model folder what it was made
+    for; scores are made by `torch`."""
     precision: Annotated[InferencePrecisionChoice, Invalidates.NOTHING] = "auto"
     """Arithmetic of `torch`; `auto`: bf16 on devices that multiply in bf16, but on a CPU fp32 for
     networks narrower than 256; else fp32. `int8`: on a CPU, products of 8-bit integers, each output
@@ -136,11 +137,11 @@ class Inference(Section):
     """A line with more tokens is split at ends of sentences or clauses, and its translations are
     joined again."""
     batch_tokens: Annotated[int, Field(ge=1, le=1_000_000), Invalidates.NOTHING] = 4_096
-    """Source tokens, padding included, that are translated at the same time, by all threads of
-    `ctranslate2` together; affects only speed and memory."""
+    """Source tokens, padding included, that one thread is given at a time, or PyTorch in all;
+    affects only speed and memory."""
     processes: Annotated[NumProcesses, Invalidates.NOTHING] = "auto"
-    """Processes among which `torch` divides the lines, on a CPU under Linux; `auto`: one per core,
-    16 at most. Affects only speed and memory."""
+    """Lines are searched on a CPU in this many threads; `auto`: one per core. Affects only speed
+    and memory."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
