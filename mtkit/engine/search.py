@@ -24,6 +24,8 @@ from mtkit.engine.network import EngineNetwork
 from mtkit.recipe.inference import Inference, Sampling
 
 Phrases = Sequence[Sequence[int]]
+_MAX_RANDOM = 1 << 24
+"""Random numbers of a call of the library: 128 MiB."""
 _Found = TypeVar("_Found")
 
 
@@ -101,13 +103,22 @@ def search(
     A sentence's outputs depend neither on the others nor on the number of threads. Ctrl-C ends the
     search.
     """
+    if not requests:
+        return []
+    num_random = settings.n_best * sum(each.limit for each in requests)
+    if settings.sampling is not None and num_random > _MAX_RANDOM and len(requests) > 1:
+        half = len(requests) // 2
+        parts = requests[:half], requests[half:]
+        given = settings, num_threads
+        found = (search(members, part, *given, max_repeated=max_repeated) for part in parts)
+        return list(chain.from_iterable(found))
     library = choose_library()
     assert library is not None
     call = _Call(members, requests)
     described = _describe_settings(settings, max_repeated)
     status = c_int32()
     random = [_draw_random(settings, each) for each in requests]
-    call.requests.random = call.lay_out(random, np.float64)
+    call.requests.random = call.lay_out_random(random)
     found = call.run(
         lambda cancelled: library.mtkit_search(
             call.networks,
@@ -198,7 +209,7 @@ def _score(
     library = choose_library()
     assert library is not None
     call = _Call(members, requests, max(map(len, targets), default=0))
-    of_targets = call.lay_out(targets, np.int64)
+    of_targets = call.lay_out(targets)
     lengths = [len(target) for target in targets]
     log_probabilities = np.empty(0 if watches else sum(lengths), np.float32)
     sizes = [
@@ -251,26 +262,29 @@ class _Call:
         self.networks = (Network * len(members))(*(network for network, _ in described))
         self.requests = Requests(
             count=len(requests),
-            sources=self.lay_out([each.source for each in requests], np.int64),
-            prompts=self.lay_out([each.prompt for each in requests], np.int64),
-            prefixes=self.lay_out([each.prefix for each in requests], np.int64),
+            sources=self.lay_out([each.source for each in requests]),
+            prompts=self.lay_out([each.prompt for each in requests]),
+            prefixes=self.lay_out([each.prefix for each in requests]),
             num_certain=self._keep(np.array([each.num_certain for each in requests], np.int64)),
             limits=self._keep(np.array([each.limit for each in requests], np.int64)),
             required=self._lay_out_phrases([each.required for each in requests]),
             forbidden=self._lay_out_phrases([each.forbidden for each in requests]),
         )
 
-    def lay_out(
-        self, lists: Sequence[Sequence[float] | NDArray[np.float64]], dtype: type
-    ) -> Ragged:
+    def lay_out(self, lists: Sequence[Sequence[int]]) -> Ragged:
         """Returns lists behind each other, in memory that lives as long as this."""
         starts = np.array([0, *accumulate(map(len, lists))], np.int64)
-        values: NDArray[Any] = np.fromiter(chain.from_iterable(lists), dtype, count=int(starts[-1]))
+        values = np.fromiter(chain.from_iterable(lists), np.int64, count=int(starts[-1]))
         return Ragged(self._keep(values), self._keep(starts))
+
+    def lay_out_random(self, arrays: Sequence[NDArray[np.float64]]) -> Ragged:
+        """Does the same for numbers in [0, 1)."""
+        starts = np.array([0, *accumulate(map(len, arrays))], np.int64)
+        return Ragged(self._keep(np.concatenate(arrays)), self._keep(starts))
 
     def _lay_out_phrases(self, of_sentences: Sequence[Phrases]) -> RaggedPhrases:
         starts = np.array([0, *accumulate(map(len, of_sentences))], np.int64)
-        tokens = self.lay_out(list(chain.from_iterable(of_sentences)), np.int64)
+        tokens = self.lay_out(list(chain.from_iterable(of_sentences)))
         return RaggedPhrases(tokens, self._keep(starts))
 
     def _keep(self, array: NDArray[np.generic]) -> int:
