@@ -6,8 +6,8 @@ from typing import Any
 from translating import read_task, time_steady, versions_of
 
 from mtkit import Translator
-from mtkit.inference.streams.byte_lines import WINDOW_LINES, take_windows
 from mtkit.inference.engines.native_engine import find_native_precision
+from mtkit.inference.streams.byte_lines import WINDOW_LINES, take_windows
 from mtkit.model.config import read_settings
 from mtkit.recipe.override_section import override_section
 
