@@ -143,6 +143,21 @@ def _draw_no_curves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(MetricsLog, "_draw", lambda log: log.picture.touch())
 
 
+@pytest.fixture(autouse=True)
+def _warm_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of this process fork, as those of a command do; see warm.py."""
+    if request.path.name == "test_executor.py":
+        return
+    from mtkit import executor
+    from mtkit.child_processes import StartOptions, prepare_start
+
+    def prepare(module: str, **environment: str) -> tuple[list[str], StartOptions]:
+        command, options = prepare_start(module, **environment)
+        return [warm.python(), *command[1:]], options
+
+    monkeypatch.setattr(executor, "prepare_start", prepare)
+
+
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the run lies that was trained once for all tests of a module."""

@@ -25,7 +25,7 @@ import tempfile
 import threading
 import traceback
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn, TextIO
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
 IMPORTED = (
@@ -47,6 +47,12 @@ def command() -> list[str]:
     if _ADDRESS not in os.environ:
         start()
     return [sys.executable, "-I", "-S", __file__, os.environ[_ADDRESS]]
+
+
+def python() -> str:
+    """Returns the Python for mtkit's child processes: forks if it is called with `-c`."""
+    command()
+    return str(Path(os.environ[_ADDRESS]).with_name(_PYTHON))
 
 
 def start() -> None:
@@ -156,9 +162,9 @@ def _become(request: dict, fds: list[int]) -> None:
     sys.modules.pop("sitecustomize", None)
     with contextlib.suppress(ImportError):
         importlib.import_module("sitecustomize")
-    sys.stdin = os.fdopen(0, closefd=False)
-    sys.stdout = os.fdopen(1, "w", closefd=False)
-    sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False)
+    sys.stdin = _open_stream(0, request)
+    sys.stdout = _open_stream(1, request, "w")
+    sys.stderr = _open_stream(2, request, "w", errors="backslashreplace")
 
     code = 0
     try:
@@ -171,12 +177,20 @@ def _become(request: dict, fds: list[int]) -> None:
     _end(code)
 
 
+def _open_stream(number: int, request: dict, mode: str = "r", **settings: Any) -> TextIO | None:
+    """Returns a standard stream, as Python does: None if the client's is closed."""
+    if number in request["closed"]:
+        os.close(number)
+        return None
+    return os.fdopen(number, mode, closefd=False, **settings)
+
+
 def _end(code: int) -> NoReturn:
     """Ends the process without tearing down all that it shares with the server."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.flush()
     os._exit(code)
 
@@ -200,8 +214,13 @@ def _ask_as_python(address: str, arguments: list[str]) -> NoReturn:
 
 def _ask(address: str, code: str, arguments: list[str]) -> NoReturn:
     """Has the server run a program, and ends as that does."""
+    closed = [number for number in (0, 1, 2) if not _is_open(number)]
+    for _ in closed:
+        # The lowest free number, which nothing else may get.
+        os.open(os.devnull, os.O_RDWR)
     request = json.dumps(
         {
+            "closed": closed,
             "code": code,
             "arguments": arguments,
             "folder": str(Path.cwd()),
@@ -224,6 +243,14 @@ def _ask(address: str, code: str, arguments: list[str]) -> NoReturn:
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code)
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
 
 
 if __name__ == "__main__":
