@@ -19,6 +19,7 @@ from jaxtyping import install_import_hook
 from . import warm
 
 if TYPE_CHECKING:
+    from mtkit.child_processes import StartOptions
     from mtkit.recipe import Recipe
     from mtkit.workspace import Workspace
 
@@ -71,11 +72,36 @@ def pytest_configure(config: pytest.Config) -> None:
         warm.start()
 
 
+_DRAWN = tuple(
+    TINY.parent / name
+    for name in (
+        "end_to_end/test_prepare.py",
+        "unit/training/test_curves.py",
+        "unit/training/test_loop.py",
+        "unit/training/test_metrics_log.py",
+    )
+)
+_REPLACED = pytest.MonkeyPatch()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Says whether shapes are checked in a test and in the fixtures that are set up for it."""
+    """Decides for a test and its fixtures whether shapes are checked and pictures drawn."""
     is_unchecked = any(item.path.is_relative_to(path) for path in _UNCHECKED)
     jaxtyping.config.update("jaxtyping_disable", is_unchecked)
+    _REPLACED.undo()
+    if item.path not in _DRAWN:
+        warm.save_time(_REPLACED.setattr)
+    if item.path.name != "test_executor.py":
+        _REPLACED.setattr("mtkit.executor.prepare_start", _prepare_warm_start)
+
+
+def _prepare_warm_start(module: str, **environment: str) -> "tuple[list[str], StartOptions]":
+    """Lets workers of this process fork, as those of a command do; see warm.py."""
+    from mtkit.child_processes import prepare_start
+
+    command, options = prepare_start(module, **environment)
+    return [warm.python(), *command[1:]], options
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -128,34 +154,6 @@ class TinyRun:
         """Returns the files of the last checkpoint that hold numbers, by name."""
         last = max(self.workspace.checkpoints.glob("step-*"))
         return {path.name: path.read_bytes() for path in sorted(last.glob("*.safetensors"))}
-
-
-_DRAWN = ("test_curves.py", "test_loop.py", "test_metrics_log.py")
-
-
-@pytest.fixture(autouse=True)
-def _draw_no_curves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of a tiny training's time would go into its picture."""
-    if request.path.name in _DRAWN:
-        return
-    from mtkit.training.metrics_log import MetricsLog
-
-    monkeypatch.setattr(MetricsLog, "_draw", lambda log: log.picture.touch())
-
-
-@pytest.fixture(autouse=True)
-def _warm_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers of this process fork, as those of a command do; see warm.py."""
-    if request.path.name == "test_executor.py":
-        return
-    from mtkit import executor
-    from mtkit.child_processes import StartOptions, prepare_start
-
-    def prepare(module: str, **environment: str) -> tuple[list[str], StartOptions]:
-        command, options = prepare_start(module, **environment)
-        return [warm.python(), *command[1:]], options
-
-    monkeypatch.setattr(executor, "prepare_start", prepare)
 
 
 @pytest.fixture(scope="module")
