@@ -115,7 +115,7 @@ def never_stopped(tiny_run: Callable, objective: str, trained_once: dict):
         pytest.param(1, marks=pytest.mark.patient),
         pytest.param(4, marks=pytest.mark.patient),
         pytest.param(5, marks=pytest.mark.patient),
-        7,
+        pytest.param(7, marks=pytest.mark.patient),
     ],
 )
 def test_stopped_by_a_signal(tiny_run, never_stopped, stop_after, monkeypatch) -> None:
