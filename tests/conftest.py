@@ -1,4 +1,4 @@
-"""What every test shares: shapes in signatures are checked, but for whole runs; a tiny run."""
+"""What every test shares: where shapes in signatures are checked; a tiny run."""
 
 import os
 import shutil
@@ -51,27 +51,27 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 TINY = Path(__file__).with_name("tiny.toml")
 
-# Checked, the hundreds of updates and of translations of these take twice as long; the layers,
-# losses and searches that they go through are checked in the tests of each.
-_UNCHECKED = tuple(
+# Checked, whole trainings and translations take twice as long. These call all layers, losses and
+# searches with shapes.
+_CHECKED = tuple(
     TINY.parent / name
     for name in (
-        "end_to_end",
-        "equivalence/test_alignment.py",
-        "equivalence/test_bfloat16.py",
-        "equivalence/test_continuation.py",
-        "equivalence/test_ctranslate2.py",
-        "equivalence/test_export_m2m100.py",
-        "equivalence/test_export_transformers.py",
-        "equivalence/test_import_m2m100.py",
-        "equivalence/test_import_marian.py",
-        "equivalence/test_marian_beam.py",
-        "equivalence/test_packing.py",
-        "equivalence/test_processes.py",
-        "equivalence/test_resume.py",
-        "faults",
-        "recipes",
-        "unit/training",
+        "equivalence/test_cached_decoding.py",
+        "equivalence/test_classifiers.py",
+        "equivalence/test_decoder_only.py",
+        "equivalence/test_guided_alignment.py",
+        "equivalence/test_language_models.py",
+        "equivalence/test_language_models_decoding.py",
+        "equivalence/test_loss.py",
+        "equivalence/test_low_rank.py",
+        "equivalence/test_marian_model.py",
+        "equivalence/test_padding.py",
+        "equivalence/test_recorded_attention.py",
+        "equivalence/test_restricted_attention.py",
+        "equivalence/test_rotary.py",
+        "equivalence/test_torch_transformer.py",
+        "unit/inference",
+        "unit/network",
     )
 )
 
@@ -97,8 +97,8 @@ _REPLACED = pytest.MonkeyPatch()
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Decides for a test and its fixtures whether shapes are checked and pictures drawn."""
-    is_unchecked = any(item.path.is_relative_to(path) for path in _UNCHECKED)
-    jaxtyping.config.update("jaxtyping_disable", is_unchecked)
+    is_checked = any(item.path.is_relative_to(path) for path in _CHECKED)
+    jaxtyping.config.update("jaxtyping_disable", not is_checked)
     _REPLACED.undo()
     if item.path not in _DRAWN:
         warm.save_time(_REPLACED.setattr)
