@@ -449,7 +449,8 @@ def test_stopped_while_updates_are_computed_in_bf16(tiny_run, never_stopped, sto
     assert whole.weights() != never_stopped.weights()
 
 
-@pytest.mark.parametrize("sampling", [(), (SAMPLING,)])
+# Sampled ones are loaded in the same way, and segmented besides.
+@pytest.mark.parametrize("sampling", [pytest.param((), marks=pytest.mark.patient), (SAMPLING,)])
 def test_updates_that_are_loaded_ahead_as_for_a_gpu_are_the_same(
     tiny_run, monkeypatch, sampling
 ) -> None:
