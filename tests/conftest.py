@@ -1,5 +1,6 @@
 """What every test shares: where shapes in signatures are checked; a tiny run."""
 
+import gc
 import os
 import shutil
 import signal
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from mtkit.child_processes import StartOptions
     from mtkit.recipe import Recipe
     from mtkit.workspace import Workspace
+
+# As the command does: what is imported and collected stays, in millions of objects.
+gc.set_threshold(50_000)
 
 # Before any test imports mtkit, since a module is only rewritten while it is loaded.
 install_import_hook(["mtkit.network", "mtkit.inference.search"], "beartype.beartype")
@@ -121,6 +125,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+def pytest_collection_finish() -> None:
+    """Leaves what was collected out of every later search for garbage."""
+    gc.freeze()
 
 
 @dataclass(frozen=True)
