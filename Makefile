@@ -12,7 +12,7 @@ DEMO := runs/demo
 # Tests run on every core, so one thread each; models this small gain nothing from more.
 TEST_ENVIRONMENT := OMP_NUM_THREADS=1
 
-.PHONY: demo test gpu gpu-check gpu-train docs format clean
+.PHONY: demo test lint run-tests gpu gpu-check gpu-train docs format clean
 
 demo: .venv/installed
 	mkdir -p $(DEMO)
@@ -20,11 +20,15 @@ demo: .venv/installed
 	cd $(DEMO) && $(BIN)/mtkit run
 	cd $(DEMO) && echo "The old man buys three red apples." | $(BIN)/mtkit translate
 
-test: .venv/installed-for-tests
+test: lint run-tests
+
+lint: .venv/installed-for-tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+run-tests: .venv/installed-for-tests
 	$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -n auto --dist worksteal
 
 gpu: gpu-check gpu-train

@@ -42,8 +42,7 @@ def list_texts(tree: Path) -> Iterator[tuple[str, Text]]:
             if path.name not in _HISTORY or kind == "index":
                 for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
                     yield kind, (path.relative_to(tree).as_posix(), number, line)
-    for name, message in list_messages(tree):
-        yield "messages", (name, 0, re.sub(r"\{[^{}]*\}", "", message))
+    yield from (("messages", text) for text in list_message_texts(tree))
     for path in sorted((tree / "mtkit").rglob("*.py")):
         name, text = path.relative_to(tree).as_posix(), path.read_text("utf-8")
         for node in _docstrings(ast.parse(text)):
@@ -53,6 +52,12 @@ def list_texts(tree: Path) -> Iterator[tuple[str, Text]]:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT:
                 yield "comments", (name, token.start[0], token.string)
+
+
+def list_message_texts(tree: Path) -> Iterator[Text]:
+    """Yields every message without the values in it, as line 0 of its file."""
+    for name, message in list_messages(tree):
+        yield name, 0, re.sub(r"\{[^{}]*\}", "", message)
 
 
 def _docstrings(module: ast.Module) -> Iterator[ast.Expr]:

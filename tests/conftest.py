@@ -1,5 +1,6 @@
-"""What every test shares: shapes in signatures are checked, but for whole runs; a tiny run."""
+"""What every test shares: where shapes in signatures are checked; a tiny run."""
 
+import gc
 import os
 import shutil
 import signal
@@ -19,8 +20,12 @@ from jaxtyping import install_import_hook
 from . import warm
 
 if TYPE_CHECKING:
+    from mtkit.child_processes import StartOptions
     from mtkit.recipe import Recipe
     from mtkit.workspace import Workspace
+
+# As the command does: what is imported and collected stays, in millions of objects.
+gc.set_threshold(50_000)
 
 # Before any test imports mtkit, since a module is only rewritten while it is loaded.
 install_import_hook(["mtkit.network", "mtkit.inference.search"], "beartype.beartype")
@@ -50,17 +55,27 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 TINY = Path(__file__).with_name("tiny.toml")
 
-# Checked, the hundreds of updates of these take twice as long; the layers and losses that they go
-# through are checked in the tests of each.
-_UNCHECKED = tuple(
+# Checked, whole trainings and translations take twice as long. These call all layers, losses and
+# searches with shapes.
+_CHECKED = tuple(
     TINY.parent / name
     for name in (
-        "end_to_end",
-        "equivalence/test_processes.py",
-        "equivalence/test_resume.py",
-        "faults",
-        "recipes",
-        "unit/training",
+        "equivalence/test_cached_decoding.py",
+        "equivalence/test_classifiers.py",
+        "equivalence/test_decoder_only.py",
+        "equivalence/test_guided_alignment.py",
+        "equivalence/test_language_models.py",
+        "equivalence/test_language_models_decoding.py",
+        "equivalence/test_loss.py",
+        "equivalence/test_low_rank.py",
+        "equivalence/test_marian_model.py",
+        "equivalence/test_padding.py",
+        "equivalence/test_recorded_attention.py",
+        "equivalence/test_restricted_attention.py",
+        "equivalence/test_rotary.py",
+        "equivalence/test_torch_transformer.py",
+        "unit/inference",
+        "unit/network",
     )
 )
 
@@ -71,11 +86,36 @@ def pytest_configure(config: pytest.Config) -> None:
         warm.start()
 
 
+_DRAWN = tuple(
+    TINY.parent / name
+    for name in (
+        "end_to_end/test_prepare.py",
+        "unit/training/test_curves.py",
+        "unit/training/test_loop.py",
+        "unit/training/test_metrics_log.py",
+    )
+)
+_REPLACED = pytest.MonkeyPatch()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Says whether shapes are checked in a test and in the fixtures that are set up for it."""
-    is_unchecked = any(item.path.is_relative_to(path) for path in _UNCHECKED)
-    jaxtyping.config.update("jaxtyping_disable", is_unchecked)
+    """Decides for a test and its fixtures whether shapes are checked and pictures drawn."""
+    is_checked = any(item.path.is_relative_to(path) for path in _CHECKED)
+    jaxtyping.config.update("jaxtyping_disable", not is_checked)
+    _REPLACED.undo()
+    if item.path not in _DRAWN:
+        warm.save_time(_REPLACED.setattr)
+    if item.path.name != "test_executor.py":
+        _REPLACED.setattr("mtkit.executor.prepare_start", _prepare_warm_start)
+
+
+def _prepare_warm_start(module: str, **environment: str) -> "tuple[list[str], StartOptions]":
+    """Lets workers of this process fork, as those of a command do; see warm.py."""
+    from mtkit.child_processes import prepare_start
+
+    command, options = prepare_start(module, **environment)
+    return [warm.python(), *command[1:]], options
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -85,6 +125,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+def pytest_collection_finish() -> None:
+    """Leaves what was collected out of every later search for garbage."""
+    gc.freeze()
 
 
 @dataclass(frozen=True)
@@ -128,19 +173,6 @@ class TinyRun:
         """Returns the files of the last checkpoint that hold numbers, by name."""
         last = max(self.workspace.checkpoints.glob("step-*"))
         return {path.name: path.read_bytes() for path in sorted(last.glob("*.safetensors"))}
-
-
-_DRAWN = ("test_curves.py", "test_loop.py", "test_metrics_log.py")
-
-
-@pytest.fixture(autouse=True)
-def _draw_no_curves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of a tiny training's time would go into its picture."""
-    if request.path.name in _DRAWN:
-        return
-    from mtkit.training.metrics_log import MetricsLog
-
-    monkeypatch.setattr(MetricsLog, "_draw", lambda log: log.picture.touch())
 
 
 @pytest.fixture(scope="module")

@@ -5,15 +5,14 @@ the place of `python -m mtkit` where a test isn't about how a process starts: th
 streams, folder, environment, signals and exit code. What is killed by SIGKILL takes the command
 with it. What reads the environment while torch is imported reads that of the tests.
 
-A test starts this file as a client; that one's request is served by a server, which forks. All
+A test starts warm_client.py; its request is served by this file's server, which forks. All
 processes of pytest-xdist share one. What a command starts as `python -c` is forked too.
 """
 
-import array
 import atexit
 import contextlib
 import importlib
-import json
+import marshal
 import os
 import select
 import shlex
@@ -24,10 +23,14 @@ import sys
 import tempfile
 import threading
 import traceback
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn, TextIO
 
-_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
+from .warm_client import FORWARDED, HEADER, read
+
 IMPORTED = (
     "mtkit.cli.app", "mtkit.data.prepare", "mtkit.training.train", "mtkit.pipeline.run",
     "mtkit.pipeline.score", "mtkit.pipeline.plan", "mtkit.inference.translator",
@@ -35,18 +38,23 @@ IMPORTED = (
     "mtkit.evaluation.edits", "mtkit.inference.engines.open_torch_engine", "mtkit.pages",
     "matplotlib.figure", "pandas", "pyarrow.compute", "sacrebleu",
 )  # fmt: skip
-_MAIN = "from mtkit.cli.app import main; main()"
 _ADDRESS = "MTKIT_TEST_WARM"
+_CLIENT = str(Path(__file__).with_name("warm_client.py"))
 _PYTHON = "python"
-"""Beside the server's socket, what commands take for Python; see `_ask_as_python`."""
-_HEADER = 8
+"""Beside the server's socket, what commands take for Python; see warm_client.py."""
 
 
 def command() -> list[str]:
     """Returns what to type for `mtkit`; starts the server where there is none."""
     if _ADDRESS not in os.environ:
         start()
-    return [sys.executable, "-I", "-S", __file__, os.environ[_ADDRESS]]
+    return [sys.executable, "-I", "-S", _CLIENT, os.environ[_ADDRESS]]
+
+
+def python() -> str:
+    """Returns the Python for mtkit's child processes: forks if it is called with `-c`."""
+    command()
+    return str(Path(os.environ[_ADDRESS]).with_name(_PYTHON))
 
 
 def start() -> None:
@@ -58,14 +66,14 @@ def start() -> None:
     atexit.register(folder.cleanup)
     address = str(Path(folder.name) / "socket")
     python = Path(folder.name) / _PYTHON
-    client = shlex.join([sys.executable, "-I", "-S", __file__, "--python", address])
+    client = shlex.join([sys.executable, "-I", "-S", _CLIENT, "--python", address])
     python.write_text(f'#!/bin/sh\nexec {client} "$@"\n')
     python.chmod(0o755)
     # Nobody writes into it: its end is this process's.
     alive, _ = os.pipe()
     paths = str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH")
     subprocess.run(
-        [sys.executable, __file__, "--serve", address, str(alive)],
+        [sys.executable, "-m", __name__, address, str(alive)],
         pass_fds=[alive],
         stdin=subprocess.DEVNULL,
         cwd=Path(__file__).parent.parent,
@@ -86,7 +94,7 @@ def _serve(address: str, alive: int) -> None:
             os._exit(0)
         for name in IMPORTED:
             importlib.import_module(name)
-        _draw_no_curves()
+        save_time()
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         while True:
             if alive in select.select([listener, alive], [], [])[0]:
@@ -101,17 +109,30 @@ def _serve(address: str, alive: int) -> None:
     _run(connection, str(Path(address).with_name(_PYTHON)))
 
 
-def _draw_no_curves() -> None:
-    """Does what the tests' own process does: half of a tiny training would be its picture."""
-    from mtkit.training.metrics_log import MetricsLog  # noqa: PLC0415 (the client has no packages)
+def save_time(replace: Callable[..., None] = setattr) -> None:
+    """Omits pictures, waiting for the disk, and looking up versions: half of a tiny run's time.
 
-    MetricsLog._draw = lambda log: log.picture.touch()
+    Only a crash of the machine would show the second.
+    """
+    from mtkit import workspace  # noqa: PLC0415
+    from mtkit.data.preparation import tokenize_text  # noqa: PLC0415
+    from mtkit.training.metrics_log import MetricsLog  # noqa: PLC0415
+
+    replace(MetricsLog, "_draw", lambda log: log.picture.touch())
+    replace(tokenize_text, "draw_lengths", lambda *_: "")
+    replace(os, "fsync", lambda _: None)
+    replace(workspace, "version", _find_version)
+
+
+@cache
+def _find_version(package: str) -> str:
+    return version(package)
 
 
 def _run(connection: socket.socket, python: str) -> None:
     """Runs a request's command in a fork, while this process hands on signals and its end."""
-    header, fds, _, _ = socket.recv_fds(connection, _HEADER, 3)
-    request = json.loads(_read(connection, int.from_bytes(header)))
+    header, fds, _, _ = socket.recv_fds(connection, HEADER, 3)
+    request = marshal.loads(read(connection, int.from_bytes(header)))
     child = os.fork()
     if child == 0:
         connection.close()
@@ -146,7 +167,7 @@ def _become(request: dict, fds: list[int]) -> None:
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
-    for number in _FORWARDED:
+    for number in FORWARDED:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = ["-c", *request["arguments"]]
@@ -156,9 +177,9 @@ def _become(request: dict, fds: list[int]) -> None:
     sys.modules.pop("sitecustomize", None)
     with contextlib.suppress(ImportError):
         importlib.import_module("sitecustomize")
-    sys.stdin = os.fdopen(0, closefd=False)
-    sys.stdout = os.fdopen(1, "w", closefd=False)
-    sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False)
+    sys.stdin = _open_stream(0, request)
+    sys.stdout = _open_stream(1, request, "w")
+    sys.stderr = _open_stream(2, request, "w", errors="backslashreplace")
 
     code = 0
     try:
@@ -171,65 +192,23 @@ def _become(request: dict, fds: list[int]) -> None:
     _end(code)
 
 
+def _open_stream(number: int, request: dict, mode: str = "r", **settings: Any) -> TextIO | None:
+    """Returns a standard stream, as Python does: None if the client's is closed."""
+    if number in request["closed"]:
+        os.close(number)
+        return None
+    return os.fdopen(number, mode, closefd=False, **settings)
+
+
 def _end(code: int) -> NoReturn:
     """Ends the process without tearing down all that it shares with the server."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.flush()
     os._exit(code)
 
 
-def _read(connection: socket.socket, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        part = connection.recv(count - len(data))
-        if not part:
-            raise EOFError("the server of commands ended")
-        data += part
-    return data
-
-
-def _ask_as_python(address: str, arguments: list[str]) -> NoReturn:
-    """Has the server run `-c CODE`; Python itself does all else."""
-    if arguments[0] == "-c":
-        _ask(address, arguments[1], arguments[2:])
-    os.execv(sys.executable, [sys.executable, *arguments])
-
-
-def _ask(address: str, code: str, arguments: list[str]) -> NoReturn:
-    """Has the server run a program, and ends as that does."""
-    request = json.dumps(
-        {
-            "code": code,
-            "arguments": arguments,
-            "folder": str(Path.cwd()),
-            "environment": dict(os.environ),
-        }
-    ).encode()
-    connection = socket.socket(socket.AF_UNIX)
-    connection.connect(address)
-    for number in _FORWARDED:
-        signal.signal(number, lambda number, _: connection.sendall(bytes([number])))
-    fds = array.array("i", [0, 1, 2])
-    socket.send_fds(connection, [len(request).to_bytes(_HEADER)], list(fds))
-    connection.sendall(request)
-    for number in (0, 1, 2):
-        os.close(number)
-    code = int.from_bytes(_read(connection, 4), signed=True)
-    if code < 0:
-        # SIGKILL has no handler.
-        with contextlib.suppress(OSError):
-            signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
-    os._exit(code)
-
-
 if __name__ == "__main__":
-    if sys.argv[1] == "--serve":
-        _serve(sys.argv[2], int(sys.argv[3]))
-    elif sys.argv[1] == "--python":
-        _ask_as_python(sys.argv[2], sys.argv[3:])
-    else:
-        _ask(sys.argv[1], _MAIN, sys.argv[2:])
+    _serve(sys.argv[1], int(sys.argv[2]))

@@ -16,11 +16,11 @@ ROOT = Path(__file__).parents[2]
 # Words beyond which nobody should have to scroll for a section.
 _LONG_PAGE = 1_200
 _RANK = """
-const fs = require("fs"), vm = require("vm"), [folder, query] = process.argv.slice(1);
+const fs = require("fs"), vm = require("vm"), [folder, ...queries] = process.argv.slice(1);
 const run = (name) => vm.runInThisContext(fs.readFileSync(`${folder}/search/${name}`, "utf8"));
 ["search_index.js", "ranking.js"].forEach(run);
 const rank = openRanking(require(`${folder}/search/lunr.js`), searchIndex);
-console.log(JSON.stringify(rank(query).map((section) => section.location)));
+console.log(JSON.stringify(queries.map((query) => rank(query).map((section) => section.location))));
 """
 
 
@@ -112,43 +112,46 @@ def test_markdown_is_taken_for_what_it_is(site: Path, pages: dict[Path, _Page]) 
     assert not found
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("resume", "training.html#stopping-and-resuming"),
-        ("out of memory", "training.html#faults"),
-        ("CUDA out of memory", "training.html#faults"),
-        ("damaged checkpoint", "training.html#faults"),
-        ("corrupt checkpoint", "training.html#faults"),
-        ("NaN", "training.html#faults"),
-        ("disk full", "training.html#faults"),
-        ("invalid UTF-8", "data.html#cleaning"),
-        ("significance", "scoring.html#is-it-real"),
-        ("fine-tuning", "fine-tuning.html"),
-        ("slurm", "guides/slurm.html"),
-        ("install", "tour.html#1-install"),
-        # While somebody types.
-        ("damaged check", "training.html#faults"),
-    ],
-)
-def test_the_search_finds_what_is_sought(site: Path, query: str, expected: str) -> None:
-    """The site's own script, run by Node, has the section among its first two."""
+SOUGHT = [
+    ("resume", "training.html#stopping-and-resuming"),
+    ("out of memory", "training.html#faults"),
+    ("CUDA out of memory", "training.html#faults"),
+    ("damaged checkpoint", "training.html#faults"),
+    ("corrupt checkpoint", "training.html#faults"),
+    ("NaN", "training.html#faults"),
+    ("disk full", "training.html#faults"),
+    ("invalid UTF-8", "data.html#cleaning"),
+    ("significance", "scoring.html#is-it-real"),
+    ("fine-tuning", "fine-tuning.html"),
+    ("slurm", "guides/slurm.html"),
+    ("install", "tour.html#1-install"),
+    # While somebody types.
+    ("damaged check", "training.html#faults"),
+]
+NOTHING = ["", " - ", "zzyzx"]
+
+
+@pytest.fixture(scope="module")
+def ranked(site: Path) -> dict[str, list[str]]:
+    """What the site's own script, run by Node, finds for each query."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("needs Node")
-    command = [node, "-e", _RANK, str(site), query]
-    ranked = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    first = json.loads(ranked)[:2]
+    queries = [*dict(SOUGHT), *NOTHING]
+    found = subprocess.check_output([node, "-e", _RANK, str(site), *queries], text=True)
+    return dict(zip(queries, json.loads(found), strict=True))
+
+
+@pytest.mark.parametrize(("query", "expected"), SOUGHT)
+def test_the_search_finds_what_is_sought(
+    ranked: dict[str, list[str]], query: str, expected: str
+) -> None:
+    first = ranked[query][:2]
     assert any(location == expected or location.split("#")[0] == expected for location in first)
 
 
-def test_a_search_for_nothing_finds_nothing(site: Path) -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("needs Node")
-    for query in ("", " - ", "zzyzx"):
-        command = [node, "-e", _RANK, str(site), query]
-        assert json.loads(subprocess.check_output(command, text=True)) == []
+def test_a_search_for_nothing_finds_nothing(ranked: dict[str, list[str]]) -> None:
+    assert [ranked[query] for query in NOTHING] == [[], [], []]
 
 
 def test_a_long_page_begins_with_its_sections(pages: dict[Path, _Page]) -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -27,9 +26,11 @@ def run(
     folder: Path,
     *arguments: str,
     text: bytes = b"",
-    command: Sequence[str] = (sys.executable, "-m", "mtkit"),
     **environment: str,
 ) -> subprocess.CompletedProcess[bytes]:
+    # Python reads its encoding at its start.
+    is_cold = "PYTHONIOENCODING" in environment
+    command = [sys.executable, "-m", "mtkit"] if is_cold else warm.command()
     done = subprocess.run(
         [*command, *arguments],
         cwd=folder,
@@ -108,7 +109,7 @@ def test_a_model_folder_anywhere_translates(tiny_run, tmp_path: Path) -> None:
     assert exported.returncode == 0, exported.stderr
     root, line = place.workspace.root, "The dog sleeps.\n"
     model = str(root / "model")
-    done = run(tmp_path, "translate", "--model", model, text=line.encode(), command=warm.command())
+    done = run(tmp_path, "translate", "--model", model, text=line.encode())
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
     assert b"damaged" not in done.stderr
     by_export = run_here(tmp_path, "translate", "--model", str(root / "export"), text=line)
@@ -123,7 +124,7 @@ def test_a_run_in_such_a_folder(tmp_path: Path) -> None:
     recipe = (Path(__file__).parents[1] / "tiny.toml").read_text("utf-8")
     (project / "mtkit.toml").write_text(recipe, "utf-8")
     options = ["--set", "training.max_steps=3"]
-    done = run(project, "run", *options, command=warm.command())
+    done = run(project, "run", *options)
     assert done.returncode == 0, done.stderr
     # Prepared data are found to be of this recipe, and nothing is made twice.
     again = run_here(project, "run", *options)

@@ -3,7 +3,6 @@
 import itertools
 import json
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from mtkit.text.trees.brackets import parse_tree
 from mtkit.training.metrics import read_metrics
 
+from .. import warm
 from ..command import Done, run_here
 
 RECIPE = """\
@@ -179,7 +179,7 @@ def test_by_ctranslate2_and_from_python(project: Path) -> None:
     assert ask(project, sentence + "\n", "--engine", "ctranslate2") == ours
     program = f"import mtkit; print(mtkit.Translator('runs/parser/model').translate({sentence!r}))"
     printed = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=project
+        [warm.python(), "-c", program], capture_output=True, text=True, check=True, cwd=project
     )
     assert printed.stdout == ours[0] + "\n"
 

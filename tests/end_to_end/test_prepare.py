@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from mtkit import http_file
 from mtkit.data.phrasebook import generate_pairs
 
 from .. import warm
@@ -307,9 +308,12 @@ def test_ctrl_c_ends_it_with_its_workers(project: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "run" / "data").exists()
 
 
-def test_corpora_behind_an_address_make_the_same_data(small: Path, tmp_path: Path) -> None:
+def test_corpora_behind_an_address_make_the_same_data(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with serve_files(small) as (address, faults):
         # Each connection ends early.
+        monkeypatch.setattr(http_file, "_PAUSES", (0.0, 0.0, 0.0))
         faults.max_bytes = 9_000
         options = []
         for side, language in (("source", "en"), ("target", "de")):

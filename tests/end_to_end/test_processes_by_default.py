@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 from mtkit.cli.app import app
 from mtkit.cpus import count_cpus
 
+from .. import warm
+
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or count_cpus() < 2, reason="needs two processors under Linux"
 )
@@ -21,14 +23,24 @@ TWO = "training.batch_tokens=2048"
 # Nothing is translated, and nothing shown.
 QUICK = ("training.validation.metric=loss", "training.validation.num_samples=0")
 
+TRAIN = """\
+import os, sys
+from mtkit.cli.app import main
+# Two, also where there are more.
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+sys.argv.insert(1, "train")
+if torch := sys.modules.get("torch"):
+    # As if it were imported here.
+    torch.set_num_threads(2)
+main()
+"""
 
-def train(options: list[str], *more: str) -> str:
+
+def train(python: str, options: list[str], *more: str) -> str:
     environment = {key: text for key, text in os.environ.items() if key != "OMP_NUM_THREADS"}
     done = subprocess.run(
-        [sys.executable, "-m", "mtkit", "train", *options, "--set", TWO, *more],
+        [python, "-c", TRAIN, *options, "--set", TWO, *more],
         env=environment,
-        # Two, also where there are more.
-        preexec_fn=lambda: os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2]),
         capture_output=True,
         check=False,
         text=True,
@@ -48,10 +60,10 @@ def test_a_new_training_takes_two_and_another_resumes_as_it_last_ran(
 ) -> None:
     run = tiny_run(*QUICK)
     root = run.workspace.root
-    said = train(run.options, "--set", "training.max_steps=2")
+    said = train(sys.executable, run.options, "--set", "training.max_steps=2")
     assert "training in 2 processes of 1 thread: faster than threads" in said
     assert processes(root) == 2
-    said = train(run.options, "--set", "training.max_steps=3")
+    said = train(warm.python(), run.options, "--set", "training.max_steps=3")
     assert "training in 2 processes of 1 thread: as in the last run" in said
     assert "step 2: " in said
     assert processes(root) == 2

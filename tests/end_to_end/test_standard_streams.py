@@ -17,6 +17,8 @@ import pytest
 import mtkit
 from mtkit.training.averaging.average import update_model
 
+from .. import warm
+
 CLOSING = {"stdin": "<&-", "stdout": ">&-", "stderr": "2>&-"}
 SOME = [names for count in (1, 2, 3) for names in combinations(CLOSING, count)]
 # The third line is longer than any part, which is warned of, as is each line that is cut.
@@ -53,10 +55,6 @@ def close(names: tuple[str, ...]) -> str:
     return " ".join(CLOSING[name] for name in names)
 
 
-def mtkit_command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "mtkit", *arguments]
-
-
 @pytest.fixture
 def trained(tiny_run, kept):
     run = tiny_run("training.max_steps=3")
@@ -66,7 +64,9 @@ def trained(tiny_run, kept):
 
 @pytest.mark.parametrize("names", SOME, ids="+".join)
 def test_a_command_without_data_does_its_work(tmp_path: Path, names: tuple[str, ...]) -> None:
-    done = run_in_shell(mtkit_command("init", "phrasebook-en-de"), close(names), tmp_path)
+    # Python's own start: other commands fork, see warm.py.
+    command = [sys.executable, "-m", "mtkit", "init", "phrasebook-en-de"]
+    done = run_in_shell(command, close(names), tmp_path)
     assert (done.returncode, done.stdout) == (0, b"")
     assert (b"wrote mtkit.toml" in done.stderr) == ("stderr" not in names)
     assert (tmp_path / "mtkit.toml").is_file()
@@ -92,7 +92,7 @@ def test_what_is_for_stdout_is_never_lost_in_silence(
     (tmp_path / "mtkit.toml").write_text(
         (Path(__file__).parents[1] / "tiny.toml").read_text("utf-8"), "utf-8"
     )
-    done = run_in_shell(mtkit_command(*command), close(names), tmp_path)
+    done = run_in_shell([*warm.command(), *command], close(names), tmp_path)
     if "stdout" not in names:
         assert (done.returncode, done.stdout != b"", done.stderr) == (0, True, b"")
         return
@@ -103,7 +103,7 @@ def test_what_is_for_stdout_is_never_lost_in_silence(
 @pytest.mark.parametrize("names", SOME, ids="+".join)
 def test_scores_go_to_an_open_stdout(tmp_path: Path, names: tuple[str, ...]) -> None:
     (tmp_path / "text").write_text("a b c d\n")
-    command = mtkit_command("score", "--hypothesis", "text", "--reference", "text")
+    command = [*warm.command(), "score", "--hypothesis", "text", "--reference", "text"]
     done = run_in_shell(command, close(names), tmp_path)
     # One sentence is warned of.
     assert (b"warning: text: " in done.stderr) == (names == ("stdin",))
@@ -127,7 +127,7 @@ def test_a_warning_that_nobody_hears_costs_no_translation(
     trained, tmp_path: Path, processes: int, redirection: str
 ) -> None:
     update_model(trained.recipe, trained.workspace)
-    command = trained.cold_command("translate", "--set", f"inference.processes={processes}")
+    command = trained.command("translate", "--set", f"inference.processes={processes}")
     heard = run_in_shell(command, "", tmp_path, text=TEXT)
     unheard = run_in_shell(command, redirection, tmp_path, text=TEXT)
     assert heard.stderr.startswith(b"warning: input line ")
@@ -142,7 +142,7 @@ def test_a_warning_that_nobody_hears_costs_no_translation(
 def test_run_in_several_processes(tiny_run, tmp_path: Path, redirections: str) -> None:
     run = tiny_run("training.max_steps=3")
     shutil.rmtree(run.workspace.data)
-    done = run_in_shell(run.cold_command("run", "--processes", "2"), redirections, tmp_path)
+    done = run_in_shell(run.command("run", "--processes", "2"), redirections, tmp_path)
     assert (done.returncode, done.stdout) == (0, b"")
     [scored] = json.loads(run.workspace.scores_file.read_text("utf-8"))["scores"][:1]
     assert (scored["test_set"], scored["num_sentences"]) == ("held-out", 10)
@@ -158,7 +158,7 @@ def test_a_program_without_streams_translates_in_threads(trained, tmp_path: Path
         "lines = list(model.translate(['The dog sleeps.'] * 40))\n"
         "Path('lines').write_text('\\n'.join(lines))\n"
     )
-    done = run_in_shell([sys.executable, "-c", program], "<&- >&-", tmp_path)
+    done = run_in_shell([warm.python(), "-c", program], "<&- >&-", tmp_path)
     assert done.returncode == 0, done.stderr
     assert len((tmp_path / "lines").read_text("utf-8").split("\n")) == 40
 
@@ -167,6 +167,6 @@ def test_a_program_without_streams_translates_in_threads(trained, tmp_path: Path
 @pytest.mark.parametrize("command", [["--help"], ["plan"]])
 def test_a_full_disk_behind_stdout_is_an_error_line(tmp_path: Path, command: list[str]) -> None:
     shutil.copy(Path(__file__).parents[1] / "tiny.toml", tmp_path / "mtkit.toml")
-    done = run_in_shell(mtkit_command(*command), ">/dev/full", tmp_path)
+    done = run_in_shell([*warm.command(), *command], ">/dev/full", tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith(b"error: No space left on device\n")

@@ -3,7 +3,6 @@
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -80,7 +79,7 @@ def test_run_then_translate_then_score(project: Path, tmp_path: Path) -> None:
 
 def test_ctrl_c_saves_and_the_same_command_goes_on(project: Path) -> None:
     assert mtkit(project, "prepare").returncode == 0
-    command = [sys.executable, "-m", "mtkit", "train", "--set", "training.max_steps=100000"]
+    command = [*warm.command(), "train", "--set", "training.max_steps=100000"]
     process = subprocess.Popen(command, cwd=project, stderr=subprocess.PIPE)
     wait_until_training(project)
     process.send_signal(signal.SIGINT)

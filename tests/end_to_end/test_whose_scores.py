@@ -4,7 +4,6 @@ import hashlib
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,8 @@ from mtkit.cli.app import app
 from mtkit.errors import MtkitError
 from mtkit.pipeline import score as score_module
 from mtkit.pipeline.score import score
+
+from .. import warm
 
 pytestmark = pytest.mark.slow
 
@@ -240,7 +241,7 @@ for _ in range(25):
 
 
 def test_scores_at_once_are_each_of_their_own_translations(trained) -> None:
-    command = [sys.executable, "-c", SCORE_OFTEN, trained.options[1], str(trained.workspace.root)]
+    command = [warm.python(), "-c", SCORE_OFTEN, trained.options[1], str(trained.workspace.root)]
     scorers = [
         subprocess.Popen([*command, beam_size], stderr=subprocess.PIPE, text=True)
         for beam_size in ("1", "3")

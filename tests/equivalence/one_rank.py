@@ -3,8 +3,9 @@
 They are forked from one that has loaded all they need: loading takes longer than training.
 """
 
-import multiprocessing
 import os
+import pickle
+import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,9 +31,10 @@ from mtkit.training.update import Objective
 from mtkit.training.validation import ValidationResult
 from mtkit.workspace import Workspace
 
-from ..warm import IMPORTED
+from .. import warm
 
 _PATIENCE_SECONDS = 240
+_PROGRAM = "import sys; from tests.equivalence.one_rank import main; main(*sys.argv[1:])"
 
 
 @dataclass(frozen=True)
@@ -61,27 +63,25 @@ def train_together(job: Job, num_processes: int) -> list[dict[str, torch.Tensor]
     """
     # Held here, at a port that the system gives: one that was free a moment ago may not be.
     store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([*IMPORTED, __name__])
+    (job.folder / "job.pickle").write_bytes(pickle.dumps(job))
+    command = [warm.python(), "-c", _PROGRAM, str(job.folder)]
     ranks = [
-        context.Process(target=_train, args=(job, rank, num_processes, store.port))
+        subprocess.Popen([*command, *map(str, (rank, num_processes, store.port))])
         for rank in range(num_processes)
     ]
     try:
-        for process in ranks:
-            process.start()
-        for process in ranks:
-            process.join(_PATIENCE_SECONDS)
-        assert [process.exitcode for process in ranks] == [0] * num_processes
+        assert [process.wait(_PATIENCE_SECONDS) for process in ranks] == [0] * num_processes
     finally:
         for process in ranks:
             process.kill()
     return [load_file(job.folder / f"rank{rank}.safetensors") for rank in range(num_processes)]
 
 
-def _train(job: Job, rank: int, num_processes: int, port: int) -> None:
-    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": num_processes, "MASTER_PORT": port}
-    os.environ |= {name: str(value) for name, value in place.items()}
+def main(folder: str, rank: str, num_processes: str, port: str) -> None:
+    """Trains as a rank of a job that lies in a folder."""
+    job: Job = pickle.loads(Path(folder, "job.pickle").read_bytes())
+    os.environ |= {"RANK": rank, "LOCAL_RANK": rank}
+    os.environ |= {"WORLD_SIZE": num_processes, "MASTER_PORT": port}
     # As under torchrun, whose agent holds the store.
     os.environ |= {"MASTER_ADDR": "localhost", "TORCHELASTIC_USE_AGENT_STORE": "True"}
     torch.set_num_threads(1)

@@ -115,7 +115,7 @@ def never_stopped(tiny_run: Callable, objective: str, trained_once: dict):
         pytest.param(1, marks=pytest.mark.patient),
         pytest.param(4, marks=pytest.mark.patient),
         pytest.param(5, marks=pytest.mark.patient),
-        7,
+        pytest.param(7, marks=pytest.mark.patient),
     ],
 )
 def test_stopped_by_a_signal(tiny_run, never_stopped, stop_after, monkeypatch) -> None:
@@ -449,7 +449,8 @@ def test_stopped_while_updates_are_computed_in_bf16(tiny_run, never_stopped, sto
     assert whole.weights() != never_stopped.weights()
 
 
-@pytest.mark.parametrize("sampling", [(), (SAMPLING,)])
+# Sampled ones are loaded in the same way, and segmented besides.
+@pytest.mark.parametrize("sampling", [pytest.param((), marks=pytest.mark.patient), (SAMPLING,)])
 def test_updates_that_are_loaded_ahead_as_for_a_gpu_are_the_same(
     tiny_run, monkeypatch, sampling
 ) -> None:

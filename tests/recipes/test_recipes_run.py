@@ -181,8 +181,15 @@ def _train_start(folder: Path, name: str, *overrides: str) -> str:
     return f"training.start_from.model={workspace.model}"
 
 
+# But for numbers that are small here, each is the smaller recipe of its folder.
+LARGER = {"bert-large", "wmt14-en-de-big", "wmt14-en-fr-big"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.patient] if name in LARGER else []) for name in NAMES],
+)
 def test_it_runs(name: str, tmp_path: Path) -> None:
     _run_in(tmp_path, name, f"data.data_root={tmp_path}/data")
 

@@ -4,7 +4,6 @@ import io
 import json
 import os
 import resource
-import signal
 import subprocess
 import sys
 import zipfile
@@ -18,6 +17,8 @@ from lxml import etree, html
 from typer.testing import CliRunner
 
 from mtkit.cli.app import app
+
+from ... import warm
 
 _W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _A = "http://schemas.openxmlformats.org/drawingml/2006/main"
@@ -142,17 +143,19 @@ def test_a_closed_stdin_is_no_fault_and_a_full_disk_is_one(
     source.write_text("the dog\n\n```\n" + "x" * 20_000 + "\n```\n")
     output.write_text("old")
 
-    def prepare() -> None:
-        os.close(0)
-        if is_full:
-            # A file that grows past this fails as one on a full disk does, with another number.
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-
+    max_bytes = 10_000 if is_full else resource.RLIM_INFINITY
+    program = (
+        "import resource, signal\n"
+        "from mtkit.cli.app import main\n"
+        # A file that grows past this fails as one on a full disk does, with another number.
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({max_bytes}, {max_bytes}))\n"
+        "main()\n"
+    )
     command = ["translate", str(source), "--output", str(output), "--model", str(folder)]
     done = subprocess.run(
-        [sys.executable, "-m", "mtkit", *command, "-s", "inference.processes=1"],
-        preexec_fn=prepare,
+        [warm.python(), "-c", program, *command, "-s", "inference.processes=1"],
+        preexec_fn=lambda: os.close(0),
         capture_output=True,
         check=False,
     )

@@ -193,7 +193,14 @@ _INPUTS: dict[str, tuple[str, str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", _INPUTS)
+# Braces go the way of brackets, for seconds.
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.patient] if name == "braces" else [])
+        for name in _INPUTS
+    ],
+)
 def test_readers_take_linear_time(name: str) -> None:
     form, first, repeated, last = _INPUTS[name]
 

@@ -3,7 +3,6 @@
 import json
 import logging
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.scores import score_corpus
 from mtkit.recipe.evaluation import Evaluation, Metric
 
+from ... import warm
 from .real_text import read_flores, read_reference, read_system
 
 HYPOTHESES = ["The cat sat on the mat .", "a  Tiny test\u00a0", "", "Das ist gut!"]
@@ -31,7 +31,8 @@ def run_sacrebleu(
     for name, lines in texts.items():
         (folder / name).write_text("".join(f"{line}\n" for line in lines), "utf-8", newline="\n")
     references = [name for name in texts if name != "hypotheses"]
-    command = [sys.executable, "-m", "sacrebleu", *references, "-i", "hypotheses"]
+    program = "from sacrebleu.sacrebleu import main; main()"
+    command = [warm.python(), "-c", program, *references, "-i", "hypotheses"]
     # Its JSON rounds to the width that is asked for.
     command += ["-m", *metrics, "-w", "12", "-f", "json", *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +28,8 @@ from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.recipe.training import Training, Validation
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
+
+from ... import warm
 
 NETWORKS = {"causal-lm": CausalLanguageModel, "masked-lm": MaskedLanguageModel}
 with_both = pytest.mark.parametrize("objective", NETWORKS)
@@ -128,7 +129,7 @@ def test_its_card_says_what_it_is_and_what_it_says_works(
     (program,) = re.findall(r"```python\n(.*?)```", card, flags=re.DOTALL)
     root = Path(__file__).parents[3]
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [warm.python(), "-c", program],
         capture_output=True,
         text=True,
         check=True,

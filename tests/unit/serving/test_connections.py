@@ -130,7 +130,7 @@ def test_who_does_not_read_is_cut_off(attack: Callable[..., None]) -> None:
             found = await connection.read()
         assert len(found) < len(content)
 
-    attack(act, body_seconds=0.3)
+    attack(act, header_seconds=1.0, body_seconds=0.3)
 
 
 def test_few_requests_wait_behind_another(

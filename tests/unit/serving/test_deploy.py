@@ -19,6 +19,8 @@ import yaml
 from mtkit.serving.keys import add_key
 from mtkit.serving.settings import Serving
 
+from ... import warm
+
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "docs" / "deploy"
 NAME = "translate.example.org"
@@ -83,7 +85,7 @@ class Deployed:
         self._log = folder / "log"
         with self._log.open("wb") as stream:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "mtkit", "serve", *arguments, "--port", "0"],
+                [*warm.command(), "serve", *arguments, "--port", "0"],
                 stdout=stream,
                 stderr=stream,
                 env={**os.environ, "OMP_NUM_THREADS": "1"},
