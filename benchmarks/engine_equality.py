@@ -1,6 +1,6 @@
 """Compares the C++ engine with PyTorch's search on real text, for each kind of search.
 
-    python benchmarks/engine_equality.py MODEL captions.en --lines 1000 --precision fp32 --precision int8
+    python benchmarks/engine_equality.py MODEL captions.en --precision fp32 --precision int8
 
 For each search it prints how many lines have the same list of candidates, how many differ by
 near-ties alone, how many by more, and the largest difference of a score between equal candidates.
