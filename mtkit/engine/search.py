@@ -103,6 +103,8 @@ def search(
     """
     library = choose_library()
     assert library is not None
+    if any(each.limit < 1 for each in requests):
+        raise IndexError("an output of no tokens")
     call = _Call(members, requests)
     described = _describe_settings(settings, max_repeated)
     status = c_int32()
@@ -234,6 +236,9 @@ class _Call:
         self, members: Sequence[Member], requests: Sequence[Request], longest_target: int = 0
     ) -> None:
         self._keeps: list[object] = []
+        self._vocab_size = members[0].network.vocab_size
+        if members[0].network.has_source and not all(each.source for each in requests):
+            raise IndexError("a source of no tokens")
         longest = max((len(each.source) for each in requests), default=0)
         target = max(
             (len(each.prompt) + max(each.limit, longest_target) for each in requests), default=0
@@ -253,7 +258,7 @@ class _Call:
             count=len(requests),
             sources=self.lay_out([each.source for each in requests], np.int64),
             prompts=self.lay_out([each.prompt for each in requests], np.int64),
-            prefixes=self.lay_out([each.prefix for each in requests], np.int64),
+            prefixes=self._lay_out_choices([each.prefix for each in requests]),
             num_certain=self._keep(np.array([each.num_certain for each in requests], np.int64)),
             limits=self._keep(np.array([each.limit for each in requests], np.int64)),
             required=self._lay_out_phrases([each.required for each in requests]),
@@ -265,12 +270,22 @@ class _Call:
     ) -> Ragged:
         """Returns lists behind each other, in memory that lives as long as this."""
         starts = np.array([0, *accumulate(map(len, lists))], np.int64)
-        values: NDArray[Any] = np.fromiter(chain.from_iterable(lists), dtype, count=int(starts[-1]))
+        try:
+            values = np.fromiter(chain.from_iterable(lists), dtype, count=int(starts[-1]))
+        except OverflowError as error:
+            raise IndexError("a token's number needs more than 64 bits") from error
         return Ragged(self._keep(values), self._keep(starts))
+
+    def _lay_out_choices(self, lists: Sequence[Sequence[int]]) -> Ragged:
+        """Lays out tokens that index log-probabilities, which the library doesn't check."""
+        for token in chain.from_iterable(lists):
+            if not 0 <= token < self._vocab_size:
+                raise IndexError(f"token {token}, but the network has {self._vocab_size:,} tokens")
+        return self.lay_out(lists, np.int64)
 
     def _lay_out_phrases(self, of_sentences: Sequence[Phrases]) -> RaggedPhrases:
         starts = np.array([0, *accumulate(map(len, of_sentences))], np.int64)
-        tokens = self.lay_out(list(chain.from_iterable(of_sentences)), np.int64)
+        tokens = self._lay_out_choices(list(chain.from_iterable(of_sentences)))
         return RaggedPhrases(tokens, self._keep(starts))
 
     def _keep(self, array: NDArray[np.generic]) -> int:
@@ -290,14 +305,16 @@ class _Call:
                 is_done.set()
 
         thread = threading.Thread(target=work, daemon=True)
-        thread.start()
         try:
+            # Ctrl-C while it starts leaves it running, too.
+            thread.start()
             is_done.wait()
         except BaseException:
             cancelled.value = 1
             raise
         finally:
-            thread.join()
+            if thread.is_alive():
+                thread.join()
         return found[0]
 
 
