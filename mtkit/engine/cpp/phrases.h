@@ -68,12 +68,7 @@ class Phrases {
 
   // Adds a token to a hypothesis's progress.
   void follow(Progress& progress, int64_t token) const {
-    const auto known = indices_.find(token);
-    // Any other token leads to state 0.
-    progress.state = known == indices_.end() ? 0 : step(progress.state, known->second);
-    visit_ends(progress.state, [&](size_t i) {
-      if (progress.counts[i]++ < wanted_[i]) progress.held += int64_t(phrases_[i].size());
-    });
+    enter(progress, find_next(progress.state, token));
   }
 
   // The number of phrase tokens of a hypothesis, including those of a phrase that has begun.
@@ -89,8 +84,8 @@ class Phrases {
   Tokens find_advancing(Progress progress) const {
     Tokens found;
     const int64_t now = measure(progress);
-    for (const int64_t token : list_next(progress.state))
-      if (measure_with(progress, token) > now) found.push_back(token);
+    for (const auto& [index, next] : list_next(progress.state))
+      if (measure_at(progress, next) > now) found.push_back(alphabet_[size_t(index)]);
     return found;
   }
 
@@ -99,8 +94,9 @@ class Phrases {
   Tokens find_only(Progress progress, int64_t room) const {
     Tokens found;
     if (total_ - progress.held <= room) return found;
-    for (const int64_t token : list_next(progress.state))
-      if (total_ - measure_with(progress, token) <= room) found.push_back(token);
+    for (const auto& [index, next] : list_next(progress.state))
+      if (total_ - measure_at(progress, next) <= room)
+        found.push_back(alphabet_[size_t(index)]);
     return found;
   }
 
@@ -117,7 +113,8 @@ class Phrases {
     std::vector<Ranked> ranked;
     std::map<int64_t, int64_t> sizes;
     for (const Candidate& each : candidates) {
-      const int64_t progress = measure_with(hypotheses[size_t(each.hypothesis)], each.token);
+      Progress& parent = hypotheses[size_t(each.hypothesis)];
+      const int64_t progress = measure_at(parent, find_next(parent.state, each.token));
       ranked.push_back({sizes[progress]++, progress, each});
     }
     std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
@@ -139,24 +136,33 @@ class Phrases {
   }
 
  private:
+  typedef std::pair<int64_t, int64_t> Edge;  // A token's index in the alphabet, and a state.
+
   // A prefix of phrases.
   struct State {
-    std::map<int64_t, int64_t> next;  // By a token's index in the alphabet.
-    int64_t depth = 0;                // Number of tokens.
-    int64_t fallback = 0;             // The longest proper suffix that is a state, too.
-    int64_t phrase = -1;              // That this completes.
-    int64_t ending = -1;              // The longest suffix that completes a phrase, or this.
-    std::vector<size_t> begun;        // Phrases that it is a proper prefix of.
+    std::vector<Edge> next;     // By a token's index in the alphabet.
+    int64_t depth = 0;          // Number of tokens.
+    int64_t fallback = 0;       // The longest proper suffix that is a state, too.
+    int64_t phrase = -1;        // That this completes.
+    int64_t ending = -1;        // The longest suffix that completes a phrase, or this.
+    std::vector<size_t> begun;  // Phrases that it is a proper prefix of.
   };
 
   const State& state(int64_t number) const { return states_[size_t(number)]; }
 
   int64_t step(int64_t at, int64_t index) const {
     for (;; at = state(at).fallback) {
-      const auto known = state(at).next.find(index);
-      if (known != state(at).next.end()) return known->second;
+      const std::vector<Edge>& next = state(at).next;
+      const auto known = std::lower_bound(next.begin(), next.end(), Edge{index, 0});
+      if (known != next.end() && known->first == index) return known->second;
       if (at == 0) return 0;
     }
+  }
+
+  int64_t find_next(int64_t at, int64_t token) const {
+    const auto known = indices_.find(token);
+    // Any other token leads to state 0.
+    return known == indices_.end() ? 0 : step(at, known->second);
   }
 
   // Calls `visit` with each phrase that ends at a state.
@@ -166,31 +172,41 @@ class Phrases {
       visit(size_t(state(at).phrase));
   }
 
-  // The tokens that lead from a state to any but the first, in the order of the alphabet.
-  Tokens list_next(int64_t at) const {
-    std::vector<int64_t> found;
+  // What leads from a state to any but the first, in the order of the alphabet.
+  std::vector<Edge> list_next(int64_t at) const {
+    std::vector<Edge> found;
     for (;; at = state(at).fallback) {
-      for (const auto& [index, next] : state(at).next) found.push_back(index);
+      found.insert(found.end(), state(at).next.begin(), state(at).next.end());
       if (at == 0) break;
     }
-    std::sort(found.begin(), found.end());
-    found.erase(std::unique(found.begin(), found.end()), found.end());
-    for (int64_t& index : found) index = alphabet_[size_t(index)];
+    // The longest suffix's comes first.
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Edge& a, const Edge& b) { return a.first < b.first; });
+    const auto is_same = [](const Edge& a, const Edge& b) { return a.first == b.first; };
+    found.erase(std::unique(found.begin(), found.end(), is_same), found.end());
     return found;
   }
 
-  // What `measure` gives with a token more; the progress stays.
-  int64_t measure_with(Progress& progress, int64_t token) const {
+  void enter(Progress& progress, int64_t next) const {
+    progress.state = next;
+    visit_ends(next, [&](size_t i) {
+      if (progress.counts[i]++ < wanted_[i]) progress.held += int64_t(phrases_[i].size());
+    });
+  }
+
+  // What `measure` gives in the next state; the progress stays.
+  int64_t measure_at(Progress& progress, int64_t next) const {
     const int64_t before = progress.state, held = progress.held;
-    follow(progress, token);
+    enter(progress, next);
     const int64_t found = measure(progress);
-    visit_ends(progress.state, [&](size_t i) { --progress.counts[i]; });
+    visit_ends(next, [&](size_t i) { --progress.counts[i]; });
     progress.state = before;
     progress.held = held;
     return found;
   }
 
   void build_automaton() {
+    std::vector<std::map<int64_t, int64_t>> next(1);
     states_.emplace_back();
     for (size_t i = 0; i < phrases_.size(); ++i) {
       int64_t at = 0;
@@ -199,16 +215,17 @@ class Phrases {
         if (index == int64_t(alphabet_.size())) alphabet_.push_back(token);
         states_[size_t(at)].begun.push_back(i);
         const int64_t depth = state(at).depth + 1;
-        const auto [next, is_new] =
-            states_[size_t(at)].next.emplace(index, int64_t(states_.size()));
-        at = next->second;
+        const auto [known, is_new] = next[size_t(at)].emplace(index, int64_t(states_.size()));
+        at = known->second;
         if (is_new) {
+          next.emplace_back();
           states_.emplace_back();
           states_.back().depth = depth;
         }
       }
       states_[size_t(at)].phrase = int64_t(i);
     }
+    for (size_t i = 0; i < states_.size(); ++i) states_[i].next.assign(next[i].begin(), next[i].end());
     // Shorter prefixes first.
     std::vector<int64_t> order{0};
     for (size_t done = 0; done < order.size(); ++done)

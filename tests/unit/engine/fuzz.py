@@ -34,7 +34,15 @@ _MAX_SECONDS_OF_A_CASE = 120
 _ODD_TOKENS = (-(2**63), -(2**70), -1, 0, 1, 2, EOS, 2**31, 2**62, 2**70)
 
 
-def draw_model(draw: random.Random, *, has_source: bool) -> Model:
+class Draw(random.Random):
+    """Random choices of a case."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.has_odd_tokens = self.random() < 0.2
+
+
+def draw_model(draw: Draw, *, has_source: bool) -> Model:
     """Returns a network of an odd shape."""
     heads = draw.choice([1, 1, 2, 3, 7])
     width = 2 * draw.randint(1, 20)
@@ -60,9 +68,7 @@ def draw_model(draw: random.Random, *, has_source: bool) -> Model:
     return Model(**keys)
 
 
-def draw_weights(
-    draw: random.Random, model: Model, vocab: int, objective: str
-) -> dict[str, np.ndarray]:
+def draw_weights(draw: Draw, model: Model, vocab: int, objective: str) -> dict[str, np.ndarray]:
     """Returns random weights, of which some aren't finite, or huge or tiny."""
     numbers = np.random.default_rng(draw.randrange(2**32))
     scale = draw.choice([1.0, 1.0, 1.0, 1e-30, 1e-42, 1e5, 1e30])
@@ -77,21 +83,21 @@ def draw_weights(
     return weights
 
 
-def draw_tokens(draw: random.Random, vocab: int, longest: int) -> list[int]:
-    """Returns tokens; one in ten lists has one that isn't of the vocabulary."""
+def draw_tokens(draw: Draw, vocab: int, longest: int) -> list[int]:
+    """Returns tokens; where a case has odd tokens, one in ten lists has one."""
     tokens = [draw.randrange(vocab) for _ in range(draw.choice([0, 1, 2, longest]))]
-    if tokens and draw.random() < 0.1:
+    if draw.has_odd_tokens and tokens and draw.random() < 0.1:
         tokens[draw.randrange(len(tokens))] = draw.choice([*_ODD_TOKENS, vocab, vocab + 1])
     return tokens
 
 
-def draw_phrases(draw: random.Random, vocab: int) -> tuple[tuple[int, ...], ...]:
+def draw_phrases(draw: Draw, vocab: int) -> tuple[tuple[int, ...], ...]:
     """Returns phrases; few, many or empty ones."""
     count = draw.choice([0, 0, 0, 1, 3, 60])
     return tuple(tuple(draw_tokens(draw, vocab, draw.choice([3, 40]))) for _ in range(count))
 
 
-def draw_settings(draw: random.Random) -> Inference:
+def draw_settings(draw: Draw) -> Inference:
     """Returns settings at their bounds or between."""
     keys: dict[str, object] = {
         "beam_size": draw.choice([1, 1, 2, 4, 40, 1000]),
@@ -119,7 +125,7 @@ def draw_settings(draw: random.Random) -> Inference:
 
 def search_oddly(seed: int) -> str:
     """Returns what became of a random search, score or attention."""
-    draw = random.Random(seed)
+    draw = Draw(seed)
     vocab = draw.choice([5, 5, 6, 17, 70])
     has_source = draw.random() < 0.8
     objective = "translation" if has_source else "causal-lm"
@@ -128,22 +134,23 @@ def search_oddly(seed: int) -> str:
     for _ in range(draw.choice([1, 1, 1, 2])):
         weights = draw_weights(draw, model, vocab, objective)
         precision = draw.choice(["fp32", "bf16", "int8"])
-        networks.append(
-            EngineNetwork(model, weights.__getitem__, precision, has_source=has_source)
-        )
+        networks.append(EngineNetwork(model, weights.__getitem__, precision, has_source=has_source))
     models = [model] * len(networks)
     engine = NativeEngine(
         networks, models, list(map(default_head, models)), num_threads=draw.choice([1, 2, 9])
     )
     settings = draw_settings(draw)
-    wide = settings.beam_size * settings.n_best > 1_000
-    count = draw.choice([0, 1, 2]) if wide else draw.choice([0, 1, 2, 40, 40, 2_000])
+    width = max(settings.beam_size, settings.n_best)
+    count = draw.choice([0, 1, 2]) if width > 40 else draw.choice([0, 1, 2, 40, 40])
+    if width == 1 and draw.random() < 0.1:
+        count = 3_000
     sources = [
         EncodedSource(
-            draw_tokens(draw, vocab, 20) + [EOS] * (draw.random() < 0.99),
+            draw_tokens(draw, vocab, 20)
+            + [EOS] * (not draw.has_odd_tokens or draw.random() < 0.99),
             draw=(row,),
             is_text=not has_source,
-            begin=draw_tokens(draw, vocab, 3) if draw.random() < 0.1 else (),
+            begin=draw_tokens(draw, vocab, 3) if has_source and draw.random() < 0.1 else (),
             prefix=draw_tokens(draw, vocab, 30) if draw.random() < 0.1 else (),
             required=draw_phrases(draw, vocab) if draw.random() < 0.1 else (),
             forbidden=draw_phrases(draw, vocab) if draw.random() < 0.1 else (),
@@ -170,14 +177,16 @@ def search_oddly(seed: int) -> str:
             written = [*source.begin, *each.token_ids]
             assert len(written) <= request.limit
             assert all(0 <= token < vocab for token in written)
-            assert len(each.token_log_probabilities) == len(written)
+            assert len(each.token_log_probabilities) == len(each.token_ids)
             forced = min(len(source.forced), len(written))
-            assert tuple(written[:forced]) == source.forced[:forced]
+            # A prefix of `<pad>` or `<s>` has probability 0.
+            if each.log_probability > -np.inf:
+                assert tuple(written[:forced]) == source.forced[:forced]
     return "found"
 
 
 def search_directly(
-    draw: random.Random,
+    draw: Draw,
     engine: NativeEngine,
     networks: list[EngineNetwork],
     sources: list[EncodedSource],
@@ -204,7 +213,7 @@ def search_directly(
 
 def open_oddly(seed: int) -> str:
     """Returns what became of opening, and using, a model folder that has faults."""
-    draw = random.Random(seed)
+    draw = Draw(seed)
     model = draw_model(draw, has_source=True)
     weights = draw_weights(draw, model, 17, "translation")
     config = ModelConfig(
@@ -240,7 +249,7 @@ def open_oddly(seed: int) -> str:
     return "opened"
 
 
-def damage(draw: random.Random, path: Path) -> None:
+def damage(draw: Draw, path: Path) -> None:
     """Cuts or changes a file of safetensors, most often in its header."""
     data = bytearray(path.read_bytes())
     header_size = int.from_bytes(data[:8], "little")

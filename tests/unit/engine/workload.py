@@ -8,12 +8,13 @@ import hashlib
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mtkit.engine import library
 from mtkit.engine.network import EngineNetwork
@@ -48,9 +49,13 @@ def make_network(
     vocab: int = VOCAB,
     precision: str = "fp32",
     has_source: bool = True,
+    change: Callable[[str, NDArray[np.float32]], NDArray[np.float32]] = lambda _, weight: weight,
     **keys: object,
 ) -> tuple[EngineNetwork, Model]:
-    """Returns a network of random weights, an encoder-decoder unless `has_source` is False."""
+    """Returns a network of random weights, an encoder-decoder unless `has_source` is False.
+
+    `change` gets each weight with its name, and returns what is taken for it.
+    """
     section = {
         "num_encoder_layers": 2 if has_source else None,
         "num_decoder_layers": 2,
@@ -65,11 +70,14 @@ def make_network(
     shapes = list_shapes(model, vocab, vocab, objective=objective)
     draws = np.random.default_rng(seed)
     weights = {
-        name: draws.normal(
-            1.0 if "norm" in name and name.endswith("weight") else 0.0,
-            0.3 if len(shape) == 1 else shape[-1] ** -0.5,
-            shape,
-        ).astype(np.float32)
+        name: change(
+            name,
+            draws.normal(
+                1.0 if "norm" in name and name.endswith("weight") else 0.0,
+                0.3 if len(shape) == 1 else shape[-1] ** -0.5,
+                shape,
+            ).astype(np.float32),
+        )
         for name, shape in shapes.items()
     }
     return EngineNetwork(model, weights.__getitem__, precision, has_source=has_source), model
