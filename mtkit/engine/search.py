@@ -258,7 +258,9 @@ class _Call:
             count=len(requests),
             sources=self.lay_out([each.source for each in requests], np.int64),
             prompts=self.lay_out([each.prompt for each in requests], np.int64),
-            prefixes=self._lay_out_choices([each.prefix for each in requests]),
+            prefixes=self.lay_out(
+                [each.prefix for each in requests], np.int64, num_tokens=self._vocab_size
+            ),
             num_certain=self._keep(np.array([each.num_certain for each in requests], np.int64)),
             limits=self._keep(np.array([each.limit for each in requests], np.int64)),
             required=self._lay_out_phrases([each.required for each in requests]),
@@ -266,26 +268,33 @@ class _Call:
         )
 
     def lay_out(
-        self, lists: Sequence[Sequence[float] | NDArray[np.float64]], dtype: type
+        self,
+        lists: Sequence[Sequence[float] | NDArray[np.float64]],
+        dtype: type,
+        *,
+        num_tokens: int | None = None,
     ) -> Ragged:
-        """Returns lists behind each other, in memory that lives as long as this."""
+        """Returns lists behind each other, in memory that lives as long as this.
+
+        `num_tokens`, of tokens that index log-probabilities: the library doesn't check them.
+        """
         starts = np.array([0, *accumulate(map(len, lists))], np.int64)
         try:
-            values = np.fromiter(chain.from_iterable(lists), dtype, count=int(starts[-1]))
+            values: NDArray[Any] = np.fromiter(
+                chain.from_iterable(lists), dtype, count=int(starts[-1])
+            )
         except OverflowError as error:
             raise IndexError("a token's number needs more than 64 bits") from error
+        if num_tokens is not None:
+            for token in values[(values < 0) | (values >= num_tokens)]:
+                raise IndexError(f"token {token}, but the network has {num_tokens:,} tokens")
         return Ragged(self._keep(values), self._keep(starts))
-
-    def _lay_out_choices(self, lists: Sequence[Sequence[int]]) -> Ragged:
-        """Lays out tokens that index log-probabilities, which the library doesn't check."""
-        for token in chain.from_iterable(lists):
-            if not 0 <= token < self._vocab_size:
-                raise IndexError(f"token {token}, but the network has {self._vocab_size:,} tokens")
-        return self.lay_out(lists, np.int64)
 
     def _lay_out_phrases(self, of_sentences: Sequence[Phrases]) -> RaggedPhrases:
         starts = np.array([0, *accumulate(map(len, of_sentences))], np.int64)
-        tokens = self._lay_out_choices(list(chain.from_iterable(of_sentences)))
+        tokens = self.lay_out(
+            list(chain.from_iterable(of_sentences)), np.int64, num_tokens=self._vocab_size
+        )
         return RaggedPhrases(tokens, self._keep(starts))
 
     def _keep(self, array: NDArray[np.generic]) -> int:

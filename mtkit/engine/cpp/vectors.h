@@ -188,9 +188,7 @@ inline Floats logarithm(Floats x) {
 
 // The logarithm of the sum of e to the power of both.
 inline Floats log_of_two(Floats a, Floats b) {
-  // The difference of two that are -inf is NaN.
-  const Floats apart = a == b ? Floats{} : absolute(a - b);
-  return max(a, b) + logarithm(1.0f + exponential(-apart));
+  return max(a, b) + logarithm(1.0f + exponential(-absolute(a - b)));
 }
 
 // Calls `of_vector(i)` for whole vectors of a row, then `of_one(i)` for what is left.

@@ -167,8 +167,7 @@ def search_oddly(seed: int) -> str:
             return search_directly(draw, engine, networks, sources, settings)
         found = engine.search(sources, settings)
     except ALLOWED as error:
-        assert len(str(error)) > 10, repr(error)
-        return type(error).__name__
+        return name_error(error)
     assert len(found) == len(sources)
     for source, hypotheses in zip(sources, found, strict=True):
         assert len(hypotheses) <= settings.n_best
@@ -183,6 +182,12 @@ def search_oddly(seed: int) -> str:
             if each.log_probability > -np.inf:
                 assert tuple(written[:forced]) == source.forced[:forced]
     return "found"
+
+
+def name_error(error: Exception) -> str:
+    """Returns an error's name; it must have a message."""
+    assert len(str(error)) > 10, repr(error)
+    return type(error).__name__
 
 
 def search_directly(
@@ -244,8 +249,7 @@ def open_oddly(seed: int) -> str:
                 return "for PyTorch"
             engine.search([EncodedSource([5, 6, EOS])], settings)
         except ALLOWED as error:
-            assert len(str(error)) > 10, repr(error)
-            return f"{type(error).__name__} of a folder"
+            return f"{name_error(error)} of a folder"
     return "opened"
 
 

@@ -17,6 +17,28 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="preloads libraries as Linux does"),
 ]
 
+_FAULTY = """
+import ctypes, sys, threading
+from ctypes import c_int64, c_void_p
+import numpy as np
+library = ctypes.CDLL(sys.argv[1])
+library.mtkit_new_linear.restype = c_void_p
+weight = np.ones((64, 8), np.float32)
+new = b"fp32", c_int64(64), c_int64(8), c_void_p(weight.ctypes.data), None
+linear = c_void_p(library.mtkit_new_linear(*new))
+rows, outputs = np.ones((999, 8), np.float32), np.empty((999, 64), np.float32)
+given = c_void_p(rows.ctypes.data), c_int64(NUM_ROWS), c_void_p(outputs.ctypes.data), 1
+def apply():
+    for _ in range(20):
+        library.mtkit_apply_linear(linear, *given)
+threads = [threading.Thread(target=apply) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+"""Writes to the same outputs from two threads; or reads behind the rows that there are."""
+
 
 def find_runtime(name: str) -> str:
     """Returns the path of a library of g++; skips the test without it."""
@@ -95,23 +117,7 @@ def test_a_fault_would_be_reported(
     sanitizer: str, runtimes: list[str], fault: str, tmp_path: Path
 ) -> None:
     program = tmp_path / "faulty.py"
-    program.write_text(
-        "import ctypes, sys, threading\n"
-        "import numpy as np\n"
-        "library = ctypes.CDLL(sys.argv[1])\n"
-        "library.mtkit_new_linear.restype = ctypes.c_void_p\n"
-        "weight = np.ones((64, 8), np.float32)\n"
-        "linear = ctypes.c_void_p(library.mtkit_new_linear(\n"
-        "    b'fp32', ctypes.c_int64(64), ctypes.c_int64(8), ctypes.c_void_p(weight.ctypes.data), None))\n"
-        "rows, outputs = np.ones((999, 8), np.float32), np.empty((999, 64), np.float32)\n"
-        f"num_rows = 999 if {fault == 'data race'} else 9_999\n"
-        "def apply():\n"
-        "    for _ in range(20):\n"
-        "        library.mtkit_apply_linear(linear, ctypes.c_void_p(rows.ctypes.data),\n"
-        "            ctypes.c_int64(num_rows), ctypes.c_void_p(outputs.ctypes.data), 1)\n"
-        "threads = [threading.Thread(target=apply) for _ in range(2)]\n"
-        "[thread.start() for thread in threads]\n"
-        "[thread.join() for thread in threads]\n"
-    )
+    num_rows = 999 if fault == "data race" else 9_999
+    program.write_text(_FAULTY.replace("NUM_ROWS", str(num_rows)))
     with pytest.raises(AssertionError, match=fault):
         run_under(sanitizer, runtimes, tmp_path, program)
