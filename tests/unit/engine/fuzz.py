@@ -152,8 +152,8 @@ def search_oddly(seed: int) -> str:
             is_text=not has_source,
             begin=draw_tokens(draw, vocab, 3) if has_source and draw.random() < 0.1 else (),
             prefix=draw_tokens(draw, vocab, 30) if draw.random() < 0.1 else (),
-            required=draw_phrases(draw, vocab) if draw.random() < 0.1 else (),
-            forbidden=draw_phrases(draw, vocab) if draw.random() < 0.1 else (),
+            required=draw_phrases(draw, vocab) if count < 99 and draw.random() < 0.1 else (),
+            forbidden=draw_phrases(draw, vocab) if count < 99 and draw.random() < 0.1 else (),
         )
         for row in range(count)
     ]
