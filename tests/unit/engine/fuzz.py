@@ -5,6 +5,7 @@
 
 import faulthandler
 import json
+import math
 import random
 import sys
 import tempfile
@@ -279,10 +280,11 @@ def damage(draw: Draw, path: Path) -> None:
 
 
 def main() -> None:
-    """Runs cases until the time is up; prints how many ended how."""
+    """Runs cases until the time is up, or one for each of some seeds; prints how many ended how."""
     seconds, seed = float(sys.argv[1]), int(sys.argv[2])
+    end = seed + int(sys.argv[3]) if len(sys.argv) > 3 else math.inf
     ends, counts = time.monotonic() + seconds, Counter()
-    while time.monotonic() < ends:
+    while time.monotonic() < ends and seed < end:
         print(f"\rseed {seed}", end="", file=sys.stderr, flush=True)
         faulthandler.dump_traceback_later(_MAX_SECONDS_OF_A_CASE, exit=True)
         counts[open_oddly(seed) if seed % 5 == 0 else search_oddly(seed)] += 1

@@ -1,6 +1,7 @@
 """Odd requests and damaged model folders, in a process of their own, which they may crash."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -14,9 +15,9 @@ from .compiling import FOLDER
 pytestmark = pytest.mark.skipif(choose_library() is None, reason="installed without a C++ compiler")
 
 
-def fuzz(seconds: float, seed: int) -> dict[str, int]:
-    """Returns how many cases ended how."""
-    command = [sys.executable, str(FOLDER / "fuzz.py"), str(seconds), str(seed)]
+def fuzz(seconds: float, *seeds: int) -> dict[str, int]:
+    """Returns how many cases ended how; `seeds`, the first one and the number of cases."""
+    command = [sys.executable, str(FOLDER / "fuzz.py"), str(seconds), *map(str, seeds)]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),
@@ -28,8 +29,8 @@ def fuzz(seconds: float, seed: int) -> dict[str, int]:
     return json.loads(ended.stdout)
 
 
-def test_odd_requests_for_a_moment() -> None:
-    counts = fuzz(4.0, 0)
+def test_odd_requests() -> None:
+    counts = fuzz(math.inf, 0, 80)
     assert {"found", "scored", "IndexError", "MtkitError of a folder", "opened"} <= counts.keys()
 
 
