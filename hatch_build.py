@@ -1,6 +1,9 @@
 """Compiles mtkit's engine when the package is built or installed, where there is a compiler.
 
-Without one, and on Windows, mtkit is installed without them, and PyTorch does their work.
+Without one, and on Windows, mtkit is installed without it, and PyTorch does its work.
+
+`MTKIT_TARGET=aarch64` (or `x86_64`) builds a wheel for Linux on another kind of CPU, with the
+compiler `aarch64-linux-gnu-g++` or the one that CXX names.
 """
 
 import hashlib
@@ -27,10 +30,13 @@ _X86 = {
     "avx2": ["-mavx2", "-mfma"],
     "plain": [],
 }
+# Vectors of NEON are part of every aarch64 CPU.
+_ARM = {"neon-dot": ["-march=armv8.2-a+dotprod"], "plain": []}
+_KINDS = {"x86_64": _X86, "amd64": _X86, "aarch64": _ARM, "arm64": _ARM}
 
 
 class KernelsHook(BuildHookInterface):
-    """Compiles a library for each kind of processor into the folder of its source."""
+    """Compiles a library for each kind of CPU into the folder of its source."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compiles; a wheel with kernels is for this platform alone."""
@@ -40,17 +46,34 @@ class KernelsHook(BuildHookInterface):
         if not libraries:
             self.app.display_warning(
                 "mtkit: no C++ compiler (g++ or clang++, or the one that CXX names): "
-                "translation on a processor will be slower"
+                "translation on a CPU will be slower"
             )
             return
         build_data["pure_python"] = False
         build_data["tag"] = _tag()
-        build_data["artifacts"] += [str(path.relative_to(self.root)) for path in libraries]
+        if _is_cross():
+            build_data["force_include"] |= {
+                str(path): str(_SOURCES / path.name) for path in libraries
+            }
+        else:
+            build_data["artifacts"] += [str(path.relative_to(self.root)) for path in libraries]
 
 
 def _tag() -> str:
-    """Returns the tag of a wheel for any Python 3 on this platform."""
-    return f"py3-none-{next(iter(sys_tags())).platform}"
+    """Returns the tag of a wheel for any Python 3 on the target's platform."""
+    here = next(iter(sys_tags())).platform
+    if _is_cross():
+        here = here.removesuffix(platform.machine()) + _target()
+    return f"py3-none-{here}"
+
+
+def _target() -> str:
+    """Returns the kind of CPU that libraries are compiled for."""
+    return os.environ.get("MTKIT_TARGET") or platform.machine().lower()
+
+
+def _is_cross() -> bool:
+    return _target() != platform.machine().lower()
 
 
 def compile_kernels(root: Path) -> list[Path]:
@@ -59,6 +82,9 @@ def compile_kernels(root: Path) -> list[Path]:
     if compiler is None or sys.platform == "win32":
         return []
     folder = root / _SOURCES
+    # Libraries of another CPU can't be used from here.
+    to = root / "build" / _target() if _is_cross() else folder
+    to.mkdir(parents=True, exist_ok=True)
     sources = sorted([*folder.glob("*.h"), *folder.glob("*.cpp")])
     # A library is loaded only beside the sources that it was made of (library.py). Dates say
     # nothing: rsync, tar and caches restore them.
@@ -67,8 +93,8 @@ def compile_kernels(root: Path) -> list[Path]:
     portable = ["-static-libstdc++", "-static-libgcc"] if sys.platform == "linux" else []
     running = {}
     done = []
-    for kind, of_kind in _kinds().items():
-        library = folder / f"{kind}.so"
+    for kind, of_kind in _KINDS.get(_target(), {"plain": []}).items():
+        library = to / f"{kind}.so"
         options = [*_OPTIONS, *portable, *of_kind]
         made_of = f"{digest} {' '.join(options)}"
         if library.exists() and made_of.encode() + b"\0" in library.read_bytes():
@@ -99,13 +125,9 @@ def _find_compiler() -> list[str] | None:
     """Returns the command that compiles C++; None where there is none."""
     given = os.environ.get("CXX", "").split()
     commands = [given] if given else [["g++"], ["clang++"], ["c++"]]
+    if _is_cross() and not given:
+        commands = [[f"{_target()}-linux-gnu-g++"]]
     return next((command for command in commands if shutil.which(command[0])), None)
-
-
-def _kinds() -> dict[str, list[str]]:
-    """Returns the options of each kind of processor that this platform may have."""
-    is_x86 = platform.machine().lower() in {"x86_64", "amd64"}
-    return _X86 if is_x86 else {"plain": _X86["plain"]}
 
 
 if __name__ == "__main__":

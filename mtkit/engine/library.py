@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FOLDER = Path(__file__).parent / "cpp"
-KINDS = "avx512-bf16", "avx512-vnni", "avx2", "plain"
+KINDS = "avx512-bf16", "avx512-vnni", "avx2", "neon-dot", "plain"
 """The instruction sets that libraries are compiled for, fastest first."""
 
 

@@ -114,6 +114,8 @@ def search(
         return list(chain.from_iterable(found))
     library = choose_library()
     assert library is not None
+    if any(each.limit < 1 for each in requests):
+        raise IndexError("an output of no tokens")
     call = _Call(members, requests)
     described = _describe_settings(settings, max_repeated)
     status = c_int32()
@@ -245,6 +247,9 @@ class _Call:
         self, members: Sequence[Member], requests: Sequence[Request], longest_target: int = 0
     ) -> None:
         self._keeps: list[object] = []
+        self._vocab_size = members[0].network.vocab_size
+        if members[0].network.has_source and not all(each.source for each in requests):
+            raise IndexError("a source of no tokens")
         longest = max((len(each.source) for each in requests), default=0)
         target = max(
             (len(each.prompt) + max(each.limit, longest_target) for each in requests), default=0
@@ -264,17 +269,27 @@ class _Call:
             count=len(requests),
             sources=self.lay_out([each.source for each in requests]),
             prompts=self.lay_out([each.prompt for each in requests]),
-            prefixes=self.lay_out([each.prefix for each in requests]),
+            prefixes=self.lay_out([each.prefix for each in requests], self._vocab_size),
             num_certain=self._keep(np.array([each.num_certain for each in requests], np.int64)),
             limits=self._keep(np.array([each.limit for each in requests], np.int64)),
             required=self._lay_out_phrases([each.required for each in requests]),
             forbidden=self._lay_out_phrases([each.forbidden for each in requests]),
         )
 
-    def lay_out(self, lists: Sequence[Sequence[int]]) -> Ragged:
-        """Returns lists behind each other, in memory that lives as long as this."""
+    def lay_out(self, lists: Sequence[Sequence[int]], num_tokens: int | None = None) -> Ragged:
+        """Returns lists behind each other, in memory that lives as long as this.
+
+        `num_tokens` is the size of the vocabulary of tokens that index log-probabilities: the
+        library doesn't check them.
+        """
         starts = np.array([0, *accumulate(map(len, lists))], np.int64)
-        values = np.fromiter(chain.from_iterable(lists), np.int64, count=int(starts[-1]))
+        try:
+            values = np.fromiter(chain.from_iterable(lists), np.int64, count=int(starts[-1]))
+        except OverflowError as error:
+            raise IndexError("a token's number needs more than 64 bits") from error
+        if num_tokens is not None:
+            for token in values[(values < 0) | (values >= num_tokens)]:
+                raise IndexError(f"token {token}, but the network has {num_tokens:,} tokens")
         return Ragged(self._keep(values), self._keep(starts))
 
     def lay_out_random(self, arrays: Sequence[NDArray[np.float64]]) -> Ragged:
@@ -284,7 +299,7 @@ class _Call:
 
     def _lay_out_phrases(self, of_sentences: Sequence[Phrases]) -> RaggedPhrases:
         starts = np.array([0, *accumulate(map(len, of_sentences))], np.int64)
-        tokens = self.lay_out(list(chain.from_iterable(of_sentences)))
+        tokens = self.lay_out(list(chain.from_iterable(of_sentences)), self._vocab_size)
         return RaggedPhrases(tokens, self._keep(starts))
 
     def _keep(self, array: NDArray[np.generic]) -> int:
@@ -304,14 +319,16 @@ class _Call:
                 is_done.set()
 
         thread = threading.Thread(target=work, daemon=True)
-        thread.start()
         try:
+            # Ctrl-C while it starts leaves it running, too.
+            thread.start()
             is_done.wait()
         except BaseException:
             cancelled.value = 1
             raise
         finally:
-            thread.join()
+            if thread.is_alive():
+                thread.join()
         return found[0]
 
 

@@ -5,7 +5,7 @@ anything of it is in memory, and a network is built only if the file has all its
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from math import prod
 from pathlib import Path
 
@@ -70,11 +70,19 @@ def read_shapes(path: Path) -> dict[str, Shape]:
 def opening_arrays(path: Path) -> Iterator[Callable[[str], NDArray[np.float32]]]:
     """Opens a safetensors file, and gives a function that reads an array in fp32 by its name."""
     check_header(path)
-    try:
-        with for_library(path) as readable, safe_open(readable, framework="np") as tensors:
-            yield lambda name: np.ascontiguousarray(tensors.get_tensor(name), np.float32)
-    except (MemoryError, OSError, SafetensorError) as error:
-        raise damaged(path, str(error)) from error
+
+    def read(name: str) -> NDArray[np.float32]:
+        try:
+            return np.ascontiguousarray(tensors.get_tensor(name), np.float32)
+        except (OSError, SafetensorError) as error:
+            raise damaged(path, str(error)) from error
+
+    with for_library(path) as readable, ExitStack() as stack:
+        try:
+            tensors = stack.enter_context(safe_open(readable, framework="np"))
+        except (OSError, SafetensorError) as error:
+            raise damaged(path, str(error)) from error
+        yield read
 
 
 def check_header(path: Path) -> None:

@@ -270,6 +270,8 @@ class Decoders {
  public:
   Decoders(const Network* networks, int64_t num_networks, int64_t longest, bool keeps_attention) {
     for (int64_t i = 0; i < num_networks; ++i) {
+      if (networks[i].projection->num_outputs != networks[0].projection->num_outputs)
+        throw std::out_of_range("vocabulary");
       num_members_ += networks[i].fusion_weight == 0.0f;
       decoders_.emplace_back(networks[i], longest,
                              keeps_attention && networks[i].encoder != nullptr);

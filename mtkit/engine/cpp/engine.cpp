@@ -4,6 +4,13 @@
 
 #include "search.h"
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
+#endif
+
 using namespace mtkit;
 
 namespace {
@@ -54,6 +61,8 @@ const char* mtkit_instructions() {
   return "avx512-vnni";
 #elif defined(__AVX2__)
   return "avx2";
+#elif defined(__ARM_FEATURE_DOTPROD)
+  return "neon-dot";
 #else
   return "plain";
 #endif
@@ -71,6 +80,14 @@ int32_t mtkit_supports(const char* instructions) {
   if (is("avx512-bf16")) return has_vnni && __builtin_cpu_supports("avx512bf16");
   if (is("avx512-vnni")) return has_vnni;
   if (is("avx2")) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#elif defined(__aarch64__) && defined(__linux__)
+  if (is("neon-dot")) return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#elif defined(__aarch64__) && defined(__APPLE__)
+  int has_dot_product = 0;
+  size_t size = sizeof has_dot_product;
+  if (is("neon-dot"))
+    return sysctlbyname("hw.optional.arm.FEAT_DotProd", &has_dot_product, &size, nullptr, 0) == 0 &&
+           has_dot_product != 0;
 #endif
   return is("plain");
 }

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <unordered_map>
 #include <vector>
 
 namespace mtkit {
@@ -22,87 +23,80 @@ struct Candidate {
   int64_t hypothesis, token;
   bool may_enter = false;  // The pool of finished outputs.
   bool may_live = true;
-  bool operator==(const Candidate& other) const {
-    return hypothesis == other.hypothesis && token == other.token;
-  }
 };
 
-// Where a hypothesis is in the phrases: its state, and how often it has each phrase.
+// Where a hypothesis is in the phrases: its state, its tokens of completed phrases, and how often it
+// has each phrase.
 struct Progress {
-  int64_t state = 0;
+  int64_t state = 0, held = 0;
   std::vector<int64_t> counts;
 };
 
 class Phrases {
  public:
   explicit Phrases(const std::vector<Tokens>& given) {
+    std::map<Tokens, size_t> numbers;
     for (const Tokens& phrase : given) {
-      const auto known = std::find(phrases_.begin(), phrases_.end(), phrase);
-      if (known == phrases_.end()) {
+      if (phrase.empty()) continue;
+      const auto [known, is_new] = numbers.emplace(phrase, phrases_.size());
+      if (is_new) {
         phrases_.push_back(phrase);
-        wanted_.push_back(1);
-      } else {
-        ++wanted_[size_t(known - phrases_.begin())];
+        wanted_.push_back(0);
+      }
+      ++wanted_[known->second];
+    }
+    if (phrases_.empty()) return;
+    build_automaton();
+    const std::vector<int64_t> times = wanted_;
+    for (size_t other = 0; other < phrases_.size(); ++other) {
+      int64_t state = 0;
+      for (const int64_t token : phrases_[other]) {
+        state = step(state, indices_.at(token));
+        visit_ends(state, [&](size_t i) {
+          if (i != other) wanted_[i] += times[other];
+        });
       }
     }
-    const std::vector<int64_t> times = wanted_;
     for (size_t i = 0; i < phrases_.size(); ++i)
-      for (size_t other = 0; other < phrases_.size(); ++other)
-        wanted_[i] += times[other] * count_inside(phrases_[i], phrases_[other]);
-    for (size_t i = 0; i < phrases_.size(); ++i) {
       total_ += wanted_[i] * int64_t(phrases_[i].size());
-      for (const int64_t token : phrases_[i])
-        if (std::find(alphabet_.begin(), alphabet_.end(), token) == alphabet_.end())
-          alphabet_.push_back(token);
-    }
-    build_automaton();
   }
 
   bool is_empty() const { return phrases_.empty(); }
   // The number of tokens that an output must have.
   int64_t total() const { return total_; }
-  const Tokens& alphabet() const { return alphabet_; }
-  Progress begin() const { return {0, std::vector<int64_t>(phrases_.size(), 0)}; }
+  Progress begin() const { return {0, 0, std::vector<int64_t>(phrases_.size(), 0)}; }
 
-  Progress follow(const Progress& progress, int64_t token) const {
-    const auto known = std::find(alphabet_.begin(), alphabet_.end(), token);
-    Progress next = progress;
-    // Any other token leads to state 0.
-    next.state = known == alphabet_.end()
-                     ? 0
-                     : states_[size_t(progress.state)].next[size_t(known - alphabet_.begin())];
-    for (size_t i = 0; i < phrases_.size(); ++i)
-      next.counts[i] += states_[size_t(next.state)].ends[i];
-    return next;
+  // Adds a token to a hypothesis's progress.
+  void follow(Progress& progress, int64_t token) const {
+    enter(progress, find_next(progress.state, token));
   }
 
-  // The number of phrase tokens of a hypothesis; `complete`, without those of a phrase that has begun.
-  int64_t measure(const Progress& progress, bool complete = false) const {
-    int64_t held = 0, begun = 0;
-    for (size_t i = 0; i < phrases_.size(); ++i) {
-      held += std::min(progress.counts[i], wanted_[i]) * int64_t(phrases_[i].size());
-      if (!complete && progress.counts[i] < wanted_[i])
-        begun = std::max(begun, states_[size_t(progress.state)].depths[i]);
-    }
-    return held + begun;
+  // The number of phrase tokens of a hypothesis, including those of a phrase that has begun.
+  int64_t measure(const Progress& progress) const {
+    const auto lacks = [&](size_t i) { return progress.counts[i] < wanted_[i]; };
+    for (int64_t at = progress.state; at != 0; at = state(at).fallback)
+      if (std::any_of(state(at).begun.begin(), state(at).begun.end(), lacks))
+        return progress.held + state(at).depth;
+    return progress.held;
   }
 
   // The tokens that advance a hypothesis.
-  Tokens find_advancing(const Progress& progress) const {
+  Tokens find_advancing(Progress progress) const {
     Tokens found;
     const int64_t now = measure(progress);
-    for (const int64_t token : alphabet_)
-      if (measure(follow(progress, token)) > now) found.push_back(token);
+    for (const auto& [index, next] : list_next(progress.state))
+      if (measure_at(progress, next) > now) found.push_back(alphabet_[size_t(index)]);
     return found;
   }
 
   // Returns the tokens that a hypothesis may take next so that what it lacks still fits into `room`
   // more tokens; none if any may follow, or if there is too little room for all of them.
-  Tokens find_only(const Progress& progress, int64_t room) const {
+  Tokens find_only(Progress progress, int64_t room) const {
     Tokens found;
-    if (total_ - measure(progress, true) <= room) return found;
-    for (const int64_t token : alphabet_)
-      if (total_ - measure(follow(progress, token)) <= room) found.push_back(token);
+    if (total_ - progress.held <= room) return found;
+    for (const auto& [index, next] : list_next(progress.state))
+      if (total_ - measure_at(progress, next) <= room)
+        found.push_back(alphabet_[size_t(index)]);
     return found;
   }
 
@@ -110,7 +104,7 @@ class Phrases {
   // order of falling progress, then each one's second, and so on.
   //
   // Args: `candidates`, best first; `is_last`, whether outputs end at this length.
-  void allocate(const std::vector<Progress>& hypotheses, int64_t width, bool is_last, int64_t eos,
+  void allocate(std::vector<Progress>& hypotheses, int64_t width, bool is_last, int64_t eos,
                 std::vector<Candidate>& candidates) const {
     struct Ranked {
       int64_t rank, progress;
@@ -119,8 +113,8 @@ class Phrases {
     std::vector<Ranked> ranked;
     std::map<int64_t, int64_t> sizes;
     for (const Candidate& each : candidates) {
-      const int64_t progress =
-          measure(follow(hypotheses[size_t(each.hypothesis)], each.token));
+      Progress& parent = hypotheses[size_t(each.hypothesis)];
+      const int64_t progress = measure_at(parent, find_next(parent.state, each.token));
       ranked.push_back({sizes[progress]++, progress, each});
     }
     std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
@@ -142,61 +136,111 @@ class Phrases {
   }
 
  private:
-  // Next states by index in the alphabet; by phrase, whether it ends here, and how many of its tokens
-  // have begun.
+  typedef std::pair<int64_t, int64_t> Edge;  // A token's index in the alphabet, and a state.
+
+  // A prefix of phrases.
   struct State {
-    std::vector<int64_t> next, ends, depths;
+    std::vector<Edge> next;     // By a token's index in the alphabet.
+    int64_t depth = 0;          // Number of tokens.
+    int64_t fallback = 0;       // The longest proper suffix that is a state, too.
+    int64_t phrase = -1;        // That this completes.
+    int64_t ending = -1;        // The longest suffix that completes a phrase, or this.
+    std::vector<size_t> begun;  // Phrases that it is a proper prefix of.
   };
 
-  static int64_t count_inside(const Tokens& phrase, const Tokens& other) {
-    int64_t count = 0;
-    if (phrase.size() >= other.size()) return 0;
-    for (size_t start = 0; start + phrase.size() <= other.size(); ++start)
-      count += std::equal(phrase.begin(), phrase.end(), other.begin() + int64_t(start));
-    return count;
+  const State& state(int64_t number) const { return states_[size_t(number)]; }
+
+  int64_t step(int64_t at, int64_t index) const {
+    for (;; at = state(at).fallback) {
+      const std::vector<Edge>& next = state(at).next;
+      const auto known = std::lower_bound(next.begin(), next.end(), Edge{index, 0});
+      if (known != next.end() && known->first == index) return known->second;
+      if (at == 0) return 0;
+    }
+  }
+
+  int64_t find_next(int64_t at, int64_t token) const {
+    const auto known = indices_.find(token);
+    // Any other token leads to state 0.
+    return known == indices_.end() ? 0 : step(at, known->second);
+  }
+
+  // Calls `visit` with each phrase that ends at a state.
+  template <class Visit>
+  void visit_ends(int64_t at, Visit visit) const {
+    for (at = state(at).ending; at >= 0; at = state(state(at).fallback).ending)
+      visit(size_t(state(at).phrase));
+  }
+
+  // What leads from a state to any but the first, in the order of the alphabet.
+  std::vector<Edge> list_next(int64_t at) const {
+    std::vector<Edge> found;
+    for (;; at = state(at).fallback) {
+      found.insert(found.end(), state(at).next.begin(), state(at).next.end());
+      if (at == 0) break;
+    }
+    // The longest suffix's comes first.
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Edge& a, const Edge& b) { return a.first < b.first; });
+    const auto is_same = [](const Edge& a, const Edge& b) { return a.first == b.first; };
+    found.erase(std::unique(found.begin(), found.end(), is_same), found.end());
+    return found;
+  }
+
+  void enter(Progress& progress, int64_t next) const {
+    progress.state = next;
+    visit_ends(next, [&](size_t i) {
+      if (progress.counts[i]++ < wanted_[i]) progress.held += int64_t(phrases_[i].size());
+    });
+  }
+
+  // What `measure` gives in the next state; the progress stays.
+  int64_t measure_at(Progress& progress, int64_t next) const {
+    const int64_t before = progress.state, held = progress.held;
+    enter(progress, next);
+    const int64_t found = measure(progress);
+    visit_ends(next, [&](size_t i) { --progress.counts[i]; });
+    progress.state = before;
+    progress.held = held;
+    return found;
   }
 
   void build_automaton() {
-    std::vector<Tokens> prefixes{{}};
-    for (const Tokens& phrase : phrases_)
-      for (size_t end = 1; end <= phrase.size(); ++end)
-        prefixes.emplace_back(phrase.begin(), phrase.begin() + int64_t(end));
-    std::sort(prefixes.begin(), prefixes.end(), [](const Tokens& a, const Tokens& b) {
-      return a.size() != b.size() ? a.size() < b.size() : a < b;
-    });
-    prefixes.erase(std::unique(prefixes.begin(), prefixes.end()), prefixes.end());
-    std::map<Tokens, int64_t> numbers;
-    for (size_t i = 0; i < prefixes.size(); ++i) numbers[prefixes[i]] = int64_t(i);
-    // For each state, the longest proper suffix of its tokens that is also a state.
-    std::vector<int64_t> fallbacks(prefixes.size(), 0);
-    for (size_t number = 0; number < prefixes.size(); ++number) {
-      const Tokens& prefix = prefixes[number];
-      const size_t fallback = size_t(fallbacks[number]);
-      State state;
-      for (size_t index = 0; index < alphabet_.size(); ++index) {
-        Tokens longer = prefix;
-        longer.push_back(alphabet_[index]);
-        const auto known = numbers.find(longer);
-        const int64_t otherwise = number > 0 ? states_[fallback].next[index] : 0;
-        if (known != numbers.end()) fallbacks[size_t(known->second)] = otherwise;
-        state.next.push_back(known == numbers.end() ? otherwise : known->second);
+    std::vector<std::map<int64_t, int64_t>> next(1);
+    states_.emplace_back();
+    for (size_t i = 0; i < phrases_.size(); ++i) {
+      int64_t at = 0;
+      for (const int64_t token : phrases_[i]) {
+        const int64_t index = indices_.emplace(token, int64_t(alphabet_.size())).first->second;
+        if (index == int64_t(alphabet_.size())) alphabet_.push_back(token);
+        states_[size_t(at)].begun.push_back(i);
+        const int64_t depth = state(at).depth + 1;
+        const auto [known, is_new] = next[size_t(at)].emplace(index, int64_t(states_.size()));
+        at = known->second;
+        if (is_new) {
+          next.emplace_back();
+          states_.emplace_back();
+          states_.back().depth = depth;
+        }
       }
-      for (size_t i = 0; i < phrases_.size(); ++i) {
-        const Tokens& phrase = phrases_[i];
-        const bool is_prefix =
-            prefix.size() < phrase.size() && std::equal(prefix.begin(), prefix.end(), phrase.begin());
-        state.ends.push_back(phrase == prefix || (number > 0 && states_[fallback].ends[i] > 0));
-        state.depths.push_back(is_prefix      ? int64_t(prefix.size())
-                               : number > 0 ? states_[fallback].depths[i]
-                                              : 0);
-      }
-      states_.push_back(std::move(state));
+      states_[size_t(at)].phrase = int64_t(i);
     }
+    for (size_t i = 0; i < states_.size(); ++i) states_[i].next.assign(next[i].begin(), next[i].end());
+    // Shorter prefixes first.
+    std::vector<int64_t> order{0};
+    for (size_t done = 0; done < order.size(); ++done)
+      for (const auto& [index, next] : state(order[done]).next) {
+        State& found = states_[size_t(next)];
+        if (order[done] != 0) found.fallback = step(state(order[done]).fallback, index);
+        found.ending = found.phrase >= 0 ? next : state(found.fallback).ending;
+        order.push_back(next);
+      }
   }
 
   std::vector<Tokens> phrases_;
   std::vector<int64_t> wanted_;
   Tokens alphabet_;
+  std::unordered_map<int64_t, int64_t> indices_;  // Of tokens in the alphabet.
   std::vector<State> states_;
   int64_t total_ = 0;
 };

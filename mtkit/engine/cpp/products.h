@@ -77,6 +77,12 @@ struct Int8 {
   typedef int8_t Weight;
   static constexpr int kGroup = 2, kRows = 6, kVectors = 2;
   static constexpr int32_t kWeightOffset = 0;
+#elif defined(__ARM_FEATURE_DOTPROD)
+  // Products of matrices (i8mm) would need rows and outputs in pairs. No speed on ARM is measured.
+  typedef int8_t Input;
+  typedef int8_t Weight;
+  static constexpr int kGroup = 4, kRows = 8, kVectors = 2;
+  static constexpr int32_t kWeightOffset = 0;
 #else
   typedef int16_t Input;
   typedef int8_t Weight;
@@ -117,6 +123,11 @@ struct Int8 {
     const __m256i wide =
         _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(weights)));
     return sums + Ints(_mm256_madd_epi16(wide, _mm256_set1_epi32(two)));
+#elif defined(__ARM_FEATURE_DOTPROD)
+    int32_t four;
+    std::memcpy(&four, inputs, 4);
+    return Ints(vdotq_s32(int32x4_t(sums), vld1q_s8(weights),
+                          vreinterpretq_s8_s32(vdupq_n_s32(four))));
 #else
     typedef int8_t Narrow __attribute__((vector_size(kLanes)));
     Narrow narrow;
@@ -193,6 +204,9 @@ struct Fp32 {
   static constexpr int kGroup = 1, kRows = 12, kVectors = 2;
 #elif defined(__AVX2__)
   static constexpr int kGroup = 1, kRows = 6, kVectors = 2;
+#elif defined(__aarch64__)
+  // It has 32 registers of vectors.
+  static constexpr int kGroup = 1, kRows = 8, kVectors = 2;
 #else
   static constexpr int kGroup = 1, kRows = 4, kVectors = 2;
 #endif

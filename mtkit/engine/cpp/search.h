@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <numeric>
+#include <set>
 
 #include "decoder.h"
 #include "phrases.h"
@@ -82,6 +83,11 @@ struct Hypothesis {
 
 struct Cancelled {};
 
+// Args: `cancelled`, which another thread sets, may be null.
+inline void stop_if(const int32_t* cancelled) {
+  if (cancelled != nullptr && __atomic_load_n(cancelled, __ATOMIC_RELAXED) != 0) throw Cancelled();
+}
+
 class Sentence {
  public:
   Sentence(const Requests& requests, int64_t index, const Settings& settings, int64_t num_networks)
@@ -95,7 +101,6 @@ class Sentence {
     width_ = settings.is_sampling ? settings.num_outputs
                                   : settings.beam_size + std::min(phrases_.total(), kMaxAdded);
     is_greedy_ = !settings.is_sampling && width_ == 1 && phrases_.is_empty();
-    for (Tokens& phrase : requests.forbidden.of(index)) forbidden_.push_back(std::move(phrase));
     hypotheses.emplace_back();
     hypotheses[0].progress = phrases_.begin();
   }
@@ -186,10 +191,11 @@ class Sentence {
     if (before >= 0 && length() > before)
       for (auto at = history.begin(); at + before < history.end(); ++at)
         if (std::equal(at, at + before, history.end() - before)) logits[at[before]] = -INFINITY;
-    for (const Tokens& phrase : forbidden_) {
-      const int64_t size = int64_t(phrase.size()) - 1;
-      if (size <= length() && std::equal(phrase.begin(), phrase.end() - 1, history.end() - size))
-        logits[phrase.back()] = -INFINITY;
+    const RaggedPhrases& forbidden = requests_.forbidden;
+    for (int64_t i = forbidden.starts[index_]; i < forbidden.starts[index_ + 1]; ++i) {
+      const int64_t *phrase = forbidden.tokens.begin(i), last = forbidden.tokens.size(i) - 1;
+      if (last >= 0 && last <= length() && std::equal(phrase, phrase + last, history.end() - last))
+        logits[phrase[last]] = -INFINITY;
     }
     for (const auto& [token, logit] : needed) logits[token] = logit;
     if (phrases_.is_empty()) return;
@@ -206,24 +212,30 @@ class Sentence {
   // the lower token's.
   std::vector<Candidate> find_best(const float* logits, const float* log_sums,
                                    size_t num_best) const {
-    std::vector<Candidate> best;
-    best.reserve(num_best + 1);
+    const auto is_better = [](const Candidate& a, const Candidate& b) {
+      if (a.value != b.value) return a.value > b.value;
+      return a.hypothesis != b.hypothesis ? a.hypothesis < b.hypothesis : a.token < b.token;
+    };
+    std::vector<Candidate> best;  // A heap with the worst in front.
     for (size_t i = 0; i < hypotheses.size(); ++i) {
       const float* row = logits + int64_t(i) * vocab_;
       const float total = hypotheses[i].total, log_sum = log_sums[i];
       const auto add = [&](float value, int64_t token) {
         // It comes after all that are equal.
-        if (value == -INFINITY || (best.size() == num_best && !(value > best.back().value))) return;
-        if (best.size() == num_best) best.pop_back();
-        auto at = best.end();
-        while (at != best.begin() && value > (at - 1)->value) --at;
-        best.insert(at, Candidate{value, int64_t(i), token});
+        if (value == -INFINITY || (best.size() == num_best && !(value > best.front().value)))
+          return;
+        if (best.size() == num_best) {
+          std::pop_heap(best.begin(), best.end(), is_better);
+          best.pop_back();
+        }
+        best.push_back(Candidate{value, int64_t(i), token});
+        std::push_heap(best.begin(), best.end(), is_better);
       };
       along(
           vocab_,
           [&](int64_t at) {
             const Floats all = (load(row + at) - log_sum) + total;
-            const float least = best.size() < num_best ? -INFINITY : best.back().value;
+            const float least = best.size() < num_best ? -INFINITY : best.front().value;
             for (uint32_t bits = where_greater(all, broadcast(least)); bits != 0; bits &= bits - 1) {
               const int lane = __builtin_ctz(bits);
               add(all[lane], at + lane);
@@ -231,6 +243,7 @@ class Sentence {
           },
           [&](int64_t at) { add((row[at] - log_sum) + total, at); });
     }
+    std::sort_heap(best.begin(), best.end(), is_better);
     return best;
   }
 
@@ -286,7 +299,7 @@ class Sentence {
     const int64_t size = settings_.max_repeated;
     if (size == 0 || int64_t(tokens.size()) < size) return false;
     const auto newest = tokens.end() - size;
-    for (int64_t period = 1; period <= kMaxPeriod; ++period)
+    for (int64_t period = 1; period <= std::min(kMaxPeriod, size - 1); ++period)
       if (std::equal(newest + period, tokens.end(), newest)) return true;
     return false;
   }
@@ -294,11 +307,11 @@ class Sentence {
   // Adds each hypothesis's next phrase tokens and its best token, and shares the beam among banks.
   void add_for_phrases(const float* logits, const float* log_sums,
                        std::vector<Candidate>& candidates) const {
+    std::set<std::pair<int64_t, int64_t>> known;
+    for (const Candidate& each : candidates) known.emplace(each.hypothesis, each.token);
     const auto add = [&](float value, int64_t hypothesis, int64_t token) {
-      const Candidate each{value, hypothesis, token};
-      if (value > -INFINITY &&
-          std::find(candidates.begin(), candidates.end(), each) == candidates.end())
-        candidates.push_back(each);
+      if (value > -INFINITY && known.emplace(hypothesis, token).second)
+        candidates.push_back({value, hypothesis, token});
     };
     const auto value_of = [&](size_t i, int64_t token) {
       return (logits[int64_t(i) * vocab_ + token] - log_sums[i]) + hypotheses[i].total;
@@ -339,7 +352,7 @@ class Sentence {
     next.tokens.push_back(chosen.token);
     next.total = chosen.value;
     next.cumulative.push_back(chosen.value);
-    if (!phrases_.is_empty()) next.progress = phrases_.follow(next.progress, chosen.token);
+    if (!phrases_.is_empty()) phrases_.follow(next.progress, chosen.token);
     return next;
   }
 
@@ -439,7 +452,6 @@ class Sentence {
 
  private:
   const Phrases phrases_;
-  std::vector<Tokens> forbidden_;
   int64_t limit_, width_, vocab_ = 0;
   bool is_greedy_;
   std::vector<Output> outputs_;  // Best first.
@@ -448,9 +460,8 @@ class Sentence {
 // Searches sentences; as one ends, another takes its place.
 class Search {
  public:
-  // Args: `cancelled`, which another thread sets, may be null.
   Search(const Network* networks, int64_t num_networks, const Requests& requests,
-         const Settings& settings, const volatile int32_t* cancelled)
+         const Settings& settings, const int32_t* cancelled)
       : networks_(networks),
         num_networks_(num_networks),
         requests_(requests),
@@ -475,7 +486,14 @@ class Search {
     // Each worker's share, or as many rows as stay in the cache.
     rows_at_once_ = std::min(kRowsOfBlock, round_up(num_rows, num_workers) / num_workers);
     const int threads_of_products = num_workers == 1 ? num_threads : 1;
-    share(int(num_workers), num_workers, [&](int64_t) { work(threads_of_products); });
+    share(int(num_workers), num_workers, [&](int64_t) {
+      try {
+        work(threads_of_products);
+      } catch (...) {
+        next_ = requests_.count;  // The others end soon.
+        throw;
+      }
+    });
   }
 
  private:
@@ -495,7 +513,7 @@ class Search {
         waiting.pop_back();
       }
       if (live.empty()) return;
-      if (cancelled_ != nullptr && *cancelled_ != 0) throw Cancelled();
+      stop_if(cancelled_);
       step(decoders, slots, live, num_threads);
     }
   }
@@ -592,7 +610,7 @@ class Search {
   const int64_t num_networks_;
   const Requests& requests_;
   const Settings& settings_;
-  const volatile int32_t* cancelled_;
+  const int32_t* cancelled_;
 
  public:
   std::vector<std::vector<Output>> outputs;  // Of each sentence, best first.
@@ -610,7 +628,7 @@ class Search {
 // then all target tokens but the last; null if none are wanted.
 inline void score(const Network* networks, int64_t num_networks, const Requests& requests,
                   const Ragged<int64_t>& targets, float* log_probabilities, float* attention,
-                  const int64_t* attention_starts, const volatile int32_t* cancelled,
+                  const int64_t* attention_starts, const int32_t* cancelled,
                   int num_threads) {
   int64_t longest = 1;
   // Consecutive sentences whose rows fit into a block.
@@ -625,7 +643,7 @@ inline void score(const Network* networks, int64_t num_networks, const Requests&
   const int64_t num_groups = int64_t(groups.size()) - 1;
   const int threads_of_products = num_groups == 1 ? num_threads : 1;
   share(num_threads, num_groups, [&](int64_t group) {
-    if (cancelled != nullptr && *cancelled != 0) throw Cancelled();
+    stop_if(cancelled);
     Decoders decoders(networks, num_networks, longest, false);
     const int64_t begin = groups[size_t(group)], count = groups[size_t(group) + 1] - begin;
     std::vector<Tokens> inputs;

@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -19,25 +21,30 @@ namespace mtkit {
 // which has none of its parent's threads, starts a set of its own.
 class Threads {
  public:
+  const pid_t owner = getpid();
+
   // Calls `work` with every number below `num_parts`; returns when all are done. What one of them
-  // throws is thrown again here.
+  // throws is thrown again here, and those that haven't begun are left out.
   void run(int num_threads, int64_t num_parts, const std::function<void(int64_t)>& work) {
     std::lock_guard<std::mutex> one_caller(callers_);
     {
       std::lock_guard<std::mutex> guard(mutex_);
-      while (int(threads_.size()) < num_threads - 1) threads_.emplace_back([this] { wait(); });
+      try {
+        while (int(threads_.size()) < num_threads - 1) threads_.emplace_back([this] { wait(); });
+      } catch (const std::system_error&) {
+        // The system allows no more.
+      }
       work_ = &work;
       num_parts_ = num_parts;
+      num_wanted_ = num_threads - 1;
       next_ = 0;
-      num_working_ = 0;
       thrown_ = nullptr;
-      ++turn_;
     }
     begun_.notify_all();
     take_parts(work);
     std::unique_lock<std::mutex> guard(mutex_);
-    // Whoever comes late finds nothing to do.
-    work_ = nullptr;
+    // Threads that come late find nothing to do.
+    num_wanted_ = 0;
     done_.wait(guard, [this] { return num_working_ == 0; });
     if (thrown_) std::rethrow_exception(thrown_);
   }
@@ -50,17 +57,17 @@ class Threads {
       } catch (...) {
         std::lock_guard<std::mutex> guard(thrown_mutex_);
         thrown_ = std::current_exception();
+        next_ = num_parts_;
       }
     }
   }
 
   void wait() {
-    uint64_t seen = 0;
     std::unique_lock<std::mutex> guard(mutex_);
     for (;;) {
-      begun_.wait(guard, [&] { return turn_ != seen && work_ != nullptr; });
-      seen = turn_;
+      begun_.wait(guard, [&] { return num_wanted_ > 0; });
       const std::function<void(int64_t)>& work = *work_;
+      --num_wanted_;
       ++num_working_;
       guard.unlock();
       take_parts(work);
@@ -76,8 +83,7 @@ class Threads {
   const std::function<void(int64_t)>* work_ = nullptr;
   int64_t num_parts_ = 0;
   std::atomic<int64_t> next_{0};
-  int num_working_ = 0;
-  uint64_t turn_ = 0;
+  int num_wanted_ = 0, num_working_ = 0;
 };
 
 // Calls `work` with every number below `num_parts`, in several threads where there are.
@@ -86,19 +92,15 @@ inline void share(int num_threads, int64_t num_parts, const std::function<void(i
     for (int64_t part = 0; part < num_parts; ++part) work(part);
     return;
   }
-  static std::mutex mutex;
-  static Threads* threads = nullptr;  // Never deleted: its threads wait until the process ends.
-  static pid_t owner = 0;
-  Threads* ours;
-  {
-    std::lock_guard<std::mutex> guard(mutex);
-    if (owner != getpid()) {
-      threads = new Threads;
-      owner = getpid();
-    }
-    ours = threads;
+  // Never deleted: its threads wait until the process ends. Without a lock, which a fork in the
+  // meantime would leave locked.
+  static std::atomic<Threads*> of_process{nullptr};
+  Threads* found = of_process;
+  if (found == nullptr || found->owner != getpid()) {
+    auto made = std::make_unique<Threads>();
+    if (of_process.compare_exchange_strong(found, made.get())) found = made.release();
   }
-  ours->run(num_threads, num_parts, work);
+  found->run(num_threads, num_parts, work);
 }
 
 }  // namespace mtkit

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__AVX512F__) || defined(__AVX2__)
+#if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 // Lanes of two vectors, by their indices: GCC has had the one longer, Clang has the other alone.
@@ -124,6 +126,10 @@ inline uint32_t where_greater(Floats first, Floats second) {
   return _mm512_cmp_ps_mask(__m512(first), __m512(second), _CMP_GT_OQ);
 #elif defined(__AVX2__)
   return uint32_t(_mm256_movemask_ps(_mm256_cmp_ps(__m256(first), __m256(second), _CMP_GT_OQ)));
+#elif defined(__SSE2__)
+  return uint32_t(_mm_movemask_ps(_mm_cmpgt_ps(__m128(first), __m128(second))));
+#elif defined(__aarch64__)
+  return vaddvq_u32(uint32x4_t(first > second) & uint32x4_t{1, 2, 4, 8});
 #else
   uint32_t bits = 0;
   for (int i = 0; i < kLanes; ++i) bits |= uint32_t(first[i] > second[i]) << i;

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).parents[4] / "hatch_build.py"
+SCRIPT = Path(__file__).parents[3] / "hatch_build.py"
 _COMPILER = """#!/bin/sh
 for argument; do
   case "$argument" in
@@ -81,3 +81,38 @@ def test_a_library_of_other_options_is_compiled_again(
     assert count_compiled(hatch_build, compiler, tmp_path) > 0
     monkeypatch.setattr(hatch_build, "_OPTIONS", ["-O2"])
     assert count_compiled(hatch_build, compiler, tmp_path) > 0
+
+
+@pytest.mark.parametrize(
+    ("target", "names"),
+    [
+        ("aarch64", {"neon-dot.so", "plain.so"}),
+        ("x86_64", {"avx512-bf16.so", "avx512-vnni.so", "avx2.so", "plain.so"}),
+        ("riscv64", {"plain.so"}),
+    ],
+)
+def test_libraries_of_another_cpu_are_apart_from_this_ones(
+    hatch_build: ModuleType,
+    compiler: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    target: str,
+    names: set[str],
+) -> None:
+    folder = tmp_path / "mtkit/engine/cpp"
+    folder.mkdir(parents=True)
+    (folder / "engine.cpp").write_text("// source\n")
+    monkeypatch.setenv("MTKIT_TARGET", target)
+    monkeypatch.setattr(hatch_build.platform, "machine", lambda: "s390x")
+    libraries = hatch_build.compile_kernels(tmp_path)
+    assert {path.name for path in libraries} == names
+    assert {path.parent for path in libraries} == {tmp_path / "build" / target}
+
+
+def test_a_wheel_is_for_its_target(
+    hatch_build: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = hatch_build._tag()
+    other = "x86_64" if hatch_build.platform.machine() == "aarch64" else "aarch64"
+    monkeypatch.setenv("MTKIT_TARGET", other)
+    assert hatch_build._tag() == here.replace(hatch_build.platform.machine(), other)
