@@ -141,7 +141,7 @@ def plan(model: Path, folder: Path, source: list[str], options: argparse.Namespa
     tokenizer = SubwordTokenizer.load(model)
     has_settings = (model / SETTINGS_FILE).is_file()
     tagging = read_json(model / SETTINGS_FILE) if has_settings else {}
-    if any(tagging.values()):
+    if any(each and any(each) if isinstance(each, list) else each for each in tagging.values()):
         raise MtkitError(f"the peers have no tags and no rules for punctuation: {tagging}")
     longest = max(len(tokens) for tokens in tokenizer.encode_source(source))
     if longest > settings.max_source_tokens:

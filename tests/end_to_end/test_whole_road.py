@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
+from mtkit.engine.library import choose_library
+
 from .. import warm
 
 
@@ -41,7 +43,9 @@ def test_run_then_translate_then_score(project: Path, tmp_path: Path) -> None:
     root = project / "runs" / "tiny"
     assert {path.name for path in root.iterdir()} == {
         "recipe.toml", "manifest.json", "data", "checkpoints", "metrics.jsonl",
-        "curves.png", "model", "export", "translations", "scores.json",
+        "curves.png", "model", "translations", "scores.json",
+        # For CTranslate2, where our own engine isn't compiled.
+        *(["export"] if choose_library() is None else []),
     }  # fmt: skip
 
     # Everything is up to date now.
@@ -51,7 +55,6 @@ def test_run_then_translate_then_score(project: Path, tmp_path: Path) -> None:
     assert "prepare: up to date" in said
     assert "train: already finished" in said
     assert "average: up to date" in said
-    assert "export: up to date" in said
 
     lines = b"The man sleeps.\n\nThe old man buys three red apples.\r\n  \nno newline at the end"
     translated = mtkit(project, "translate", stdin=lines)
