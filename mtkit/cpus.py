@@ -23,6 +23,12 @@ def count_cpus() -> int:
     return allowed if quota is None else max(1, min(allowed, quota))
 
 
+def count_threads() -> int:
+    """Returns the number of threads of a translation: `OMP_NUM_THREADS`, else one per CPU."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return int(given) if given.isdecimal() and int(given) else count_cpus()
+
+
 def _read_quota() -> int | None:
     """Returns a container's quota in CPUs, rounded up; None without one."""
     try:

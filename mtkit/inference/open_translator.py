@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from mtkit.console import warn
-from mtkit.errors import MtkitError, explain_missing_package
+from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.features import FeatureUse, check_features, list_uses
+from mtkit.inference.engines.open_engine import open_engine
 from mtkit.inference.learned_aligner import LearnedAligner
 from mtkit.inference.line import TextModel
 from mtkit.inference.line_pipeline import LinePipeline
@@ -102,15 +103,7 @@ def _open_engine(
     """Returns an engine with its models; imports only its own library."""
     match name:
         case "torch":
-            from mtkit.inference.engines.native_engine import open_native_engine
-
-            if engine := open_native_engine(folders, settings, device):
-                return engine
-            try:
-                from mtkit.inference.engines.open_torch_engine import open_torch_engine
-            except ModuleNotFoundError as error:
-                raise explain_missing_package(error) from error
-            return open_torch_engine(folders, settings, device)
+            return open_engine(folders, settings, device)
         case "ctranslate2":
             from mtkit.inference.engines.ctranslate2_engine import open_ctranslate2_engine
 

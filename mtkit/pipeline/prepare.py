@@ -194,7 +194,7 @@ class TorchLineScorer:
 
     def __init__(self, folder: Path, device: str) -> None:
         # Imported here: without a selection, preparing needs no torch.
-        from mtkit.inference.engines.open_torch_engine import open_engine  # noqa: PLC0415
+        from mtkit.inference.engines.open_engine import open_engine  # noqa: PLC0415
         from mtkit.network.device import find_device  # noqa: PLC0415
 
         with _one_thread():

@@ -233,7 +233,7 @@ def _open_predictor(
 ) -> Callable[[Sequence[str], NDArray[np.int64]], PredictedText | HiddenText]:
     """Returns a function that predicts lines, given these and their documents' numbers."""
     # Imported here: CTranslate2 translates without torch.
-    from mtkit.inference.engines.open_torch_engine import open_engine  # noqa: PLC0415
+    from mtkit.inference.engines.open_engine import open_engine  # noqa: PLC0415
     from mtkit.inference.predict_hidden import HiddenTokenPredictor  # noqa: PLC0415
 
     if masking is not None:

@@ -397,7 +397,9 @@ class _BeatingEngine:
 
     def __init__(self, engine: Engine, progress: Progress) -> None:
         self._engine, self._progress = engine, progress
-        self.max_tokens, self.batches_at_once = engine.max_tokens, engine.batches_at_once
+        self.max_tokens = engine.max_tokens
+        # So that a rank at work is never silent for long.
+        self.batches_at_once = 1
 
     def search(
         self, sources: Sequence[EncodedSource], settings: Inference

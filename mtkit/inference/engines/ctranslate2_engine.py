@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.cpus import count_threads
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.ctranslate2_search import CTranslate2Search
 from mtkit.inference.engines.engine import (
@@ -26,11 +27,7 @@ from mtkit.model.exporters.ctranslate2_files import (
     MODEL_FILE,
     read_names,
 )
-from mtkit.model.exporters.ctranslate2_library import (
-    count_threads_per_translation,
-    load_library,
-    parse_device,
-)
+from mtkit.model.exporters.ctranslate2_library import load_library, parse_device
 from mtkit.model.exporters.ctranslate2_weights import check_engine_folder, check_network
 from mtkit.paths import for_library
 from mtkit.recipe.inference import Inference
@@ -83,7 +80,7 @@ class CTranslate2Engine:
         try:
             # Threads with a batch each are faster than threads that share one: by a third in
             # float32, several times in int8 (docs/performance.md).
-            self.num_threads = count_threads_per_translation() if kind == "cpu" else 1
+            self.num_threads = count_threads() if kind == "cpu" else 1
             self.batches_at_once = _BATCHES_OF_A_THREAD * self.num_threads
             with for_library(folder) as readable:
                 self._translator = library.Translator(

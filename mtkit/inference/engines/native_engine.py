@@ -1,7 +1,6 @@
 """The C++ engine: the search of translators and causal language models on a CPU."""
 
 import itertools
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.cpus import count_cpus, has_amx
+from mtkit.cpus import count_threads, has_amx
 from mtkit.devices import is_cpu
 from mtkit.engine.library import find_instructions
 from mtkit.engine.network import EngineNetwork, can_run
@@ -266,12 +265,6 @@ def _with_scores(
         token_log_probabilities=tuple(own),
         fused_log_probability=sum(fused),
     )
-
-
-def count_threads() -> int:
-    """Returns the number of threads: `OMP_NUM_THREADS` if it is set, else one per CPU."""
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if given.isdecimal() and int(given) > 0 else count_cpus()
 
 
 def choose_precision(settings: Inference, model: Model) -> InferencePrecision:

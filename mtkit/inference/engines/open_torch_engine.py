@@ -7,13 +7,14 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from mtkit.console import warn
+from mtkit.engine.library import choose_library
 from mtkit.engine.network import EngineNetwork
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.fusion import check_language_model
 from mtkit.inference.engines.native_engine import (
     NativeEngine,
-    open_native_engine,
     read_threads,
     suit_native_engine,
 )
@@ -59,13 +60,6 @@ def open_torch_engine(folders: Sequence[Path], settings: Inference, device: str)
         chosen,
         language_model=language_model,
         alignment_heads=heads,
-    )
-
-
-def open_engine(folders: Sequence[Path], settings: Inference, device: str) -> Engine:
-    """Returns the engine for a model folder or an ensemble: in C++ on a CPU, else PyTorch."""
-    return open_native_engine(folders, settings, device) or open_torch_engine(
-        folders, settings, device
     )
 
 
@@ -128,6 +122,11 @@ def make_ready(
     precision = choose_precision(settings, device, model.model)
     if precision != "int8":
         return in_precision(model, precision)
+    if choose_library() is None:
+        warn(
+            "no product of 8-bit integers is compiled for this CPU: int8 saves no time here "
+            "(inference.precision)"
+        )
     if not is_quantized(model):
         model.quantize()
     return model

@@ -1,9 +1,7 @@
 """Loads CTranslate2's package; finds its devices and threads."""
 
-import os
 from typing import Any
 
-from mtkit.cpus import count_cpus
 from mtkit.devices import read_device
 from mtkit.errors import MtkitError, how_to_install
 
@@ -35,9 +33,3 @@ def parse_device(name: str, library: Any) -> tuple[str, int]:
             f"no device '{name}': CTranslate2 finds {num_gpus} GPUs", "use cpu or auto"
         )
     return "cuda", index or 0
-
-
-def count_threads_per_translation() -> int:
-    """Returns the number of threads for one translation: OpenMP's, or all CPUs."""
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if given.isdecimal() and int(given) else count_cpus()

@@ -166,6 +166,16 @@ def test_eight_bits_do_not_depend_on_a_batch(make_recipe, make_model):
         assert sum(scores) == pytest.approx(hypotheses[0].log_probability, abs=0.3)
 
 
+def test_a_cpu_without_the_engine_is_told(make_recipe, make_model, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(open_torch_engine, "choose_library", lambda: None)
+    settings = Inference(precision="int8")
+    open_torch_engine.make_ready(make_model(make_recipe()), settings, torch.device("cpu"))
+    assert capsys.readouterr().err == (
+        "warning: no product of 8-bit integers is compiled for this CPU: int8 saves no time here "
+        "(inference.precision)\n"
+    )
+
+
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_network_made_ready_finds_the_same(make_recipe, make_model, precision: str) -> None:
     settings = Inference(beam_size=3, n_best=3, max_extra_tokens=5, precision=precision)
