@@ -1,6 +1,6 @@
 """Measures translation speed beside CTranslate2 and OpenNMT-py: sentences per second, turn about.
 
-The same weights, the same sentences and the same search for all: mtkit's torch engine; mtkit's
+The same weights, the same sentences and the same search for all: mtkit's own engine; mtkit's
 CTranslate2 engine on what it exported; CTranslate2's own client on the same files; OpenNMT-py's own
 translator on a checkpoint made from the same weights. Each translates in a process of its own, all
 in turn, as many rounds as asked for: from the start of its process to the end, warm in memory, and
@@ -46,7 +46,7 @@ def parse_options() -> argparse.Namespace:
     add("--reference", type=Path, help="what --source is to be translated to")
     add("--lines", type=int, default=1000)
     add("--systems", default=",".join(SYSTEMS), help="by commas; onmt needs --environments")
-    add("--precision", default="auto", help="of mtkit's torch engine: auto, fp32, bf16, by commas")
+    add("--precision", default="auto", help="of mtkit's engine: auto, fp32, bf16, by commas")
     add("--quantization", default="float32,int8", help="types to export to, by commas")
     add("--environments", type=Path, help="as make_environments.sh made them")
     add("--ctranslate2-python", default=sys.executable, help="has ctranslate2 and sentencepiece")

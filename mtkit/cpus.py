@@ -38,6 +38,22 @@ def _read_quota() -> int | None:
         return None
 
 
+def load_numpy() -> None:
+    """Imports numpy with one thread for its BLAS, which the engine doesn't use.
+
+    By default BLAS starts a thread per CPU, and they spin for a tenth of a second.
+    """
+    key = "OPENBLAS_NUM_THREADS"
+    if key in os.environ:
+        return
+    os.environ[key] = "1"
+    try:
+        import numpy  # noqa: F401, PLC0415
+    finally:
+        # torch has a BLAS of its own, which reads this, too.
+        del os.environ[key]
+
+
 @cache
 def has_amx() -> bool:
     """Checks for AMX, Intel's instructions for products of matrices, under Linux."""

@@ -72,7 +72,7 @@ class Contestant:
     def label(self) -> str:
         """Name and precision, as the table has them."""
         names = {
-            "mtkit": "mtkit, torch",
+            "mtkit": "mtkit",
             "mtkit-ctranslate2": "mtkit, CTranslate2",
             "ctranslate2": "CTranslate2's client",
             "onmt": "OpenNMT-py",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from mtkit.cli.options import DeviceOption, RunOptions, declare_option, with_run
+from mtkit.cpus import load_numpy
 from mtkit.errors import MtkitError
 from mtkit.input_forms import LINE_FORMS, InputForm
 from mtkit.standard_streams import check_stdin, check_stdout
@@ -134,6 +135,7 @@ def translate(
         raise typer.BadParameter("--glossary is for translating, not for --score-only")
     changes = [*run.overrides, *_list_changes(engine, glossary)]
     languages = {"source_language": source_language, "target_language": target_language}
+    load_numpy()
     from mtkit.pipeline.translate import is_address, open_classifier
 
     translator: Translator

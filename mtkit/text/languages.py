@@ -109,8 +109,10 @@ class TranslatorLanguages:
     def resolve(self, source: str = "", target: str = "") -> tuple[str, str]:
         """Returns the translator's codes of two languages; empty ones get the default."""
         chosen = self._choose(source, target)
+        if not self.are_needed:
+            return chosen
         for index, option in enumerate(("--from", "--to")):
-            if self.are_needed and not chosen[index]:
+            if not chosen[index]:
                 side = ("source", "target")[index]
                 raise MtkitError(
                     f"no {side} language given, and this model has {len(self.source):,}",

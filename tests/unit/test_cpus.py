@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,3 +73,21 @@ def test_under_a_quota_the_load_is_other_containers_too(tmp_path: Path, monkeypa
     quota.write_text("200000 100000\n", encoding="ascii")
     monkeypatch.setattr(cpus_module, "_QUOTA_FILE", quota)
     assert measure_load(0.0) == 0.0
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="counts threads under Linux")
+def test_numpy_is_loaded_without_threads_and_leaves_the_environment_alone() -> None:
+    program = """
+import os, sys
+from mtkit.cpus import load_numpy
+before = dict(os.environ)
+load_numpy()
+assert "numpy" in sys.modules and dict(os.environ) == before
+print([line for line in open("/proc/self/status") if line.startswith("Threads:")])
+"""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": ""}
+    del environment["OPENBLAS_NUM_THREADS"]
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "['Threads:\\t1\\n']\n"

@@ -30,8 +30,19 @@ struct Stack {
   const Norm* final_norm = nullptr;  // Null if norms come last.
 };
 
-// Rows that are processed together: their numbers stay in a CPU's cache.
+// Rows that pass through a layer together at most: their numbers stay in a CPU's cache.
 constexpr int64_t kRowsOfBlock = 96;
+
+// Rows that are searched together. With more of them the weights are read less often, with fewer
+// the keys and values of their sources stay in the cache: a small model's weights do, too.
+inline int64_t count_rows_at_once(const Stack& decoder) {
+  int64_t num_weights = 0;
+  for (const Layer& layer : decoder.layers)
+    for (const Linear* map : {layer.query_key_value, layer.self_output, layer.cross_query,
+                              layer.cross_output, layer.inner, layer.outer})
+      if (map != nullptr) num_weights += map->num_inputs * map->num_outputs;
+  return num_weights < (1 << 21) ? 24 : num_weights < (1 << 23) ? 48 : kRowsOfBlock;
+}
 
 // Writes the vector of a token at a position.
 inline void embed(const Stack& stack, const Positions& positions, int64_t token, int64_t position,

@@ -139,37 +139,38 @@ struct Int8 {
   // The largest number of a row becomes 127; a row of zeros stays so; one with NaN or infinity gets a scale of NaN.
   static void convert(const float* values, int64_t width, Input* to, float* scale,
                       int32_t* total) {
-    Floats greatest{}, not_finite{};
-    float rest = 0.0f, rest_not_finite = 0.0f;
+    // As integers, absolute numbers have the same order, and NaN and infinity come last.
+    Ints greatest{};
+    int32_t rest = 0;
     along(
         width,
         [&](int64_t i) {
-          const Floats each = load(values + i);
-          greatest = max(greatest, absolute(each));
-          not_finite += each * 0.0f;
+          const Ints each = as_ints(absolute(load(values + i)));
+          greatest = each > greatest ? each : greatest;
         },
-        [&](int64_t i) {
-          rest = std::fabs(values[i]) > rest ? std::fabs(values[i]) : rest;
-          rest_not_finite += values[i] * 0.0f;
-        });
-    const float in_vectors = largest(greatest);
-    const float size =
-        (in_vectors > rest ? in_vectors : rest) + (sum(not_finite) + rest_not_finite);
+        [&](int64_t i) { rest = std::max(rest, as_ints(absolute(broadcast(values[i])))[0]); });
+    const float size = as_floats(broadcast(std::max(largest(greatest), rest)))[0];
     *total = 0;
-    *scale = size;
-    if (!(size > 0.0f)) {
+    *scale = size < INFINITY ? size : NAN;
+    if (!(size > 0.0f && size < INFINITY)) {
       std::fill(to, to + width, Input{0});
       return;
     }
-    // Of a row so small that the reciprocal would be infinite, every number is enlarged first.
-    const float enlarged = size < kTiny ? kEnlarging : 1.0f;
-    const float factor = 127.0f / (size * enlarged);
+    if (size < kTiny) {
+      // The reciprocal could be infinite.
+      std::vector<float> enlarged(values, values + width);
+      for (float& each : enlarged) each *= kEnlarging;
+      convert(enlarged.data(), width, to, scale, total);
+      *scale = size;
+      return;
+    }
+    const float factor = 127.0f / size;
     Ints added{};
     int32_t rest_added = 0;
     along(
         width,
         [&](int64_t i) {
-          const Floats rounded = load(values + i) * enlarged * factor + broadcast(kRounder);
+          const Floats rounded = load(values + i) * factor + broadcast(kRounder);
           const Ints integer = as_ints(rounded) - broadcast(kRounderBits);
           added += integer;
           typedef Input Narrow __attribute__((vector_size(kLanes * sizeof(Input))));
@@ -177,19 +178,17 @@ struct Int8 {
           std::memcpy(to + i, &narrow, sizeof narrow);
         },
         [&](int64_t i) {
-          const float rounded = values[i] * enlarged * factor + kRounder;
-          int32_t integer;
-          std::memcpy(&integer, &rounded, 4);
-          integer -= kRounderBits;
-          rest_added += integer;
-          to[i] = Input(integer);
+          const Ints integer =
+              as_ints(values[i] * factor + broadcast(kRounder)) - broadcast(kRounderBits);
+          rest_added += integer[0];
+          to[i] = Input(integer[0]);
         });
     *total = sum(added) + rest_added;
   }
 
-  static Floats finish(Sums sums, float scale, int32_t total, Floats scales, Floats bias) {
-    const Floats exact =
-        __builtin_convertvector(sums - broadcast(kWeightOffset * total), Floats);
+  static Sums begin(int32_t total) { return broadcast(-kWeightOffset * total); }
+  static Floats finish(Sums sums, float scale, Floats scales, Floats bias) {
+    const Floats exact = __builtin_convertvector(sums, Floats);
     // One after the other: the product of both scales may be too small for a float.
     return exact * scales * broadcast(scale) + bias;
   }
@@ -221,7 +220,8 @@ struct Fp32 {
   static void convert(const float* values, int64_t width, Input* to, float*, int32_t*) {
     std::copy(values, values + width, to);
   }
-  static Floats finish(Sums sums, float, int32_t, Floats, Floats bias) { return sums + bias; }
+  static Sums begin(int32_t) { return Sums{}; }
+  static Floats finish(Sums sums, float, Floats, Floats bias) { return sums + bias; }
 };
 
 // The nearest bfloat16, of two equally near the even one.
@@ -259,7 +259,8 @@ struct Bf16 {
         },
         [&](int64_t i) { to[i] = to_bfloat16(values[i]); });
   }
-  static Floats finish(Sums sums, float, int32_t, Floats, Floats bias) { return sums + bias; }
+  static Sums begin(int32_t) { return Sums{}; }
+  static Floats finish(Sums sums, float, Floats, Floats bias) { return sums + bias; }
 };
 #else
 // Without the instruction they are widened: products of two bfloat16 are exact in fp32.
@@ -285,7 +286,8 @@ struct Bf16 {
       std::memcpy(to + i, &bits, 4);
     }
   }
-  static Floats finish(Sums sums, float, int32_t, Floats, Floats bias) { return sums + bias; }
+  static Sums begin(int32_t) { return Sums{}; }
+  static Floats finish(Sums sums, float, Floats, Floats bias) { return sums + bias; }
 };
 #endif
 
@@ -419,9 +421,11 @@ class LinearOf final : public Linear {
                   Then then) const {
     typename Kind::Sums sums[kNum][kVectors];
 #pragma GCC unroll 16
-    for (int i = 0; i < kNum; ++i)
+    for (int i = 0; i < kNum; ++i) {
+      const auto begin = Kind::begin(rows.sums[size_t(row + i)]);
 #pragma GCC unroll 2
-      for (int j = 0; j < kVectors; ++j) sums[i][j] = typename Kind::Sums{};
+      for (int j = 0; j < kVectors; ++j) sums[i][j] = begin;
+    }
     const Weight* weights = weights_.data() + panel * num_groups_ * Kind::kGroup * kPanel;
     const Input* inputs = find(rows, row);
     const int64_t inputs_stride = rows.stride / int64_t(sizeof(Input));
@@ -436,27 +440,33 @@ class LinearOf final : public Linear {
       inputs += Kind::kGroup;
     }
     const int64_t output = panel * kPanel;
+    Floats scales[kVectors], bias[kVectors];
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors; ++j) {
+      scales[j] = load(&scales_[size_t(output + j * kLanes)]);
+      bias[j] = load(&bias_[size_t(output + j * kLanes)]);
+    }
+    const int64_t width = std::min(num_outputs - output, kPanel);
 #pragma GCC unroll 16
     for (int i = 0; i < kNum; ++i) {
+      float* to = outputs + i * stride + output;
       const float scale = rows.scales[size_t(row + i)];
-      const int32_t total = rows.sums[size_t(row + i)];
+      Floats results[kVectors];
 #pragma GCC unroll 2
       for (int j = 0; j < kVectors; ++j) {
-        const int64_t at = output + j * kLanes;
-        Floats result = Kind::finish(sums[i][j], scale, total, load(&scales_[size_t(at)]),
-                                     load(&bias_[size_t(at)]));
-        float* to = outputs + i * stride + at;
-        if (at + kLanes <= num_outputs) {
-          if (then == Then::kRelu) result = result < Floats{} ? Floats{} : result;
-          if (then == Then::kAdd) result += load(to);
-          store(to, result);
-        } else {
-          for (int64_t lane = 0; at + lane < num_outputs; ++lane) {
-            float one = result[lane];
-            if (then == Then::kRelu) one = one < 0.0f ? 0.0f : one;
-            to[lane] = then == Then::kAdd ? to[lane] + one : one;
-          }
+        results[j] = Kind::finish(sums[i][j], scale, scales[j], bias[j]);
+        if (then == Then::kRelu) results[j] = results[j] < Floats{} ? Floats{} : results[j];
+      }
+      if (width == kPanel) {
+#pragma GCC unroll 2
+        for (int j = 0; j < kVectors; ++j) {
+          float* at = to + j * kLanes;
+          store(at, then == Then::kAdd ? results[j] + load(at) : results[j]);
         }
+      } else {
+        const float* from = reinterpret_cast<const float*>(results);
+        for (int64_t at = 0; at < width; ++at)
+          to[at] = then == Then::kAdd ? to[at] + from[at] : from[at];
       }
     }
   }

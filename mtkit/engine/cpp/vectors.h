@@ -120,6 +120,10 @@ inline float largest(Floats values) {
   return fold(values, [](Floats a, Floats b) { return max(a, b); });
 }
 
+inline int32_t largest(Ints values) {
+  return fold(values, [](Ints a, Ints b) { return a > b ? a : b; });
+}
+
 // A bit for each lane where the first is greater.
 inline uint32_t where_greater(Floats first, Floats second) {
 #if defined(__AVX512F__)

@@ -1,9 +1,10 @@
 """The C++ engine: the search of translators and causal language models on a CPU."""
 
-import itertools
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,11 +169,11 @@ class NativeEngine:
             for network, head in zip(self._networks, self._heads, strict=True)
         ]
 
-    def _read(self, tokens: Sequence[int]) -> Request:
+    def _read(self, tokens: Sequence[int], limit: int = 0, **options: Any) -> Request:
         """Returns a request for a source, or for a text to continue."""
         if self.aligns:
-            return Request(tokens, (BOS,), 0)
-        return Request((), (BOS, *tokens), 0)
+            return Request(tokens, (BOS,), limit, **options)
+        return Request((), (BOS, *tokens), limit, **options)
 
     def _request(self, source: EncodedSource, settings: Inference) -> Request:
         if source.is_text:
@@ -180,9 +181,9 @@ class NativeEngine:
         else:
             limit = find_limit(source, settings, self.max_tokens)
             limit = self._bounds.lower(limit, len(source.tokens))
-        return replace(
-            self._read(source.tokens),
-            limit=limit,
+        return self._read(
+            source.tokens,
+            limit,
             prefix=source.forced,
             num_certain=len(source.begin),
             required=source.required,
@@ -250,7 +251,7 @@ def _take_output(output: Output) -> Hypothesis:
         output.score,
         is_finished=output.tokens[-1] == EOS,
         token_log_probabilities=tuple(
-            after - before for before, after in itertools.pairwise((0.0, *output.cumulative))
+            map(operator.sub, output.cumulative, (0.0, *output.cumulative))
         ),
         alignment_weights=output.attention,
     )
