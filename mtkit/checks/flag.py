@@ -1,15 +1,19 @@
 """A flag on a line's translation."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from mtkit.recipe.flags import FlagName
 
 
 @dataclass(frozen=True)
 class Flag:
-    """A reason to look at a translation: a measured value beyond a threshold."""
+    """A reason to look at a translation: a measured value beyond a threshold.
 
-    name: FlagName
+    `bad answer` is a large language model's that never answered as asked.
+    """
+
+    name: FlagName | Literal["bad answer"]
     found: int | float
     threshold: int | float
     text: str

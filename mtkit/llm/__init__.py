@@ -1,0 +1,1 @@
+"""Large language models behind an address, as translators of lines."""
