@@ -173,7 +173,8 @@ class _Server:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answers a connection's requests until it ends."""
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+        ends = ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError
+        with contextlib.suppress(*ends):
             while await self._answer(reader, writer):
                 pass
         writer.close()
