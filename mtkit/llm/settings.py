@@ -4,7 +4,7 @@ import json
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
@@ -18,8 +18,10 @@ from mtkit.recipe.section import Count, CountFromZero, Section, Strength, Streng
 _MAX_FILE_BYTES = 1 << 20
 _PROMPT = """\
 Translate from {{ source_language }} to {{ target_language }}.
-{%- if terms %} Use these translations of terms: \
-{% for term in terms %}"{{ term.source }}" is "{{ term.target }}"{{ "; " if not loop.last }}{% endfor %}.
+{%- if terms %} Use these translations of terms:
+{%- for term in terms %} "{{ term.source }}" is "{{ term.target }}"
+{{- "." if loop.last else ";" }}
+{%- endfor %}
 {%- endif %}
 {%- if avoid %} Don't use these words: {{ avoid | join(", ") }}.{% endif %}
 {%- if keep %} Keep these pieces exactly as they are: {{ keep | join(" ") }}.{% endif %}
@@ -132,6 +134,9 @@ class LlmSettings(Section):
     """Template of the user's message (Jinja): `text`, `source_language` and `target_language` by
     name, `source_code` and `target_code`, `terms`, `avoid`, `keep`, `examples`, `before`, and
     `numbered` for several lines."""
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """More keys of a request, such as `chat_template_kwargs`; text in them is a template that knows
+    the languages."""
     examples: tuple[Example, ...] = ()
     """Examples for the prompt."""
     lines_before: Annotated[int, Field(ge=0, le=100)] = 0
@@ -178,11 +183,6 @@ class LlmSettings(Section):
         return key
 
 
-def is_llm_file(model: str | Path) -> bool:
-    """Checks whether a model is the file of a large language model."""
-    return str(model).endswith(".toml")
-
-
 def read_llm_settings(path: Path) -> LlmSettings:
     """Returns what a file says; `cache.folder` is absolute.
 
@@ -194,7 +194,7 @@ def read_llm_settings(path: Path) -> LlmSettings:
         tables = tomllib.loads(content.decode("utf-8-sig"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise MtkitError(
-            f"{path}: not valid TOML: {error}", "docs/llm.md has an example"
+            f"{path}: not valid TOML: {error}", "the guide on large language models has an example"
         ) from error
     try:
         found = LlmSettings.model_validate_json(json.dumps(tables, default=str))
