@@ -1,6 +1,7 @@
 """What a large language model's server may do wrong; llm_stub.py plants it."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -111,6 +112,12 @@ def _escape(lines: Sequence[str], translate: Translate, is_numbered: bool) -> st
                       is_numbered=is_numbered)  # fmt: skip
 
 
+def _lose_pieces(lines: Sequence[str], translate: Translate, is_numbered: bool) -> str:
+    """Leaves out numbers and placeholders, which only `inference.protect` finds."""
+    translated = [re.sub(r"\{[^{}]*\}|\d+", "", translate(line)) for line in lines]
+    return join_lines(translated, is_numbered=is_numbered)
+
+
 CONTENT_FAULTS: dict[str, ContentFault] = {
     "missing-line": _lack_line,
     "renumbered": _renumber,
@@ -128,6 +135,7 @@ CONTENT_FAULTS: dict[str, ContentFault] = {
     "empty": _be_empty,
     "empty-line": _empty_line,
     "escapes": _escape,
+    "lost-pieces": _lose_pieces,
 }
 """What a well-formed answer says, by the fault's name."""
 
@@ -169,7 +177,7 @@ def spoil_body(fault: str, body: bytes, draw: int) -> bytes:
 
 def spoil_status(fault: str, authorization: str, address: str) -> tuple[str, list[str], bytes]:
     """Returns the status, headers and body for one of `STATUS_FAULTS`."""
-    message = {"message": f"rejected: Authorization: {authorization}", "type": "invalid"}
+    message = {"message": f"Authorization: {authorization} " * 20, "type": "invalid"}
     leak = json.dumps({"error": message}).encode()
     match fault:
         case "busy":

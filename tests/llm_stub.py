@@ -47,6 +47,7 @@ _PIECE = re.compile(
     r"|(?P<word>[^\W\d_]+(?:['’][^\W\d_]+)*)"
 )
 _TERM = re.compile(r'"([^"\n]+)" is "([^"\n]+)"')
+_REMARK = re.compile(r"\A\(An earlier answer was rejected: .*?\)\n", re.DOTALL)
 _NUMBER = re.compile(r"\d+\. ")
 _PATH = "/v1/chat/completions"
 _ELSEWHERE = "/elsewhere"
@@ -93,7 +94,7 @@ class Asked:
         raw: Its bytes; empty for a stub that keeps no bodies.
         authorization: Its header of that name.
         lines: The lines to translate.
-        digest: That of its messages.
+        digest: That of its messages, without a remark on an earlier answer.
         fault: What was planted; empty if nothing.
         is_answered: Whether the answer has gone out, and has no fault.
     """
@@ -228,7 +229,9 @@ class _Server:
                 raise ValueError("the lines aren't numbered")
         elif len(lines) > 1:
             lines = lines[-1:]
-        digest = blake2b(json.dumps(messages).encode(), digest_size=16).hexdigest()
+        # A request is the same when it comes again with a remark on its answer.
+        given = [_REMARK.sub("", message["content"]) for message in messages]
+        digest = blake2b(json.dumps(given).encode(), digest_size=16).hexdigest()
         is_kept = self.stub.keeps_bodies
         asked = Asked(body if is_kept else None, raw if is_kept else b"", authorization, lines,
                       digest)  # fmt: skip
