@@ -107,6 +107,11 @@ class Asked:
     fault: str = ""
     is_answered: bool = False
 
+    @property
+    def draw(self) -> int:
+        """A number of 32 bits that chooses the fault."""
+        return zlib.crc32(self.digest.encode())
+
 
 @dataclass
 class Stub:
@@ -154,16 +159,12 @@ class Stub:
         """Returns the fault of a request that has come; empty if it has none."""
         time = self.times[asked.digest]
         self.times[asked.digest] += 1
-        share = _draw(asked.digest, time) / 2**32
+        share = asked.draw / 2**32
         for fault in self.faults:
             share -= fault.rate
             if share < 0:
                 return fault.name if fault.times is None or time < fault.times else ""
         return ""
-
-
-def _draw(digest: str, time: int) -> int:
-    return zlib.crc32(f"{digest} {time}".encode())
 
 
 class _Server:
@@ -246,7 +247,7 @@ class _Server:
         is_numbered: bool,
     ) -> bool:
         """Answers a request to translate; returns whether the connection stays."""
-        draw = _draw(asked.digest, 0)
+        draw = asked.draw
         if self.stub.delay:
             await asyncio.sleep(self.stub.delay * (0.5 + draw / 2**33))
         if asked.fault in STATUS_FAULTS:

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 import unicodedata
 from pathlib import Path
@@ -16,7 +17,6 @@ import pytest
 
 import mtkit
 
-from .. import warm
 from ..llm_faults import CONTENT_FAULTS, FAULTS
 from ..llm_stub import Fault, Stub, serve_llm, translate
 from .llm_jobs import Job, expect, make_lines
@@ -25,8 +25,8 @@ KEY = "sk-Zq7Wm3Xv9Rt5Yb1Nc8Lp4Kd6Hf2Js0Gu7Ae3Oi9Bw5Tz1Qx8"
 # An error at once; needs `inference.protect`.
 _OTHER = {"leak", "redirect", "lost-pieces"}
 RECOVERABLE = [name for name in FAULTS if name not in _OTHER]
-_LONG = {"drip": 0.2, "huge": 0.1}
-"""Shares of requests with faults that take long."""
+_LONG = {"drip", "huge"}
+"""Faults that take long: only some requests have them, where there are many."""
 
 
 @pytest.fixture
@@ -39,7 +39,8 @@ def job(tmp_path: Path) -> Job:
 def test_a_fault_loses_no_line(job: Job, name: str, lines_per_request: int) -> None:
     """Each request has the fault the first time that it comes."""
     lines = make_lines(20)
-    with serve_llm(Fault(name, _LONG.get(name, 1.0))) as stub:
+    rate = 0.2 if name in _LONG and lines_per_request == 1 else 1.0
+    with serve_llm(Fault(name, rate)) as stub:
         found = job.translate(
             stub,
             lines,
@@ -105,7 +106,8 @@ def test_lines_without_a_good_answer_are_told(job: Job, on_failure: str) -> None
     ]
     assert done.returncode == 0
     assert done.stdout.removesuffix("\n").split("\n") == wanted
-    assert done.stderr.count("warning: ") == len(bad)
+    assert f"{len(bad)} lines without an answer" in done.stderr
+    assert "warning: input line" in done.stderr
     objects = [json.loads(each) for each in again.stdout.splitlines()]
     flagged = ["bad answer" in json.dumps(each.get("flags", [])) for each in objects]
     assert flagged == [line in bad for line in lines]
@@ -118,7 +120,11 @@ def test_a_fault_that_stays_never_reaches_the_output(job: Job, name: str) -> Non
         with serve_llm(Fault(name, times=None)) as stub:
             job.write(stub.address, lines_per_request=lines_per_request)
             done = job.run_lines(lines)
-        assert (done.returncode, done.stdout) == (0, "\n" * len(lines))
+        found = done.stdout.removesuffix("\n").split("\n")
+        for line, wanted in zip(found, expect(lines), strict=True):
+            assert line in ("", wanted)
+        assert done.returncode == 0
+        assert f", {found.count('')} lines without an answer" in done.stderr
         assert not _find_controls(done.stderr)
 
 
@@ -132,7 +138,8 @@ def _find_controls(text: str) -> set[str]:
 def _start(job: Job) -> subprocess.Popen[bytes]:
     with (job.folder / "input").open("rb") as source, (job.folder / "output").open("wb") as target:
         return subprocess.Popen(
-            [*warm.command(), "translate", "--model", "llm.toml"],
+            # warm.py would import torch first, which this does not.
+            [sys.executable, "-m", "mtkit", "translate", "--model", "llm.toml"],
             cwd=job.folder,
             stdin=source,
             stdout=target,
@@ -150,8 +157,6 @@ def _kill_after(process: subprocess.Popen[bytes], stub: Stub, num_asked: int) ->
         time.sleep(0.002)
     process.kill()
     process.communicate()
-    # The command is a process of its own; see warm.py.
-    time.sleep(0.1)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +242,9 @@ def test_a_redirect_and_a_refused_key_end_the_job(
     with serve_llm(Fault(name, times=None)) as stub:
         job.write(stub.address, key_from="STUB_KEY", concurrent_requests=1)
         done = job.run_lines(make_lines(50))
-    assert (done.returncode, stub.num_asked, stub.strays) == (1, 1, [])
+    assert (done.returncode, stub.strays) == (1, [])
+    # The next one begins before the error is seen.
+    assert stub.num_asked <= 2
     assert "error: " in done.stderr
 
 
@@ -356,7 +363,8 @@ def test_protected_pieces_are_asked_for_again(job: Job, lines_per_request: int) 
 
 @pytest.mark.parametrize("lines_per_request", [1, 8])
 def test_sentences_are_asked_one_by_one(job: Job, lines_per_request: int) -> None:
-    sentences = [line.partition(": ")[2].capitalize() for line in make_lines(30)]
+    parts = [line.partition(": ")[2].capitalize() for line in make_lines(30)]
+    sentences = [f"{part[:-1]} of birds." for part in parts]
     lines = ["  ".join(sentences[start : start + 3]) for start in range(0, 30, 3)]
     with serve_llm(Fault("doubled-line", 0.5)) as stub:
         keys = {"lines_per_request": lines_per_request}
