@@ -9,8 +9,9 @@ from pathlib import Path
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.inference.translation import Translation
+from mtkit.llm.settings import is_llm_file, read_llm_settings
 from mtkit.model.alignment_head import has_alignments
-from mtkit.model.config import ModelConfig, read_config, read_settings
+from mtkit.model.config import read_config, read_settings
 from mtkit.recipe.inference import Inference
 from mtkit.serving.fair_queue import (
     Answer,
@@ -27,6 +28,7 @@ from mtkit.serving.served_languages import ServedLanguages
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import ModelSource
 from mtkit.serving.worker_process import WorkerDiedError, WorkerProcess
+from mtkit.text.languages import SEVERAL, ModelLanguages
 from mtkit.text.tokenizer import SubwordTokenizer
 
 ChooseSettings = Callable[[Path], Inference]
@@ -41,30 +43,51 @@ _MAX_FAILURES = 4
 restarts are delayed."""
 
 
+def read_own_settings(folder: Path) -> Inference:
+    """Returns a folder's decoding settings; the defaults for a large language model."""
+    return Inference() if is_llm_file(folder) else read_settings(folder)
+
+
 @dataclass(frozen=True)
 class ServedModel:
-    """A model folder that is served.
+    """A model folder that is served, or the file of a large language model.
 
     Attributes:
         name: Its name in requests.
+        source_language: Its source language, as it names it; `mul` for several.
+        target_language: The same for its target language.
         has_alignments: Whether a head was chosen, or an aligner learned, for alignments; only the
             process knows whether it works.
+        line_seconds: Maximum time of a large language model for a line; 0 for another model.
         choose_settings: Chooses decoding settings when the folder is opened again.
     """
 
     name: str
     source: ModelSource
-    config: ModelConfig
+    source_language: str
+    target_language: str
     languages: ServedLanguages
     has_alignments: bool = False
-    choose_settings: ChooseSettings = read_settings
+    line_seconds: float = 0.0
+    choose_settings: ChooseSettings = read_own_settings
+
+    @property
+    def is_llm(self) -> bool:
+        """Whether it is a large language model."""
+        return is_llm_file(self.source.folder)
 
     @classmethod
     def open(
-        cls, name: str, folder: Path, device: str, choose_settings: ChooseSettings = read_settings
+        cls,
+        name: str,
+        folder: Path,
+        device: str,
+        choose_settings: ChooseSettings = read_own_settings,
     ) -> "ServedModel":
         """Returns a folder's translator without loading torch; rejects other models."""
         source = ModelSource(folder, choose_settings(folder), device)
+        if is_llm_file(folder):
+            return cls._open_llm(name, source, choose_settings)
         config = read_config(folder)
         if config.objective != "translation" or config.parsing is not None:
             raise MtkitError(
@@ -74,8 +97,36 @@ class ServedModel:
         languages = ServedLanguages.of(
             SubwordTokenizer.load(folder).languages, config.source_language, config.target_language
         )
-        has_head = has_alignments(folder)
-        return cls(name, source, config, languages, has_head, choose_settings)
+        return cls(
+            name,
+            source,
+            config.source_language,
+            config.target_language,
+            languages,
+            has_alignments(folder),
+            choose_settings=choose_settings,
+        )
+
+    @classmethod
+    def _open_llm(
+        cls, name: str, source: ModelSource, choose_settings: ChooseSettings
+    ) -> "ServedModel":
+        file = read_llm_settings(source.folder)
+        if not file.serve:
+            raise MtkitError(
+                f"{source.folder}: the texts of all callers would go to {file.url}",
+                "if they may, say so in the file: serve = true",
+            )
+        say(f"{name}: texts go to {file.url}")
+        sides = [dict.fromkeys(each, "") for each in (file.source_languages, file.target_languages)]
+        pair = [next(iter(each)) if len(each) == 1 else SEVERAL for each in sides]
+        languages = ServedLanguages.of(ModelLanguages(*sides, begins_output=True), *pair)
+        limits = file.limits
+        attempt = limits.connect_seconds + limits.request_seconds + limits.wait_seconds
+        seconds = attempt * limits.attempts * (1 + file.retries)
+        return cls(
+            name, source, *pair, languages, line_seconds=seconds, choose_settings=choose_settings
+        )
 
 
 class ModelService:
@@ -342,7 +393,9 @@ class ModelService:
         if lines[0].attempts:
             # It is a single line, and no other batch is running.
             seconds /= 2
-        return seconds * max(1.0, num_characters / self._settings.batch_characters)
+        seconds *= max(1.0, num_characters / self._settings.batch_characters)
+        # A large language model has its own timeouts: this one is for a process that hangs.
+        return max(seconds, self.model.line_seconds * len(lines))
 
     def _end_late(self, worker: WorkerProcess, work: "asyncio.Future[list[Answer]]") -> None:
         """Ends a process whose batch takes too long; its lines are tried one by one."""

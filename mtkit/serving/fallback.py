@@ -1,0 +1,79 @@
+"""Another model for the lines whose translations are flagged."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mtkit.inference.request import LineWarning, Request
+from mtkit.inference.translation import Translation
+from mtkit.serving.catalogue import Catalogue, PathStep
+from mtkit.serving.fair_queue import Answer
+from mtkit.serving.request_errors import LineFault, RequestError
+
+_PAUSE_SECONDS = 60.0
+"""How long it isn't asked after it gave no answer: requests must not wait for it one by one."""
+
+
+class Fallback:
+    """Translates flagged lines again: `serve.fallback`.
+
+    Args:
+        catalogue: All models.
+        name: Its name.
+        seconds: How long the lines of a request wait for it.
+    """
+
+    def __init__(self, catalogue: Catalogue, name: str, seconds: float) -> None:
+        self._catalogue, self._seconds = catalogue, seconds
+        self._service = catalogue.services[name]
+        self._paused_until = 0.0
+
+    async def improve(
+        self, step: PathStep, requests: Sequence[Request], found: Sequence[Translation]
+    ) -> list[Translation]:
+        """Returns translations with the names of their models, flagged ones by the fallback.
+
+        The first translation stays, with a warning, if that of the fallback is flagged or missing.
+        """
+        named = [replace(each, model=step.service.model.name) for each in found]
+        flagged = [index for index, each in enumerate(named) if each.flags]
+        other, name = step._replace(service=self._service), self._service.model.name
+        can_translate = self._service.model.languages.translates(step.source, step.target)
+        if not flagged or not can_translate or self._service is step.service:
+            return named
+        source, target = other.tell()
+        asks = [
+            replace(requests[index], settings=None, source_language=source, target_language=target)
+            for index in flagged
+        ]
+        answers = await self._ask(asks)
+        for index, answer in zip(flagged, answers, strict=True):
+            if isinstance(answer, Translation) and not answer.flags:
+                named[index] = replace(answer, model=name)
+                continue
+            is_flagged = isinstance(answer, Translation)
+            fault = (
+                f"{name}'s translation is flagged, too" if is_flagged else f"no answer of {name}"
+            )
+            line = requests[index].line or index + 1
+            note = LineWarning("no fallback", f"{fault}; the first translation stays", line)
+            named[index] = replace(named[index], warnings=(*named[index].warnings, note))
+        return named
+
+    async def _ask(self, requests: Sequence[Request]) -> Sequence[Answer | None]:
+        """Returns the answers; None if there are none for now."""
+        loop, answers = asyncio.get_running_loop(), list[Answer]()
+        if loop.time() >= self._paused_until:
+            try:
+                async with asyncio.timeout(self._seconds):
+                    await self._catalogue.make_ready(self._service)
+                    answers = await self._service.answer(requests)
+            except (RequestError, TimeoutError):
+                pass
+            if not answers or any(map(_is_down, answers)):
+                self._paused_until = loop.time() + _PAUSE_SECONDS
+        return answers or [None] * len(requests)
+
+
+def _is_down(answer: Answer) -> bool:
+    return isinstance(answer, LineFault) and answer.is_fault_of_server
