@@ -50,8 +50,9 @@ def translate(
         declare_option(
             "--model",
             "FOLDER",
-            "Model folder (repeat it for an ensemble), a run's checkpoint, or the http:// address "
-            "of `mtkit serve`. No recipe or workspace needed.",
+            "Model folder (repeat it for an ensemble), a run's checkpoint, the http:// address of "
+            "`mtkit serve`, or the .toml file of a large language model. No recipe or workspace "
+            "needed.",
         ),
     ] = None,
     engine: Annotated[
@@ -105,6 +106,13 @@ def translate(
             help="Score given translations instead of translating; implies --input tsv.",
         ),
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Estimate the requests, tokens and cost of a large language model; send nothing.",
+        ),
+    ] = False,
     as_json: Annotated[
         bool,
         typer.Option(
@@ -119,8 +127,8 @@ def translate(
         raise typer.BadParameter("one FILE at a time")
     _check_file(file, output, form)
     is_document = file is not None or form not in (None, *LINE_FORMS)
-    if is_document and (score_only or errors != "strict"):
-        raise typer.BadParameter("--score-only and --errors are for lines on stdin")
+    if is_document and (score_only or check or errors != "strict"):
+        raise typer.BadParameter("--score-only, --check and --errors are for lines on stdin")
     if is_document and as_json and file is None:
         raise typer.BadParameter(
             "--json of a document is for a file: mtkit translate FILE --output FILE --json"
@@ -138,32 +146,36 @@ def translate(
     load_numpy()
     from mtkit.pipeline.translate import is_address, open_classifier
 
-    translator: Translator
-    if model and any(map(is_address, model)):
-        translator = _open_remote(model, changes, languages, is_document=is_document)
-    else:
-        opened = None if model else run.open(changes)
-        folders = [opened[1].model] if opened else [Path(each) for each in model or ()]
-        classifier = open_classifier(folders, device=device, score_only=score_only)
-        if classifier is not None:
-            _check_labelling(
-                is_document=is_document,
-                has_languages=bool(source_language or target_language),
-                has_glossary=glossary is not None,
-            )
-            _label_stdin(classifier, form, errors, as_json=as_json)
-            return
-        translator = _open_translator(folders, opened, changes, languages, device=device, file=file)
-        if form != "jsonl":
-            # Before waiting for input; each JSON object may name its own languages.
-            translator.resolve_languages()
+    if check:
+        _check_job(model or [], changes, languages, _describe_input(form or "text", errors))
+        return
+    if is_document and any(map(is_address, model or [])):
+        raise MtkitError(
+            "documents are translated by a model folder, or on the server's own page",
+            "give lines on stdin, or --model FOLDER",
+        )
+    opened = None if model else run.open(changes)
+    folders = [opened[1].model] if opened else [Path(each) for each in model or ()]
+    classifier = open_classifier(folders, device=device, score_only=score_only)
+    if classifier is not None:
+        _check_labelling(
+            is_document=is_document,
+            has_languages=bool(source_language or target_language),
+            has_glossary=glossary is not None,
+        )
+        _label_stdin(classifier, form, errors, as_json=as_json)
+        return
+    translator = _open_translator(model or [], opened, changes, languages, device=device)
+    if form != "jsonl":
+        # Before waiting for input; each JSON object may name its own languages.
+        translator.resolve_languages()
     with _keeping_what_is_loaded(is_document=is_document):
         if is_document:
             _translate_document(translator, file, output, form, as_json=as_json)
         else:
             input_format = _describe_input(form or ("tsv" if score_only else "text"), errors)
             _answer_stdin(translator, input_format, score_only=score_only, as_json=as_json)
-    _tell_terms(translator)
+    _tell_summary(translator)
 
 
 @contextmanager
@@ -181,35 +193,33 @@ def _keeping_what_is_loaded(*, is_document: bool) -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _open_remote(
-    addresses: list[str], changes: list[str], languages: dict[str, str], *, is_document: bool
-) -> "Translator":
-    from mtkit.pipeline.translate import open_remote
-
-    if is_document:
-        raise MtkitError(
-            "documents are translated by a model folder, or on the server's own page",
-            "give lines on stdin, or --model FOLDER",
-        )
-    return open_remote(addresses, changes, **languages)
-
-
 def _open_translator(
-    folders: list[Path],
+    models: list[str],
     run: "tuple[Recipe, Workspace] | None",
     changes: list[str],
     languages: dict[str, str],
     *,
     device: str,
-    file: Path | None,
 ) -> "Translator":
-    """Returns the translator of a run, or of model folders."""
-    from mtkit.pipeline.translate import load_models, load_run
+    """Returns the translator of a run, or of `--model`."""
+    from mtkit.pipeline.translate import load_run, open_models
 
     if run is None:
-        return load_models(folders, changes, device=device, **languages)
+        return open_models(models, changes, device=device, **languages)
     recipe, workspace = run
     return load_run(recipe.inference, workspace, device=device, **languages)
+
+
+def _check_job(
+    models: list[str], changes: list[str], languages: dict[str, str], input_format: "InputFormat"
+) -> None:
+    """Prints what a job would take of a large language model."""
+    from mtkit.llm import is_llm_file
+    from mtkit.llm.open_llm import estimate
+
+    if len(models) != 1 or not is_llm_file(models[0]):
+        raise typer.BadParameter("--check is for a large language model: --model llm.toml")
+    typer.echo(estimate(Path(models[0]), changes, sys.stdin.buffer, input_format, **languages))
 
 
 def _describe_input(form: InputForm, errors: Errors) -> "InputFormat":
@@ -267,12 +277,12 @@ def _translate_document(
     translate_given(translator, file, output, form, as_json=as_json)
 
 
-def _tell_terms(translator: "Translator") -> None:
-    """Prints how the terms of a glossary were used, if there were any."""
-    if translator.terms_summary:
+def _tell_summary(translator: "Translator") -> None:
+    """Prints what was done with terms, or asked of a large language model."""
+    if translator.summary:
         from mtkit.console import say
 
-        say(translator.terms_summary)
+        say(translator.summary)
 
 
 def _list_changes(engine: Engine | None, glossary: Path | None) -> list[str]:

@@ -211,7 +211,7 @@ class LinePipeline:
         return ProtectStep(self._model.tokenizer, self._translate, constrains=self._constrains)
 
     @property
-    def terms_summary(self) -> str:
+    def summary(self) -> str:
         """What happened to the terms of `inference.glossary` so far; empty without any."""
         return self._terms.summarize()
 

@@ -26,7 +26,7 @@ from mtkit.text.languages import TranslatorLanguages
 
 @runtime_checkable
 class AnswersLines(Protocol):
-    """Translates and scores lines: a `LinePipeline`, or a client of a server.
+    """Translates and scores lines: a `LinePipeline`, or a client of a server or an LLM.
 
     Attributes:
         settings: Search settings of requests without their own.
@@ -41,8 +41,8 @@ class AnswersLines(Protocol):
     batches_at_once: int
 
     @property
-    def terms_summary(self) -> str:
-        """What happened to the terms of `inference.glossary` so far; empty without any."""
+    def summary(self) -> str:
+        """What was done with a glossary's terms, or asked of an LLM; empty without either."""
         ...
 
     def search_ahead(

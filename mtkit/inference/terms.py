@@ -99,15 +99,18 @@ def choose_way(settings: GlossarySettings, tokenizer: SubwordTokenizer) -> Way:
 
 
 class GlossaryTerms:
-    """Finds the terms of a glossary, and decides what outputs must contain; shared by threads."""
+    """Finds the terms of a glossary, and decides what outputs must contain; shared by threads.
 
-    def __init__(self, glossary: Glossary, tokenizer: SubwordTokenizer, way: Way) -> None:
+    The tokenizer is None for a model whose outputs can't be constrained.
+    """
+
+    def __init__(self, glossary: Glossary, tokenizer: SubwordTokenizer | None, way: Way) -> None:
         self._glossary, self._tokenizer, self.way = glossary, tokenizer, way
         self._counts: Counter[tuple[bool, str]] = Counter()
         self._lock = threading.Lock()
 
     @classmethod
-    def open(cls, path: Path, tokenizer: SubwordTokenizer, way: Way) -> "GlossaryTerms":
+    def open(cls, path: Path, tokenizer: SubwordTokenizer | None, way: Way) -> "GlossaryTerms":
         """Returns the terms of a file, and warns of duplicates."""
         read = read_glossary(path)
         for note in read.notes[:_MAX_NOTES]:
@@ -206,6 +209,7 @@ class GlossaryTerms:
 
     def _encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """Returns the tokens of texts without `</s>`; skips empty texts and unknown tokens."""
+        assert self._tokenizer is not None
         found = [tuple(each[:-1]) for each in self._tokenizer.encode_target(texts)]
         return [tokens for tokens in found if tokens and UNK not in tokens]
 

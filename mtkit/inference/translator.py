@@ -140,9 +140,9 @@ class Translator:
         return self._lines.aligns
 
     @property
-    def terms_summary(self) -> str:
-        """What happened to the terms of `inference.glossary` so far; empty without any."""
-        return self._lines.terms_summary
+    def summary(self) -> str:
+        """What was done with a glossary's terms, or asked of an LLM; empty without either."""
+        return self._lines.summary
 
     @overload
     def translate(self, lines: str) -> str: ...  # type: ignore[overload-overlap]

@@ -18,8 +18,10 @@ from mtkit.recipe.section import Count, CountFromZero, Section, Strength, Streng
 _MAX_FILE_BYTES = 1 << 20
 _PROMPT = """\
 Translate from {{ source_language }} to {{ target_language }}.
-{%- if terms %} Use these translations of terms: \
-{% for term in terms %}"{{ term.source }}" is "{{ term.target }}"{{ "; " if not loop.last }}{% endfor %}.
+{%- if terms %} Use these translations of terms:
+{%- for term in terms %} "{{ term.source }}" is "{{ term.target }}"
+{{- "." if loop.last else ";" }}
+{%- endfor %}
 {%- endif %}
 {%- if avoid %} Don't use these words: {{ avoid | join(", ") }}.{% endif %}
 {%- if keep %} Keep these pieces exactly as they are: {{ keep | join(" ") }}.{% endif %}
@@ -176,11 +178,6 @@ class LlmSettings(Section):
                 f"export {self.key_from}=...",
             )
         return key
-
-
-def is_llm_file(model: str | Path) -> bool:
-    """Checks whether a model is the file of a large language model."""
-    return str(model).endswith(".toml")
 
 
 def read_llm_settings(path: Path) -> LlmSettings:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.inference.translator import Translator
+from mtkit.llm import is_llm_file
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, ModelConfig, read_config, read_settings
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
@@ -94,6 +95,33 @@ def load_models(
         source_language=source_language,
         target_language=target_language,
     )
+
+
+def open_models(
+    models: Sequence[str],
+    overrides: Sequence[str] = (),
+    *,
+    device: str = "auto",
+    source_language: str = "",
+    target_language: str = "",
+) -> Translator:
+    """Returns a translator for the values of `--model`.
+
+    These are model folders or a checkpoint (`load_models`), a server's address (`open_remote`), or
+    the file of a large language model (`open_llm`); the last two stand alone.
+    """
+    languages = {"source_language": source_language, "target_language": target_language}
+    special = next((each for each in models if is_address(each) or is_llm_file(each)), None)
+    if special is None:
+        return load_models(list(map(Path, models)), overrides, device=device, **languages)
+    if len(models) > 1:
+        raise MtkitError(f"--model {special}: it can't be part of an ensemble", "give it alone")
+    if is_address(special):
+        return open_remote(special, overrides, **languages)
+    # Imported here: few translators ask one.
+    from mtkit.llm.open_llm import open_llm
+
+    return open_llm(Path(special), overrides, **languages)
 
 
 def translate(
@@ -203,7 +231,7 @@ def is_address(model: str) -> bool:
 
 
 def open_remote(
-    models: Sequence[str],
+    address: str,
     overrides: Sequence[str] = (),
     *,
     source_language: str = "",
@@ -218,10 +246,6 @@ def open_remote(
     from mtkit.recipe.override_section import override_section
     from mtkit.serving.client import RemoteTranslator
 
-    if len(models) > 1:
-        raise MtkitError(
-            f"--model {models[0]}: a server can't be part of an ensemble", "give it alone"
-        )
     allowed = tuple(
         f"inference.{key}" for key in ("beam_size=", "n_best=", "paragraphs=", "paragraphs.")
     )
@@ -238,7 +262,7 @@ def open_remote(
             )
     settings = override_section(Inference(), "inference", overrides) if overrides else None
     return RemoteTranslator(
-        models[0],
+        address,
         key=os.environ.get("MTKIT_API_KEY"),
         source=source_language or "auto",
         target=target_language or None,

@@ -63,7 +63,7 @@ class _RemoteLines:
 
     aligns = False
     batches_at_once = 1
-    terms_summary = ""
+    summary = ""
 
     def __init__(
         self,

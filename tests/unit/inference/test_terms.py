@@ -64,7 +64,7 @@ def test_only_lines_that_lack_a_term_are_searched_again(terms_file):
         ["used", "inflected"],
         [],
     ]
-    assert translator.terms_summary == "terms: 1 used, 2 inflected, 0 missed"
+    assert translator.summary == "terms: 1 used, 2 inflected, 0 missed"
     assert found[2].as_json("")["terms"][0] == {
         "span": [4, 9],
         "source": "zebra",
@@ -84,7 +84,7 @@ def test_forbidden_terms_are_kept_out(terms_file):
         ("Auto", "used"),
         ("PKW", "avoided"),
     ]
-    assert translator.terms_summary == (
+    assert translator.summary == (
         "terms: 1 used, 0 inflected, 0 missed; forbidden terms: 2 avoided, 0 used, 0 inflected"
     )
     assert [len(batch) for batch in engine.batches] == [2, 1]
@@ -225,7 +225,7 @@ def test_no_glossary_no_word_of_terms():
     (found,) = translator.search(["cats"])
     assert found.terms is None
     assert "terms" not in found.as_json("cats")
-    assert not translator.terms_summary
+    assert not translator.summary
 
 
 def test_samples_have_no_glossary(terms_file):
@@ -264,7 +264,7 @@ def test_each_request_has_its_own_glossary(terms_file):
     ]
     assert [len(batch) for batch in engine.batches] == [5, 3]
     # What is summarised is the translator's own.
-    assert translator.terms_summary == "terms: 1 used, 0 inflected, 0 missed"
+    assert translator.summary == "terms: 1 used, 0 inflected, 0 missed"
 
 
 def test_a_glossary_of_a_request_needs_none_of_the_translator():

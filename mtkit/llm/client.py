@@ -1,0 +1,274 @@
+"""A client of an OpenAI-compatible chat API."""
+
+import json
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from mtkit.errors import MtkitError, how_to_install, shorten
+from mtkit.llm.answers import BadAnswerError
+from mtkit.llm.cache import AnswerCache, name_request
+from mtkit.llm.settings import LlmSettings
+
+CHARACTERS_PER_TOKEN = 4
+"""For estimates, and for servers that count no tokens."""
+_MAX_REFUSED = 8
+"""Requests that may be refused before any is answered."""
+_SHOWN = 300
+Messages = Sequence[Mapping[str, str]]
+
+
+@dataclass
+class Usage:
+    """What a job has used; `cached` requests cost nothing."""
+
+    requests: int = 0
+    cached: int = 0
+    retries: int = 0
+    bad_lines: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def find_cost(self, settings: LlmSettings) -> float:
+        """Returns the cost by the file's prices."""
+        prices = settings.prices
+        return (self.input_tokens * prices.input + self.output_tokens * prices.output) / 1e6
+
+    def describe(self, settings: LlmSettings) -> str:
+        """Returns it in words; empty if nothing was asked."""
+        if not self.requests + self.cached:
+            return ""
+        cost = self.find_cost(settings)
+        return (
+            f"{settings.model}: {self.requests:,} requests, {self.cached:,} answers from the "
+            f"cache, {self.retries:,} retries, {self.bad_lines:,} lines without an answer; "
+            f"{self.input_tokens:,} tokens in, {self.output_tokens:,} out"
+            + (f", {cost:.2f} {settings.prices.currency}" if cost else "")
+        )
+
+
+class ChatClient:
+    """Asks a model; threads may share it.
+
+    Args:
+        settings: What the file says.
+        cache: Keeps answers; None for no cache.
+
+    Raises:
+        MtkitError: The key is missing, or the package httpx2 isn't installed.
+    """
+
+    def __init__(self, settings: LlmSettings, cache: AnswerCache | None) -> None:
+        try:
+            # Optional; it comes with the extra `serve`.
+            import httpx2  # noqa: PLC0415
+        except ImportError as error:
+            raise MtkitError(
+                "a large language model needs the package httpx2", how_to_install("serve")
+            ) from error
+        self._http, self._settings, self._cache = httpx2, settings, cache
+        self._key = settings.key
+        self.usage = Usage()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._num_refused = 0
+        self._client = self._connect()
+
+    def _connect(self) -> Any:
+        limits = self._settings.limits
+        width = self._settings.concurrent_requests
+        return self._http.Client(
+            headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
+            timeout=self._http.Timeout(limits.request_seconds, connect=limits.connect_seconds),
+            limits=self._http.Limits(max_connections=width, max_keepalive_connections=width),
+        )
+
+    def stop(self) -> None:
+        """Ends the running requests; later ones begin on new connections."""
+        self._stop.set()
+        self._client.close()
+        self._client, self._stop = self._connect(), threading.Event()
+
+    def count_bad(self) -> None:
+        """Counts a line without an answer."""
+        with self._lock:
+            self.usage.bad_lines += 1
+
+    def is_known(self, messages: Messages, attempt: int = 0) -> bool:
+        """Checks whether the cache has the answer."""
+        return (
+            self._cache is not None and self._cache.find(self._name(messages, attempt)) is not None
+        )
+
+    def ask(self, messages: Messages, attempt: int = 0) -> tuple[str, str]:
+        """Returns an answer's text and why it ended, from the cache if it is there.
+
+        Args:
+            messages: The chat.
+            attempt: The number of earlier answers to it that were bad.
+
+        Raises:
+            BadAnswerError: The server refuses this request, or its answers aren't the API's.
+            MtkitError: The server can't be reached, refuses the key, or a limit is reached.
+        """
+        name = self._name(messages, attempt)
+        found = None if self._cache is None else self._cache.find(name)
+        if found is None:
+            found = self._request(messages)
+            if self._cache is not None:
+                self._cache.put(name, found)
+        else:
+            with self._lock:
+                self.usage.cached += 1
+        return found["content"], found["finish_reason"]
+
+    def _name(self, messages: Messages, attempt: int) -> str:
+        return name_request(self._settings.url, self._write_body(messages), attempt)
+
+    def _write_body(self, messages: Messages) -> dict[str, object]:
+        sampling = self._settings.sampling.model_dump(exclude_none=True)
+        limit = self._settings.limits.answer_tokens
+        asked = {"model": self._settings.model, "messages": list(messages), "stream": False}
+        return {**asked, "max_tokens": limit, **sampling}
+
+    def _request(self, messages: Messages) -> dict[str, str]:
+        limits, stop = self._settings.limits, self._stop
+        body = json.dumps(self._write_body(messages), ensure_ascii=False)
+        content = body.encode("utf-8", "replace")
+        fault, wait = "", 0.0
+        for attempt in range(limits.attempts):
+            if attempt:
+                with self._lock:
+                    self.usage.retries += 1
+                if stop.wait(min(wait or 2.0 ** (attempt - 1), limits.wait_seconds)):
+                    break
+            self._check_limits()
+            try:
+                status, headers, text = self._post(content)
+            except (self._http.HTTPError, TimeoutError) as error:
+                if stop.is_set():
+                    break
+                fault, wait = f"{type(error).__name__}: {error}", 0.0
+                continue
+            if status == 200:
+                answer = _read_body(text)
+                if answer is not None:
+                    return self._count(answer, len(body))
+                fault, wait = f"not an answer of the chat API: {shorten(text, _SHOWN)!r}", 0.0
+            elif status in (408, 409, 425, 429) or status >= 500:
+                fault, wait = self._describe(status, text), _read_wait(headers)
+            else:
+                self._refuse(status, text)
+        if stop.is_set():
+            raise MtkitError("the job was stopped")
+        if fault.startswith("not an answer"):
+            raise BadAnswerError(self._hide_key(fault))
+        raise MtkitError(
+            f"{self._settings.url}: {self._hide_key(fault)} ({limits.attempts:,} attempts)",
+            "is the server running? Start the same command again: it goes on with the cache",
+        )
+
+    def _post(self, content: bytes) -> tuple[int, Mapping[str, str], str]:
+        """Returns an answer's status, headers and text, cut if it is too long."""
+        limits = self._settings.limits
+        ends_at = time.monotonic() + limits.request_seconds
+        received = bytearray()
+        with self._client.stream(
+            "POST",
+            f"{self._settings.url}/chat/completions",
+            content=content,
+            headers={"Content-Type": "application/json", "Accept-Encoding": "identity"},
+        ) as response:
+            for part in response.iter_bytes():
+                received += part
+                if len(received) > limits.answer_bytes:
+                    break
+                if time.monotonic() > ends_at:
+                    raise TimeoutError(f"no whole answer in {limits.request_seconds:g} s")
+            return response.status_code, response.headers, received.decode("utf-8", "replace")
+
+    def _refuse(self, status: int, text: str) -> None:
+        """Raises the error of a status that another attempt doesn't change."""
+        fault = self._describe(status, text)
+        with self._lock:
+            self._num_refused += 1
+            is_hopeless = self._num_refused >= _MAX_REFUSED and not self.usage.requests
+        if status in (400, 413, 422) and not is_hopeless:
+            raise BadAnswerError(f"the server refuses the request: {fault}")
+        hint = "check url and model in the file"
+        if status in (401, 403):
+            hint = (
+                "check the key" if self._key else 'name the variable with the key: key_from = "..."'
+            )
+        raise MtkitError(f"{self._settings.url}: {fault}", hint)
+
+    def _describe(self, status: int, text: str) -> str:
+        return self._hide_key(f"status {status}: {shorten(' '.join(text.split()), _SHOWN)}")
+
+    def _hide_key(self, text: str) -> str:
+        shown = text.replace(self._key, "***") if self._key else text
+        return "".join(each if each.isprintable() else " " for each in shown)
+
+    def _count(self, answer: dict[str, Any], num_characters: int) -> dict[str, str]:
+        content: str = answer["content"]
+        guess = (num_characters, len(content))
+        counts = [
+            given if isinstance(given, int) and given >= 0 else number // CHARACTERS_PER_TOKEN
+            for given, number in zip(answer.pop("counts"), guess, strict=True)
+        ]
+        with self._lock:
+            self.usage.requests += 1
+            self.usage.input_tokens += counts[0]
+            self.usage.output_tokens += counts[1]
+        return answer
+
+    def _check_limits(self) -> None:
+        limits = self._settings.limits
+        cost = self.usage.find_cost(self._settings)
+        num_tokens = self.usage.input_tokens + self.usage.output_tokens
+        for key, used, limit in (
+            ("tokens", num_tokens, limits.tokens),
+            ("cost", cost, limits.cost),
+        ):
+            if limit and used >= limit:
+                raise MtkitError(
+                    f"limits.{key} = {limit:,} is reached",
+                    "raise it and start the same command again: it goes on with the cache",
+                )
+
+
+def _read_body(text: str) -> dict[str, Any] | None:
+    """Returns an answer's text, why it ended and its counts; None if it is something else."""
+    try:
+        content = json.loads(text)
+        choice = content["choices"][0]
+        message = choice["message"]["content"]
+    except (ValueError, RecursionError, KeyError, IndexError, TypeError):
+        return None
+    if message is None:
+        # A refusal has a key of its own.
+        message = ""
+    if not isinstance(message, str):
+        return None
+    used = content.get("usage")
+    used = used if isinstance(used, dict) else {}
+    return {
+        "content": message,
+        "finish_reason": str(choice.get("finish_reason")),
+        "counts": (used.get("prompt_tokens"), used.get("completion_tokens")),
+    }
+
+
+def _read_wait(headers: Mapping[str, str]) -> float:
+    """Returns the seconds that `Retry-After` asks for; 0 without it."""
+    asked = headers.get("Retry-After", "")
+    try:
+        if asked.replace(".", "", 1).isdecimal():
+            return float(asked)
+        return max(0.0, (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError):
+        return 0.0
