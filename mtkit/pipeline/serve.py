@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mtkit.console import say
 from mtkit.errors import MtkitError, how_to_install
-from mtkit.llm.settings import is_llm_file
+from mtkit.llm import is_llm_file
 from mtkit.pipeline.engine_choice import choose_engine, with_length_ratio
 from mtkit.recipe.flags import Flags
 from mtkit.recipe.inference import Inference

@@ -9,7 +9,8 @@ from pathlib import Path
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.inference.translation import Translation
-from mtkit.llm.settings import is_llm_file, read_llm_settings
+from mtkit.llm import is_llm_file
+from mtkit.llm.settings import LlmSettings, read_llm_settings
 from mtkit.model.alignment_head import has_alignments
 from mtkit.model.config import read_config, read_settings
 from mtkit.recipe.inference import Inference
@@ -58,7 +59,7 @@ class ServedModel:
         target_language: The same for its target language.
         has_alignments: Whether a head was chosen, or an aligner learned, for alignments; only the
             process knows whether it works.
-        line_seconds: Maximum time of a large language model for a line; 0 for another model.
+        llm: What the file of a large language model says; None for a model folder.
         choose_settings: Chooses decoding settings when the folder is opened again.
     """
 
@@ -68,13 +69,8 @@ class ServedModel:
     target_language: str
     languages: ServedLanguages
     has_alignments: bool = False
-    line_seconds: float = 0.0
+    llm: LlmSettings | None = None
     choose_settings: ChooseSettings = read_own_settings
-
-    @property
-    def is_llm(self) -> bool:
-        """Whether it is a large language model."""
-        return is_llm_file(self.source.folder)
 
     @classmethod
     def open(
@@ -118,14 +114,23 @@ class ServedModel:
                 "if they may, say so in the file: serve = true",
             )
         say(f"{name}: texts go to {file.url}")
-        sides = [dict.fromkeys(each, "") for each in (file.source_languages, file.target_languages)]
-        pair = [next(iter(each)) if len(each) == 1 else SEVERAL for each in sides]
-        languages = ServedLanguages.of(ModelLanguages(*sides, begins_output=True), *pair)
-        limits = file.limits
-        attempt = limits.connect_seconds + limits.request_seconds + limits.wait_seconds
-        seconds = attempt * limits.attempts * (1 + file.retries)
+        sources, targets = [
+            dict.fromkeys(codes, "") for codes in (file.source_languages, file.target_languages)
+        ]
+        source_language, target_language = [
+            next(iter(codes)) if len(codes) == 1 else SEVERAL for codes in (sources, targets)
+        ]
+        languages = ServedLanguages.of(
+            ModelLanguages(sources, targets, begins_output=True), source_language, target_language
+        )
         return cls(
-            name, source, *pair, languages, line_seconds=seconds, choose_settings=choose_settings
+            name,
+            source,
+            source_language,
+            target_language,
+            languages,
+            llm=file,
+            choose_settings=choose_settings,
         )
 
 
@@ -141,7 +146,7 @@ class ModelService:
         self.model = model
         self.used_at = 0.0
         self._settings, self._metrics = settings, metrics
-        self._queue = FairQueue(settings.queue_lines)
+        self._queue = FairQueue(settings.queue_lines, mixes_jobs=model.llm is None)
         self._worker: WorkerProcess | None = None
         self._starting: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -326,7 +331,7 @@ class ModelService:
             num_waiting = len(self._queue)
             if num_free <= 0 or not num_waiting or self._must_wait(num_waiting):
                 return
-            num_lines = settings.batch_lines
+            num_lines = self._batch_lines
             if worker.loaded.deals_out:
                 share = max(_MIN_DEALT_LINES, math.ceil(num_waiting / num_free))
                 num_lines = min(num_lines, share)
@@ -343,9 +348,15 @@ class ModelService:
             self._batches.add(task)
             task.add_done_callback(self._batches.discard)
 
+    @property
+    def _batch_lines(self) -> int:
+        """Maximum lines of a batch; a large language model's batch is one request."""
+        llm = self.model.llm
+        return self._settings.batch_lines if llm is None else llm.lines_per_request
+
     def _must_wait(self, num_waiting: int) -> bool:
         """Checks whether lines should wait for others, and starts a timer."""
-        if num_waiting >= self._settings.batch_lines:
+        if num_waiting >= self._batch_lines:
             return False
         if self._timer is not None:
             # It was set for the same lines, or for older ones.
@@ -394,8 +405,12 @@ class ModelService:
             # It is a single line, and no other batch is running.
             seconds /= 2
         seconds *= max(1.0, num_characters / self._settings.batch_characters)
-        # A large language model has its own timeouts: this one is for a process that hangs.
-        return max(seconds, self.model.line_seconds * len(lines))
+        if (llm := self.model.llm) is not None:
+            # It has its own timeouts, so that this one is for a process that hangs.
+            limits = llm.limits
+            wait = limits.connect_seconds + limits.request_seconds + limits.wait_seconds
+            seconds = max(seconds, len(lines) * (2 + llm.retries) * limits.attempts * wait)
+        return seconds
 
     def _end_late(self, worker: WorkerProcess, work: "asyncio.Future[list[Answer]]") -> None:
         """Ends a process whose batch takes too long; its lines are tried one by one."""

@@ -152,7 +152,7 @@ class TextTranslation:
                 step.make_request(text, number, sentence=0) for number, text in enumerate(texts, 1)
             ]
             settings = None
-            if num_alternatives and not step.service.model.is_llm:
+            if num_alternatives:
                 settings = _request_candidates(
                     decoding_settings(step.service), num_alternatives + 1
                 )

@@ -193,7 +193,7 @@ async def _score(context: ServerContext, request: HttpRequest) -> Response:
     check_lengths(texts, caller, context.settings)
     context.note(request, texts)
     service = _find_model(context, body.model)
-    if service.model.is_llm:
+    if service.model.llm is not None:
         raise RequestError(
             400, f"{service.model.name} is a large language model, which scores no translations"
         )
@@ -229,15 +229,17 @@ async def _join(head: Mapping[str, object], found: Sequence[RenderedLine]) -> li
 
 
 def _describe(context: ServerContext, service: ModelService) -> dict[str, object]:
+    model = service.model
+    settings = decoding_settings(service).model_dump(mode="json", include={"beam_size"})
     return {
-        "name": service.model.name,
-        "source": service.model.source_language,
-        "target": service.model.target_language,
+        "name": model.name,
+        "source": model.source_language,
+        "target": model.target_language,
         "languages": {
-            "source": list(service.model.languages.source),
-            "target": list(service.model.languages.target),
+            "source": list(model.languages.source),
+            "target": list(model.languages.target),
         },
         "is_loaded": service.is_ready,
         "waiting_lines": service.num_waiting,
-        "settings": decoding_settings(service).model_dump(mode="json", include={"beam_size"}),
+        "settings": settings if model.llm is None else {},
     }
