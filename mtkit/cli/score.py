@@ -28,12 +28,21 @@ def score(
             "system. All are compared with the first.",
         ),
     ] = None,
+    model: Annotated[
+        list[str] | None,
+        declare_option(
+            "--model",
+            "MODEL",
+            "Model folder, server or .toml file of a large language model, as for `mtkit "
+            "translate`, that translates --source or --test-set; repeat it for each system.",
+        ),
+    ] = None,
     reference: Annotated[
         list[Path] | None,
         declare_option(
             "--reference",
             "FILE",
-            "References for --hypothesis; repeat it for each set of references.",
+            "References for --hypothesis and --model; repeat it for each set of references.",
         ),
     ] = None,
     source: Annotated[
@@ -70,31 +79,38 @@ def score(
 
     Scores go to stdout: a table on a terminal, tab-separated lines into a pipe or a file.
     """
-    if hypothesis is not None and not (reference or test_set or source):
-        raise typer.BadParameter(
-            "--hypothesis needs --reference or --test-set; or --source, for flags without a score"
-        )
-    if hypothesis is None and (reference or source):
-        raise typer.BadParameter("--reference and --source need --hypothesis")
-    if test_set and (reference or source):
-        raise typer.BadParameter("--test-set can't be combined with --reference or --source")
-    if hypothesis is not None and run.workspace is not None:
-        raise typer.BadParameter("--hypothesis can't be combined with --workspace")
+    hypotheses, models = hypothesis or [], model or []
+    is_of_files = bool(hypotheses or models)
+    _check_given(
+        hypotheses,
+        models,
+        has_reference=bool(reference),
+        has_source=bool(source),
+        test_set=test_set,
+    )
+    if is_of_files and run.workspace is not None:
+        raise typer.BadParameter("--hypothesis and --model can't be combined with --workspace")
     check_stdout("mtkit score")
-    if hypothesis is not None and source is not None and not reference:
-        _flag(hypothesis, source, run.recipe, run.overrides, report=report, as_json=as_json)
+    if hypotheses and source is not None and not reference:
+        _flag(hypotheses, source, run.recipe, run.overrides, report=report, as_json=as_json)
         return
     if report is not None:
         from mtkit.pipeline.score_report import check_report_name
 
         check_report_name(report)
-    if hypothesis is not None:
+    if is_of_files:
         from mtkit.pipeline.score_files import load_scoring, score_files
 
         scoring = load_scoring(run.recipe, run.overrides)
         scored = [
             score_files(
-                hypothesis, scoring, references=reference or [], source=source, test_set=test_set
+                hypotheses,
+                scoring,
+                references=reference or [],
+                source=source,
+                test_set=test_set,
+                models=models,
+                device=device,
             )
         ]
     else:
@@ -108,11 +124,32 @@ def score(
             scored = score_published(loaded, run_folder, test_set, device=device)
         else:
             scored = score_run(loaded, run_folder, device=device)
-    _render(scored, as_json=as_json, names_systems=hypothesis is not None)
+    _render(scored, as_json=as_json, names_systems=is_of_files)
     if report is not None:
         from mtkit.pipeline.score_report import write_reports
 
         write_reports(report, scored)
+
+
+def _check_given(
+    hypotheses: list[Path],
+    models: list[str],
+    *,
+    has_reference: bool,
+    has_source: bool,
+    test_set: str,
+) -> None:
+    """Checks that options that need each other are given together."""
+    if hypotheses and not (has_reference or test_set or has_source):
+        raise typer.BadParameter(
+            "--hypothesis needs --reference or --test-set; or --source, for flags without a score"
+        )
+    if models and not (test_set or (has_source and has_reference)):
+        raise typer.BadParameter("--model needs --source and --reference, or --test-set")
+    if not (hypotheses or models) and (has_reference or has_source):
+        raise typer.BadParameter("--reference and --source need --hypothesis or --model")
+    if test_set and (has_reference or has_source):
+        raise typer.BadParameter("--test-set can't be combined with --reference or --source")
 
 
 def _flag(

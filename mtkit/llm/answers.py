@@ -74,8 +74,8 @@ def find_fault(source: str, line: str) -> str:
     """Returns why a line can't be a translation of its source; empty if it can."""
     if not line:
         return "it is empty"
-    if any(unicodedata.category(each) == "Cc" and each != "\t" for each in line):
-        return "it has control characters"
+    if any(unicodedata.category(each) in ("Cc", "Cs") and each != "\t" for each in line):
+        return "it has control characters, or halves of characters"
     if len(line) > len(source) * _MAX_GROWTH + _MAX_ADDED:
         return "it is much longer than the line"
     for pattern, fault in (

@@ -4,6 +4,7 @@ import hashlib
 import json
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +38,7 @@ class AnswerCache:
             self._connection = sqlite3.connect(
                 folder / _FILE, timeout=60.0, isolation_level=None, check_same_thread=False
             )
+            weakref.finalize(self, self._connection.close)
             # Commits survive the end of the process without waiting for the disk.
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
@@ -56,7 +58,7 @@ class AnswerCache:
 
     def put(self, request: str, answer: object) -> None:
         """Keeps an answer; the oldest ones go where there are too many."""
-        text = json.dumps(answer, ensure_ascii=False)
+        text = json.dumps(answer)
         with self._lock, self._explaining():
             self._connection.execute(
                 "INSERT OR REPLACE INTO answers (request, answer) VALUES (?, ?)", (request, text)
@@ -64,10 +66,6 @@ class AnswerCache:
             self._num_bytes += len(text)
             if self._num_bytes > self._max_bytes:
                 self._shrink()
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._connection.close()
 
     def _measure(self) -> int:
         total = self._connection.execute("SELECT TOTAL(LENGTH(answer)) FROM answers").fetchone()

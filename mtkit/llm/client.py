@@ -3,7 +3,8 @@
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -19,7 +20,8 @@ CHARACTERS_PER_TOKEN = 4
 _MAX_REFUSED = 8
 """Requests that may be refused before any is answered."""
 _SHOWN = 300
-Messages = Sequence[Mapping[str, str]]
+Asked = Mapping[str, Any]
+"""What a request asks: `messages`, and further keys of the file."""
 
 
 @dataclass
@@ -81,11 +83,14 @@ class ChatClient:
     def _connect(self) -> Any:
         limits = self._settings.limits
         width = self._settings.concurrent_requests
-        return self._http.Client(
+        client = self._http.Client(
             headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
             timeout=self._http.Timeout(limits.request_seconds, connect=limits.connect_seconds),
             limits=self._http.Limits(max_connections=width, max_keepalive_connections=width),
         )
+        # Its connections close with this.
+        weakref.finalize(self, client.close)
+        return client
 
     def stop(self) -> None:
         """Ends the running requests; later ones begin on new connections."""
@@ -98,27 +103,25 @@ class ChatClient:
         with self._lock:
             self.usage.bad_lines += 1
 
-    def is_known(self, messages: Messages, attempt: int = 0) -> bool:
+    def is_known(self, asked: Asked, attempt: int = 0) -> bool:
         """Checks whether the cache has the answer."""
-        return (
-            self._cache is not None and self._cache.find(self._name(messages, attempt)) is not None
-        )
+        return self._cache is not None and self._cache.find(self._name(asked, attempt)) is not None
 
-    def ask(self, messages: Messages, attempt: int = 0) -> tuple[str, str]:
+    def ask(self, asked: Asked, attempt: int = 0) -> tuple[str, str]:
         """Returns an answer's text and why it ended, from the cache if it is there.
 
         Args:
-            messages: The chat.
+            asked: The chat.
             attempt: The number of earlier answers to it that were bad.
 
         Raises:
             BadAnswerError: The server refuses this request, or its answers aren't the API's.
             MtkitError: The server can't be reached, refuses the key, or a limit is reached.
         """
-        name = self._name(messages, attempt)
+        name = self._name(asked, attempt)
         found = None if self._cache is None else self._cache.find(name)
         if found is None:
-            found = self._request(messages)
+            found = self._request(asked)
             if self._cache is not None:
                 self._cache.put(name, found)
         else:
@@ -126,18 +129,18 @@ class ChatClient:
                 self.usage.cached += 1
         return found["content"], found["finish_reason"]
 
-    def _name(self, messages: Messages, attempt: int) -> str:
-        return name_request(self._settings.url, self._write_body(messages), attempt)
+    def _name(self, asked: Asked, attempt: int) -> str:
+        return name_request(self._settings.url, self._write_body(asked), attempt)
 
-    def _write_body(self, messages: Messages) -> dict[str, object]:
+    def _write_body(self, asked: Asked) -> dict[str, object]:
         sampling = self._settings.sampling.model_dump(exclude_none=True)
         limit = self._settings.limits.answer_tokens
-        asked = {"model": self._settings.model, "messages": list(messages), "stream": False}
-        return {**asked, "max_tokens": limit, **sampling}
+        own = {"model": self._settings.model, "stream": False, "max_tokens": limit}
+        return {**own, **sampling, **asked}
 
-    def _request(self, messages: Messages) -> dict[str, str]:
+    def _request(self, asked: Asked) -> dict[str, str]:
         limits, stop = self._settings.limits, self._stop
-        body = json.dumps(self._write_body(messages), ensure_ascii=False)
+        body = json.dumps(self._write_body(asked), ensure_ascii=False)
         content = body.encode("utf-8", "replace")
         fault, wait = "", 0.0
         for attempt in range(limits.attempts):

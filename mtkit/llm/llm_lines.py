@@ -26,7 +26,7 @@ from mtkit.inference.translation import (
 )
 from mtkit.llm.answers import BadAnswerError, clean_line, find_fault, read_answer
 from mtkit.llm.cache import AnswerCache
-from mtkit.llm.client import CHARACTERS_PER_TOKEN, ChatClient, Messages
+from mtkit.llm.client import CHARACTERS_PER_TOKEN, Asked, ChatClient
 from mtkit.llm.prompts import Prompter
 from mtkit.llm.settings import LlmSettings
 from mtkit.recipe.flags import Flags
@@ -179,12 +179,12 @@ class LlmLines:
         """
         num_requests = num_cached = num_in = num_out = 0
         for batch, before in self._batch(self._take(requests, 1)):
-            messages = self._write(batch, before)
+            asked = self._write(batch, before)
             num_requests += 1
-            if self._client.is_known(messages):
+            if self._client.is_known(asked):
                 num_cached += 1
                 continue
-            num_in += sum(len(each["content"]) for each in messages)
+            num_in += sum(len(each["content"]) for each in asked["messages"])
             num_out += sum(len(each.text) for each in batch)
         return (
             num_requests,
@@ -246,9 +246,7 @@ class LlmLines:
             before.append(sentence.text)
         return batches
 
-    def _write(
-        self, batch: Sequence[_Sentence], before: Sequence[str], fault: str = ""
-    ) -> Messages:
+    def _write(self, batch: Sequence[_Sentence], before: Sequence[str], fault: str = "") -> Asked:
         terms = [each.list_terms() for each in batch]
         return self._prompter.write(
             [each.text for each in batch],

@@ -4,7 +4,7 @@ import json
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
@@ -134,6 +134,9 @@ class LlmSettings(Section):
     """Template of the user's message (Jinja): `text`, `source_language` and `target_language` by
     name, `source_code` and `target_code`, `terms`, `avoid`, `keep`, `examples`, `before`, and
     `numbered` for several lines."""
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """More keys of a request, such as `chat_template_kwargs`; text in them is a template that knows
+    the languages."""
     examples: tuple[Example, ...] = ()
     """Examples for the prompt."""
     lines_before: Annotated[int, Field(ge=0, le=100)] = 0

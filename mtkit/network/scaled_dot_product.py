@@ -135,7 +135,8 @@ def find_mean_weights(
     memory_is_token: Bool[Tensor, "batch memory"],
 ) -> Float[Tensor, "batch beam memory"]:
     """Returns the attention weights of a decoding step, in fp32, as the mean of all heads."""
-    scores_BHWM = (queries @ keys.transpose(2, 3)).float() * queries.shape[-1] ** -0.5
+    scores_BHWM = (queries.to(keys.dtype) @ keys.transpose(2, 3)).float()
+    scores_BHWM *= queries.shape[-1] ** -0.5
     scores_BHWM.masked_fill_(~memory_is_token[:, None, None, :], -torch.inf)
     weights: Tensor = scores_BHWM.softmax(dim=-1).mean(dim=1)
     return weights

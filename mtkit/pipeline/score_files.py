@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import chain, count, takewhile
 from pathlib import Path
 
+from mtkit.console import say
 from mtkit.data.sources.lines import read_lines
 from mtkit.data.sources.published import read_published
 from mtkit.errors import MtkitError
@@ -57,11 +58,15 @@ def score_files(
     references: Sequence[Path] = (),
     source: Path | None = None,
     test_set: str = "",
+    models: Sequence[str] = (),
+    device: str = "auto",
 ) -> ScoredText:
-    """Returns the scores of files of translations, and differences from the first one.
+    """Returns the scores of files of translations, and differences from the first system.
 
     Args:
         hypotheses: One file per system; one translation per line.
+        models: Further systems that translate the source: values of `--model`.
+        device: Where models translate.
         scoring: Scoring settings.
         references: Files with one reference per line.
         source: The source sentences, if available.
@@ -86,7 +91,27 @@ def score_files(
         )
     num_trees = len(text.references[0]) if scoring.settings.is_of_trees else None
     systems = read_systems(hypotheses, num_trees=num_trees)
+    if models:
+        systems |= _translate(models, text.sources, device)
     return score_systems(systems, text, scoring.settings, language)
+
+
+def _translate(
+    models: Sequence[str], sources: Sequence[str] | None, device: str
+) -> dict[str, list[str]]:
+    """Returns each model's translations by its name."""
+    # Imported here: scoring files needs no translator.
+    from mtkit.pipeline.translate import open_models  # noqa: PLC0415
+
+    if sources is None:
+        raise MtkitError("--model translates the source, and there is none", "give --source FILE")
+    found = {}
+    for model in models:
+        translator = open_models([model], device=device)
+        found[model] = translator.translate(sources)
+        if translator.summary:
+            say(translator.summary)
+    return found
 
 
 def score_systems(
