@@ -89,8 +89,7 @@ def serve(
         own = read_own_settings(folder) if settings is None else settings
         if limits.fallback is not None and own.flags is None:
             own = own.model_copy(update={"flags": Flags()})
-        if settings is not None:
-            own = with_length_ratio(own, folder)
+        own = own if settings is None else with_length_ratio(own, folder)
         return override_section(own, "inference", of_models) if of_models else own
 
     models = [

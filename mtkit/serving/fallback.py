@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from mtkit.inference.request import LineWarning, Request
 from mtkit.inference.translation import Translation
@@ -24,8 +26,7 @@ class Fallback:
     """
 
     def __init__(self, catalogue: Catalogue, name: str, seconds: float) -> None:
-        self._catalogue, self._seconds = catalogue, seconds
-        self._service = catalogue.services[name]
+        self._catalogue, self._name, self._seconds = catalogue, name, seconds
         self._paused_until = 0.0
 
     async def improve(
@@ -37,39 +38,32 @@ class Fallback:
         """
         named = [replace(each, model=step.service.model.name) for each in found]
         flagged = [index for index, each in enumerate(named) if each.flags]
-        other, name = step._replace(service=self._service), self._service.model.name
-        can_translate = self._service.model.languages.translates(step.source, step.target)
-        if not flagged or not can_translate or self._service is step.service:
+        other = step._replace(service=self._catalogue.services[self._name])
+        can_translate = other.service.model.languages.translates(step.source, step.target)
+        if not flagged or not can_translate or other == step:
             return named
-        source, target = other.tell()
-        asks = [
-            replace(requests[index], settings=None, source_language=source, target_language=target)
-            for index in flagged
-        ]
-        answers = await self._ask(asks)
-        for index, answer in zip(flagged, answers, strict=True):
+        own: dict[str, Any] = dict(
+            zip(("source_language", "target_language"), other.tell(), strict=True)
+        )
+        asks = [replace(requests[index], settings=None, **own) for index in flagged]
+        for index, answer in zip(flagged, await self._ask(other, asks), strict=True):
             if isinstance(answer, Translation) and not answer.flags:
-                named[index] = replace(answer, model=name)
+                named[index] = replace(answer, model=self._name)
                 continue
-            is_flagged = isinstance(answer, Translation)
-            fault = (
-                f"{name}'s translation is flagged, too" if is_flagged else f"no answer of {name}"
-            )
-            line = requests[index].line or index + 1
-            note = LineWarning("no fallback", f"{fault}; the first translation stays", line)
+            why = "'s is flagged, too" if isinstance(answer, Translation) else " gives no answer"
+            fault = f"the first translation stays, since {self._name}{why}"
+            note = LineWarning("no fallback", fault, requests[index].line or index + 1)
             named[index] = replace(named[index], warnings=(*named[index].warnings, note))
         return named
 
-    async def _ask(self, requests: Sequence[Request]) -> Sequence[Answer | None]:
+    async def _ask(self, step: PathStep, requests: Sequence[Request]) -> Sequence[Answer | None]:
         """Returns the answers; None if there are none for now."""
         loop, answers = asyncio.get_running_loop(), list[Answer]()
         if loop.time() >= self._paused_until:
-            try:
+            with suppress(RequestError, TimeoutError):
                 async with asyncio.timeout(self._seconds):
-                    await self._catalogue.make_ready(self._service)
-                    answers = await self._service.answer(requests)
-            except (RequestError, TimeoutError):
-                pass
+                    await self._catalogue.make_ready(step.service)
+                    answers = await step.service.answer(requests)
             if not answers or any(map(_is_down, answers)):
                 self._paused_until = loop.time() + _PAUSE_SECONDS
         return answers or [None] * len(requests)

@@ -29,7 +29,6 @@ from mtkit.serving.served_languages import ServedLanguages
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import ModelSource
 from mtkit.serving.worker_process import WorkerDiedError, WorkerProcess
-from mtkit.text.languages import SEVERAL, ModelLanguages
 from mtkit.text.tokenizer import SubwordTokenizer
 
 ChooseSettings = Callable[[Path], Inference]
@@ -55,8 +54,6 @@ class ServedModel:
 
     Attributes:
         name: Its name in requests.
-        source_language: Its source language, as it names it; `mul` for several.
-        target_language: The same for its target language.
         has_alignments: Whether a head was chosen, or an aligner learned, for alignments; only the
             process knows whether it works.
         llm: What the file of a large language model says; None for a model folder.
@@ -65,8 +62,6 @@ class ServedModel:
 
     name: str
     source: ModelSource
-    source_language: str
-    target_language: str
     languages: ServedLanguages
     has_alignments: bool = False
     llm: LlmSettings | None = None
@@ -93,15 +88,8 @@ class ServedModel:
         languages = ServedLanguages.of(
             SubwordTokenizer.load(folder).languages, config.source_language, config.target_language
         )
-        return cls(
-            name,
-            source,
-            config.source_language,
-            config.target_language,
-            languages,
-            has_alignments(folder),
-            choose_settings=choose_settings,
-        )
+        has_head = has_alignments(folder)
+        return cls(name, source, languages, has_head, choose_settings=choose_settings)
 
     @classmethod
     def _open_llm(
@@ -114,24 +102,8 @@ class ServedModel:
                 "if they may, say so in the file: serve = true",
             )
         say(f"{name}: texts go to {file.url}")
-        sources, targets = [
-            dict.fromkeys(codes, "") for codes in (file.source_languages, file.target_languages)
-        ]
-        source_language, target_language = [
-            next(iter(codes)) if len(codes) == 1 else SEVERAL for codes in (sources, targets)
-        ]
-        languages = ServedLanguages.of(
-            ModelLanguages(sources, targets, begins_output=True), source_language, target_language
-        )
-        return cls(
-            name,
-            source,
-            source_language,
-            target_language,
-            languages,
-            llm=file,
-            choose_settings=choose_settings,
-        )
+        languages = ServedLanguages.of_codes(file.source_languages, file.target_languages)
+        return cls(name, source, languages, llm=file, choose_settings=choose_settings)
 
 
 class ModelService:

@@ -230,11 +230,12 @@ async def _join(head: Mapping[str, object], found: Sequence[RenderedLine]) -> li
 
 def _describe(context: ServerContext, service: ModelService) -> dict[str, object]:
     model = service.model
+    source, target = model.languages.pair
     settings = decoding_settings(service).model_dump(mode="json", include={"beam_size"})
     return {
         "name": model.name,
-        "source": model.source_language,
-        "target": model.target_language,
+        "source": source,
+        "target": target,
         "languages": {
             "source": list(model.languages.source),
             "target": list(model.languages.target),

@@ -84,8 +84,8 @@ def open_source(source: ModelSource) -> tuple[Translator, ModelLoaded]:
     from mtkit.llm.open_llm import open_llm_lines  # noqa: PLC0415
 
     width = read_llm_settings(source.folder).concurrent_requests
-    lines = open_llm_lines(source.folder, (), source.settings)
-    return Translator(lines), ModelLoaded(max(_MIN_BATCHES, width))
+    found = Translator(open_llm_lines(source.folder, (), source.settings))
+    return found, ModelLoaded(max(_MIN_BATCHES, width))
 
 
 def answer_batch(

@@ -195,7 +195,7 @@ def make_model(
 ) -> ServedModel:
     opened = ModelSource(Path(folder), Inference(), "cpu")
     served = ServedLanguages.of(languages, source, target)
-    return ServedModel(folder, opened, source, target, served, has_alignments=has_alignments)
+    return ServedModel(folder, opened, served, has_alignments=has_alignments)
 
 
 @pytest.fixture(autouse=True)

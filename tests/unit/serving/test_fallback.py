@@ -92,7 +92,7 @@ def test_only_flagged_lines_are_translated_again(
     ]
     assert found[3]["warnings"][0] == {
         "kind": "no fallback",
-        "text": "input line 4: chat's translation is flagged, too; the first translation stays",
+        "text": "input line 4: the first translation stays, since chat's is flagged, too",
     }
     assert asked(workers) == ["FLAG", "FLAG BOTH"]
     [chat] = filter(is_chat, workers.started)
@@ -125,7 +125,7 @@ def test_the_first_translation_stays_if_it_is_down(
     opened = client()
     found = translate(opened, "FLAG DOWN", "a")
     assert tell(found) == [("m:FLAG DOWN", "m", 1), ("m:A", "m", 0)]
-    assert "no answer of chat" in found[0]["warnings"][0]["text"]
+    assert "chat gives no answer" in found[0]["warnings"][0]["text"]
     # It isn't asked again at once.
     assert tell(translate(opened, "FLAG")) == [("m:FLAG", "m", 1)]
     assert asked(workers) == ["FLAG DOWN"]
