@@ -6,7 +6,7 @@ from pathlib import Path
 from command_reference import render_commands
 from python_reference import render_python
 from recipe_reference import read_schema, render_recipe
-from serving_reference import render_serving
+from settings_reference import render_llm, render_serving
 
 FOLDER = Path(__file__).parent / "reference"
 
@@ -18,6 +18,7 @@ def render_pages() -> dict[str, str]:
         "commands.md": render_commands(),
         "python.md": render_python(),
         "recipe.md": render_recipe(schema),
+        "llm.md": render_llm(),
         "serving.md": render_serving(),
         "recipe.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n",
     }

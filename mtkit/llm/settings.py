@@ -194,7 +194,7 @@ def read_llm_settings(path: Path) -> LlmSettings:
         tables = tomllib.loads(content.decode("utf-8-sig"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise MtkitError(
-            f"{path}: not valid TOML: {error}", "docs/llm.md has an example"
+            f"{path}: not valid TOML: {error}", "the guide on large language models has an example"
         ) from error
     try:
         found = LlmSettings.model_validate_json(json.dumps(tables, default=str))

@@ -12,6 +12,8 @@ from typer.main import get_command
 
 import mtkit
 from mtkit.cli.app import app
+from mtkit.llm.prompts import Prompter
+from mtkit.llm.settings import read_llm_settings
 from mtkit.recipe import load_recipe
 from mtkit.recipe.loading import check_recipe, shipped_recipes
 
@@ -113,6 +115,12 @@ def put_over(below: dict[str, Any], tables: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("block", RECIPES)
 def test_a_documented_recipe_loads(block: str, tmp_path: Path) -> None:
     tables = tomllib.loads(block)
+    if "url" in tables:
+        path = tmp_path / "llm.toml"
+        path.write_text(block, encoding="utf-8")
+        body = Prompter(read_llm_settings(path), "the page").write(["A man."], ("en", "de"))
+        assert "A man." in body["messages"][0]["content"]
+        return
     if "name" not in tables:
         below = tomllib.loads(shipped_recipes()["multi30k-en-de"].read_text("utf-8"))
         tables = put_over(below, tables)

@@ -135,7 +135,8 @@ class FlagFinder:
         other, probability = expected.find(lower_shouting(text))
         if not other or probability < limits.min_confidence:
             return None
-        text = f"it looks like {other} ({probability:.0%}) rather than {expected.expected}"
+        names = " or ".join(sorted(expected.expected))
+        text = f"it looks like {other} ({probability:.0%}) rather than {names}"
         return probability, limits.min_confidence, text
 
     def _compare_lengths(self, found: ScoredLine) -> float:

@@ -36,7 +36,7 @@ def _load_generator() -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    "name", ["commands.md", "python.md", "recipe.md", "recipe.schema.json", "serving.md"]
+    "name", ["commands.md", "python.md", "recipe.md", "recipe.schema.json", "llm.md", "serving.md"]
 )
 def test_page_is_up_to_date(pages: dict[str, str], name: str) -> None:
     committed = (DOCS / "reference" / name).read_text(encoding="utf-8")

@@ -77,6 +77,7 @@ def test_the_language_that_it_looks_like_is_named() -> None:
     assert (flag.name, flag.threshold) == ("wrong language", 0.8)
     assert 0.8 <= flag.found <= 1.0
     assert flag.text.startswith("it looks like fr ")
+    assert flag.text.endswith(" rather than de")
     # As models of several languages name them.
     assert name_flags(ENGLISH, french, "eng_Latn-deu_Latn") == ["wrong language"]
     # Too short to tell, not known to the model, or not known at all.
