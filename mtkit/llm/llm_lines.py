@@ -159,10 +159,13 @@ class LlmLines:
     ) -> FinishTranslations:
         """Asks for all lines; returns a function that makes the translations."""
         lines = self._take(requests, first_line)
+        batches = self._batch(lines)
         try:
-            list(self._threads.map(self._answer, *zip(*self._batch(lines), strict=True)))
-        except BaseException:
-            self._client.stop()
+            list(self._threads.map(self._answer, *zip(*batches, strict=True)))
+        except BaseException as error:
+            # Without others of this call that run, those of other threads go on.
+            if len(batches) > 1 or not isinstance(error, MtkitError):
+                self._client.stop()
             raise
         return lambda: [self._join(line) for line in lines]
 

@@ -104,7 +104,10 @@ class Prompter:
         try:
             yield
         except (TemplateError, TypeError, ValueError, OverflowError) as error:
-            raise MtkitError(f"{self._origin}: {key}: {error}", "the guide on large language models describes templates") from error
+            raise MtkitError(
+                f"{self._origin}: {key}: {error}",
+                "the guide on large language models describes templates",
+            ) from error
 
 
 def _describe(languages: tuple[str, str]) -> dict[str, str]:

@@ -50,7 +50,7 @@ def serve(
     try:
         from mtkit.serving.app import make_context
         from mtkit.serving.keys import KeyRing
-        from mtkit.serving.model_service import ServedModel, read_own_settings
+        from mtkit.serving.model_service import ServedModel, own_settings
         from mtkit.serving.server import (
             LOCAL_HOSTS,
             is_loopback,
@@ -86,7 +86,7 @@ def serve(
     ring = KeyRing(keys) if keys is not None else None
 
     def choose_settings(folder: Path) -> Inference:
-        own = read_own_settings(folder) if settings is None else settings
+        own = own_settings(folder) if settings is None else settings
         if limits.fallback is not None and own.flags is None:
             own = own.model_copy(update={"flags": Flags()})
         own = own if settings is None else with_length_ratio(own, folder)

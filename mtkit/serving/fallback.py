@@ -64,10 +64,8 @@ class Fallback:
                 async with asyncio.timeout(self._seconds):
                     await self._catalogue.make_ready(step.service)
                     answers = await step.service.answer(requests)
-            if not answers or any(map(_is_down, answers)):
+            if not answers or any(
+                isinstance(each, LineFault) and each.is_fault_of_server for each in answers
+            ):
                 self._paused_until = loop.time() + _PAUSE_SECONDS
         return answers or [None] * len(requests)
-
-
-def _is_down(answer: Answer) -> bool:
-    return isinstance(answer, LineFault) and answer.is_fault_of_server

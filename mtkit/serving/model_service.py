@@ -43,7 +43,7 @@ _MAX_FAILURES = 4
 restarts are delayed."""
 
 
-def read_own_settings(folder: Path) -> Inference:
+def own_settings(folder: Path) -> Inference:
     """Returns a folder's decoding settings; the defaults for a large language model."""
     return Inference() if is_llm_file(folder) else read_settings(folder)
 
@@ -65,15 +65,11 @@ class ServedModel:
     languages: ServedLanguages
     has_alignments: bool = False
     llm: LlmSettings | None = None
-    choose_settings: ChooseSettings = read_own_settings
+    choose_settings: ChooseSettings = own_settings
 
     @classmethod
     def open(
-        cls,
-        name: str,
-        folder: Path,
-        device: str,
-        choose_settings: ChooseSettings = read_own_settings,
+        cls, name: str, folder: Path, device: str, choose_settings: ChooseSettings = own_settings
     ) -> "ServedModel":
         """Returns a folder's translator without loading torch; rejects other models."""
         source = ModelSource(folder, choose_settings(folder), device)
