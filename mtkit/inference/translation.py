@@ -293,7 +293,7 @@ class Translation:
             n_best=candidates,
             protection=self.protection,
             sentences=list(self.sentences) or None,
-            model=self.model,
+            model=self.model if with_warnings else None,
             warnings=warnings if with_warnings else None,
         )
         found: dict[str, object] = _translation_adapter().dump_python(
