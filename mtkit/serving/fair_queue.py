@@ -191,9 +191,10 @@ class FairQueue:
             if line.attempts < _MAX_ATTEMPTS:
                 self._suspects.append(line)
             else:
-                line.job.fail(
-                    line.index,
-                    LineFault("the translator stopped twice at this text", is_fault_of_server=True),
-                )
-                # The job's other lines are answered, too: trying them would be useless.
-                self.drop(line.job)
+                fault = "the translator stopped twice at this text"
+                self.fail(line, LineFault(fault, is_fault_of_server=True))
+
+    def fail(self, line: QueuedLine, fault: LineFault) -> None:
+        """Ends a line's job: trying its other lines would be useless."""
+        line.job.fail(line.index, fault)
+        self.drop(line.job)

@@ -24,7 +24,7 @@ from mtkit.serving.fair_queue import (
     RenderedLine,
 )
 from mtkit.serving.metrics import Metrics
-from mtkit.serving.request_errors import busy
+from mtkit.serving.request_errors import LineFault, busy
 from mtkit.serving.served_languages import ServedLanguages
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import ModelSource
@@ -356,6 +356,8 @@ class ModelService:
             self._has_answered = True
             for line, answer in zip(lines, answers, strict=True):
                 line.answer(answer)
+                if isinstance(answer, LineFault) and answer.is_fault_of_server:
+                    self._queue.fail(line, answer)
             self._count(answers, loop.time() - started_at)
         finally:
             deadline.cancel()

@@ -150,6 +150,26 @@ def test_no_line_is_blamed_if_nobody_answers(
     assert capsys.readouterr().err.count(NOWHERE) == 1
 
 
+def test_a_request_ends_at_its_first_line_without_an_answer(
+    tmp_path: Path, workers: type[FakeWorker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    down = LineFault("it doesn't answer", is_fault_of_server=True)
+    monkeypatch.setattr(FakeWorker, "answer", lambda *_: down)
+
+    async def main() -> None:
+        context = make_context([open_model(tmp_path)], Serving(log="none"))
+        await context.catalogue.start()
+        service = context.catalogue.services["chat"]
+        found = await service.answer([Request(str(number)) for number in range(9)])
+        assert all(isinstance(each, LineFault) for each in found)
+        # As many as run at once.
+        assert len(workers.started[0].batches) == 2
+        assert service.num_waiting == 0
+        await context.catalogue.close()
+
+    asyncio.run(main())
+
+
 def test_a_batch_is_one_request_and_may_take_longer_than_other_models(
     tmp_path: Path, workers: type[FakeWorker]
 ) -> None:
