@@ -230,12 +230,11 @@ async def _join(head: Mapping[str, object], found: Sequence[RenderedLine]) -> li
 
 def _describe(context: ServerContext, service: ModelService) -> dict[str, object]:
     model = service.model
-    source, target = model.languages.pair
     settings = decoding_settings(service).model_dump(mode="json", include={"beam_size"})
     return {
         "name": model.name,
-        "source": source,
-        "target": target,
+        "source": model.languages.pair[0],
+        "target": model.languages.pair[1],
         "languages": {
             "source": list(model.languages.source),
             "target": list(model.languages.target),

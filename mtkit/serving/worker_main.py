@@ -117,8 +117,7 @@ def _answer_plain(
         if is_llm and isinstance(error, MtkitError) and not isinstance(error, LineError):
             # It is down: no line is at fault, and asking for each alone would take as long again.
             warn(error.message)
-            fault = "the large language model doesn't answer; the server's log says why"
-            return [LineFault(fault, is_fault_of_server=True)] * len(asked)
+            return [LineFault("the language model is down", is_fault_of_server=True)] * len(asked)
         if len(asked) > 1:
             return [_answer_plain(translator, [ask], is_llm=is_llm)[0] for ask in asked]
         if isinstance(error, MtkitError):
