@@ -76,7 +76,6 @@ class ChatClient:
         self._key = settings.key
         self.usage = Usage()
         self._lock = threading.Lock()
-        self._stop = threading.Event()
         self._num_refused = 0
         self._client = self._connect()
 
@@ -92,12 +91,6 @@ class ChatClient:
         weakref.finalize(self, client.close)
         return client
 
-    def stop(self) -> None:
-        """Ends the running requests; later ones begin on new connections."""
-        self._stop.set()
-        self._client.close()
-        self._client, self._stop = self._connect(), threading.Event()
-
     def count_bad(self) -> None:
         """Counts a line without an answer."""
         with self._lock:
@@ -107,12 +100,13 @@ class ChatClient:
         """Checks whether the cache has the answer."""
         return self._cache is not None and self._cache.find(self._name(asked, attempt)) is not None
 
-    def ask(self, asked: Asked, attempt: int = 0) -> tuple[str, str]:
+    def ask(self, asked: Asked, attempt: int, stop: threading.Event) -> tuple[str, str]:
         """Returns an answer's text and why it ended, from the cache if it is there.
 
         Args:
             asked: The chat.
             attempt: The number of earlier answers to it that were bad.
+            stop: Ends the waiting between attempts.
 
         Raises:
             BadAnswerError: The server refuses this request, or its answers aren't the API's.
@@ -121,7 +115,7 @@ class ChatClient:
         name = self._name(asked, attempt)
         found = None if self._cache is None else self._cache.find(name)
         if found is None:
-            found = self._request(asked)
+            found = self._request(asked, stop)
             if self._cache is not None:
                 self._cache.put(name, found)
         else:
@@ -138,8 +132,8 @@ class ChatClient:
         own = {"model": self._settings.model, "stream": False, "max_tokens": limit}
         return {**own, **sampling, **asked}
 
-    def _request(self, asked: Asked) -> dict[str, str]:
-        limits, stop = self._settings.limits, self._stop
+    def _request(self, asked: Asked, stop: threading.Event) -> dict[str, str]:
+        limits = self._settings.limits
         body = json.dumps(self._write_body(asked), ensure_ascii=False)
         content = body.encode("utf-8", "replace")
         fault, wait = "", 0.0
@@ -147,14 +141,13 @@ class ChatClient:
             if attempt:
                 with self._lock:
                     self.usage.retries += 1
-                if stop.wait(min(wait or 2.0 ** (attempt - 1), limits.wait_seconds)):
-                    break
+                wait = min(wait or 2.0 ** (attempt - 1), limits.wait_seconds)
+            if stop.wait(wait):
+                break
             self._check_limits()
             try:
                 status, headers, text = self._post(content)
             except (self._http.HTTPError, TimeoutError) as error:
-                if stop.is_set():
-                    break
                 fault, wait = f"{type(error).__name__}: {error}", 0.0
                 continue
             if status == 200:

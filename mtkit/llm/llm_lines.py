@@ -1,7 +1,7 @@
 """Lines to translations by a large language model: split, ask, check, ask again, join."""
 
+import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -142,7 +142,6 @@ class LlmLines:
         folder, size = settings.cache.folder, settings.cache.max_mib << 20
         cache = None if folder is None or not size else AnswerCache(Path(folder), size)
         self._client = ChatClient(settings, cache)
-        self._threads = ThreadPoolExecutor(settings.concurrent_requests)
         self._rejecting = FlagFinder(Flags(names=settings.reject))
         path = None if inference.glossary is None else inference.glossary.path
         self._terms = None if path is None else GlossaryTerms.open(path, None, "annotation")
@@ -159,14 +158,7 @@ class LlmLines:
     ) -> FinishTranslations:
         """Asks for all lines; returns a function that makes the translations."""
         lines = self._take(requests, first_line)
-        batches = self._batch(lines)
-        try:
-            list(self._threads.map(self._answer, *zip(*batches, strict=True)))
-        except BaseException as error:
-            # Without others of this call that run, those of other threads go on.
-            if len(batches) > 1 or not isinstance(error, MtkitError):
-                self._client.stop()
-            raise
+        self._answer_all(self._batch(lines))
         return lambda: [self._join(line) for line in lines]
 
     def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
@@ -261,22 +253,57 @@ class LlmLines:
             fault=fault,
         )
 
-    def _answer(self, batch: Sequence[_Sentence], before: Sequence[str]) -> None:
+    def _answer_all(self, batches: Sequence[tuple[list[_Sentence], list[str]]]) -> None:
+        """Answers batches in threads that nobody waits for once one fails, or on Ctrl-C."""
+        todo, failed = iter(batches), list[BaseException]()
+        lock, stop = threading.Lock(), threading.Event()
+        num_left = len(batches)
+
+        def work() -> None:
+            nonlocal num_left
+            while not stop.is_set():
+                with lock:
+                    batch = next(todo, None)
+                if batch is None:
+                    return
+                try:
+                    self._answer(*batch, stop)
+                except BaseException as error:  # noqa: BLE001  raised where it is waited for
+                    failed.append(error)
+                with lock:
+                    num_left -= 1
+                if failed or not num_left:
+                    stop.set()
+
+        # Daemons: a request that hangs doesn't hold up the end of the program.
+        for _ in range(min(self._llm.concurrent_requests, num_left)):
+            threading.Thread(target=work, daemon=True).start()
+        try:
+            if batches:
+                stop.wait()
+        finally:
+            stop.set()
+        if failed:
+            raise failed[0]
+
+    def _answer(
+        self, batch: Sequence[_Sentence], before: Sequence[str], stop: threading.Event
+    ) -> None:
         """Asks for sentences together; for halves, at last for each alone, if the answer is bad."""
         if len(batch) == 1:
             for attempt in range(1 + self._llm.retries):
-                self._ask(batch, before, attempt, batch[0].fault)
+                self._ask(batch, before, attempt, stop)
                 if batch[0].is_done:
                     return
             return
-        if self._ask(batch, before, 0, ""):
+        if self._ask(batch, before, 0, stop):
             for index, sentence in enumerate(batch):
                 if not sentence.is_done:
-                    self._answer([sentence], self._shift(batch, before, index))
+                    self._answer([sentence], self._shift(batch, before, index), stop)
             return
         middle = len(batch) // 2
-        self._answer(batch[:middle], before)
-        self._answer(batch[middle:], self._shift(batch, before, middle))
+        self._answer(batch[:middle], before, stop)
+        self._answer(batch[middle:], self._shift(batch, before, middle), stop)
 
     def _shift(
         self, batch: Sequence[_Sentence], before: Sequence[str], index: int
@@ -285,11 +312,13 @@ class LlmLines:
         return texts[max(0, len(texts) - self._llm.lines_before) :]
 
     def _ask(
-        self, batch: Sequence[_Sentence], before: Sequence[str], attempt: int, fault: str
+        self, batch: Sequence[_Sentence], before: Sequence[str], attempt: int, stop: threading.Event
     ) -> bool:
         """Asks once, and checks each line of the answer; returns whether it has all lines."""
+        # Of several that were never asked, or whose common answer was bad, all have the same.
+        asked = self._write(batch, before, batch[0].fault)
         try:
-            content, finish_reason = self._client.ask(self._write(batch, before, fault), attempt)
+            content, finish_reason = self._client.ask(asked, attempt, stop)
             found = read_answer(content, finish_reason, len(batch))
         except BadAnswerError as error:
             for sentence in batch:

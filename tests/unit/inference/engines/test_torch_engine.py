@@ -176,9 +176,18 @@ def test_a_cpu_without_the_engine_is_told(make_recipe, make_model, monkeypatch, 
     )
 
 
+@pytest.mark.parametrize("coverage_penalty", [0.0, 0.3])
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_network_made_ready_finds_the_same(make_recipe, make_model, precision: str) -> None:
-    settings = Inference(beam_size=3, n_best=3, max_extra_tokens=5, precision=precision)
+def test_a_network_made_ready_finds_the_same(
+    make_recipe, make_model, precision: str, coverage_penalty: float
+) -> None:
+    settings = Inference(
+        beam_size=3,
+        n_best=3,
+        max_extra_tokens=5,
+        precision=precision,
+        coverage_penalty=coverage_penalty,
+    )
     model = make_model(make_recipe())
     plain = copy_in_bfloat16(model) if precision == "bf16" else model
     expected = TorchEngine(plain, "cpu").search(encoded(_SOURCES), settings)
