@@ -8,9 +8,10 @@ import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from email.message import Message
+from email.utils import parsedate_to_datetime
 from http.client import HTTPException, HTTPResponse
 from typing import Any, TypeVar, cast
 
@@ -191,8 +192,7 @@ def _retry(url: str, work: Callable[[], _Result]) -> _Result:
             error.close()
             if error.code not in _TRANSIENT or pause is None:
                 raise _refused(url, error) from error
-            with suppress(ValueError):
-                wanted = min(_MAX_PAUSE, float(error.headers.get("Retry-After", "")))
+            wanted = min(_MAX_PAUSE, read_retry_after(error.headers))
         except (OSError, HTTPException) as error:
             if pause is None:
                 reason = getattr(error, "reason", error)
@@ -203,6 +203,17 @@ def _retry(url: str, work: Callable[[], _Result]) -> _Result:
                 ) from error
         time.sleep(max(pause, wanted))
     raise AssertionError("the last try returns or raises")
+
+
+def read_retry_after(headers: Mapping[str, str] | Message) -> float:
+    """Returns the seconds that a server asks to wait for, as a number or a date; 0 without them."""
+    asked = headers.get("Retry-After", "")
+    if asked.replace(".", "", 1).isdecimal():
+        return float(asked)
+    try:
+        return max(0.0, (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError):
+        return 0.0
 
 
 def _refused(url: str, error: urllib.error.HTTPError) -> MtkitError:

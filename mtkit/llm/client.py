@@ -6,11 +6,10 @@ import time
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from mtkit.errors import MtkitError, how_to_install, shorten
+from mtkit.http_file import read_retry_after
 from mtkit.llm.answers import BadAnswerError
 from mtkit.llm.cache import AnswerCache, name_request
 from mtkit.llm.settings import LlmSettings
@@ -156,7 +155,7 @@ class ChatClient:
                     return self._count(answer, len(body))
                 fault, wait = f"not an answer of the chat API: {shorten(text, _SHOWN)!r}", 0.0
             elif status in (408, 409, 425, 429) or status >= 500:
-                fault, wait = self._describe(status, text), _read_wait(headers)
+                fault, wait = self._describe(status, text), read_retry_after(headers)
             else:
                 self._refuse(status, text)
         if stop.is_set():
@@ -257,14 +256,3 @@ def _read_body(text: str) -> dict[str, Any] | None:
         "finish_reason": str(choice.get("finish_reason")),
         "counts": (used.get("prompt_tokens"), used.get("completion_tokens")),
     }
-
-
-def _read_wait(headers: Mapping[str, str]) -> float:
-    """Returns the seconds that `Retry-After` asks for; 0 without it."""
-    asked = headers.get("Retry-After", "")
-    try:
-        if asked.replace(".", "", 1).isdecimal():
-            return float(asked)
-        return max(0.0, (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):
-        return 0.0

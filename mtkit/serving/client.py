@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mtkit.errors import MtkitError, how_to_install
+from mtkit.http_file import read_retry_after
 from mtkit.inference.request import LineError, Request
 from mtkit.inference.translation import FinishTranslations, Translation, read_translation
 from mtkit.inference.translator import Translator
@@ -181,8 +182,7 @@ class _RemoteLines:
                 return content
             if response.status_code not in (429, 503) or attempt + 1 == _ATTEMPTS:
                 break
-            wait = response.headers.get("Retry-After", "")
-            time.sleep(min(float(wait) if wait.isdigit() else 1.0, _MAX_WAIT_SECONDS))
+            time.sleep(min(read_retry_after(response.headers) or 1.0, _MAX_WAIT_SECONDS))
         message = str(content.get("error", f"status {response.status_code}"))
         line = content.get("line")
         if isinstance(line, int):
