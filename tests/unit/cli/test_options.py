@@ -45,6 +45,7 @@ OPTIONS = {
         "--glossary",
         "--errors",
         "--score-only",
+        "--check",
         "--json",
     ],
     "import": ["source", "--output", "--keep-pieces-of"],
@@ -62,6 +63,7 @@ OPTIONS = {
     "score": [
         *RUN,
         "--hypothesis",
+        "--model",
         "--reference",
         "--source",
         "--test-set",
