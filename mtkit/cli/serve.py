@@ -15,7 +15,10 @@ def serve(
     model: Annotated[
         list[Path] | None,
         declare_option(
-            "--model", "FOLDER", "Model folder to serve; repeat it for more. No recipe needed."
+            "--model",
+            "FOLDER",
+            "Model folder to serve, or the .toml file of a large language model; repeat it for "
+            "more. No recipe needed.",
         ),
     ] = None,
     device: DeviceOption = "auto",

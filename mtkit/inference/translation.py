@@ -244,6 +244,7 @@ class TranslationSchema(CandidateSchema):
     n_best: list[CandidateSchema]
     protection: NotRequired[Protection]
     sentences: NotRequired[list[TranslatedSentence]]
+    model: NotRequired[str]
     warnings: NotRequired[list[WarningSchema]]
 
 
@@ -259,6 +260,7 @@ class Translation:
         terms: Uses of the line's terms, in order; None without `inference.glossary`.
         protection: Protected pieces; None without `inference.protect`.
         sentences: The line's sentences, in order; empty if it was translated as one.
+        model: Name of its model, told by a server with a fallback.
     """
 
     candidates: tuple[Hypothesis, ...]
@@ -268,6 +270,7 @@ class Translation:
     terms: tuple[TermUse, ...] | None = None
     protection: Protection | None = None
     sentences: tuple[TranslatedSentence, ...] = ()
+    model: str | None = None
 
     @property
     def text(self) -> str:
@@ -290,6 +293,7 @@ class Translation:
             n_best=candidates,
             protection=self.protection,
             sentences=list(self.sentences) or None,
+            model=self.model if with_warnings else None,
             warnings=warnings if with_warnings else None,
         )
         found: dict[str, object] = _translation_adapter().dump_python(
@@ -323,6 +327,7 @@ def read_translation(content: Mapping[str, Any], line: int) -> Translation:
         terms=None if terms is None else tuple(terms),
         protection=found.get("protection"),
         sentences=sentences,
+        model=found.get("model"),
     )
 
 

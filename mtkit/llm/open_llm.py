@@ -77,11 +77,13 @@ def estimate(
 def open_llm_lines(
     path: Path,
     overrides: Sequence[str] = (),
+    inference: Inference | None = None,
+    /,
     *,
     source_language: str = "",
     target_language: str = "",
 ) -> LlmLines:
-    """Returns what answers lines, as `open_llm` does."""
+    """Returns what answers lines, as `open_llm` does; overrides change `inference`."""
     settings = read_llm_settings(path)
     for override in overrides:
         name = override_key(override).removeprefix("inference.").partition(".")[0]
@@ -90,7 +92,9 @@ def open_llm_lines(
                 f"--set {override}: a large language model has no such setting",
                 f"its own are in {path}; of inference it takes {', '.join(_KEYS)}",
             )
-    inference = override_section(Inference(), "inference", overrides) if overrides else Inference()
+    inference = inference or Inference()
+    if overrides:
+        inference = override_section(inference, "inference", overrides)
     source, target = settings.source_languages, settings.target_languages
     languages = TranslatorLanguages(source, target, (source[0], target[0]))
     return LlmLines(

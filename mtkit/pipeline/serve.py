@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from mtkit.console import say
 from mtkit.errors import MtkitError, how_to_install
+from mtkit.llm import is_llm_file
 from mtkit.pipeline.engine_choice import choose_engine, with_length_ratio
+from mtkit.recipe.flags import Flags
 from mtkit.recipe.inference import Inference
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ def serve(
     """Serves model folders until SIGTERM or Ctrl-C.
 
     Args:
-        folders: Model folders.
+        folders: Model folders, or files of large language models.
         overrides: `serve.KEY=VALUE`, and `inference.KEY=VALUE` for all models.
         settings: Decoding settings of all models; by default each folder's own.
         host: Address to listen on.
@@ -48,7 +50,7 @@ def serve(
     try:
         from mtkit.serving.app import make_context
         from mtkit.serving.keys import KeyRing
-        from mtkit.serving.model_service import ServedModel
+        from mtkit.serving.model_service import ServedModel, own_settings
         from mtkit.serving.server import (
             LOCAL_HOSTS,
             is_loopback,
@@ -60,7 +62,6 @@ def serve(
         raise MtkitError(
             f"mtkit serve needs the package {error.name}", how_to_install("serve")
         ) from error
-    from mtkit.model.config import read_settings
     from mtkit.recipe.override_section import override_section
     from mtkit.recipe.overrides import override_key
 
@@ -85,7 +86,10 @@ def serve(
     ring = KeyRing(keys) if keys is not None else None
 
     def choose_settings(folder: Path) -> Inference:
-        own = read_settings(folder) if settings is None else with_length_ratio(settings, folder)
+        own = own_settings(folder) if settings is None else settings
+        if limits.fallback is not None and own.flags is None:
+            own = own.model_copy(update={"flags": Flags()})
+        own = own if settings is None else with_length_ratio(own, folder)
         return override_section(own, "inference", of_models) if of_models else own
 
     models = [
@@ -98,11 +102,13 @@ def serve(
 
 
 def _name_all(folders: Sequence[Path]) -> list[str]:
-    """Returns a unique name for each folder: `multi30k` for runs/multi30k/model."""
+    """Returns a unique name for each model: `multi30k` for runs/multi30k/model."""
     names: list[str] = []
     for folder in folders:
         path = folder.resolve()
-        plain = path.parent.name if path.name in ("model", "export") else path.name
+        plain = path.stem if is_llm_file(folder) else path.name
+        if plain in ("model", "export"):
+            plain = path.parent.name
         count = sum(name == plain or name.startswith(f"{plain}-") for name in names)
         names.append(f"{plain}-{count + 1}" if plain in names else plain)
     return names

@@ -20,6 +20,7 @@ from mtkit.serving import libretranslate, v1
 from mtkit.serving.access import Access
 from mtkit.serving.catalogue import Catalogue
 from mtkit.serving.context import ServerContext
+from mtkit.serving.fallback import Fallback
 from mtkit.serving.guard import RequestGuard, error_response
 from mtkit.serving.keys import KeyRing
 from mtkit.serving.metrics import Metrics
@@ -111,6 +112,8 @@ def make_context(
     metrics = Metrics()
     catalogue = Catalogue(models, settings, metrics)
     processes = TextProcesses(settings)
+    name = settings.fallback
+    fallback = None if name is None else Fallback(catalogue, name, settings.fallback_seconds)
     return ServerContext(
         settings,
         catalogue,
@@ -119,6 +122,7 @@ def make_context(
             processes,
             max_sentences=settings.max_sentences,
             max_unpacked_bytes=settings.max_unpacked_bytes,
+            fallback=fallback,
         ),
         processes,
         Access(settings, keys),

@@ -80,7 +80,7 @@ class Catalogue:
         services: By name.
 
     Raises:
-        MtkitError: No model has the pivot language.
+        MtkitError: No model has the pivot language, or the name of the fallback.
     """
 
     def __init__(self, models: Sequence[ServedModel], settings: Serving, metrics: Metrics) -> None:
@@ -93,6 +93,12 @@ class Catalogue:
             raise MtkitError(
                 f'serve.pivot = "{pivot}": no model has this language{suggest(pivot, known)}',
                 f"languages: {', '.join(known[:12])}",
+            )
+        fallback, names = settings.fallback, list(self.services)
+        if fallback is not None and fallback not in names:
+            raise MtkitError(
+                f'serve.fallback = "{fallback}": no model has this name{suggest(fallback, names)}',
+                f"models: {', '.join(names[:12])}",
             )
 
     @property

@@ -107,10 +107,13 @@ class QueuedLine:
 
 
 class FairQueue:
-    """Takes lines from jobs round-robin, so that a long job doesn't delay short ones."""
+    """Takes lines from jobs round-robin, so that a long job doesn't delay short ones.
 
-    def __init__(self, max_lines: int) -> None:
-        self._max_lines = max_lines
+    Unless it `mixes_jobs`, lines that are taken together are of one job.
+    """
+
+    def __init__(self, max_lines: int, *, mixes_jobs: bool = True) -> None:
+        self._max_lines, self._mixes_jobs = max_lines, mixes_jobs
         self._jobs: OrderedDict[Job, None] = OrderedDict()
         self._suspects: deque[QueuedLine] = deque()
         self._num_lines = 0
@@ -160,17 +163,19 @@ class FairQueue:
         num_characters = 0
         while self._jobs and len(taken) < max_lines:
             job = next(iter(self._jobs)) if may_be_long else self._find_short(max_characters)
-            if job is None:
+            if job is None or (taken and not self._mixes_jobs and job is not taken[0].job):
                 break
             num_characters += job.waiting[0].num_characters
             if taken and num_characters > max_characters:
                 break
             taken.append(job.waiting.popleft())
             self._num_lines -= 1
-            if job.waiting:
-                self._jobs.move_to_end(job)
-            else:
+            if not job.waiting:
                 del self._jobs[job]
+            elif self._mixes_jobs:
+                self._jobs.move_to_end(job)
+        if taken and taken[0].job in self._jobs:
+            self._jobs.move_to_end(taken[0].job)
         return taken
 
     def _find_short(self, max_characters: int) -> Job | None:
@@ -186,9 +191,10 @@ class FairQueue:
             if line.attempts < _MAX_ATTEMPTS:
                 self._suspects.append(line)
             else:
-                line.job.fail(
-                    line.index,
-                    LineFault("the translator stopped twice at this text", is_fault_of_server=True),
-                )
-                # The job's other lines are answered, too: trying them would be useless.
-                self.drop(line.job)
+                fault = "the translator stopped twice at this text"
+                self.fail(line, LineFault(fault, is_fault_of_server=True))
+
+    def fail(self, line: QueuedLine, fault: LineFault) -> None:
+        """Ends a line's job: trying its other lines would be useless."""
+        line.job.fail(line.index, fault)
+        self.drop(line.job)

@@ -9,8 +9,10 @@ from pathlib import Path
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.inference.translation import Translation
+from mtkit.llm import is_llm_file
+from mtkit.llm.settings import LlmSettings, read_llm_settings
 from mtkit.model.alignment_head import has_alignments
-from mtkit.model.config import ModelConfig, read_config, read_settings
+from mtkit.model.config import read_config, read_settings
 from mtkit.recipe.inference import Inference
 from mtkit.serving.fair_queue import (
     Answer,
@@ -22,7 +24,7 @@ from mtkit.serving.fair_queue import (
     RenderedLine,
 )
 from mtkit.serving.metrics import Metrics
-from mtkit.serving.request_errors import busy
+from mtkit.serving.request_errors import LineFault, busy
 from mtkit.serving.served_languages import ServedLanguages
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import ModelSource
@@ -41,30 +43,38 @@ _MAX_FAILURES = 4
 restarts are delayed."""
 
 
+def own_settings(folder: Path) -> Inference:
+    """Returns a folder's decoding settings; the defaults for a large language model."""
+    return Inference() if is_llm_file(folder) else read_settings(folder)
+
+
 @dataclass(frozen=True)
 class ServedModel:
-    """A model folder that is served.
+    """A model folder that is served, or the file of a large language model.
 
     Attributes:
         name: Its name in requests.
         has_alignments: Whether a head was chosen, or an aligner learned, for alignments; only the
             process knows whether it works.
+        llm: What the file of a large language model says; None for a model folder.
         choose_settings: Chooses decoding settings when the folder is opened again.
     """
 
     name: str
     source: ModelSource
-    config: ModelConfig
     languages: ServedLanguages
     has_alignments: bool = False
-    choose_settings: ChooseSettings = read_settings
+    llm: LlmSettings | None = None
+    choose_settings: ChooseSettings = own_settings
 
     @classmethod
     def open(
-        cls, name: str, folder: Path, device: str, choose_settings: ChooseSettings = read_settings
+        cls, name: str, folder: Path, device: str, choose_settings: ChooseSettings = own_settings
     ) -> "ServedModel":
         """Returns a folder's translator without loading torch; rejects other models."""
         source = ModelSource(folder, choose_settings(folder), device)
+        if is_llm_file(folder):
+            return cls._open_llm(name, source, choose_settings)
         config = read_config(folder)
         if config.objective != "translation" or config.parsing is not None:
             raise MtkitError(
@@ -75,7 +85,21 @@ class ServedModel:
             SubwordTokenizer.load(folder).languages, config.source_language, config.target_language
         )
         has_head = has_alignments(folder)
-        return cls(name, source, config, languages, has_head, choose_settings)
+        return cls(name, source, languages, has_head, choose_settings=choose_settings)
+
+    @classmethod
+    def _open_llm(
+        cls, name: str, source: ModelSource, choose_settings: ChooseSettings
+    ) -> "ServedModel":
+        file = read_llm_settings(source.folder)
+        if not file.serve:
+            raise MtkitError(
+                f"{source.folder}: the texts of all callers would go to {file.url}",
+                "if they may, say so in the file: serve = true",
+            )
+        say(f"{name}: texts go to {file.url}")
+        languages = ServedLanguages.of_codes(file.source_languages, file.target_languages)
+        return cls(name, source, languages, llm=file, choose_settings=choose_settings)
 
 
 class ModelService:
@@ -90,7 +114,7 @@ class ModelService:
         self.model = model
         self.used_at = 0.0
         self._settings, self._metrics = settings, metrics
-        self._queue = FairQueue(settings.queue_lines)
+        self._queue = FairQueue(settings.queue_lines, mixes_jobs=model.llm is None)
         self._worker: WorkerProcess | None = None
         self._starting: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -275,7 +299,7 @@ class ModelService:
             num_waiting = len(self._queue)
             if num_free <= 0 or not num_waiting or self._must_wait(num_waiting):
                 return
-            num_lines = settings.batch_lines
+            num_lines = self._batch_lines
             if worker.loaded.deals_out:
                 share = max(_MIN_DEALT_LINES, math.ceil(num_waiting / num_free))
                 num_lines = min(num_lines, share)
@@ -292,9 +316,15 @@ class ModelService:
             self._batches.add(task)
             task.add_done_callback(self._batches.discard)
 
+    @property
+    def _batch_lines(self) -> int:
+        """Maximum lines of a batch; a large language model's batch is one request."""
+        llm = self.model.llm
+        return self._settings.batch_lines if llm is None else llm.lines_per_request
+
     def _must_wait(self, num_waiting: int) -> bool:
         """Checks whether lines should wait for others, and starts a timer."""
-        if num_waiting >= self._settings.batch_lines:
+        if num_waiting >= self._batch_lines:
             return False
         if self._timer is not None:
             # It was set for the same lines, or for older ones.
@@ -326,6 +356,8 @@ class ModelService:
             self._has_answered = True
             for line, answer in zip(lines, answers, strict=True):
                 line.answer(answer)
+                if isinstance(answer, LineFault) and answer.is_fault_of_server:
+                    self._queue.fail(line, answer)
             self._count(answers, loop.time() - started_at)
         finally:
             deadline.cancel()
@@ -342,7 +374,13 @@ class ModelService:
         if lines[0].attempts:
             # It is a single line, and no other batch is running.
             seconds /= 2
-        return seconds * max(1.0, num_characters / self._settings.batch_characters)
+        seconds *= max(1.0, num_characters / self._settings.batch_characters)
+        if (llm := self.model.llm) is not None:
+            # It has its own timeouts, so that this one is for a process that hangs.
+            limits = llm.limits
+            wait = limits.connect_seconds + limits.request_seconds + limits.wait_seconds
+            seconds = max(seconds, len(lines) * (2 + llm.retries) * limits.attempts * wait)
+        return seconds
 
     def _end_late(self, worker: WorkerProcess, work: "asyncio.Future[list[Answer]]") -> None:
         """Ends a process whose batch takes too long; its lines are tried one by one."""

@@ -1,10 +1,10 @@
 """The languages of a served model: callers' codes and its own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from mtkit.text.languages import ModelLanguages, name_languages
+from mtkit.text.languages import SEVERAL, ModelLanguages, name_languages
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,22 @@ class ServedLanguages:
             return cls(of_source, {default: ""}, default)
         known = name_languages(list(languages.target))
         if languages.begins_output:
-            return cls(name_languages(list(languages.source)), known, _only(known))
+            return cls.of_codes(list(languages.source), list(languages.target))
         if of_source.keys() & known.keys():
             # It writes its own source language, so it also reads the other languages.
             of_source |= dict.fromkeys(known, "")
         return cls(of_source, known, _only(known))
+
+    @classmethod
+    def of_codes(cls, sources: Sequence[str], targets: Sequence[str]) -> Self:
+        """Returns the languages of a model that takes codes; it translates each into each."""
+        known = name_languages(targets)
+        return cls(name_languages(sources), known, _only(known))
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Its source and its target language; `mul` for several."""
+        return _only(self.source) or SEVERAL, _only(self.target) or SEVERAL
 
     @property
     def has_several(self) -> bool:

@@ -73,6 +73,12 @@ class Serving(Section):
     request needs. 0: no limit."""
     pivot: LanguageCode | None = None
     """Intermediate language if no model translates directly; the response names it."""
+    fallback: str | None = None
+    """Name of a model, such as a large language model, that translates a line again if its
+    translation has a flag (`inference.flags`, which it turns on); each line of `/v1/translate`
+    names its model then."""
+    fallback_seconds: Strength = 30.0
+    """How long the lines of a request wait for `fallback`; then the first translations stay."""
     cors_origins: tuple[str, ...] = ("*",)
     """Origins whose pages may call the server from a browser, such as `https://cms.example.org`;
     `*`: any, for LibreTranslate's routes only. `[]`: none."""

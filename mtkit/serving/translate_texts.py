@@ -10,9 +10,10 @@ from mtkit.inference.request import Request
 from mtkit.inference.translation import Hypothesis, Translation
 from mtkit.model.config import read_settings
 from mtkit.recipe.inference import Inference
-from mtkit.serving.catalogue import Catalogue, ModelPath
+from mtkit.serving.catalogue import Catalogue, ModelPath, PathStep
 from mtkit.serving.detection import SAMPLE_CHARACTERS, Detected
 from mtkit.serving.fair_queue import Answer, LineRequest, RenderedLine, RenderRequest
+from mtkit.serving.fallback import Fallback
 from mtkit.serving.model_service import ModelService
 from mtkit.serving.request_errors import LineFault, RequestError
 from mtkit.serving.text_lanes import TextProcesses
@@ -54,8 +55,9 @@ class TextTranslation:
         *,
         max_sentences: int,
         max_unpacked_bytes: int,
+        fallback: Fallback | None = None,
     ) -> None:
-        self.catalogue, self._processes = catalogue, processes
+        self.catalogue, self._processes, self._fallback = catalogue, processes, fallback
         self._max_sentences, self._max_unpacked_bytes = max_sentences, max_unpacked_bytes
 
     async def detect(self, text: str, caller: str) -> list[Detected]:
@@ -162,28 +164,34 @@ class TextTranslation:
                     replace(request, settings=settings, is_program_string=are_program_strings)
                     for request in requests
                 ]
-            found = await self.ask(step.service, requests)
+            found = await self.ask(step, requests)
             texts = [translation.text for translation in found]
         return found
 
-    async def ask(self, service: ModelService, requests: Sequence[Request]) -> list[Translation]:
-        """Returns a model's answers.
+    async def ask(self, step: PathStep, requests: Sequence[Request]) -> list[Translation]:
+        """Returns a model's answers, or those of the fallback where they are flagged.
 
         Raises:
             RequestError: A line is invalid, or the queue is full.
         """
-        found = await self._ask(service, requests)
-        return [each for each in found if isinstance(each, Translation)]
+        answers = await self._ask(step.service, requests)
+        found = [each for each in answers if isinstance(each, Translation)]
+        return (
+            found if self._fallback is None else await self._fallback.improve(step, requests, found)
+        )
 
     async def render(
-        self, service: ModelService, requests: Sequence[Request], *, scores: bool = False
+        self, step: PathStep, requests: Sequence[Request], *, scores: bool = False
     ) -> list[RenderedLine]:
         """Returns a model's translations as JSON, or its scores if prefixes are translations.
 
         Raises:
             RequestError: A line is invalid, or the queue is full.
         """
-        found = await self._ask(service, [RenderRequest(each, scores) for each in requests])
+        if self._fallback is not None and not scores:
+            translations = await self.ask(step, requests)
+            return await render_all([each.text for each in requests], translations)
+        found = await self._ask(step.service, [RenderRequest(each, scores) for each in requests])
         return [each for each in found if isinstance(each, RenderedLine)]
 
     async def _ask(self, service: ModelService, requests: Sequence[LineRequest]) -> list[Answer]:
@@ -256,6 +264,15 @@ class TextTranslation:
         documents = await self._processes.translate_documents(task, caller, answer)
         assert known is not None
         return documents, known
+
+
+async def render_all(lines: Sequence[str], found: Sequence[Translation]) -> list[RenderedLine]:
+    """Returns lines' translations as JSON; other tasks run in between."""
+    rendered = []
+    for line, each in zip(lines, found, strict=True):
+        rendered.append(RenderedLine.of(line, each))
+        await asyncio.sleep(0)
+    return rendered
 
 
 def _describe(model_path: ModelPath, source: str, target: str) -> Route:

@@ -10,19 +10,18 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from mtkit.inference.request import Request as LineRequest
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.paragraphs import Paragraphs
 from mtkit.serving.access import Caller, check_lengths
 from mtkit.serving.bodies import LineBody, LinesBody, ScoreBody
-from mtkit.serving.catalogue import ModelPath
+from mtkit.serving.catalogue import ModelPath, PathStep
 from mtkit.serving.context import ServerContext
 from mtkit.serving.detection import Detected
 from mtkit.serving.fair_queue import RenderedLine
 from mtkit.serving.model_service import ModelService
 from mtkit.serving.rendering import JsonPieces, to_pieces
 from mtkit.serving.request_errors import RequestError, busy
-from mtkit.serving.translate_texts import decoding_settings
+from mtkit.serving.translate_texts import decoding_settings, render_all
 
 
 def list_v1_routes(context: ServerContext) -> list[Route]:
@@ -85,11 +84,7 @@ async def _answer(
         services = context.catalogue.services
         name = body.model or (next(iter(services)) if len(services) == 1 else "")
         head = {"model": name, "source": source, "target": source, **told}
-        rendered = []
-        for text, each in zip(texts, echoed, strict=True):
-            rendered.append(RenderedLine.of(text, each))
-            await asyncio.sleep(0)
-        return await _render_all(head, rendered)
+        return await _join(head, await render_all(texts, echoed))
     first, last = model_path.steps[0], model_path.steps[-1]
     if body.glossary and last is not first:
         raise RequestError(
@@ -104,7 +99,7 @@ async def _answer(
             own = decoding_settings(first.service)
             split = _with_paragraphs(own, body.settings.paragraphs)
             asks = [replace(ask, settings=split) for ask in asks]
-        texts = [found.text for found in await context.translation.ask(first.service, asks)]
+        texts = [found.text for found in await context.translation.ask(first, asks)]
     asks = [
         last.make_request(text, number, line.prefix)
         for number, (text, line) in enumerate(zip(texts, lines, strict=True), 1)
@@ -116,7 +111,7 @@ async def _answer(
     if body.glossary:
         terms = tuple(term.as_term() for term in body.glossary)
         asks = [replace(ask, glossary=terms) for ask in asks]
-    found = await context.translation.render(service, asks)
+    found = await context.translation.render(last, asks)
     head = {
         "model": service.model.name,
         "source": first.source,
@@ -124,7 +119,7 @@ async def _answer(
         **({} if model_path.pivot is None else {"pivot": model_path.pivot}),
         **told,
     }
-    return await _render_all(head, found)
+    return await _join(head, found)
 
 
 async def _find_path(
@@ -198,19 +193,22 @@ async def _score(context: ServerContext, request: HttpRequest) -> Response:
     check_lengths(texts, caller, context.settings)
     context.note(request, texts)
     service = _find_model(context, body.model)
-    source, target = _tell_languages(context, service, body)
+    if service.model.llm is not None:
+        raise RequestError(
+            400, f"{service.model.name} is a large language model, which scores no translations"
+        )
+    step = _choose_languages(context, service, body)
     asks = [
-        LineRequest(*pair, source_language=source, target_language=target) for pair in body.pairs
+        step.make_request(source, number, target)
+        for number, (source, target) in enumerate(body.pairs, 1)
     ]
-    rendering = context.translation.render(service, asks, scores=True)
+    rendering = context.translation.render(step, asks, scores=True)
     found = await context.answer_in_time(request, rendering)
-    return JsonPieces(await _render_all({"model": service.model.name}, found))
+    return JsonPieces(await _join({"model": service.model.name}, found))
 
 
-def _tell_languages(
-    context: ServerContext, service: ModelService, body: ScoreBody
-) -> tuple[str, str]:
-    """Returns the model's own codes of the languages of pairs."""
+def _choose_languages(context: ServerContext, service: ModelService, body: ScoreBody) -> PathStep:
+    """Returns a model with the languages of pairs."""
     languages = service.model.languages
     found = []
     for name, given, known in (
@@ -222,25 +220,26 @@ def _tell_languages(
         code = context.catalogue.resolve(given) if given is not None else next(iter(known))
         if code not in known:
             raise RequestError(400, f"{service.model.name} does not know {code} as its {name}")
-        found.append(known[code])
-    return found[0], found[1]
+        found.append(code)
+    return PathStep(service, *found)
 
 
-async def _render_all(head: Mapping[str, object], found: Sequence[RenderedLine]) -> list[bytes]:
+async def _join(head: Mapping[str, object], found: Sequence[RenderedLine]) -> list[bytes]:
     return await to_pieces({**head, "translations": [each.content for each in found]})
 
 
 def _describe(context: ServerContext, service: ModelService) -> dict[str, object]:
-    config = service.model.config
+    model = service.model
+    settings = decoding_settings(service).model_dump(mode="json", include={"beam_size"})
     return {
-        "name": service.model.name,
-        "source": config.source_language,
-        "target": config.target_language,
+        "name": model.name,
+        "source": model.languages.pair[0],
+        "target": model.languages.pair[1],
         "languages": {
-            "source": list(service.model.languages.source),
-            "target": list(service.model.languages.target),
+            "source": list(model.languages.source),
+            "target": list(model.languages.target),
         },
         "is_loaded": service.is_ready,
         "waiting_lines": service.num_waiting,
-        "settings": decoding_settings(service).model_dump(mode="json", include={"beam_size"}),
+        "settings": settings if model.llm is None else {},
     }

@@ -13,11 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import restore_order
 from mtkit.inference.request import LineError, Request
 from mtkit.inference.translation import Translation
 from mtkit.inference.translator import Translator
+from mtkit.llm import is_llm_file
+from mtkit.llm.settings import read_llm_settings
 from mtkit.recipe.inference import Inference
 from mtkit.serving.fair_queue import Answer, LineRequest, RenderedLine, RenderRequest
 from mtkit.serving.messages import (
@@ -41,6 +44,7 @@ class ModelSource:
     """A model that a process opens.
 
     Attributes:
+        folder: Its folder, or the file of a large language model.
         settings: Decoding settings; the folder's if None.
         device: As in `Translator`.
         max_batch_bytes: Memory beyond the loaded model; 0 for no limit.
@@ -71,17 +75,35 @@ class ModelLoaded:
         return cls(max(_MIN_BATCHES, num_threads), deals_out=translator.batches_at_once > 1)
 
 
-def answer_batch(translator: Translator, requests: Sequence[LineRequest]) -> list[Answer]:
+def open_source(source: ModelSource) -> tuple[Translator, ModelLoaded]:
+    """Returns a model's translator with its capacity."""
+    if not is_llm_file(source.folder):
+        found = Translator(source.folder, settings=source.settings, device=source.device)
+        return found, ModelLoaded.of(found)
+    # Most models are not such.
+    from mtkit.llm.open_llm import open_llm_lines  # noqa: PLC0415
+
+    width = read_llm_settings(source.folder).concurrent_requests
+    found = Translator(open_llm_lines(source.folder, (), source.settings))
+    return found, ModelLoaded(max(_MIN_BATCHES, width))
+
+
+def answer_batch(
+    translator: Translator, requests: Sequence[LineRequest], *, is_llm: bool = False
+) -> list[Answer]:
     """Returns the answer to each line of any callers; an invalid line doesn't affect others."""
+    answers = _answer_plain(translator, requests, is_llm=is_llm)
     return [
         RenderedLine.of(ask.request.text, each)
         if isinstance(ask, RenderRequest) and isinstance(each, Translation)
         else each
-        for ask, each in zip(requests, _answer_plain(translator, requests), strict=True)
+        for ask, each in zip(requests, answers, strict=True)
     ]
 
 
-def _answer_plain(translator: Translator, asked: Sequence[LineRequest]) -> list[Answer]:
+def _answer_plain(
+    translator: Translator, asked: Sequence[LineRequest], *, is_llm: bool
+) -> list[Answer]:
     requests = [ask.request if isinstance(ask, RenderRequest) else ask for ask in asked]
     given = [
         index for index, ask in enumerate(asked) if isinstance(ask, RenderRequest) and ask.scores
@@ -92,8 +114,12 @@ def _answer_plain(translator: Translator, asked: Sequence[LineRequest]) -> list[
         translated = translator.search(searched, warns=False) if searched else []
         scored = translator.score([requests[index] for index in given]) if given else []
     except Exception as error:  # noqa: BLE001  a bug only affects its own line
+        if is_llm and isinstance(error, MtkitError) and not isinstance(error, LineError):
+            # It is down: no line is at fault, and asking for each alone would take as long again.
+            warn(error.message)
+            return [LineFault("the language model is down", is_fault_of_server=True)] * len(asked)
         if len(asked) > 1:
-            return [_answer_plain(translator, [ask])[0] for ask in asked]
+            return [_answer_plain(translator, [ask], is_llm=is_llm)[0] for ask in asked]
         if isinstance(error, MtkitError):
             return [_describe(error)]
         log_bug(error)
@@ -139,16 +165,16 @@ def main(tasks: BinaryIO, results: BinaryIO) -> None:
             results.flush()
 
     def answer(number: int, requests: Sequence[LineRequest]) -> None:
-        for answers, is_whole in _cut(answer_batch(translator, requests)):
+        found = answer_batch(translator, requests, is_llm=is_llm_file(source.folder))
+        for answers, is_whole in _cut(found):
             send((number, answers, is_whole))
 
     source: ModelSource = read_message(tasks)
     try:
-        translator = Translator(source.folder, settings=source.settings, device=source.device)
+        translator, loaded = open_source(source)
     except (MtkitError, OSError) as error:
         send(error)
         return
-    loaded = ModelLoaded.of(translator)
     if source.max_batch_bytes and not _uses_gpu(source.device):
         limit_memory(measure_allocated() + source.max_batch_bytes)
     send(loaded)

@@ -16,6 +16,8 @@ from mtkit.llm.prompts import Prompter
 from mtkit.llm.settings import read_llm_settings
 from mtkit.recipe import load_recipe
 from mtkit.recipe.loading import check_recipe, shipped_recipes
+from mtkit.recipe.override_section import override_section
+from mtkit.serving.settings import Serving
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md"]
@@ -91,7 +93,9 @@ def test_a_documented_command_is_understood(arguments: list[str]) -> None:
     if recipe not in _PLACEHOLDERS and not recipe.endswith(".toml"):
         assert recipe in shipped_recipes()
         overrides = [o for o in values.get("overrides") or [] if o not in _PLACEHOLDERS]
-        load_recipe(recipe, overrides)
+        of_server = [o for o in overrides if name == "serve" and o.startswith("serve.")]
+        override_section(Serving(), "serve", of_server)
+        load_recipe(recipe, [o for o in overrides if o not in of_server])
 
 
 RECIPES = [

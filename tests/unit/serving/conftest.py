@@ -18,9 +18,7 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.flags import Flag
 from mtkit.inference.request import Request
 from mtkit.inference.translation import Hypothesis, Translation
-from mtkit.model.config import ModelConfig
 from mtkit.recipe.inference import Inference
-from mtkit.recipe.model import Model
 from mtkit.serving.app import make_app, make_context
 from mtkit.serving.fair_queue import Answer, LineRequest, RenderedLine, RenderRequest
 from mtkit.serving.keys import KeyRing
@@ -195,17 +193,9 @@ def make_model(
     *,
     has_alignments: bool = False,
 ) -> ServedModel:
-    config = ModelConfig(
-        recipe="x",
-        source_language=source,
-        target_language=target,
-        source_vocab_size=10,
-        target_vocab_size=10,
-        model=Model(),
-    )
     opened = ModelSource(Path(folder), Inference(), "cpu")
     served = ServedLanguages.of(languages, source, target)
-    return ServedModel(folder, opened, config, served, has_alignments=has_alignments)
+    return ServedModel(folder, opened, served, has_alignments=has_alignments)
 
 
 @pytest.fixture(autouse=True)

@@ -47,6 +47,7 @@ FULL = Translation(
     terms=(TermUse((2, 5), "dog", "Hund", "used", "Hund"), TermUse((0, 1), "A", "B", "avoided")),
     protection=Protection((KeptPiece("number", "2"),), None, ("2",)),
     sentences=(TranslatedSentence((0, 14), (0, 8), -1.0, -1.25, True, False),),
+    model="m",
 )
 """A translation with a value in every field."""
 
