@@ -12,10 +12,13 @@ import sys
 import time
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pytest
+from py3langid.langid import LanguageIdentifier
 
 import mtkit
+from mtkit.checks.language import open_identifier
 
 from ..llm_faults import CONTENT_FAULTS, FAULTS
 from ..llm_stub import Fault, Stub, serve_llm, translate
@@ -71,6 +74,25 @@ def test_order_stays_with_many_requests_at_once(job: Job, lines_per_request: int
     assert found == expect(lines)
     assert 8 < stub.most_open <= 16
     assert stub.num_asked == -(-len(lines) // lines_per_request)
+
+
+def test_requests_share_one_identifier_of_languages(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes most of a second and 70 MiB, which 64 requests at once would take 64 times."""
+    loaded = []
+    load = LanguageIdentifier.from_model_file
+
+    def count(*arguments: Any, **options: Any) -> Any:
+        loaded.append(arguments)
+        return load(*arguments, **options)
+
+    monkeypatch.setattr(LanguageIdentifier, "from_model_file", count)
+    open_identifier.cache_clear()
+    lines = make_lines(8)
+    with serve_llm(delay=0.05) as stub:
+        assert job.translate(stub, lines, concurrent_requests=8) == expect(lines)
+    assert len(loaded) == 1
 
 
 def test_equal_lines_blank_lines_and_odd_ones_keep_their_places(job: Job) -> None:
