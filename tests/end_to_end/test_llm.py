@@ -213,12 +213,16 @@ def test_a_killed_job_goes_on_where_it_was(
         assert stub.num_asked == asked_before, "an answered request came again"
 
 
-def test_another_model_url_or_temperature_asks_again(job: Job) -> None:
+def test_another_model_or_temperature_asks_again(job: Job) -> None:
     lines = make_lines(5)
+    changes: tuple[dict[str, Any], ...] = (
+        {},
+        {"model": "other"},
+        {"sampling": {"temperature": 0.5}},
+        {"system": "Be exact."},
+    )
     with serve_llm() as stub:
-        for number, keys in enumerate(
-            ({}, {"model": "other"}, {"sampling": {"temperature": 0.5}}, {"system": "Be exact."}), 1
-        ):
+        for number, keys in enumerate(changes, 1):
             for _ in range(2):
                 assert job.translate(stub, lines, **keys) == expect(lines)
             assert stub.num_asked == number * len(lines)
