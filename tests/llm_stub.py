@@ -365,6 +365,8 @@ def serve_llm(
         started.set()
         loop.run_forever()
         server.close()
+        # A connection that was just accepted gets its task first.
+        loop.run_until_complete(asyncio.sleep(0.05))
         for task in asyncio.all_tasks(loop):
             task.cancel()
         loop.run_until_complete(asyncio.gather(*asyncio.all_tasks(loop), return_exceptions=True))

@@ -1,5 +1,6 @@
 """Detects text in another language by py3langid, which loads slowly."""
 
+import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -24,6 +25,7 @@ CONFUSED = (
 """Languages that the model confuses in single sentences, and readers sometimes do."""
 MIN_CHARACTERS = 15
 """Too many shorter lines are misidentified."""
+_LOADING = threading.Lock()
 _MIN_SHARE = 0.02
 """Minimum share of an unknown language's lines with a label for it to be one of the language's."""
 _MIN_VOTES = 20
@@ -87,9 +89,15 @@ def find_majority_language(lines: Sequence[str]) -> tuple[str, float]:
     return (str(label), share) if share > 1 / 2 else ("", 0.0)
 
 
-@cache
 def open_identifier() -> Any:
     """Returns py3langid's identifier of all its languages, loaded once, in half a second."""
+    # `cache` alone loads it once for each thread that comes before the first is done.
+    with _LOADING:
+        return _load_identifier()
+
+
+@cache
+def _load_identifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -30,6 +30,7 @@ _COMMENT = regex.compile(
     regex.IGNORECASE,
 )
 _QUOTES = {'"': '"', "“": "”", "„": "“", "«": "»", "'": "'", "‘": "’"}
+_HARMFUL = "\N{REPLACEMENT CHARACTER}\N{LEFT-TO-RIGHT OVERRIDE}\N{RIGHT-TO-LEFT OVERRIDE}"
 _MAX_GROWTH, _MAX_ADDED = 12, 200
 """Maximum characters of a translation for each of its source, and beyond them."""
 
@@ -70,12 +71,19 @@ def clean_line(source: str, line: str) -> str:
     return line if closing in line[1:-1] or line[0] in line[1:-1] else line[1:-1].strip()
 
 
+def _is_harmful(character: str) -> bool:
+    """Checks for control characters, halves of characters, breaks, and what turns text around."""
+    if character in _HARMFUL:
+        return True
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") and character != "\t"
+
+
 def find_fault(source: str, line: str) -> str:
     """Returns why a line can't be a translation of its source; empty if it can."""
     if not line:
         return "it is empty"
-    if any(unicodedata.category(each) in ("Cc", "Cs") and each != "\t" for each in line):
-        return "it has control characters, or halves of characters"
+    if any(_is_harmful(each) and each not in source for each in set(line)):
+        return "it has control characters, or broken ones"
     if len(line) > len(source) * _MAX_GROWTH + _MAX_ADDED:
         return "it is much longer than the line"
     for pattern, fault in (

@@ -145,15 +145,16 @@ class ChatClient:
                 break
             self._check_limits()
             try:
-                status, headers, text = self._post(content)
+                status, headers, received = self._post(content)
             except (self._http.HTTPError, TimeoutError) as error:
-                fault, wait = f"{type(error).__name__}: {error}", 0.0
+                fault, wait = self._show(f"{type(error).__name__}: {error}"), 0.0
                 continue
+            text = received.decode("utf-8", "replace")
             if status == 200:
-                answer = _read_body(text)
+                answer = _read_body(received)
                 if answer is not None:
                     return self._count(answer, len(body))
-                fault, wait = f"not an answer of the chat API: {shorten(text, _SHOWN)!r}", 0.0
+                fault, wait = f"not an answer of the chat API: {self._show(text)}", 0.0
             elif status in (408, 409, 425, 429) or status >= 500:
                 fault, wait = self._describe(status, text), read_retry_after(headers)
             else:
@@ -161,13 +162,13 @@ class ChatClient:
         if stop.is_set():
             raise MtkitError("the job was stopped")
         if fault.startswith("not an answer"):
-            raise BadAnswerError(self._hide_key(fault))
+            raise BadAnswerError(fault)
         raise MtkitError(
-            f"{self._settings.url}: {self._hide_key(fault)} ({limits.attempts:,} attempts)",
+            f"{self._settings.url}: {fault} ({limits.attempts:,} attempts)",
             "is the server running? Start the same command again: it goes on with the cache",
         )
 
-    def _post(self, content: bytes) -> tuple[int, Mapping[str, str], str]:
+    def _post(self, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
         """Returns an answer's status, headers and text, cut if it is too long."""
         limits = self._settings.limits
         ends_at = time.monotonic() + limits.request_seconds
@@ -184,7 +185,7 @@ class ChatClient:
                     break
                 if time.monotonic() > ends_at:
                     raise TimeoutError(f"no whole answer in {limits.request_seconds:g} s")
-            return response.status_code, response.headers, received.decode("utf-8", "replace")
+            return response.status_code, response.headers, bytes(received)
 
     def _refuse(self, status: int, text: str) -> None:
         """Raises the error of a status that another attempt doesn't change."""
@@ -194,7 +195,7 @@ class ChatClient:
             is_hopeless = self._num_refused >= _MAX_REFUSED and not self.usage.requests
         if status in (400, 413, 422) and not is_hopeless:
             raise BadAnswerError(f"the server refuses the request: {fault}")
-        hint = "check url and model in the file"
+        hint = "check url, model, sampling and extra in the file"
         if status in (401, 403):
             hint = (
                 "check the key" if self._key else 'name the variable with the key: key_from = "..."'
@@ -202,11 +203,14 @@ class ChatClient:
         raise MtkitError(f"{self._settings.url}: {fault}", hint)
 
     def _describe(self, status: int, text: str) -> str:
-        return self._hide_key(f"status {status}: {shorten(' '.join(text.split()), _SHOWN)}")
+        return f"status {status}: {self._show(text)}"
 
-    def _hide_key(self, text: str) -> str:
+    def _show(self, text: str) -> str:
+        """Returns the beginning of a server's text, without the key and control characters."""
+        # First the key: a part of it would stay at the end of a text that is cut.
         shown = text.replace(self._key, "***") if self._key else text
-        return "".join(each if each.isprintable() else " " for each in shown)
+        shown = "".join(each if each.isprintable() else " " for each in shown)
+        return shorten(" ".join(shown.split()), _SHOWN)
 
     def _count(self, answer: dict[str, Any], num_characters: int) -> dict[str, str]:
         content: str = answer["content"]
@@ -236,10 +240,10 @@ class ChatClient:
                 )
 
 
-def _read_body(text: str) -> dict[str, Any] | None:
+def _read_body(received: bytes) -> dict[str, Any] | None:
     """Returns an answer's text, why it ended and its counts; None if it is something else."""
     try:
-        content = json.loads(text)
+        content = json.loads(received.decode())
         choice = content["choices"][0]
         message = choice["message"]["content"]
     except (ValueError, RecursionError, KeyError, IndexError, TypeError):

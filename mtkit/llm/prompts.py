@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 from babel.core import Locale, UnknownLocaleError
@@ -13,6 +14,7 @@ from mtkit.llm.settings import LlmSettings
 from mtkit.text.glossary import Term
 
 
+@lru_cache(maxsize=256)
 def name_language(code: str) -> str:
     """Returns the English name of a language; the code itself where it has none."""
     try:

@@ -18,7 +18,7 @@ import pytest
 from py3langid.langid import LanguageIdentifier
 
 import mtkit
-from mtkit.checks.language import open_identifier
+from mtkit.checks import language
 
 from ..llm_faults import CONTENT_FAULTS, FAULTS
 from ..llm_stub import Fault, Stub, serve_llm, translate
@@ -88,7 +88,7 @@ def test_requests_share_one_identifier_of_languages(
         return load(*arguments, **options)
 
     monkeypatch.setattr(LanguageIdentifier, "from_model_file", count)
-    open_identifier.cache_clear()
+    language._load_identifier.cache_clear()
     lines = make_lines(8)
     with serve_llm(delay=0.05) as stub:
         assert job.translate(stub, lines, concurrent_requests=8) == expect(lines)

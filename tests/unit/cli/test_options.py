@@ -230,8 +230,8 @@ def test_no_command_has_more_than_ten_options() -> None:
         name: sum(option.startswith("--") for option in options)
         for name, options in OPTIONS.items()
     }
-    # Beside the ten: what people type daily (--from, --to, --output, --glossary), and --check, which
-    # tells the cost before money is spent.
+    # Beside the ten: what people type daily (--from, --to, --output, --glossary), and --check,
+    # which tells the cost before money is spent.
     assert counts.pop("translate") <= 15
     assert max(counts.values()) <= 10
 

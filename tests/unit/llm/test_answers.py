@@ -55,13 +55,19 @@ def test_lost_doubled_merged_and_added_lines_are_bad(
         ("A man.", "Ein Mann. (Note: singular)", "comment"),
         ("A man.", "Ein Mann. Let me know if you need more.", "comment"),
         ("A man.", "Ein \x1b[31mMann\x1b[0m.", "control"),
-        ("A man.", "Ein \ud83d Mann.", "halves"),
+        ("A man.", "Ein \ud83d Mann.", "broken"),
+        ("A man.", "Ein \u202eMann.", "control"),
+        ("A man.", "Ein\u2028Mann.", "control"),
         ("A man.", "Ein Mann. " * 90, "longer"),
         ("A man.", "```Ein Mann.```", "code"),
     ],
 )
 def test_what_is_no_translation_is_named(source: str, line: str, word: str) -> None:
     assert word in find_fault(source, line)
+
+
+def test_what_could_not_be_decoded_is_bad() -> None:
+    assert "broken" in find_fault("A man.", "Ein \N{REPLACEMENT CHARACTER} Mann.")
 
 
 @pytest.mark.parametrize(
@@ -74,6 +80,7 @@ def test_what_is_no_translation_is_named(source: str, line: str, word: str) -> N
         ("Run ```ls```.", "Starte ```ls```."),
         ("The time: 5:30", "Die Zeit: 5:30"),
         ("Unfortunately it rains.", "Leider regnet es."),
+        ("A \ufffd man.\u2028", "Ein \ufffd Mann.\u2028"),
     ],
 )
 def test_translations_of_such_text_are_good(source: str, line: str) -> None:
