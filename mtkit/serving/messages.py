@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+import re
 import resource
 import struct
 from contextlib import suppress
@@ -13,6 +14,8 @@ from mtkit.child_processes import prepare_start
 _HEAD = struct.Struct(">Q")
 _STATUS_FILE = "/proc/{}/statm"
 _PAGE_BYTES = 4_096
+_SECRET = re.compile("KEY|TOKEN|SECRET|PASSW|AUTH|CREDENTIAL", re.IGNORECASE)
+"""In names of environment variables."""
 
 
 class SupportsWrite(Protocol):
@@ -79,9 +82,16 @@ class ChildProcess:
         return _read_status(str(self.pid), 1)
 
 
-async def start_process(module: str) -> asyncio.subprocess.Process:
-    """Starts a process that runs a module's `main`, with pipes to its stdin and stdout."""
+async def start_process(module: str, *, knows_secrets: bool) -> asyncio.subprocess.Process:
+    """Starts a process that runs a module's `main`, with pipes to its stdin and stdout.
+
+    Unless it `knows_secrets`, its environment has no variable that is named like one.
+    """
     command, options = prepare_start(module)
+    if not knows_secrets:
+        options["env"] = {
+            name: value for name, value in options["env"].items() if not _SECRET.search(name)
+        }
     return await asyncio.create_subprocess_exec(*command, **options)
 
 

@@ -109,7 +109,7 @@ class TextProcess(ChildProcess):
     @classmethod
     async def start(cls, limits: ProcessLimits) -> "TextProcess":
         """Returns a started process."""
-        started = cls(await start_process(_MODULE))
+        started = cls(await start_process(_MODULE, knows_secrets=False))
         started.send(limits)
         return started
 

@@ -39,7 +39,7 @@ class WorkerProcess(ChildProcess):
     @classmethod
     async def start(cls, source: ModelSource) -> "WorkerProcess":
         """Returns a process that has loaded its model, or raises an MtkitError."""
-        process = await start_process(_MODULE)
+        process = await start_process(_MODULE, knows_secrets=True)
         worker = cls(process)
         try:
             worker.send(source)

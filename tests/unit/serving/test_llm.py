@@ -20,6 +20,7 @@ from mtkit.recipe.inference import Inference
 from mtkit.serving import server
 from mtkit.serving.app import make_app, make_context
 from mtkit.serving.context import ServerContext
+from mtkit.serving.messages import start_process
 from mtkit.serving.model_service import ServedModel
 from mtkit.serving.request_errors import LineFault
 from mtkit.serving.settings import Serving
@@ -214,3 +215,22 @@ def test_the_command_names_a_file_and_flags_for_the_fallback(
 def test_a_fallback_must_be_served() -> None:
     with pytest.raises(MtkitError, match=r'serve\.fallback = "chat": no model has this name'):
         make_context([make_model("m")], Serving(fallback="chat"))
+
+
+def test_processes_for_strangers_texts_have_no_keys(monkeypatch) -> None:
+    monkeypatch.setenv("PROVIDER_KEY", "sk-secret")
+    monkeypatch.setenv("HARMLESS", "yes")
+
+    async def read_environments() -> list[bytes]:
+        found = []
+        for module, knows in (("worker_main", True), ("text_main", False)):
+            process = await start_process(f"mtkit.serving.{module}", knows_secrets=knows)
+            found.append(Path(f"/proc/{process.pid}/environ").read_bytes())
+            process.kill()
+            await process.wait()
+        return found
+
+    of_model, of_text = asyncio.run(read_environments())
+    assert b"PROVIDER_KEY=sk-secret" in of_model
+    assert b"HARMLESS=yes" in of_text
+    assert b"sk-secret" not in of_text
