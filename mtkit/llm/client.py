@@ -18,6 +18,8 @@ CHARACTERS_PER_TOKEN = 4
 """For estimates, and for servers that count no tokens."""
 _MAX_REFUSED = 8
 """Requests that may be refused before any is answered."""
+_MAX_COUNTED = 1_000_000_000
+"""Tokens of an answer that a server's count is believed for."""
 _SHOWN = 300
 Asked = Mapping[str, Any]
 """What a request asks: `messages`, and further keys of the file."""
@@ -216,7 +218,9 @@ class ChatClient:
         content: str = answer["content"]
         guess = (num_characters, len(content))
         counts = [
-            given if isinstance(given, int) and given >= 0 else number // CHARACTERS_PER_TOKEN
+            given
+            if isinstance(given, int) and 0 <= given < _MAX_COUNTED
+            else number // CHARACTERS_PER_TOKEN
             for given, number in zip(answer.pop("counts"), guess, strict=True)
         ]
         with self._lock:

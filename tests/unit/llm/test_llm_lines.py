@@ -239,6 +239,15 @@ def test_limits_stop_a_job_and_the_cache_goes_on(
         assert len(bodies) == 6
 
 
+@pytest.mark.parametrize("count", [-1, 10**4_000, 1.5, "5", None, [1]])
+def test_counts_that_a_server_can_t_mean_are_estimated(open_with: Any, count: object) -> None:
+    usage = {"prompt_tokens": count, "completion_tokens": count}
+    with serve_chat(lambda body, number: answer("x" * 40, usage=usage)) as (address, _):
+        translator = open_with(address, prices={"input": 1.0}, limits={"cost": 5.0}, reject=[])
+        translator.translate(["a man"])
+    assert " 10 out" in translator.summary
+
+
 def test_terms_are_in_the_prompt_and_reported(open_with: Any) -> None:
     def reply(body: dict[str, Any], number: int) -> Reply:
         prompt = body["messages"][-1]["content"]
