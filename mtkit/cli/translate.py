@@ -215,11 +215,12 @@ def _check_job(
 ) -> None:
     """Prints what a job would take of a large language model."""
     from mtkit.llm import is_llm_file
-    from mtkit.llm.open_llm import estimate
+    from mtkit.llm.open_llm import estimate, open_llm
 
     if len(models) != 1 or not is_llm_file(models[0]):
         raise typer.BadParameter("--check is for a large language model: --model llm.toml")
-    typer.echo(estimate(Path(models[0]), changes, sys.stdin.buffer, input_format, **languages))
+    lines = open_llm(Path(models[0]), changes, **languages)
+    typer.echo(estimate(lines, sys.stdin.buffer, input_format))
 
 
 def _describe_input(form: InputForm, errors: Errors) -> "InputFormat":

@@ -26,7 +26,7 @@ from mtkit.inference.translation import (
 )
 from mtkit.llm.answers import BadAnswerError, clean_line, find_fault, read_answer
 from mtkit.llm.cache import AnswerCache
-from mtkit.llm.client import CHARACTERS_PER_TOKEN, Asked, ChatClient
+from mtkit.llm.client import CHARACTERS_PER_TOKEN, Asked, ChatClient, Usage
 from mtkit.llm.prompts import Prompter
 from mtkit.llm.settings import LlmSettings
 from mtkit.recipe.flags import Flags
@@ -123,6 +123,9 @@ class LlmLines:
             `glossary` have an effect.
         languages: Languages of the requests.
         origin: The file's name, for errors.
+
+    Attributes:
+        llm: What the file says.
     """
 
     aligns = False
@@ -135,7 +138,7 @@ class LlmLines:
         languages: TranslatorLanguages,
         origin: str,
     ) -> None:
-        self._llm, self.settings, self.languages = settings, inference, languages
+        self.llm, self.settings, self.languages = settings, inference, languages
         self._prompter = Prompter(settings, origin)
         # A fault in the template is found before any work.
         self._prompter.write(["."], languages.default)
@@ -151,7 +154,7 @@ class LlmLines:
     def summary(self) -> str:
         """What happened to the terms, and what was asked."""
         of_terms = "" if self._terms is None else self._terms.summarize()
-        return "\n".join(filter(None, (of_terms, self._client.usage.describe(self._llm))))
+        return "\n".join(filter(None, (of_terms, self._client.usage.describe(self.llm))))
 
     def search_ahead(
         self, requests: Sequence[Request], *, first_line: int = 1
@@ -167,26 +170,17 @@ class LlmLines:
             first_line, "a large language model's API doesn't score translations", "use a model"
         )
 
-    def estimate(self, requests: Sequence[Request]) -> tuple[int, int, int, int]:
-        """Returns a job's requests, those with an answer in the cache, and tokens in and out.
-
-        Tokens are estimated from characters; nothing is sent.
-        """
-        num_requests = num_cached = num_in = num_out = 0
+    def estimate(self, requests: Sequence[Request], usage: Usage) -> None:
+        """Adds what lines would take; tokens are estimated from characters. Sends nothing."""
         for batch, before in self._batch(self._take(requests, 1)):
             asked = self._write(batch, before)
-            num_requests += 1
+            usage.requests += 1
             if self._client.is_known(asked):
-                num_cached += 1
+                usage.cached += 1
                 continue
-            num_in += sum(len(each["content"]) for each in asked["messages"])
-            num_out += sum(len(each.text) for each in batch)
-        return (
-            num_requests,
-            num_cached,
-            num_in // CHARACTERS_PER_TOKEN,
-            num_out // CHARACTERS_PER_TOKEN,
-        )
+            read = sum(len(each["content"]) for each in asked["messages"])
+            usage.input_tokens += read // CHARACTERS_PER_TOKEN
+            usage.output_tokens += sum(len(each.text) for each in batch) // CHARACTERS_PER_TOKEN
 
     def _take(self, requests: Sequence[Request], first_line: int) -> list[_Line]:
         lines = []
@@ -233,10 +227,10 @@ class LlmLines:
         for sentence in (each for line in lines for each in line.sentences):
             if (
                 not batches
-                or len(batches[-1][0]) == self._llm.lines_per_request
+                or len(batches[-1][0]) == self.llm.lines_per_request
                 or batches[-1][0][0].languages != sentence.languages
             ):
-                batches.append(([], before[max(0, len(before) - self._llm.lines_before) :]))
+                batches.append(([], before[max(0, len(before) - self.llm.lines_before) :]))
             batches[-1][0].append(sentence)
             before.append(sentence.text)
         return batches
@@ -276,7 +270,7 @@ class LlmLines:
                     stop.set()
 
         # Daemons: a request that hangs doesn't hold up the end of the program.
-        for _ in range(min(self._llm.concurrent_requests, num_left)):
+        for _ in range(min(self.llm.concurrent_requests, num_left)):
             threading.Thread(target=work, daemon=True).start()
         try:
             if batches:
@@ -291,7 +285,7 @@ class LlmLines:
     ) -> None:
         """Asks for sentences together; for halves, at last for each alone, if the answer is bad."""
         if len(batch) == 1:
-            for attempt in range(1 + self._llm.retries):
+            for attempt in range(1 + self.llm.retries):
                 self._ask(batch, before, attempt, stop)
                 if batch[0].is_done:
                     return
@@ -309,7 +303,7 @@ class LlmLines:
         self, batch: Sequence[_Sentence], before: Sequence[str], index: int
     ) -> Sequence[str]:
         texts = [*before, *(each.text for each in batch[:index])]
-        return texts[max(0, len(texts) - self._llm.lines_before) :]
+        return texts[max(0, len(texts) - self.llm.lines_before) :]
 
     def _ask(
         self, batch: Sequence[_Sentence], before: Sequence[str], attempt: int, stop: threading.Event
@@ -359,10 +353,10 @@ class LlmLines:
         text, protection, warnings, flags = sentence.candidate, None, [], None
         if text is None:
             self._client.count_bad()
-            text = sentence.text if self._llm.on_failure == "copy" else ""
-            fault = f"no usable answer of {self._llm.model}: {shorten(sentence.fault, 200)}"
+            text = sentence.text if self.llm.on_failure == "copy" else ""
+            fault = f"no usable answer of {self.llm.model}: {shorten(sentence.fault, 200)}"
             warnings.append(LineWarning(BAD_ANSWER, fault, sentence.line))
-            flags = (Flag(BAD_ANSWER, 1 + self._llm.retries, 0, fault),)
+            flags = (Flag(BAD_ANSWER, 1 + self.llm.retries, 0, fault),)
         if sentence.protected is not None:
             pieces = sentence.protected.pieces
             lost = sentence.find_lost(text)

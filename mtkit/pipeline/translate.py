@@ -121,7 +121,7 @@ def open_models(
     # Imported here: few translators ask one.
     from mtkit.llm.open_llm import open_llm
 
-    return open_llm(Path(special), overrides, **languages)
+    return Translator(open_llm(Path(special), overrides, **languages))
 
 
 def translate(

@@ -20,7 +20,6 @@ from mtkit.inference.request import LineError, Request
 from mtkit.inference.translation import Translation
 from mtkit.inference.translator import Translator
 from mtkit.llm import is_llm_file
-from mtkit.llm.settings import read_llm_settings
 from mtkit.recipe.inference import Inference
 from mtkit.serving.fair_queue import Answer, LineRequest, RenderedLine, RenderRequest
 from mtkit.serving.messages import (
@@ -81,11 +80,10 @@ def open_source(source: ModelSource) -> tuple[Translator, ModelLoaded]:
         found = Translator(source.folder, settings=source.settings, device=source.device)
         return found, ModelLoaded.of(found)
     # Most models are not such.
-    from mtkit.llm.open_llm import open_llm_lines  # noqa: PLC0415
+    from mtkit.llm.open_llm import open_llm  # noqa: PLC0415
 
-    width = read_llm_settings(source.folder).concurrent_requests
-    found = Translator(open_llm_lines(source.folder, (), source.settings))
-    return found, ModelLoaded(max(_MIN_BATCHES, width))
+    lines = open_llm(source.folder, (), source.settings)
+    return Translator(lines), ModelLoaded(max(_MIN_BATCHES, lines.llm.concurrent_requests))
 
 
 def answer_batch(

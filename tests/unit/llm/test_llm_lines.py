@@ -52,7 +52,7 @@ def open_with(tmp_path: Path) -> Callable[..., Translator]:
         }
         path = tmp_path / "llm.toml"
         path.write_text("\n".join(f"{key} = {write(value)}" for key, value in given.items()))
-        return open_llm(path, overrides)
+        return Translator(open_llm(path, overrides))
 
     return opened
 
