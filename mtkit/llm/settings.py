@@ -199,7 +199,13 @@ def read_llm_settings(path: Path) -> LlmSettings:
     try:
         found = LlmSettings.model_validate_json(json.dumps(tables, default=str))
     except ValidationError as error:
-        raise explain(error, origin=str(path), tables=tables, section=LlmSettings) from error
+        if "data" in tables:
+            raise MtkitError(
+                f"{path} is a recipe, not the file of a large language model",
+                f"translate by the recipe's model: --recipe {path}",
+            ) from error
+        faults = explain(error, origin=str(path), tables=tables, section=LlmSettings)
+        raise MtkitError(faults.message, "docs/reference/llm.md lists the keys") from error
     folder = found.cache.folder or Path(f"{path.name}.cache")
     cache = found.cache.model_copy(update={"folder": path.absolute().parent / folder})
     return found.model_copy(update={"cache": cache})

@@ -328,6 +328,14 @@ def test_faults_of_the_file_are_found_before_any_work(
     assert "llm.toml" in str(found.value)
 
 
+def test_a_recipe_is_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "mtkit.toml"
+    path.write_text('name = "x"\n[data]\nsource_language = "en"\n')
+    with pytest.raises(MtkitError, match="is a recipe") as found:
+        open_llm(path)
+    assert "--recipe" in found.value.hint
+
+
 @pytest.mark.parametrize("override", ["inference.beam_size=5", "inference.n_best=2"])
 def test_settings_of_a_search_are_refused(open_with: Any, override: str) -> None:
     with pytest.raises(MtkitError, match="no such setting"):
