@@ -91,6 +91,9 @@ def score_files(
         )
     num_trees = len(text.references[0]) if scoring.settings.is_of_trees else None
     systems = read_systems(hypotheses, num_trees=num_trees)
+    for index, model in enumerate(models):
+        if model in systems or model in models[:index]:
+            raise MtkitError(f"--model {model} is given twice", "give each system once")
     if models:
         systems |= _translate(models, text.sources, device)
     return score_systems(systems, text, scoring.settings, language)

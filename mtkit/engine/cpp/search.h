@@ -483,8 +483,9 @@ class Search {
     const int64_t num_rows = requests_.count * width;
     const int64_t num_workers =
         std::max<int64_t>(1, std::min<int64_t>(num_threads, num_rows / kMinRowsOfThread));
-    rows_at_once_ =
-        std::min(count_rows_at_once(*networks_[0].decoder), round_up(num_rows, num_workers) / num_workers);
+    // Each worker's share, or as many rows as stay in the cache.
+    rows_at_once_ = std::min(count_rows_at_once(*networks_[0].decoder),
+                             round_up(num_rows, num_workers) / num_workers);
     const int threads_of_products = num_workers == 1 ? num_threads : 1;
     share(int(num_workers), num_workers, [&](int64_t) {
       try {

@@ -48,3 +48,15 @@ def test_a_model_without_a_source_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MtkitError, match="translates the source") as found:
         score_files([], scoring, references=[tmp_path / "reference"], models=["a"])
     assert "--source" in found.value.hint
+
+
+def test_a_model_that_is_given_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("x\n")
+    with pytest.raises(MtkitError, match="given twice"):
+        score_files(
+            [],
+            load_scoring("", []),
+            references=[tmp_path / "x"],
+            source=tmp_path / "x",
+            models=["a", "a"],
+        )
