@@ -1,12 +1,9 @@
 """A large language model on a server: who may use it, its languages, and how it is asked."""
 
 import asyncio
-import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -26,6 +23,7 @@ from mtkit.serving.request_errors import LineFault
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import ModelSource, answer_batch, open_source
 
+from ..llm.chat_server import Reply, answer, serve_chat
 from .conftest import FakeWorker, make_model
 
 Serve = Callable[..., TestClient]
@@ -48,38 +46,20 @@ def open_model(folder: Path, **options: Any) -> ServedModel:
     return ServedModel.open("chat", write_file(folder, **options), "cpu")
 
 
-class Stub(BaseHTTPRequestHandler):
-    """Answers a prompt with its last line in capitals."""
+@pytest.fixture
+def chat() -> Iterator[tuple[str, list[Any]]]:
+    """An API that answers a prompt with its last line in capitals: its address, and what it got."""
 
-    asked: ClassVar[list[str]] = []
+    def reply(body: dict[str, Any], _: int) -> Reply:
+        return answer(body["messages"][-1]["content"].splitlines()[-1].upper())
 
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.asked.append(body["messages"][-1]["content"])
-        message = {"content": self.asked[-1].splitlines()[-1].upper()}
-        answer = {
-            "choices": [{"message": message, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": 1, "completion_tokens": 1},
-        }
-        content = json.dumps(answer).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Prints nothing."""
+    with serve_chat(reply) as served:
+        yield served
 
 
 @pytest.fixture
-def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of a stub of the chat API."""
-    monkeypatch.setattr(Stub, "asked", [])
-    with HTTPServer(("127.0.0.1", 0), Stub) as listening:
-        thread = threading.Thread(target=listening.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{listening.server_port}/v1"
-        listening.shutdown()
+def address(chat: tuple[str, list[Any]]) -> str:
+    return chat[0]
 
 
 def test_a_file_that_does_not_allow_it_is_refused(tmp_path: Path) -> None:
@@ -115,7 +95,8 @@ def test_it_scores_no_translations(serve: Serve, tmp_path: Path) -> None:
     assert "scores no translations" in refused.json()["error"]
 
 
-def test_a_server_asks_it(address: str, tmp_path: Path) -> None:
+def test_a_server_asks_it(chat: tuple[str, list[Any]], tmp_path: Path) -> None:
+    address, asked = chat
     settings = Serving(log="none", load="first-use")
     context = make_context([open_model(tmp_path, url=address)], settings)
     with TestClient(make_app(context), base_url="http://localhost") as client:
@@ -128,7 +109,7 @@ def test_a_server_asks_it(address: str, tmp_path: Path) -> None:
         assert client.post("/translate", json=ask).json()["translatedText"] == "A BOOK"
         prefix = {**body, "lines": [{"text": "a", "prefix": "b"}]}
         assert client.post("/v1/translate", json=prefix).status_code == 400
-    assert len(Stub.asked) == 2
+    assert len(asked) == 2
 
 
 def test_flags_are_those_of_the_servers_settings(address: str, tmp_path: Path) -> None:
