@@ -14,6 +14,7 @@ from mtkit.data.preparation.preparation_report import (
 )
 from mtkit.data.preparation.report_section import ReportSection
 from mtkit.data.preparation.stage import CorpusSample, Preparation, needs_alignments
+from mtkit.data.preparation.teachers import Teachers
 from mtkit.data.prepare import list_sections, list_stages
 from mtkit.data.prepared import read_dev_side
 from mtkit.data.selection.language_models import LanguageModels, check_models
@@ -47,15 +48,20 @@ class CheckFindings:
 
 
 def check_recipe_data(
-    recipe: Recipe, *, executor: Executor = ONE_WORKER, models: LanguageModels | None = None
+    recipe: Recipe,
+    *,
+    executor: Executor = ONE_WORKER,
+    models: LanguageModels | None = None,
+    teachers: Teachers | None = None,
 ) -> CheckFindings:
     """Returns what preparing a recipe's data would find; leaves nothing on disk.
 
     Reads every row, and prepares up to 64,000 evenly spread rows of each corpus, or 5,000 if models
-    rank them or words are aligned. `data.cleaning.selection` needs `models`.
+    rank them or words are aligned, and translates up to 200 lines of those that name a translator.
+    `data.cleaning.selection` needs `models`, and `translated_by` needs `teachers`.
     """
     with TemporaryDirectory(prefix="mtkit-check-") as folder:
-        preparation = Preparation(recipe, Path(folder), executor, models)
+        preparation = Preparation(recipe, Path(folder), executor, models, teachers)
         is_slow = models is not None or recipe.data.word_aligner or needs_alignments(preparation)
         sample = CorpusSample(_MAX_SLOW_BLOCKS if is_slow else _MAX_BLOCKS, _ROWS_PER_BLOCK)
         preparation = replace(preparation, sample=sample)

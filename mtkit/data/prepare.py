@@ -1,5 +1,7 @@
 """Prepares a workspace's data from corpora, stage by stage; pipeline/prepare.py calls it.
 
+synthetic/  with `translated_by`: pairs that a
+            translator completes                     depends on corpora, models, `synthesis`
 text/       cleaned pairs or lines in one language,
             duplicates marked                        depends on corpora, cleaning, held-out sets
 differences/  if text is selected: how close each
@@ -39,7 +41,9 @@ from mtkit.data.preparation.report_section import ReportSection
 from mtkit.data.preparation.report_table import show_report
 from mtkit.data.preparation.run_stage import clear_stages, read_record, run_stage
 from mtkit.data.preparation.stage import Preparation, Stage
+from mtkit.data.preparation.teachers import Teachers
 from mtkit.data.preparation.tokenize_text import TOKENS
+from mtkit.data.preparation.translate_corpora import SYNTHETIC, UNFINISHED_FOLDER
 from mtkit.data.prepared import (
     FACTS_FILE,
     FORMAT_VERSION,
@@ -59,12 +63,15 @@ from mtkit.executor import ONE_WORKER, Executor
 from mtkit.files import write_atomically
 from mtkit.folders import at_work_alone, put_in_place, remove_folder, restore_retired
 from mtkit.recipe import Recipe, dump_recipe
+from mtkit.recipe.corpora import PairKeys
+from mtkit.recipe.data import Data
 from mtkit.recipe.test_sets import TestSet
 from mtkit.text.glossary import read_glossary
 from mtkit.units import format_memory
 from mtkit.workspace import Workspace
 
 STAGES: tuple[Stage, ...] = (
+    SYNTHETIC,
     CLEANED_TEXT,
     DIFFERENCES,
     SELECTION,
@@ -90,19 +97,21 @@ def prepare(
     executor: Executor = ONE_WORKER,
     check: Callable[[str], None] | None = None,
     models: LanguageModels | None = None,
+    teachers: Teachers | None = None,
 ) -> None:
     """Writes tokenizer, tokenised training data and development set into `workspace.data`.
 
     Earlier data stays untouched until everything is done; stages with unchanged inputs are reused.
     `check` is called with the new data's digest before it replaces the old data, and may raise.
-    `data.cleaning.selection` needs `models`.
+    `data.cleaning.selection` needs `models`, and `translated_by` needs `teachers`.
     """
-    if not is_prepared(recipe, workspace):
+    if not is_prepared(recipe, workspace, teachers):
         # Reported first, not after hours of cleaning or training.
         check_inputs(TokenizerChoice.of(recipe), recipe.evaluation.test_sets, models)
+        check_teachers(recipe.data, teachers)
     workspace.root.mkdir(parents=True, exist_ok=True)
     with at_work_alone(workspace.root, "`mtkit prepare`"):
-        preparation = Preparation(recipe, workspace.data_draft, executor, models)
+        preparation = Preparation(recipe, workspace.data_draft, executor, models, teachers)
         try:
             _prepare(preparation, workspace, check)
         except OSError as error:
@@ -164,11 +173,20 @@ def check_inputs(
         check_corpus(corpus, languages=data.languages)
 
 
-def is_prepared(recipe: Recipe, workspace: Workspace) -> bool:
+def check_teachers(data: Data, teachers: Teachers | None) -> None:
+    """Checks that the models that translate corpora can do so."""
+    for corpus in data.train:
+        if isinstance(corpus, PairKeys) and corpus.translated_by:
+            if teachers is None:
+                raise ValueError("translated_by needs something that translates")
+            teachers.check(corpus, data.languages[::-1] if corpus.is_backwards else data.languages)
+
+
+def is_prepared(recipe: Recipe, workspace: Workspace, teachers: Teachers | None = None) -> bool:
     """Checks that the workspace holds this recipe's data, and that input files are unchanged."""
     if read_facts(workspace).get("fingerprint") != fingerprint(recipe):
         return False
-    preparation = Preparation(recipe, workspace.data)
+    preparation = Preparation(recipe, workspace.data, teachers=teachers)
     for stage in list_stages(preparation):
         record = read_record(workspace.data / stage.name)
         if record is None or record["key"] != stage.compute_key(preparation):
@@ -197,22 +215,25 @@ def _prepare(
     recipe, data, draft = preparation.recipe, preparation.data, preparation.draft
     found, stages = preparation.found, list_stages(preparation)
     restore_retired(workspace.data)
-    if is_prepared(recipe, workspace):
+    if is_prepared(recipe, workspace, preparation.teachers):
         say(f"{workspace.data} is up to date: nothing to do")
         return
     say(f"preparing {recipe.name} in {workspace.data}")
     names = [stage.name for stage in stages]
-    clear_stages(draft, (*names, UNFINISHED_FILE))
+    clear_stages(draft, (*names, UNFINISHED_FILE, UNFINISHED_FOLDER))
     try:
         for stage in stages:
             _run(stage, preparation, workspace.data / stage.name)
     except BaseException:
         # Finished stages stay, and the next `prepare` continues with them.
-        if draft.is_dir() and not any((draft / name).is_dir() for name in names):
+        if draft.is_dir() and not any(
+            (draft / name).is_dir() for name in (*names, UNFINISHED_FOLDER)
+        ):
             remove_folder(draft)
         raise
-    # An interrupted measurement that no stage needs any more.
+    # Interrupted work that no stage needs any more.
     (draft / UNFINISHED_FILE).unlink(missing_ok=True)
+    remove_folder(draft / UNFINISHED_FOLDER)
     noted = _list_noted(preparation)
     if check is not None:
         try:

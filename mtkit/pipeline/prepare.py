@@ -25,6 +25,7 @@ from mtkit.inference.predict_text import predict_text
 from mtkit.memory import free_memory_bytes
 from mtkit.model.config import open_model_folder
 from mtkit.model.digest import reading
+from mtkit.pipeline.teachers import ModelTeachers
 from mtkit.recipe import Recipe
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -39,8 +40,9 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
     """
     models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
     executor = LocalExecutor(num_workers or count_cpus())
+    teachers = ModelTeachers(recipe, workspace.root)
     if not any(workspace.checkpoints.glob("step-*")):
-        prepare_data(recipe, workspace, executor=executor, models=models)
+        prepare_data(recipe, workspace, executor=executor, models=models, teachers=teachers)
         return
     check, perhaps = _check_checkpoints(recipe, workspace)
     if perhaps:
@@ -48,7 +50,9 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
             f"{'; '.join(perhaps)}: the data are prepared again, and replaced only if they are the "
             "same, since there are checkpoints"
         )
-    prepare_data(recipe, workspace, executor=executor, check=check, models=models)
+    prepare_data(
+        recipe, workspace, executor=executor, check=check, models=models, teachers=teachers
+    )
 
 
 def _check_checkpoints(
@@ -85,7 +89,8 @@ def check_data_and_print(
         _check_checkpoints(recipe, workspace)
     models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
     executor = LocalExecutor(num_workers or count_cpus())
-    found = look_at_data(recipe, executor=executor, models=models)
+    teachers = ModelTeachers(recipe, workspace.root)
+    found = look_at_data(recipe, executor=executor, models=models, teachers=teachers)
     if found.report is not None:
         show_report(found.report, found.sections, open_console(), is_check=True)
     if found.report is not None and found.report.epoch is not None:

@@ -18,6 +18,8 @@ from mtkit.pipeline.export import update_export
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.prepare import prepare
 from mtkit.pipeline.score import score
+from mtkit.pipeline.teacher_runs import TeacherRun, list_runs
+from mtkit.pipeline.teachers import ModelTeachers
 from mtkit.pipeline.train import train
 from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import Recipe
@@ -48,10 +50,12 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
     check_gpus(hardware.num_gpus)
     if recipe.evaluation.test_sets and recipe.evaluation.comet is not None:
         check_comet(recipe.evaluation.comet, sources=())
-    if is_prepared(recipe, workspace):
-        say("prepare: up to date")
-    else:
-        prepare(recipe, workspace)
+    for teacher in list_runs(recipe, workspace):
+        code = _train_teacher(teacher, hardware)
+        if code:
+            say("then: " + shlex.join(["mtkit", "run", *options]))
+            return code
+    _prepare(recipe, workspace)
     if is_trained_without_checkpoints(recipe, workspace):
         say(f"train: already finished; without its checkpoints {workspace.model} stays as it is")
     else:
@@ -72,6 +76,24 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
             _show_samples(TranslationFiles(workspace, test_set.name).read())
     _show_use(recipe.objective, workspace, options)
     return 0
+
+
+def _prepare(recipe: Recipe, workspace: Workspace) -> None:
+    if is_prepared(recipe, workspace, ModelTeachers(recipe, workspace.root)):
+        say("prepare: up to date")
+    else:
+        prepare(recipe, workspace)
+
+
+def _train_teacher(teacher: TeacherRun, hardware: Hardware) -> int:
+    """Makes the model of a recipe that another needs, unless up to date; returns an exit code."""
+    recipe, workspace = teacher.recipe, teacher.workspace
+    say(f"translated_by: {recipe.name} is made in {workspace.root}")
+    _prepare(recipe, workspace)
+    if is_trained_without_checkpoints(recipe, workspace):
+        return 0
+    options = ["--recipe", str(workspace.recipe_file), "--workspace", str(workspace.root)]
+    return _make_model(recipe, workspace, hardware, options)
 
 
 def _make_model(

@@ -29,6 +29,7 @@ from mtkit.recipe.corpus_files import (
 )
 from mtkit.recipe.parsing import TreeCorpus
 from mtkit.recipe.section import Count, NameOrFolder, Section, refuse_special
+from mtkit.recipe.synthesis import OneSide, TranslatedKeys
 from mtkit.recipe.text_corpora import LabelledCorpus, PlantedCorpus, TextCorpus, TextTableCorpus
 from mtkit.storage import Location, Url
 
@@ -204,7 +205,11 @@ class TrainingKeys(Section):
     """Lines of the file to leave out, such as `"201-500, 730, 900-"`; numbers as in reports."""
 
 
-class FileTrainingCorpus(TrainingKeys, FileCorpus):
+class PairKeys(TrainingKeys, TranslatedKeys):
+    """Keys of a training corpus of pairs besides its text."""
+
+
+class FileTrainingCorpus(PairKeys, FileCorpus):
     """Two text files, aligned by line."""
 
     alignments: FileLocation | None = None
@@ -217,18 +222,39 @@ class FileTrainingCorpus(TrainingKeys, FileCorpus):
     def _alignments_are_of_lines(self) -> "FileTrainingCorpus":
         if self.alignments is not None and self.has_keys:
             raise ValueError("alignments are of two text files, not of keyed strings")
+        if self.alignments is not None and self.translated_by:
+            raise ValueError("alignments are of the file's own targets: remove translated_by")
         return self
 
 
-class PairedFileTrainingCorpus(TrainingKeys, PairedFileCorpus):
+class OneSideTrainingCorpus(PairKeys, OneSide, _Tagged):
+    """A text file of one side, whose other side a translator writes."""
+
+    @property
+    def is_backwards(self) -> bool:
+        """Whether the source side is what is missing."""
+        return self.source is None
+
+    @model_validator(mode="after")
+    def _has_one_side(self) -> "OneSideTrainingCorpus":
+        if (self.source is None) == (self.target is None):
+            raise ValueError("give source or target, or both without translated_by")
+        if not self.translated_by:
+            raise ValueError("translated_by is empty: name a translator of the missing side")
+        if self.synthesis.closest_to_reference is not None:
+            raise ValueError("synthesis.closest_to_reference needs a corpus with both sides")
+        return self
+
+
+class PairedFileTrainingCorpus(PairKeys, PairedFileCorpus):
     """One file with both sides."""
 
 
-class HubTrainingCorpus(TrainingKeys, HubCorpus):
+class HubTrainingCorpus(PairKeys, HubCorpus):
     """A data set that the `datasets` library can stream: a hub name or a local folder."""
 
 
-class PhrasebookTrainingCorpus(TrainingKeys, PhrasebookCorpus):
+class PhrasebookTrainingCorpus(PairKeys, PhrasebookCorpus):
     """English-German pairs from mtkit's own generator, for runs without a network."""
 
 
@@ -254,6 +280,8 @@ class TreeTrainingCorpus(TrainingKeys, TreeCorpus):
 
 def corpus_kind(corpus: Any) -> str:
     """Returns which kind of corpus a table describes, by the one key that tells the kinds apart."""
+    if isinstance(corpus, OneSide):
+        return "side"
     for key in (
         "builtin",
         "dataset",
@@ -267,11 +295,22 @@ def corpus_kind(corpus: Any) -> str:
     ):
         if key in corpus if isinstance(corpus, dict) else hasattr(corpus, key):
             return key
+    if isinstance(corpus, dict) and "translated_by" in corpus:
+        return "files" if {"source", "target"} <= corpus.keys() else "side"
     return "files"
 
 
+TranslatedCorpus = (
+    FileTrainingCorpus
+    | OneSideTrainingCorpus
+    | PairedFileTrainingCorpus
+    | HubTrainingCorpus
+    | PhrasebookTrainingCorpus
+)
+"""Corpora that a translator may complete."""
 Corpus = Annotated[
     Annotated[FileTrainingCorpus, Tag("files")]
+    | Annotated[OneSideTrainingCorpus, Tag("side")]
     | Annotated[PairedFileTrainingCorpus, Tag("path")]
     | Annotated[HubTrainingCorpus, Tag("dataset")]
     | Annotated[PhrasebookTrainingCorpus, Tag("builtin")]

@@ -42,7 +42,9 @@ FORMATS = {
 }
 """The format of a corpus, by the ending of its name."""
 
-WITHOUT_COLUMNS = ("tmx", "zip", "po", "mo", "xliff")
+STRING_PAIRS = ("po", "mo", "xliff")
+"""Formats of a program's strings with their translations."""
+WITHOUT_COLUMNS = ("tmx", "zip", *STRING_PAIRS)
 """Formats with both sides of each pair, and no columns to choose."""
 STRING_FORMATS = {
     ".properties": "properties",

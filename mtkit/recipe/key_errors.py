@@ -42,6 +42,7 @@ _FORMS = {
 _LONGEST_VALUE = 200
 _SECTION_WORDS = {"properties", "items", "oneOf", "anyOf"}
 _CORPUS_KEYS = {"source", "target", "path", "dataset", "builtin"}
+_TAGS = ("files", "side")
 _CORPUS_KINDS = (
     "no corpus given: set `source` and `target` (two text files), `path` (one file with both "
     "sides: .tsv, .jsonl, .parquet, .tmx or .zip), `dataset` and `split` (of the datasets "
@@ -85,6 +86,9 @@ def explain(
         ):
             continue
         steps = [*([name] if name else []), *_path_in_tables(location, tables)]
+        if fault["type"] == "value_error" and steps and steps[-1] in _TAGS:
+            # A check of a whole corpus is located at the tag of its kind.
+            steps = steps[:-1]
         known = known_keys(section, location)
         message = _describe(fault, known)
         is_unknown = fault["type"] == "extra_forbidden" and location[-1] not in known
@@ -152,6 +156,11 @@ def _describe(fault: Mapping[str, Any], known: list[str]) -> str:
             )
         case "missing" if last in ("source", "target") and not _CORPUS_KEYS & found.keys():
             message = _CORPUS_KINDS
+        case "missing" if last in ("source", "target") and {"source", "target"} & found.keys():
+            message = (
+                f"this key is missing; if a translator is to write the {last} side, name it: "
+                "translated_by"
+            )
         case "missing" | "union_tag_not_found":
             message = "this key is missing"
         case "union_tag_invalid":

@@ -10,6 +10,7 @@ import tomli_w
 from pydantic import ValidationError
 
 from mtkit.errors import MtkitError, suggest
+from mtkit.recipe.corpora import PairKeys
 from mtkit.recipe.key_errors import explain, find_origin
 from mtkit.recipe.objective import LANGUAGE_MODELS
 from mtkit.recipe.overrides import apply_override, list_overrides, override_key
@@ -145,6 +146,10 @@ def check_recipe(
             if not find_origin(f"evaluation.comet.{key}", changed, "", reaches_in=False)
         }
         comet.note_keys_of_file(frozenset(untyped))
+    for index, corpus in enumerate(recipe.data.train):
+        key = f"data.train.{index}.translated_by"
+        if isinstance(corpus, PairKeys) and find_origin(key, changed, "", reaches_in=False):
+            corpus.note_typed()
     return recipe.model_copy(update={"data": recipe.data.model_copy(update={"data_root": root})})
 
 

@@ -87,18 +87,18 @@ Strength = Annotated[PositiveFloat, AfterValidator(refuse_boundless)]
 StrengthFromZero = Annotated[NonNegativeFloat, AfterValidator(refuse_boundless)]
 
 
-def _start_from_data_root(path: Path, info: ValidationInfo) -> Path:
+def start_from_data_root(path: Path, info: ValidationInfo) -> Path:
     """Returns an absolute path; the path as it is where no recipe is read."""
     root: Path | None = (info.context or {}).get(DATA_ROOT)
     return path if root is None else root / path.expanduser()
 
 
 def _find_folder(name: str, info: ValidationInfo) -> str:
-    folder = _start_from_data_root(Path(name), info)
+    folder = start_from_data_root(Path(name), info)
     return str(folder) if folder.is_dir() else name
 
 
-RecipePath = Annotated[Path, AfterValidator(_start_from_data_root)]
+RecipePath = Annotated[Path, AfterValidator(start_from_data_root)]
 """A path that starts from `data.data_root`, absolute once a recipe is read."""
 NameOrFolder = Annotated[str, AfterValidator(_find_folder)]
 """A name, or the path of a folder that starts from there."""

@@ -56,13 +56,14 @@ from mtkit.data.preparation.text_store import (
     TextStore,
     TextStoreWriter,
 )
+from mtkit.data.preparation.translate_corpora import find_synthetic, translates
 from mtkit.data.prepared import describe_inputs, describe_pretrained
 from mtkit.data.sources.blocks import Block
-from mtkit.data.sources.corpora import decode_all, read_blocks, require_parallel
+from mtkit.data.sources.corpora import AnyCorpus, decode_all, read_blocks, require_parallel
 from mtkit.data.tokenizer_choice import digest_reused
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
-from mtkit.recipe.corpora import HeldOutCorpus, corpus_names
+from mtkit.recipe.corpora import HeldOutCorpus, PairKeys, corpus_names
 from mtkit.text.letters import letters_of, list_letters
 from mtkit.text.normalization import Normalization, punctuation_normalizer
 from mtkit.units import plural
@@ -180,7 +181,13 @@ def _read_corpora(preparation: Preparation) -> Iterator[Iterable[Block]]:
 def _read_corpus(preparation: Preparation, index: int) -> Iterator[Block]:
     """Yields the blocks of one training corpus, in order."""
     data, sample = preparation.data, preparation.sample
-    corpus = data.train[index]
+    corpus: AnyCorpus = data.train[index]
+    if isinstance(corpus, PairKeys) and corpus.translated_by:
+        found = find_synthetic(preparation, index)
+        if found is None:
+            # A check goes on without it.
+            return iter(())
+        corpus = found
     return read_blocks(
         require_parallel(corpus) if has_pairs(preparation) else corpus,
         index=index,
@@ -206,7 +213,8 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
     if job.has_alignments:
         columns = (*columns, ALIGNMENT_COLUMN)
     unit = name_unit(preparation)
-    append_dropped(folder, pack_rows([(*HEADER, *job.columns)]))
+    if "synthetic" not in preparation.found:
+        append_dropped(folder, pack_rows([(*HEADER, *job.columns)]))
     with (
         TextStoreWriter(folder, columns) as store,
         KeyFiles(folder, job.duplicate_keys) as keys,
@@ -306,7 +314,10 @@ def _list_inputs(preparation: Preparation) -> list[Any]:
     recipe, data, choice = preparation.recipe, preparation.data, preparation.choice
     kept, held_out = choice.reused_folder, preparation.held_out
     return [
-        [preparation.dump(corpus, {"name", "weight", "tag"}) for corpus in data.train],
+        [
+            preparation.dump(corpus, {"name", "weight", "tag", "translated_by", "synthesis"})
+            for corpus in data.train
+        ],
         preparation.dump(data.cleaning, {"max_tokens", "selection"}),
         [preparation.dump(corpus, {"tag"}) for corpus in held_out],
         [*data.languages, choice.punctuation],
@@ -316,6 +327,7 @@ def _list_inputs(preparation: Preparation) -> list[Any]:
         else describe_pretrained(recipe.tokenizer) or recipe.tokenizer.normalization,
         describe_inputs((*data.train, *held_out)),
         *([data.linearization] if data.is_trees else []),
+        *([preparation.found["synthetic"]["digest"]] if translates(preparation) else []),
     ]
 
 

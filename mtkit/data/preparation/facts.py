@@ -1,6 +1,6 @@
 """Facts that the stages of preparation record in `stage.json` and `report.json`."""
 
-from typing import Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from mtkit.data.cleaning.alignment import Misaligned
 
@@ -73,6 +73,36 @@ class ReportedCorpus(CorpusFacts):
     """Facts of a corpus with how often an epoch sees each row."""
 
     weight: float
+
+
+class TranslatedRow(ShownRow):
+    """A translated line, why it was dropped, and its scores; None where there is none."""
+
+    reason: str
+    probability: float | None
+    score: float | None
+
+
+class SyntheticCorpus(TypedDict):
+    """Facts of a corpus that a translator completed; `limit` is the smallest score that is kept."""
+
+    name: str
+    read: int
+    kept: int
+    dropped: dict[str, int]
+    limit: float | None
+    mean_probability: NotRequired[float]
+    """Mean over the pairs that are kept, of the mean log-probability of a token."""
+    samples: list[TranslatedRow]
+    teacher: dict[str, Any]
+    """Names, digests and licences of the models."""
+
+
+class SyntheticFacts(TypedDict):
+    """Facts of the stage `synthetic`, by index in `data.train`."""
+
+    corpora: dict[str, SyntheticCorpus]
+    digest: list[str]
 
 
 class TextFacts(TypedDict):
@@ -218,6 +248,7 @@ class DevFacts(TypedDict):
 class PreparedFacts(TypedDict, total=False):
     """Facts of the finished stages."""
 
+    synthetic: SyntheticFacts
     text: TextFacts
     differences: DifferencesFacts
     selection: SelectionFacts

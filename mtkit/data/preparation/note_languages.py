@@ -18,7 +18,7 @@ from mtkit.checks.language import (
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.sources.string_corpora import read_declared_languages
 from mtkit.recipe.corpora import Corpus, FileCorpus, HubCorpus, PairedFileCorpus, corpus_names
-from mtkit.recipe.corpus_files import NUMBERED_FORMATS
+from mtkit.recipe.corpus_files import NUMBERED_FORMATS, STRING_PAIRS
 from mtkit.recipe.data import Data
 from mtkit.recipe.tables import relative_to_root
 from mtkit.text.letters import find_wrong_encoding, is_language_code, name_language
@@ -84,7 +84,7 @@ def _by_column(languages: tuple[str, str]) -> dict[str, str]:
 
 def _compare_declared(corpus: Corpus, data: Data) -> Iterator[LanguageNote]:
     """Yields a note if a file of strings declares other languages than the recipe."""
-    if not isinstance(corpus, PairedFileCorpus) or corpus.format not in ("po", "mo", "xliff"):
+    if not isinstance(corpus, PairedFileCorpus) or corpus.format not in STRING_PAIRS:
         return
     declared = _by_column(read_declared_languages(corpus.path))
     wrong = {

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from mtkit.data.preparation.facts import PreparedFacts
 from mtkit.data.preparation.preparation_report import PreparationReport
 from mtkit.data.preparation.report_section import ReportSection
+from mtkit.data.preparation.teachers import Teachers
 from mtkit.data.preparation.text_store import TextPart, TextStore
 from mtkit.data.prepared import FORMAT_VERSION
 from mtkit.data.selection.language_models import LanguageModels
@@ -26,7 +27,7 @@ from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.executor import ONE_WORKER, Executor
 from mtkit.recipe import Recipe
-from mtkit.recipe.corpora import Corpus, HeldOutCorpus, name_file
+from mtkit.recipe.corpora import HeldOutCorpus, name_file
 from mtkit.recipe.data import Data
 from mtkit.recipe.tables import relative_to_root
 from mtkit.storage import Url
@@ -92,6 +93,7 @@ class Preparation:
     Attributes:
         draft: Each stage has a folder of its name in it.
         models: Runs the language models of `data.cleaning.selection`, if any.
+        teachers: Translates the corpora that name a translator, if any.
         found: The facts of the stages so far.
         sample: What a check cleans; None to prepare everything.
         faults: What a check has found.
@@ -101,6 +103,7 @@ class Preparation:
     draft: Path
     executor: Executor = ONE_WORKER
     models: LanguageModels | None = None
+    teachers: Teachers | None = None
     found: PreparedFacts = field(default_factory=PreparedFacts)
     sample: CorpusSample | None = None
     faults: list[MtkitError] = field(default_factory=list)
@@ -118,10 +121,11 @@ class Preparation:
     @property
     def files(self) -> tuple[str, ...]:
         """The file of each training corpus, from the data root, or its name."""
-        return tuple(map(self._name_file, self.data.train))
+        return tuple(map(self.name_corpus, range(len(self.data.train))))
 
-    def _name_file(self, corpus: Corpus) -> str:
-        file = name_file(corpus)
+    def name_corpus(self, index: int) -> str:
+        """Returns the file of a training corpus, from the data root, or its name."""
+        file = name_file(self.data.train[index])
         root = self.data.data_root.absolute()
         if isinstance(file, Path) and file.is_relative_to(root):
             return str(file.relative_to(root))

@@ -36,10 +36,12 @@ from mtkit.recipe.corpora import (
     FileCorpus,
     FileTrainingCorpus,
     HubCorpus,
+    OneSideTrainingCorpus,
     PairedFileCorpus,
     PhrasebookCorpus,
     PublishedCorpus,
     TrainingKeys,
+    name_file,
     read_ranges,
 )
 from mtkit.recipe.parsing import Linearization, Parsing, TreeCorpus
@@ -56,7 +58,7 @@ OneLanguageCorpus = TextCorpus | TextTableCorpus
 ParallelCorpus = (
     FileCorpus | PairedFileCorpus | HubCorpus | PhrasebookCorpus | PublishedCorpus | TreeCorpus
 )
-AnyCorpus = ParallelCorpus | OneLanguageCorpus | ClassifierCorpus
+AnyCorpus = ParallelCorpus | OneLanguageCorpus | ClassifierCorpus | OneSideTrainingCorpus
 Pair = tuple[str, str]
 _ROWS_AT_ONCE = 1_000
 """Also the number of rows that planted faults draw from; see planted_faults.py."""
@@ -118,8 +120,8 @@ def _open(
             opened: AbstractContextManager[Source] = open_keyed_strings(
                 corpus.source, corpus.target
             )
-        case FileCorpus() | PlantedCorpus():
-            files = {"source": corpus.source, "target": corpus.target}
+        case FileCorpus() | PlantedCorpus() | OneSideTrainingCorpus():
+            files = {name: file for name in _PAIR if (file := getattr(corpus, name)) is not None}
             if isinstance(corpus, FileTrainingCorpus) and corpus.alignments is not None:
                 files["alignment"] = corpus.alignments
             opened = open_lines(files, languages)
@@ -187,6 +189,7 @@ def require_parallel(corpus: AnyCorpus) -> ParallelCorpus:
             f"{name}: text in one language, but sentence pairs are needed",
             "choose parallel text: `source` and `target`, or a `path` without `text_column`",
         )
+    assert not isinstance(corpus, OneSideTrainingCorpus), "a translator completes it first"
     return corpus
 
 
@@ -267,17 +270,15 @@ def input_files(corpus: AnyCorpus) -> list[Location]:
         case FileCorpus() | PlantedCorpus():
             alignments = corpus.alignments if isinstance(corpus, FileTrainingCorpus) else None
             return [corpus.source, corpus.target, *([] if alignments is None else [alignments])]
-        case PairedFileCorpus() | TextTableCorpus() | LabelledCorpus():
-            return [corpus.path]
-        case TextCorpus():
-            return [corpus.text]
-        case TreeCorpus():
-            return [corpus.trees]
         case HubCorpus():
             # A name on the hub isn't a folder, and yields nothing.
             return sorted(path for path in Path(corpus.dataset).rglob("*") if path.is_file())
         case PhrasebookCorpus() | PublishedCorpus():
             return []
+        case _:
+            file = name_file(corpus)
+            assert not isinstance(file, str)
+            return [file]
 
 
 def _check_direction(languages: tuple[str, str]) -> None:

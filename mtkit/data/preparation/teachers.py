@@ -1,0 +1,72 @@
+"""What translates the corpora that name a translator, as a protocol: models run above `data`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.recipe.synthesis import TranslatedKeys
+
+
+@dataclass(frozen=True)
+class TeacherLine:
+    """A line to translate.
+
+    Attributes:
+        number: Its number in the file, from 1.
+        reference: Its translation by a human, where the corpus has one.
+    """
+
+    number: int
+    text: str
+    reference: str = ""
+
+
+@dataclass(frozen=True)
+class Translated:
+    """The translations of some lines.
+
+    Attributes:
+        texts: The translation of each line.
+        reasons: Why each is dropped; empty strings for those that stay.
+        scores: Dual cross-entropy of each, 0 to 1, NaN where none was wanted, [lines].
+        probabilities: Mean natural log-probability of each one's tokens, NaN if unknown, [lines].
+    """
+
+    texts: Sequence[str]
+    reasons: Sequence[str]
+    scores: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
+
+
+TranslateLines = Callable[[Sequence[TeacherLine]], Translated]
+
+
+class Teachers(Protocol):
+    """Translators of corpora; picklable, because each worker opens its own."""
+
+    def is_ready(self, corpus: TranslatedKeys) -> bool:
+        """Checks that the models of a corpus exist."""
+        ...
+
+    def are_trained_first(self, corpus: TranslatedKeys) -> bool:
+        """Checks that a model of a corpus is missing which `mtkit run` trains first."""
+        ...
+
+    def check(self, corpus: TranslatedKeys, languages: tuple[str, str]) -> None:
+        """Checks, before work starts, that the models of a corpus can translate it."""
+        ...
+
+    def describe(self, corpus: TranslatedKeys) -> dict[str, Any]:
+        """Returns names, digests and licences of the models of a corpus."""
+        ...
+
+    def open(self, corpus: TranslatedKeys, languages: tuple[str, str]) -> TranslateLines:
+        """Returns what translates a corpus's lines; `languages` are theirs and the other."""
+        ...
+
+    def max_processes(self, corpus: TranslatedKeys) -> int | None:
+        """Returns how many processes may hold a corpus's models at once; None for any number."""
+        ...

@@ -1,0 +1,395 @@
+"""Makes pairs of corpora that name a translator: back-translation and distillation.
+
+Each block's translations are kept in a file of their own until all are there, so that a killed
+preparation continues after them.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mtkit.console import say
+from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, choose_scattered, shorten_row
+from mtkit.data.preparation.dropped_rows import HEADER, append_dropped, pack_rows, pack_stored
+from mtkit.data.preparation.facts import SyntheticCorpus, SyntheticFacts
+from mtkit.data.preparation.preparation_report import PreparationReport
+from mtkit.data.preparation.report_section import ReportSection, Rows, make_visible, share
+from mtkit.data.preparation.run_stage import show_progress
+from mtkit.data.preparation.stage import CorpusSample, Preparation, Stage
+from mtkit.data.preparation.teachers import TeacherLine, Teachers
+from mtkit.data.preparation.text_store import LINE_COLUMN
+from mtkit.data.prepared import describe_inputs
+from mtkit.data.sources.blocks import Block
+from mtkit.data.sources.corpora import ParallelCorpus, read_blocks
+from mtkit.digests import digest, digest_file
+from mtkit.errors import MtkitError
+from mtkit.files import write_atomically
+from mtkit.recipe.corpora import (
+    FileTrainingCorpus,
+    TranslatedCorpus,
+    corpus_names,
+)
+from mtkit.units import format_memory
+
+UNFINISHED_FOLDER = "synthetic.part"
+"""Translated blocks of an interrupted preparation."""
+_LINES_PER_BLOCK = 1_000
+_SAMPLE_BLOCKS, _SAMPLE_LINES = 8, 25
+"""Blocks that a check translates, and lines of each."""
+_PAIR = ("source", "target")
+_SHOWN = 10
+"""Translations that a check shows of each corpus."""
+_NOT_CHOSEN = "dual_cross_entropy"
+_OF_TEACHER = {"translated_by", "synthesis", "name", "weight", "tag"}
+_OF_RUN = {"rounds", "checked_by"}
+"""Keys that decide only which models there are, whose digests count."""
+
+
+@dataclass(frozen=True)
+class TranslatingJob:
+    """The settings of a worker process that translates blocks; picklable.
+
+    Attributes:
+        languages: Of the lines and of their translations.
+        drop_invalid: Whether a line of invalid UTF-8 is translated with U+FFFD in it, and then
+            dropped by the cleaning; otherwise it is an error.
+    """
+
+    teachers: Teachers
+    corpus: TranslatedCorpus
+    languages: tuple[str, str]
+    drop_invalid: bool
+
+
+class BlockTranslator:
+    """Translates blocks; created once per process."""
+
+    def __init__(self, job: TranslatingJob) -> None:
+        self._job = job
+        self._translate = job.teachers.open(job.corpus, job.languages)
+        self._given, self._made = _PAIR[::-1] if job.corpus.is_backwards else _PAIR
+
+    def __call__(self, block: Block) -> pa.RecordBatch:
+        """Returns the pairs of a block without blank lines, with their scores."""
+        rows = block.decode(drop_invalid=self._job.drop_invalid)
+        texts = rows.columns[self._given]
+        references = rows.columns.get(self._made, [""] * len(texts))
+        lines = [
+            TeacherLine(int(number), text, reference)
+            for number, text, reference in zip(rows.numbers, texts, references, strict=True)
+            if text.strip()
+        ]
+        found = self._translate(lines)
+        return pa.record_batch(
+            {
+                LINE_COLUMN: pa.array([line.number for line in lines], pa.int64()),
+                self._given: pa.array([line.text for line in lines], pa.large_string()),
+                self._made: pa.array(found.texts, pa.large_string()),
+                "reason": pa.array(found.reasons, pa.string()),
+                "score": pa.array(found.scores, pa.float64()),
+                "probability": pa.array(found.probabilities, pa.float64()),
+            }
+        )
+
+
+def translates(preparation: Preparation) -> bool:
+    """Checks that a translator completes some of a recipe's corpora."""
+    return bool(_list_corpora(preparation))
+
+
+def _list_corpora(preparation: Preparation) -> list[tuple[int, TranslatedCorpus]]:
+    return [
+        (index, corpus)
+        for index, corpus in enumerate(preparation.data.train)
+        if isinstance(corpus, TranslatedCorpus) and corpus.translated_by
+    ]
+
+
+def find_synthetic(preparation: Preparation, index: int) -> ParallelCorpus | None:
+    """Returns a corpus's pairs as two files if a translator made them; None if it didn't."""
+    corpus = preparation.data.train[index]
+    assert isinstance(corpus, TranslatedCorpus)
+    source, target = _name_files(preparation.draft / SYNTHETIC.name, index)
+    if not source.exists():
+        return None
+    return FileTrainingCorpus(source=source, target=target, tag=corpus.tag)
+
+
+def _name_files(folder: Path, index: int) -> tuple[Path, Path]:
+    return folder / f"{index}.source.zst", folder / f"{index}.target.zst"
+
+
+def _translate_corpora(preparation: Preparation, folder: Path) -> SyntheticFacts:
+    """Writes the pairs of each corpus that names a translator; returns the facts.
+
+    The files don't depend on the number of workers.
+    """
+    found: dict[str, SyntheticCorpus] = {}
+    append_dropped(folder, pack_rows([(*HEADER, *_PAIR)]))
+    names = corpus_names(preparation.data.train)
+    for index, corpus in _list_corpora(preparation):
+        teachers = preparation.teachers
+        if preparation.sample is not None and teachers and teachers.are_trained_first(corpus):
+            say(f"{names[index]}: left out, since `mtkit run` trains its translator first")
+            continue
+        with preparation.listing_faults():
+            found[str(index)] = _translate_corpus(preparation, index, corpus, names[index], folder)
+    return {"corpora": found, "digest": [digest_file(path) for path in sorted(folder.iterdir())]}
+
+
+def _translate_corpus(
+    preparation: Preparation, index: int, corpus: TranslatedCorpus, name: str, folder: Path
+) -> SyntheticCorpus:
+    teachers, sample = preparation.teachers, preparation.sample
+    if teachers is None:
+        raise ValueError("translated_by needs something that translates")
+    languages = preparation.data.languages
+    given = languages[::-1] if corpus.is_backwards else languages
+    teachers.check(corpus, given)
+    parts = preparation.draft / UNFINISHED_FOLDER / digest(_describe(preparation, corpus))[:16]
+    job = TranslatingJob(
+        teachers,
+        corpus,
+        given,
+        sample is not None or preparation.data.cleaning.encoding.invalid_utf8 == "drop",
+    )
+    chosen = CorpusSample(_SAMPLE_BLOCKS, _SAMPLE_LINES)
+    blocks = _read(
+        preparation, corpus, index, _LINES_PER_BLOCK if sample is None else _SAMPLE_LINES
+    )
+    if sample is not None:
+        blocks = chosen.choose(blocks)
+    started_at = time.monotonic()
+    _translate_blocks(preparation, job, blocks, parts, name)
+    elapsed_seconds = time.monotonic() - started_at
+    facts = _join_parts(preparation, index, corpus, parts, folder)
+    facts["name"], facts["teacher"] = name, teachers.describe(corpus)
+    if not facts["kept"]:
+        raise MtkitError(
+            f"{name}: no pairs left of {facts['read']:,} translations",
+            "look at the translations with `mtkit translate`; keys of `synthesis` drop them",
+        )
+    if sample is not None:
+        # What is made of a sample counts for the whole corpus.
+        num_lines = chosen.num_rows[index]
+        growth = num_lines / max(1, chosen.num_chosen[index])
+        sample.num_rows[index] += round((growth - 1) * facts["kept"])
+        _estimate(
+            name, facts, num_lines, growth * elapsed_seconds, growth * _sum_sizes(folder, index)
+        )
+    return facts
+
+
+def _sum_sizes(folder: Path, index: int) -> int:
+    return sum(path.stat().st_size for path in _name_files(folder, index))
+
+
+def _estimate(
+    name: str, facts: SyntheticCorpus, num_lines: int, seconds: float, num_bytes: float
+) -> None:
+    minutes = f"{seconds / 60:,.0f} minutes" if seconds > 90 else f"{seconds:,.0f} s"
+    say(
+        f"{name}: {facts['read']:,} of {num_lines:,} lines were translated; all take about "
+        f"{minutes} of one CPU core (or of the server) and {format_memory(round(num_bytes))}"
+    )
+
+
+def _read(
+    preparation: Preparation, corpus: TranslatedCorpus, index: int, rows_per_block: int
+) -> Iterator[Block]:
+    return read_blocks(
+        corpus,
+        index=index,
+        rows_per_block=rows_per_block,
+        languages=preparation.data.languages,
+    )
+
+
+def _translate_blocks(
+    preparation: Preparation, job: TranslatingJob, blocks: Iterator[Block], parts: Path, name: str
+) -> None:
+    """Writes the translations of each block to a file, except for those that have one."""
+    parts.mkdir(parents=True, exist_ok=True)
+    num_done = 0
+    while _name_part(parts, num_done).exists():
+        num_done += 1
+        if next(blocks, None) is None:
+            # A file that has become shorter has another key.
+            break
+    executor = preparation.executor.limit(job.teachers.max_processes(job.corpus))
+    done = executor.run(partial(BlockTranslator, job), blocks)
+    counted = ((batch.num_rows, batch) for batch in done)
+    for batch in show_progress(counted, f"translating {name}", "line"):
+        with pa.BufferOutputStream() as stream:
+            with pa.ipc.new_stream(stream, batch.schema) as writer:
+                writer.write_batch(batch)
+            write_atomically(_name_part(parts, num_done), stream.getvalue().to_pybytes())
+        num_done += 1
+
+
+def _name_part(parts: Path, number: int) -> Path:
+    return parts / f"{number:07}.arrow"
+
+
+def _read_parts(parts: Path) -> Iterator[pa.RecordBatch]:
+    number = 0
+    while (path := _name_part(parts, number)).exists():
+        with pa.ipc.open_stream(path.read_bytes()) as reader:
+            yield reader.read_next_batch()
+        number += 1
+
+
+def _join_parts(
+    preparation: Preparation, index: int, corpus: TranslatedCorpus, parts: Path, folder: Path
+) -> SyntheticCorpus:
+    """Writes the pairs that stay to two files, and the others to the list of dropped rows."""
+    limit = _find_limit(corpus, parts)
+    dropped: Counter[str] = Counter()
+    facts: SyntheticCorpus = {
+        "name": "",
+        "read": 0,
+        "kept": 0,
+        "dropped": {},
+        "limit": limit,
+        "samples": [],
+        "teacher": {},
+    }
+    total = 0.0
+    with (
+        _name_files(folder, index)[0].open("wb") as sources,
+        _name_files(folder, index)[1].open("wb") as targets,
+    ):
+        for batch in _read_parts(parts):
+            reasons = np.array(batch.column("reason").to_pylist(), object)
+            scores = batch.column("score").to_numpy()
+            if limit is not None:
+                reasons[(reasons == "") & ~(scores >= limit)] = _NOT_CHOSEN
+            is_kept = reasons == ""
+            facts["read"] += batch.num_rows
+            facts["kept"] += int(np.count_nonzero(is_kept))
+            dropped.update(reasons[~is_kept].tolist())
+            for reason in sorted(set(reasons[~is_kept])):
+                rows = batch.filter(pa.array(reasons == reason))
+                file = preparation.name_corpus(index)
+                append_dropped(folder, pack_stored(str(reason), file, rows, _PAIR))
+            kept = batch.filter(pa.array(is_kept))
+            for stream, column in ((sources, "source"), (targets, "target")):
+                lines = kept.column(column).to_pylist()
+                text = "".join(f"{line}\n" for line in lines).encode(errors="replace")
+                stream.write(pa.compress(text, codec="zstd", asbytes=True))
+            total += float(np.nansum(kept.column("probability").to_numpy()))
+            _add_samples(facts, batch, reasons)
+    facts["dropped"] = dict(sorted(dropped.items()))
+    if facts["kept"]:
+        facts["mean_probability"] = round(total / facts["kept"], 4)
+    return facts
+
+
+def _find_limit(corpus: TranslatedCorpus, parts: Path) -> float | None:
+    """Returns the smallest score that is kept; None if `keep` isn't given."""
+    if corpus.synthesis.keep is None:
+        return None
+    chosen = [
+        batch.column("score").to_numpy()[np.array(batch.column("reason").to_pylist()) == ""]
+        for batch in _read_parts(parts)
+    ]
+    scores = np.sort(np.concatenate(chosen))[::-1]
+    scores = scores[~np.isnan(scores)]
+    if not len(scores):
+        return 0.0
+    return float(scores[max(1, round(corpus.synthesis.keep * len(scores))) - 1])
+
+
+def _add_samples(facts: SyntheticCorpus, batch: pa.RecordBatch, reasons: Any) -> None:
+    """Adds a few rows of a block to those that a report shows, while they are few."""
+    if len(facts["samples"]) >= _SHOWN or not batch.num_rows:
+        return
+    for index in choose_scattered(batch.column(LINE_COLUMN).to_numpy())[:NUM_SAMPLES]:
+        [row] = batch.slice(int(index), 1).to_pylist()
+        shown = shorten_row(row[LINE_COLUMN], row)
+        facts["samples"].append(
+            {
+                **shown,
+                "reason": str(reasons[index]),
+                "probability": _round(row["probability"]),
+                "score": _round(row["score"]),
+            }
+        )
+    del facts["samples"][_SHOWN:]
+
+
+def _round(value: float) -> float | None:
+    return None if np.isnan(value) else round(value, 3)
+
+
+def _describe(preparation: Preparation, corpus: TranslatedCorpus) -> list[Any]:
+    """Returns all that a corpus's translations depend on."""
+    assert preparation.teachers is not None
+    is_ready = preparation.teachers.is_ready(corpus)
+    return [
+        preparation.dump(corpus, _OF_TEACHER),
+        preparation.dump(corpus.synthesis, _OF_RUN),
+        preparation.data.languages,
+        preparation.data.cleaning.encoding.invalid_utf8,
+        describe_inputs((corpus,)),
+        preparation.teachers.describe(corpus)["digests"] if is_ready else None,
+    ]
+
+
+def _depends(preparation: Preparation) -> list[Any]:
+    return [[index, _describe(preparation, corpus)] for index, corpus in _list_corpora(preparation)]
+
+
+def _show(_: PreparationReport, facts: SyntheticFacts) -> Iterator[ReportSection]:
+    """Yields what was dropped, and some of the translations."""
+    corpora = list(facts["corpora"].values())
+    if not corpora:
+        return
+    rows: Rows = [["translated", *(f"{each['read']:,}" for each in corpora)]]
+    for reason in dict.fromkeys(reason for each in corpora for reason in each["dropped"]):
+        counts = (share(each["dropped"].get(reason, 0), each["read"]) for each in corpora)
+        rows.append([f"- {reason}", *counts])
+    rows.append(["kept", *(share(each["kept"], each["read"]) for each in corpora)])
+    rows.append(["log-probability", *(_as_cell(each.get("mean_probability")) for each in corpora)])
+    teachers = "; ".join(
+        f"{each['name']} by {', '.join(each['teacher']['names'])}" for each in corpora
+    )
+    yield ReportSection(
+        "Translated corpora",
+        ["lines", *(each["name"] for each in corpora)],
+        rows,
+        caption=teachers,
+        in_check=True,
+    )
+    yield ReportSection(
+        "Some translations",
+        ["log-probability", "dual cross-entropy", "dropped by", "corpus", *_PAIR],
+        [
+            [
+                _as_cell(row["probability"]),
+                _as_cell(row["score"]),
+                row["reason"],
+                each["name"],
+                *(make_visible(str(row.get(column, ""))) for column in _PAIR),
+            ]
+            for each in corpora
+            for row in each["samples"]
+        ],
+        num_text_columns=4,
+        on_terminal=False,
+        in_check=True,
+    )
+
+
+def _as_cell(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+SYNTHETIC = Stage("synthetic", _translate_corpora, _depends, translates, _show)
