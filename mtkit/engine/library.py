@@ -142,7 +142,7 @@ class SearchSettings(Structure):
                 "top_k",
             )
         ),
-        *((name, c_double) for name in ("top_p", "temperature", "penalty_alpha")),
+        *((name, c_double) for name in ("top_p", "epsilon", "temperature", "penalty_alpha")),
         *((name, c_int32) for name in ("has_power_penalty", "is_sampling")),
         ("coverage_penalty", c_float),
     ]

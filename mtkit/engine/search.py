@@ -343,6 +343,7 @@ def _describe_settings(settings: Inference, max_repeated: int | None) -> SearchS
         max_repeated=max_repeated or 0,
         top_k=0 if sampling is None else sampling.top_k or 0,
         top_p=1.0 if sampling is None else sampling.top_p,
+        epsilon=0.0 if sampling is None else sampling.epsilon,
         temperature=1.0 if sampling is None else sampling.temperature,
         penalty_alpha=penalty.alpha,
         has_power_penalty=penalty.kind == "power",

@@ -26,7 +26,7 @@ class LengthPenalty(Section):
 class Sampling(Section):
     """Samples outputs instead of searching for the most probable one.
 
-    The temperature is applied first, then `top_k`, then `top_p`.
+    The temperature is applied first, then `top_k`, then `top_p`, then `epsilon`.
     """
 
     temperature: Annotated[float, Field(ge=0.001, le=1_000.0)] = 1.0
@@ -36,6 +36,9 @@ class Sampling(Section):
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     """Sample among the fewest tokens that together have this much probability (arXiv
     1904.09751)."""
+    epsilon: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    """Sample among the tokens with at least this much probability, or the most probable one (arXiv
+    2210.15191, section 3); candidates for minimum Bayes risk are often drawn with 0.02."""
     seed: Seed = 1
     """Seed; with the line's number it decides what is sampled for that line, whatever the lines
     around it."""

@@ -19,7 +19,7 @@ struct Settings {
   int64_t min_length, no_repeat_ngram;  // 0 for none.
   int64_t max_repeated;  // An output whose last tokens, this many, repeat a few ends; 0 for none.
   int64_t top_k;                        // 0 for all.
-  double top_p, temperature;
+  double top_p, epsilon, temperature;
   double penalty_alpha;
   int32_t has_power_penalty;  // Else it is GNMT's.
   int32_t is_sampling;
@@ -393,7 +393,7 @@ class Sentence {
     return next;
   }
 
-  // A token of those that top_k and top_p leave, by its probability at the temperature.
+  // A token of those that top_k, top_p and epsilon leave, by its probability at the temperature.
   int64_t draw_token(const float* row, float log_sum, double random) const {
     struct Entry {
       float logit;
@@ -417,23 +417,36 @@ class Sentence {
     };
     double total = 0.0;
     for (const Entry& each : heap) total += weigh(each);
-    // Of the likeliest: their tokens, and sums of their probabilities.
-    std::vector<std::pair<int64_t, double>> sums;
+    // Of the likeliest: their tokens, sums of their probabilities, and these.
+    struct Kept {
+      int64_t token;
+      double up_to, probability;
+    };
+    std::vector<Kept> sums;
     double sum = 0.0;
+    const bool keeps_all = settings_.top_p >= 1.0 && settings_.epsilon <= 0.0;
     while (!heap.empty() && (sums.empty() || sum < settings_.top_p)) {
       // With all of them, the sum of all is 1 and the rest isn't needed.
-      if (settings_.top_p >= 1.0 && sum > random) break;
+      if (keeps_all && sum > random) break;
       std::pop_heap(heap.begin(), heap.end());
       const double probability = weigh(heap.back()) / total;
       if (!sums.empty() && !(probability > 0.0)) break;
+      // Those that follow are no likelier.
+      if (!sums.empty() && settings_.top_p >= 1.0 && probability < settings_.epsilon) break;
       sum += probability;
-      sums.emplace_back(heap.back().token, sum);
+      sums.push_back({heap.back().token, sum, probability});
       heap.pop_back();
     }
-    const double target = random * (settings_.top_p >= 1.0 ? std::max(sum, 1.0) : sum);
-    for (const auto& [token, up_to] : sums)
-      if (up_to > target) return token;
-    return sums.back().first;
+    if (settings_.top_p < 1.0) {
+      // Epsilon is a share of what top_p leaves.
+      const double least = settings_.epsilon * sum;
+      while (sums.size() > 1 && sums.back().probability < least) sums.pop_back();
+      sum = sums.back().up_to;
+    }
+    const double target = random * (keeps_all ? std::max(sum, 1.0) : sum);
+    for (const Kept& each : sums)
+      if (each.up_to > target) return each.token;
+    return sums.back().token;
   }
 
   // Replaces the hypotheses; positions that none descends from are free again.

@@ -167,7 +167,8 @@ def draw(
     """Returns a token for each hypothesis, drawn from those that `sampling` allows.
 
     Any token if none is allowed, or if log-probabilities are NaN; its own log-probability shows it.
-    `random` are fp64 numbers in [0, 1). Temperature comes first, then top_k, then top_p.
+    `random` are fp64 numbers in [0, 1). Temperature comes first, then top_k, top_p and
+    epsilon.
     """
     probabilities, tokens = truncate_distribution(log_probs, sampling)
     # The first token whose cumulative probability passes the random share of the total.
@@ -182,7 +183,7 @@ def truncate_distribution(
     log_probs: Float[Tensor, "batch beam vocab"], sampling: Sampling
 ) -> tuple[Float[Tensor, "batch beam kept"], Int[Tensor, "batch beam kept"]]:
     """Returns the tokens that may be drawn, likeliest first, and their fp64 probabilities."""
-    # Tokens excluded by `top_k` and `top_p` have probability 0.
+    # Tokens that are excluded have probability 0.
     sorted_values, tokens = (log_probs.double() / sampling.temperature).sort(
         dim=-1, descending=True, stable=True
     )
@@ -192,4 +193,8 @@ def truncate_distribution(
     before = probabilities.cumsum(dim=-1) - probabilities
     is_kept = before < sampling.top_p
     is_kept[..., 0] = True
+    if sampling.epsilon > 0.0:
+        total = probabilities.masked_fill(~is_kept, 0.0).sum(dim=-1, keepdim=True)
+        is_kept &= probabilities >= sampling.epsilon * total
+        is_kept[..., 0] = True
     return probabilities.masked_fill(~is_kept, 0.0), tokens[..., :kept]

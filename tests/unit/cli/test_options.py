@@ -170,7 +170,7 @@ KEYS = {
     "inference.protect": "urls emails placeholders paths versions options numbers min_number "
     "patterns ways beam_size",
     "inference.paragraphs": "language",
-    "inference.sampling": "temperature top_k top_p seed",
+    "inference.sampling": "temperature top_k top_p epsilon seed",
     "evaluation": "test_sets metrics tokenize smooth lowercase significance paper_bleu language "
     "comet origins training_text",
     "evaluation.test_sets[FileTestSet]": "tag source target name",

@@ -120,6 +120,7 @@ def draw_settings(draw: Draw) -> Inference:
             temperature=draw.choice([0.001, 1.0, 1000.0]),
             top_k=draw.choice([None, 1, 5, 10_000]),
             top_p=draw.choice([1e-9, 0.5, 1.0]),
+            epsilon=draw.choice([0.0, 0.02, 0.99]),
         )
     return Inference(**keys)
 

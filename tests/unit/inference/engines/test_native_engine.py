@@ -162,6 +162,7 @@ _SEARCHES = {
     "samples": {"sampling": Sampling(seed=3), "n_best": 5},
     "top_k": {"sampling": Sampling(seed=3, top_k=5, temperature=0.7), "n_best": 2},
     "top_p": {"sampling": Sampling(seed=3, top_p=0.5, temperature=1.4), "n_best": 2},
+    "epsilon": {"sampling": Sampling(seed=3, epsilon=0.03), "n_best": 2},
     "alignments": {"beam_size": 3, "n_best": 3, "alignments": True},
 }
 
@@ -438,7 +439,15 @@ def test_a_wide_beam_finds_the_best_of_all_outputs(kind: str) -> None:
     assert found[0].token_ids == having[0]
 
 
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0.6, top_k=4, top_p=0.8)])
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(),
+        Sampling(temperature=0.6, top_k=4, top_p=0.8),
+        Sampling(epsilon=0.05),
+        Sampling(top_p=0.9, epsilon=0.08),
+    ],
+)
 def test_samples_follow_the_distribution(sampling: Sampling) -> None:
     model, source = build(), [9, 10, 11, EOS]
     settings = Inference(sampling=sampling, n_best=100, max_output_tokens=1)
@@ -455,6 +464,7 @@ def test_samples_follow_the_distribution(sampling: Sampling) -> None:
     weights /= weights.sum()
     before = np.cumsum(weights[order]) - weights[order]
     weights[order[before >= sampling.top_p]] = 0.0
+    weights[weights < sampling.epsilon * weights.sum()] = 0.0
     expected = weights / weights.sum() * 10_000
     assert all(expected[token] > 0 for token in counts)
     often = expected >= 5

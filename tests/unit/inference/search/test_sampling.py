@@ -3,7 +3,12 @@ from collections import Counter
 
 import pytest
 import torch
-from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+from transformers import (
+    EpsilonLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
 
 from mtkit.inference.search.rules import OutputRules
 from mtkit.inference.search.sampling import draw, sample, truncate_distribution
@@ -18,10 +23,11 @@ _PLAIN = LengthPenalty(kind="power", alpha=0.0)
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize("top_k", [None, 1, 3, 40])
 @pytest.mark.parametrize("top_p", [0.1, 0.5, 0.9, 1.0])
-def test_tokens_are_left_out_as_transformers_does(temperature, top_k, top_p):
+@pytest.mark.parametrize("epsilon", [0.0, 0.02, 0.3])
+def test_tokens_are_left_out_as_transformers_does(temperature, top_k, top_p, epsilon):
     torch.manual_seed(1)
     log_probs = torch.randn(4, 2, 40).mul(2.0).log_softmax(dim=-1)
-    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
+    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, epsilon=epsilon)
     probabilities, tokens = truncate_distribution(log_probs, sampling)
     ours = torch.zeros(4, 2, 40, dtype=torch.float64).scatter(2, tokens, probabilities)
     ours /= ours.sum(dim=-1, keepdim=True)
@@ -31,6 +37,8 @@ def test_tokens_are_left_out_as_transformers_does(temperature, top_k, top_p):
         scores = TopKLogitsWarper(top_k)(None, scores)
     if top_p < 1.0:
         scores = TopPLogitsWarper(top_p)(None, scores)
+    if epsilon > 0.0:
+        scores = EpsilonLogitsWarper(epsilon)(None, scores)
     theirs = scores.softmax(dim=-1).view(4, 2, 40)
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
 
