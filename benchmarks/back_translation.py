@@ -1,4 +1,4 @@
-"""BLEU and chrF of back-translation for few pairs: pairs alone, beam, samples, tags, filters, rounds.
+"""BLEU and chrF of back-translation for few pairs: beam, samples, tags, filters, rounds.
 
 Each row is a recipe that `mtkit run` does; the table has its test scores with their intervals.
 

@@ -1,8 +1,11 @@
 """`mtkit init`: writes a recipe to start from."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from mtkit.cli.options import declare_option
 
 
 def init(
@@ -15,12 +18,27 @@ def init(
             show_default=False,
         ),
     ] = "",
+    student_of: Annotated[
+        Path | None,
+        declare_option(
+            "--student-of",
+            "FOLDER",
+            "Workspace of a translator: write the recipe of a smaller, faster one that learns "
+            "from its translations.",
+        ),
+    ] = None,
 ) -> None:
     """Write ./mtkit.toml, a copy of a shipped recipe; the other commands then need no options."""
     from mtkit.console import say
-    from mtkit.pipeline.init import describe_recipes
+    from mtkit.pipeline.init import describe_recipes, init_student
     from mtkit.pipeline.init import init as write_recipe
 
+    if student_of is not None:
+        if recipe:
+            raise typer.BadParameter("--student-of can't be combined with a recipe's name")
+        path = init_student(student_of)
+        say(f"wrote {path}; next: mtkit prepare --check, then mtkit run")
+        return
     if not recipe:
         for name, sentence in describe_recipes().items():
             typer.echo(f"{name:22} {sentence}")

@@ -43,7 +43,12 @@ from mtkit.data.preparation.run_stage import clear_stages, read_record, run_stag
 from mtkit.data.preparation.stage import Preparation, Stage
 from mtkit.data.preparation.teachers import Teachers
 from mtkit.data.preparation.tokenize_text import TOKENS
-from mtkit.data.preparation.translate_corpora import SYNTHETIC, UNFINISHED_FOLDER
+from mtkit.data.preparation.translate_corpora import (
+    SYNTHETIC,
+    UNFINISHED_FOLDER,
+    list_teachers,
+    translates,
+)
 from mtkit.data.prepared import (
     FACTS_FILE,
     FORMAT_VERSION,
@@ -266,6 +271,7 @@ def _prepare(
                 if "digest" in facts
             },
             **report.summary(),
+            **({"teachers": list_teachers(preparation)} if translates(preparation) else {}),
         },
     )
     # Last: after a kill before this, the next `prepare` repeats this part.

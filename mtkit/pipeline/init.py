@@ -4,9 +4,13 @@ import re
 from itertools import takewhile
 from pathlib import Path
 
+import tomli_w
+
 from mtkit.errors import MtkitError, suggest
 from mtkit.files import write_atomically
-from mtkit.recipe import PROJECT_RECIPE, shipped_recipes
+from mtkit.recipe import PROJECT_RECIPE, load_recipe, shipped_recipes
+from mtkit.recipe.tables import relative_to_root
+from mtkit.workspace import Workspace
 
 _PREFACE = """\
 # Copied from the shipped recipe {name}; change what you like. In this folder:
@@ -18,6 +22,17 @@ _PREFACE = """\
 """
 
 
+_STUDENT = """\
+# A student of {name}: it learns from the teacher's translations of the same text. In this folder:
+#   mtkit prepare --check    translate some lines, and estimate the time of all
+#   mtkit run                translate, train, average, score
+# More text in the source language makes a better student:
+#   [[data.train]]
+#   source = "more.{language}"
+#   translated_by = "{model}"
+# Faster still: mtkit run, then mtkit export --set export.precision=int8
+
+"""
 OWN_CORPUS = "own-corpus"
 """The recipe for text of one's own, which comes first."""
 
@@ -38,17 +53,67 @@ def _read_sentence(path: Path) -> str:
 
 def init(recipe: str, folder: Path | None = None) -> Path:
     """Writes a shipped recipe to a folder as `mtkit.toml`, and returns its path."""
-    path = (folder or Path()) / PROJECT_RECIPE
     shipped = shipped_recipes()
     if recipe not in shipped:
         raise MtkitError(
             f"no shipped recipe named '{recipe}'" + suggest(recipe, shipped),
             "shipped recipes: " + ", ".join(shipped),
         )
+    return _write(_PREFACE.format(name=recipe) + shipped[recipe].read_text("utf-8"), folder)
+
+
+def init_student(teacher: Path, folder: Path | None = None) -> Path:
+    """Writes the recipe of a small, fast student of a run, and returns its path.
+
+    It learns from the teacher's translations of the sources that the teacher learned from. Its encoder is deeper than
+    the teacher's and its decoder has one layer (arXiv 2006.10369), and it searches greedily.
+
+    Args:
+        teacher: The workspace of a finished run.
+        folder: Where `mtkit.toml` goes.
+    """
+    root = teacher.resolve()
+    workspace = Workspace(root.parent if root.name == "model" else root)
+    if not (workspace.recipe_file.is_file() and workspace.model.is_dir()):
+        raise MtkitError(
+            f"{teacher}: not the workspace of a finished run: {workspace.recipe_file.name} or "
+            f"{workspace.model.name}/ is missing",
+            "name one such as runs/NAME; for a public model write a recipe with translated_by = "
+            '"FOLDER" in each [[data.train]]',
+        )
+    recipe = load_recipe(workspace.recipe_file)
+    if recipe.objective != "translation" or recipe.data.is_trees:
+        raise MtkitError(f"{teacher}: not a translator, so that no student can learn from it")
+    data_root = str(recipe.data.data_root)
+    tables = recipe.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
+    tables = {**relative_to_root(tables, data_root), "name": f"{recipe.name}-student"}
+    tables["data"]["data_root"] = data_root
+    train = [
+        corpus for corpus in tables["data"]["train"] if "target" not in corpus or "source" in corpus
+    ]
+    for corpus in train:
+        for key in ("alignments", "synthesis"):
+            corpus.pop(key, None)
+        corpus["translated_by"] = str(workspace.model)
+    tables["data"]["train"] = train
+    model, training = tables.setdefault("model", {}), tables.setdefault("training", {})
+    model["num_encoder_layers"] = recipe.model.num_encoder_layers * 3 // 2
+    model["num_decoder_layers"] = 1
+    for key in ("start_from", "lora", "guided_alignment"):
+        training.pop(key, None)
+    tables.setdefault("inference", {}).update(beam_size=1, n_best=1)
+    preface = _STUDENT.format(
+        name=recipe.name, model=workspace.model, language=recipe.data.source_language
+    )
+    return _write(preface + tomli_w.dumps(tables), folder)
+
+
+def _write(text: str, folder: Path | None) -> Path:
+    path = (folder or Path()) / PROJECT_RECIPE
     if path.exists():
         raise MtkitError(
             f"{path} already exists",
             "remove it or rename it first, or work in an empty folder",
         )
-    write_atomically(path, _PREFACE.format(name=recipe) + shipped[recipe].read_text("utf-8"))
+    write_atomically(path, text)
     return path

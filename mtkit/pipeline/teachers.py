@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mtkit.data.preparation.held_out import check_unseen
 from mtkit.data.preparation.teachers import TeacherLine, Translated, TranslateLines
 from mtkit.errors import MtkitError
 from mtkit.inference.request import Request
@@ -23,6 +24,7 @@ from mtkit.pipeline.translate import open_models
 from mtkit.recipe import Recipe
 from mtkit.recipe.flags import Flags
 from mtkit.recipe.synthesis import Synthesis, TranslatedKeys, is_address
+from mtkit.recipe.tables import relative_to_root
 from mtkit.storage import describe_location
 from mtkit.text.languages import TranslatorLanguages
 from mtkit.workspace import Workspace
@@ -59,16 +61,19 @@ class ModelTeachers:
         ):
             for name, found in zip(given, others, strict=False):
                 _check_teacher(corpus, name, found, wanted)
+                if not _is_remote(found):
+                    origin = Workspace(Path(found).parent)
+                    check_unseen(origin, self.recipe.data, self.recipe.evaluation.test_sets)
 
     def describe(self, corpus: TranslatedKeys) -> dict[str, Any]:
         """Returns names, digests and licences of the models of a corpus."""
         names = self._list(corpus)
         folders = [Path(name) for name in names if not _is_remote(name)]
         licences = {name: licence for name in names if (licence := _find_licence(name))}
+        root = str(self.recipe.data.data_root)
+        named = (*corpus.translated_by, corpus.synthesis.checked_by)
         return {
-            "names": [
-                str(name) for name in (*corpus.translated_by, corpus.synthesis.checked_by) if name
-            ],
+            "names": [relative_to_root(name, root) for name in named if name],
             "digests": [
                 *(
                     name if is_address(name) else describe_location(Path(name))
@@ -77,7 +82,7 @@ class ModelTeachers:
                 ),
                 *map(digest_model, folders),
             ],
-            "licences": licences,
+            "licences": {relative_to_root(name, root): each for name, each in licences.items()},
         }
 
     def open(self, corpus: TranslatedKeys, languages: tuple[str, str]) -> TranslateLines:

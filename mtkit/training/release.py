@@ -206,10 +206,22 @@ def save_model(
         ),
         word_aligner=data.word_aligner,
         training_facts=describe_start(training.start_from, str(recipe.data.data_root))
+        | _describe_teachers(workspace)
         | describe_training(chosen[-1].state, len(data.train))
         | record.list_facts(),
         record=lambda _: record.write(workspace),
     )
+
+
+def _describe_teachers(workspace: Workspace) -> dict[str, str]:
+    """Returns a model card's fact on the models that translated its corpora; empty without any."""
+    teachers = workspace.read_manifest().get("prepare", {}).get("teachers", {})
+    phrases = []
+    for name, teacher in teachers.items():
+        licences = ", ".join(dict.fromkeys(teacher["licences"].values()))
+        models = ", ".join(f"`{model}`" for model in teacher["names"])
+        phrases.append(f"{name} by {models}" + (f" (licence {licences})" if licences else ""))
+    return {"translated text": "; ".join(phrases)} if phrases else {}
 
 
 def _with_length_ratio(run: TrainingRun) -> Inference:

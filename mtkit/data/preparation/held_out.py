@@ -1,8 +1,11 @@
 """Development and test sets as pairs, or as lines in one language."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from mtkit.data.batches.token_store import PAIR_COLUMNS
+from mtkit.data.preparation.text_store import TextStore
+from mtkit.data.prepared import describe_inputs
 from mtkit.data.sources.corpora import (
     Pair,
     read_corpus_pairs,
@@ -13,7 +16,13 @@ from mtkit.data.sources.corpora import (
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import HeldOutCorpus
 from mtkit.recipe.data import Data
+from mtkit.recipe.test_sets import TestSet
 from mtkit.recipe.text_corpora import TextCorpus, TextTableCorpus
+from mtkit.workspace import Workspace
+
+_LEAKED = 0.1
+"""Minimum share of a test set's pairs in training text that can't be chance: short sentences are
+in many corpora."""
 
 
 def read_held_out(
@@ -44,3 +53,45 @@ def read_held_out_rows(
         yield from ((line,) for line in lines)
     else:
         yield from read_held_out(data, corpus, split)
+
+
+def check_unseen(workspace: Workspace, data: Data, test_sets: Sequence[TestSet]) -> None:
+    """Checks that a translator wasn't trained on test sets, as far as its workspace shows.
+
+    `data` has the languages of the test sets. The workspace may be of either direction.
+    """
+    inputs = workspace.read_manifest().get("prepare", {}).get("inputs", [])
+    for test_set in test_sets:
+        files = describe_inputs((test_set,))
+        if any("size" in file and file in inputs for file in files):
+            raise _explain_leak(workspace, test_set, "its manifest lists the file")
+    text = workspace.data / "text"
+    if not text.is_dir() or not test_sets:
+        return
+    store = TextStore(text)
+    if not set(PAIR_COLUMNS) <= set(store.columns):
+        return
+    wanted = {
+        test_set.name: set(map(frozenset, read_held_out(data, test_set, "test")))
+        for test_set in test_sets
+    }
+    every = frozenset().union(*wanted.values())
+    found: set[frozenset[str]] = set()
+    for number in range(store.num_parts):
+        part = store.read_part(number)
+        columns = (part.column(name).to_pylist() for name in PAIR_COLUMNS)
+        found |= every.intersection(map(frozenset, zip(*columns, strict=True)))
+    for test_set in test_sets:
+        pairs = wanted[test_set.name]
+        if len(pairs & found) > _LEAKED * len(pairs):
+            count = f"{len(pairs & found):,} of its {len(pairs):,} pairs are in its training text"
+            raise _explain_leak(workspace, test_set, count)
+
+
+def _explain_leak(workspace: Workspace, test_set: TestSet, reason: str) -> MtkitError:
+    return MtkitError(
+        f"translated_by: the model in {workspace.root} was trained on the test set "
+        f"{test_set.name}: {reason}",
+        "its translations would make your scores too good: choose another translator, or another "
+        "test set",
+    )

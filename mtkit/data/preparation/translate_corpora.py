@@ -343,6 +343,12 @@ def _describe(preparation: Preparation, corpus: TranslatedCorpus) -> list[Any]:
     ]
 
 
+def list_teachers(preparation: Preparation) -> dict[str, dict[str, Any]]:
+    """Returns names, digests and licences of the models that translated each corpus, by name."""
+    corpora = preparation.found["synthetic"]["corpora"].values()
+    return {each["name"]: each["teacher"] for each in corpora}
+
+
 def _depends(preparation: Preparation) -> list[Any]:
     return [[index, _describe(preparation, corpus)] for index, corpus in _list_corpora(preparation)]
 
