@@ -30,7 +30,7 @@ _STUDENT = """\
 #   [[data.train]]
 #   source = "more.{language}"
 #   translated_by = "{model}"
-# Faster still: mtkit run, then mtkit export --set export.precision=int8
+# Faster still: mtkit translate --set inference.precision=int8
 
 """
 OWN_CORPUS = "own-corpus"
@@ -65,8 +65,9 @@ def init(recipe: str, folder: Path | None = None) -> Path:
 def init_student(teacher: Path, folder: Path | None = None) -> Path:
     """Writes the recipe of a small, fast student of a run, and returns its path.
 
-    It learns from the teacher's translations of the sources that the teacher learned from. Its encoder is deeper than
-    the teacher's and its decoder has one layer (arXiv 2006.10369), and it searches greedily.
+    It learns from the teacher's translations of the sources that the teacher learned from. Its
+    encoder is deeper than the teacher's, its decoder has one layer (arXiv 2006.10369), and it
+    searches greedily.
 
     Args:
         teacher: The workspace of a finished run.

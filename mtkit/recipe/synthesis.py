@@ -20,9 +20,9 @@ def is_address(teacher: str) -> bool:
 
 def _as_teachers(value: Any) -> Any:
     # Of a tuple: once a validator has run, pydantic no longer takes JSON's lists for one.
-    return (
-        (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
-    )
+    if isinstance(value, str):
+        return (value,) if value else ()
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _find_teacher(name: Any, info: ValidationInfo) -> Any:
@@ -31,7 +31,7 @@ def _find_teacher(name: Any, info: ValidationInfo) -> Any:
     return str(start_from_data_root(Path(name), info))
 
 
-Teacher = Annotated[str, Field(min_length=1), BeforeValidator(_find_teacher)]
+Teacher = Annotated[str, BeforeValidator(_find_teacher)]
 """A translator that completes a corpus, or a path or an address of one."""
 Teachers = Annotated[tuple[Teacher, ...], BeforeValidator(_as_teachers)]
 

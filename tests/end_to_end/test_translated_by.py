@@ -1,0 +1,189 @@
+"""Corpora that a translator completes, as a user runs them: one command, any kill, same bytes."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from mtkit.data.phrasebook import generate_pairs
+
+from ..command import run_here
+
+RECIPE = """\
+name = "test"
+[data]
+source_language = "en"
+target_language = "de"
+[[data.train]]
+name = "real"
+source = "train.en"
+target = "train.de"
+[[data.train]]
+name = "back"
+target = "text.de"
+translated_by = "reverse"
+synthesis = { beam_size = 1 }
+tag = "<BT>"
+[data.dev]
+source = "dev.en"
+target = "dev.de"
+[tokenizer]
+vocab_size = 300
+[model]
+num_encoder_layers = 1
+num_decoder_layers = 1
+d_model = 16
+d_ff = 32
+num_heads = 2
+[training]
+max_steps = 6
+batch_tokens = 600
+length_groups = 1
+checkpoint_every = 3
+processes = 1
+precision = "fp32"
+[inference]
+max_extra_tokens = 2
+[[evaluation.test_sets]]
+name = "held-out"
+source = "test.en"
+target = "test.de"
+"""
+NUM_LINES = 4_000
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with 300 pairs and 4,000 lines of German, run once."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "mtkit.toml").write_text(RECIPE)
+    pairs = list(generate_pairs("train", NUM_LINES + 340))
+    for name, first, last in (
+        ("train", 0, 300),
+        ("dev", 300, 320),
+        ("test", 320, 340),
+        ("text", 340, None),
+    ):
+        for language, lines in zip(("en", "de"), zip(*pairs[first:last], strict=True), strict=True):
+            (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines))
+    done = run_here(folder, "run")
+    assert done.returncode == 0, done.stderr
+    (folder / "said.txt").write_text(done.stderr)
+    return folder
+
+
+def digests(workspace: Path) -> dict[str, str]:
+    """What must be the same: all that training reads, and the translations."""
+    files = [path for path in (workspace / "data").rglob("*") if path.is_file()]
+    return {
+        str(path.relative_to(workspace)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+        if path.stem not in ("report", "stage")
+    }
+
+
+def read(path: Path) -> list[str]:
+    with pa.OSFile(str(path)) as file, pa.CompressedInputStream(file, "zstd") as stream:
+        return stream.read().decode().split("\n")[:-1]
+
+
+def test_one_command_trains_the_translator_first(project: Path) -> None:
+    said = (project / "said.txt").read_text()
+    assert "translated_by: test-reverse is made in" in said
+    assert said.index("test-reverse is made") < said.index("preparing test in")
+    workspace, reverse = project / "runs" / "test", project / "runs" / "test-reverse"
+    scores = json.loads((workspace / "scores.json").read_text())["scores"]
+    assert {each["metric"] for each in scores} == {"BLEU", "chrF2", "TER"}
+    assert not (reverse / "scores.json").exists()
+    config = json.loads((reverse / "model" / "config.json").read_text())
+    assert (config["source_language"], config["target_language"]) == ("de", "en")
+    [teacher] = json.loads((workspace / "manifest.json").read_text())["prepare"][
+        "teachers"
+    ].values()
+    assert teacher["names"] == ["reverse"]
+    assert "- translated text: back by `reverse`" in (workspace / "model/README.md").read_text()
+
+
+def test_a_second_time_nothing_is_done(project: Path) -> None:
+    done = run_here(project, "run")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("prepare: up to date") == 2
+    assert done.stderr.count("train: already finished") == 2
+
+
+def test_the_translations_are_those_of_translate(project: Path) -> None:
+    """What a corpus gets is what `mtkit translate` prints, line by line."""
+    lines = (project / "text.de").read_text().splitlines()[:50]
+    done = run_here(
+        project,
+        "translate",
+        "--model",
+        "runs/test-reverse/model",
+        "--set",
+        "inference.beam_size=1",
+        "--engine",
+        "torch",
+        text="".join(f"{line}\n" for line in lines),
+    )
+    assert done.returncode == 0, done.stderr
+    facts = json.loads((project / "runs/test/data/synthetic/stage.json").read_text())["facts"]
+    assert facts["corpora"]["1"]["read"] == NUM_LINES
+    data = project / "runs" / "test" / "data" / "synthetic"
+    found = dict(zip(read(data / "1.target.zst"), read(data / "1.source.zst"), strict=True))
+    expected = dict(zip(lines, done.stdout.splitlines(), strict=True))
+    assert {line: found.get(line, "") for line in lines} == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_kills", [1, pytest.param(10, marks=pytest.mark.patient)])
+def test_killed_at_some_moments_and_run_again(project: Path, num_kills: int) -> None:
+    reverse = project / "runs" / "test-reverse" / "model"
+    options = ["--set", f"data.train.1.translated_by={reverse}", "--workers", "2"]
+    command = [sys.executable, "-m", "mtkit", "prepare", *options, "--workspace"]
+    whole, killed = project / "whole", project / "killed"
+    started_at = time.monotonic()
+    subprocess.run([*command, str(whole)], cwd=project, check=True, stderr=subprocess.DEVNULL)
+    elapsed_seconds = time.monotonic() - started_at
+    num_killed = 0
+    for moment in range(num_kills):
+        process = subprocess.Popen(
+            [*command, str(killed)],
+            cwd=project,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        time.sleep(elapsed_seconds * (moment + 0.5) / num_kills)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            num_killed += 1
+        process.wait()
+    subprocess.run([*command, str(killed)], cwd=project, check=True, stderr=subprocess.DEVNULL)
+    assert digests(killed) == digests(whole)
+    assert num_killed
+    assert not (killed / ".data.draft").exists()
+
+
+def test_a_student_of_it_is_one_command_away(project: Path, tmp_path: Path) -> None:
+    done = run_here(tmp_path, "init", "--student-of", str(project / "runs" / "test"))
+    assert done.returncode == 0, done.stderr
+    done = run_here(tmp_path, "run", "--set", "training.max_steps=3")
+    assert done.returncode == 0, done.stderr
+    card = (tmp_path / "runs" / "test-student" / "model" / "README.md").read_text()
+    assert "- translated text: real by `" in card
+    config = json.loads((tmp_path / "runs" / "test-student" / "model" / "config.json").read_text())
+    assert config["model"]["num_decoder_layers"] == 1
+
+
+def test_a_student_of_nothing_is_refused(tmp_path: Path) -> None:
+    done = run_here(tmp_path, "init", "--student-of", "runs/x")
+    assert done.returncode == 1
+    assert "runs/x: not the workspace of a finished run" in done.stderr
+    done = run_here(tmp_path, "init", "phrasebook-en-de", "--student-of", "runs/x")
+    assert done.returncode == 2

@@ -1,0 +1,207 @@
+"""Translators of corpora: which translation is taken, which are dropped, who may be asked."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sacrebleu import sentence_chrf
+
+from mtkit.checks.flag import Flag
+from mtkit.data.preparation.held_out import check_unseen
+from mtkit.data.preparation.teachers import TeacherLine
+from mtkit.data.prepare import prepare
+from mtkit.errors import MtkitError
+from mtkit.inference.translation import Hypothesis, Translation
+from mtkit.pipeline.teachers import LineTeacher, ModelTeachers
+from mtkit.recipe import load_recipe
+from mtkit.recipe.synthesis import Synthesis
+from mtkit.workspace import Workspace
+
+
+def candidate(text: str, *log_probabilities: float) -> Hypothesis:
+    return Hypothesis(
+        (1,) * len(log_probabilities),
+        sum(log_probabilities),
+        0.0,
+        is_finished=True,
+        token_log_probabilities=log_probabilities,
+        text=text,
+    )
+
+
+class Listed:
+    """Answers from a list of translations, and scores each pair by its texts' lengths."""
+
+    def __init__(self, answers: Sequence[Translation], per_character: float = 0.0) -> None:
+        self._answers, self._per_character = answers, per_character
+
+    def search(self, requests, *, warns: bool) -> Sequence[Translation]:
+        del warns
+        assert len(requests) == len(self._answers)
+        return self._answers
+
+    def score(self, pairs) -> list[Translation]:
+        # Two tokens each.
+        return [
+            Translation((candidate(target, *[self._per_character * len(source)] * 2),))
+            for source, target in pairs
+        ]
+
+
+LINES = [TeacherLine(1, "ein Haus", "a small house"), TeacherLine(2, "zwei", "")]
+
+
+def test_by_default_the_most_probable_translation_is_taken() -> None:
+    answers = [
+        Translation((candidate("a house", -0.25, -0.75), candidate("a small house", -3.0))),
+        Translation((candidate("two", -1.0),)),
+    ]
+    found = LineTeacher(Synthesis(), Listed(answers), None)(LINES)
+    assert found.texts == ["a house", "two"]
+    assert found.reasons == ["", ""]
+    assert np.isnan(found.scores).all()
+    np.testing.assert_array_equal(found.probabilities, [-0.5, -1.0])
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf"])
+def test_the_one_closest_to_the_reference_is_taken_if_asked(metric) -> None:
+    answers = [
+        Translation((candidate("a house", -1.0), candidate("a small house", -3.0))),
+        Translation((candidate("two", -1.0), candidate("2", -2.0))),
+    ]
+    found = LineTeacher(Synthesis(closest_to_reference=metric), Listed(answers), None)(LINES)
+    # A line without a reference keeps the most probable one.
+    assert found.texts == ["a small house", "two"]
+
+
+def test_dual_cross_entropy_is_that_of_the_paper() -> None:
+    answers = [Translation((candidate("a house", -1.0),)), Translation((candidate("two", -1.0),))]
+    synthesis = Synthesis(checked_by="r", keep=0.5)
+    found = LineTeacher(synthesis, Listed(answers, -0.1), Listed([], -0.3))(LINES)
+    # arXiv 1809.00197: H_A of "ein Haus" is 0.8, H_B of "a house" 2.1; of "zwei" 0.4, "two" 0.9.
+    expected = [math.exp(-(1.3 + 2.9 / 2)), math.exp(-(0.5 + 1.3 / 2))]
+    np.testing.assert_allclose(found.scores, expected, rtol=1e-12)
+
+
+def test_what_comes_back_too_different_is_dropped() -> None:
+    answers = [Translation((candidate("a house", -1.0),)), Translation((candidate("two", -1.0),))]
+    back = [Translation((candidate("ein Hau", -1.0),)), Translation((candidate("drei", -1.0),))]
+    close = sentence_chrf("ein Hau", ["ein Haus"]).score
+    assert sentence_chrf("drei", ["zwei"]).score < 50 < close
+    synthesis = Synthesis(checked_by="r", min_round_trip=50)
+    found = LineTeacher(synthesis, Listed(answers), Listed(back))(LINES)
+    assert found.reasons == ["", "round_trip"]
+
+
+def test_flags_and_bad_answers_are_reasons() -> None:
+    flags = (Flag("looping", 9, 3, "it loops"),)
+    bad = (Flag("bad answer", 1, 0, "no answer"),)
+    answers = [
+        Translation((candidate("a a a a", -1.0),), flags=flags),
+        Translation((candidate("zwei", -1.0),), flags=bad),
+    ]
+    for drops, expected in ((True, ["looping", "bad answer"]), (False, ["", "bad answer"])):
+        found = LineTeacher(Synthesis(drop_flagged=drops), Listed(answers), None)(LINES)
+        assert found.reasons == expected
+    empty = [Translation((candidate(" "),)), Translation((candidate("two", -1.0),))]
+    found = LineTeacher(Synthesis(), Listed(empty), None)(LINES)
+    assert found.reasons == ["no translation", ""]
+    assert math.isnan(found.probabilities[0])
+
+
+@pytest.fixture
+def corpora(tmp_path: Path) -> Path:
+    for language in ("en", "de"):
+        for name, count in (("a", 60), ("d", 5), ("m", 5), ("t", 20)):
+            lines = "".join(f"{language} line {name} {i} is here\n" for i in range(count))
+            (tmp_path / f"{name}.{language}").write_text(lines)
+    return tmp_path
+
+
+RECIPE = """\
+name = "x"
+[data]
+source_language = "en"
+target_language = "de"
+dev = { source = "d.en", target = "d.de" }
+train = [
+    { source = "a.en", target = "a.de" },
+    { target = "m.de", translated_by = "TEACHER" },
+]
+cleaning.numbers.enabled = false
+[tokenizer]
+vocab_size = 50
+[[evaluation.test_sets]]
+name = "test"
+source = "t.en"
+target = "t.de"
+"""
+
+
+def load(folder: Path, teacher: str, *overrides: str):
+    (folder / "x.toml").write_text(RECIPE.replace("TEACHER", teacher))
+    recipe = load_recipe(folder / "x.toml", overrides)
+    return ModelTeachers(recipe, folder / "runs" / "x"), recipe.data.train[1]
+
+
+@pytest.mark.parametrize("teacher", ["http://host:5000", "llm.toml"])
+def test_a_recipe_alone_sends_nothing(corpora: Path, teacher: str) -> None:
+    (corpora / "llm.toml").write_text('url = "http://host/v1"\nmodel = "m"\n')
+    teachers, corpus = load(corpora, teacher)
+    with pytest.raises(MtkitError, match="would get your text, and only the recipe names it"):
+        teachers.check(corpus, ("de", "en"))
+    teachers, corpus = load(corpora, "a", f"data.train.1.translated_by={teacher}")
+    teachers.check(corpus, ("de", "en"))
+
+
+def test_a_missing_model_is_named(corpora: Path) -> None:
+    teachers, corpus = load(corpora, "../nothing/model")
+    with pytest.raises(MtkitError, match=r"no folder .*nothing/model") as fault:
+        teachers.check(corpus, ("de", "en"))
+    assert "data.data_root" in fault.value.hint
+    assert not teachers.are_trained_first(corpus)
+    teachers, corpus = load(corpora, "reverse")
+    with pytest.raises(MtkitError, match=r"isn't trained yet \(.*runs/x-reverse/model\)") as fault:
+        teachers.check(corpus, ("de", "en"))
+    assert "`mtkit run` trains it first" in fault.value.hint
+    assert teachers.are_trained_first(corpus)
+
+
+def test_a_model_of_other_languages_is_refused(corpora: Path, tiny_run) -> None:
+    run = tiny_run("training.max_steps=2", name="forward")
+    assert run.train()
+    teachers, corpus = load(corpora, str(run.workspace.model))
+    with pytest.raises(MtkitError, match="doesn't translate de into en") as fault:
+        teachers.check(corpus, ("de", "en"))
+    assert "in the other direction" in fault.value.hint
+    teachers.check(corpus, ("en", "de"))
+
+
+def test_a_translator_that_has_seen_the_test_set_is_refused(corpora: Path) -> None:
+    _, _corpus = load(corpora, "reverse")
+    recipe = load_recipe(corpora / "x.toml")
+    seen = RECIPE.replace('    { target = "m.de", translated_by = "TEACHER" },\n', "")
+    seen = seen.replace('"a.en", target = "a.de"', '"b.en", target = "b.de"')
+    (corpora / "seen.toml").write_text(seen[: seen.index("[[evaluation")])
+    for language in ("en", "de"):
+        text = (corpora / f"a.{language}").read_text() + (corpora / f"t.{language}").read_text()
+        (corpora / f"b.{language}").write_text(text)
+    workspace = Workspace(corpora / "seen")
+    prepare(load_recipe(corpora / "seen.toml"), workspace)
+    with pytest.raises(MtkitError, match="20 of its 20 pairs are in its training text"):
+        check_unseen(workspace, recipe.data, recipe.evaluation.test_sets)
+    # One that was held out from it is fine.
+    check_unseen(workspace, recipe.data, ())
+    prepared = Workspace(corpora / "unseen")
+    prepare(load_recipe(corpora / "seen.toml", ["data.train.0.max_pairs=60"]), prepared)
+    check_unseen(prepared, recipe.data, recipe.evaluation.test_sets)
+    # The manifest says so even where the text is gone.
+    listed = json.loads(prepared.manifest_file.read_text())
+    size, time = (corpora / "t.en").stat().st_size, (corpora / "t.en").stat().st_mtime_ns
+    listed["prepare"]["inputs"].append({"name": "t.en", "size": size, "modified_ns": time})
+    prepared.manifest_file.write_text(json.dumps(listed))
+    with pytest.raises(MtkitError, match="its manifest lists the file"):
+        check_unseen(prepared, recipe.data, recipe.evaluation.test_sets)
