@@ -64,9 +64,14 @@ def _render_sections(
     for _, section in sections:
         table = _render_table(section, definitions, declared)
         parts += [f"{_one_line(section['description'])}\n", table]
-        for name, inner in section["properties"].items():
-            inside = declared.of_key(name)
-            parts += _render_sections(f"{key}.{name}", inner, definitions, inside, level=level + 1)
+    # Kinds share sections inside them.
+    inside = {
+        name: inner for _, section in sections for name, inner in section["properties"].items()
+    }
+    for name, inner in inside.items():
+        parts += _render_sections(
+            f"{key}.{name}", inner, definitions, declared.of_key(name), level=level + 1
+        )
     return parts
 
 

@@ -156,7 +156,7 @@ def _describe(fault: Mapping[str, Any], known: list[str]) -> str:
             )
         case "missing" if last in ("source", "target") and not _CORPUS_KEYS & found.keys():
             message = _CORPUS_KINDS
-        case "missing" if last in ("source", "target") and {"source", "target"} & found.keys():
+        case "missing" if last in ("source", "target") and fault["loc"][:2] == ("data", "train"):
             message = (
                 f"this key is missing; if a translator is to write the {last} side, name it: "
                 "translated_by"

@@ -148,7 +148,9 @@ def check_recipe(
         comet.note_keys_of_file(frozenset(untyped))
     for index, corpus in enumerate(recipe.data.train):
         key = f"data.train.{index}.translated_by"
-        if isinstance(corpus, PairKeys) and find_origin(key, changed, "", reaches_in=False):
+        if not isinstance(corpus, PairKeys) or not corpus.translated_by:
+            continue
+        if find_origin(key, changed, "", reaches_in=False):
             corpus.note_typed()
     return recipe.model_copy(update={"data": recipe.data.model_copy(update={"data_root": root})})
 

@@ -56,7 +56,7 @@ from mtkit.data.preparation.text_store import (
     TextStore,
     TextStoreWriter,
 )
-from mtkit.data.preparation.translate_corpora import find_synthetic, translates
+from mtkit.data.preparation.translate_corpora import find_synthetic
 from mtkit.data.prepared import describe_inputs, describe_pretrained
 from mtkit.data.sources.blocks import Block
 from mtkit.data.sources.corpora import AnyCorpus, decode_all, read_blocks, require_parallel
@@ -327,7 +327,7 @@ def _list_inputs(preparation: Preparation) -> list[Any]:
         else describe_pretrained(recipe.tokenizer) or recipe.tokenizer.normalization,
         describe_inputs((*data.train, *held_out)),
         *([data.linearization] if data.is_trees else []),
-        *([preparation.found["synthetic"]["digest"]] if translates(preparation) else []),
+        *([preparation.found["synthetic"]["digest"]] if "synthetic" in preparation.found else []),
     ]
 
 

@@ -15,7 +15,7 @@ RUN = ["--recipe", "--workspace", "--set"]
 LAUNCHING = ["--nodes", "--rdzv", "--max-restarts"]
 
 OPTIONS = {
-    "init": ["recipe"],
+    "init": ["recipe", "--student-of"],
     "split": ["files", "--from", "--to", "--output", "--columns", "--dev", "--test", "--by"],
     "prepare": [*RUN, "--check", "--workers"],
     "plan": [*RUN, "--gpus", "--hardware", "--share", "--json"],
@@ -79,12 +79,17 @@ KEYS = {
     "": "name seed objective data tokenizer model training inference evaluation",
     "data": "language source_language target_language block_tokens data_root train dev parsing "
     "cleaning augment word_aligner",
-    "data.train[FileTrainingCorpus]": "tag source target name weight max_pairs skip alignments",
-    "data.train[PairedFileTrainingCorpus]": "tag path source_column target_column name weight "
+    "data.train[FileTrainingCorpus]": "tag source target translated_by synthesis name weight "
+    "max_pairs skip alignments",
+    "data.train[OneSideTrainingCorpus]": "tag source target translated_by synthesis name weight "
+    "max_pairs skip",
+    "data.train[PairedFileTrainingCorpus]": "tag path source_column target_column translated_by "
+    "synthesis name weight "
     "max_pairs skip",
     "data.train[HubTrainingCorpus]": "tag dataset configuration split source_column target_column "
-    "name weight max_pairs skip",
-    "data.train[PhrasebookTrainingCorpus]": "tag builtin sentences name weight max_pairs skip",
+    "translated_by synthesis name weight max_pairs skip",
+    "data.train[PhrasebookTrainingCorpus]": "tag builtin sentences translated_by synthesis name "
+    "weight max_pairs skip",
     "data.train[TextTrainingCorpus]": "text documents name weight max_pairs skip",
     "data.train[TextTableTrainingCorpus]": "path text_column document_column name weight "
     "max_pairs skip",
@@ -92,6 +97,18 @@ KEYS = {
     "max_pairs skip",
     "data.train[PlantedTrainingCorpus]": "source target planted_faults name weight max_pairs skip",
     "data.train[TreeTrainingCorpus]": "trees name weight max_pairs skip",
+    **{
+        f"data.train[{kind}TrainingCorpus].synthesis{inside}": keys
+        for kind in ("File", "OneSide", "PairedFile", "Hub", "Phrasebook")
+        for inside, keys in (
+            (
+                "",
+                "beam_size sampling closest_to_reference rounds checked_by min_round_trip keep "
+                "drop_flagged",
+            ),
+            (".sampling", "temperature top_k top_p epsilon seed"),
+        )
+    },
     "data.dev[FileCorpus]": "tag source target",
     "data.dev[PairedFileCorpus]": "tag path source_column target_column",
     "data.dev[HubCorpus]": "tag dataset configuration split source_column target_column",

@@ -10,7 +10,8 @@ CORPUS = {"builtin", "configuration", "dataset", "document_column", "documents",
           "text", "text_column", "trees"}  # fmt: skip
 
 
-TRAINING_KEYS = {"alignments", "max_pairs", "name", "skip", "weight"}
+TRAINING_KEYS = {"alignments", "max_pairs", "name", "skip", "synthesis", "translated_by",
+                 "weight"}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,11 @@ def test_a_recipe_that_is_no_utf8_is_told_by_file_and_line(project: Path) -> Non
         ("data.train.0.sorce=x",
          "data.train.0.sorce: unknown key 'sorce' (did you mean 'source'?)"),
         ("~data.dev", "data.dev: this key is missing"),
-        ("~data.train.0.target", "data.train.0.target: this key is missing"),
+        (
+            "~data.train.0.target",
+            "data.train.0.target: this key is missing; if a translator is to write the target "
+            "side, name it: translated_by",
+        ),
     ],
 )  # fmt: skip
 def test_one_fault_is_one_line_in_the_recipes_words(

@@ -12,6 +12,7 @@ from mtkit.data.prepare import list_stages
 from mtkit.data.prepared import fingerprint
 from mtkit.recipe import Recipe, load_recipe, shipped_recipes
 from mtkit.recipe.invalidation import Declaration, Invalidates
+from mtkit.recipe.synthesis import Synthesis
 from mtkit.recipe.tables import WHOLE_RECIPE
 
 STAGES = ("text", "tokenizer", "train", "dev")
@@ -97,6 +98,9 @@ def test_each_key_that_invalidates_data_is_in_a_stage() -> None:
     # the others are for labelled text and for trees.
     in_no_stage |= {"data.cleaning.selection", "training.guided_alignment", "data.word_aligner"}
     in_no_stage |= {"training.classification", "data.parsing"}
+    # See test_translate_corpora.py.
+    in_no_stage |= {f"data.train.synthesis.{key}" for key in Synthesis.model_fields}
+    in_no_stage.add("data.train.translated_by")
     assert {key for key, each in variants.items() if compute(each) == before} == in_no_stage
 
 
