@@ -184,6 +184,7 @@ class LineTeacher:
             reasons,
             self._score(lines, texts, reasons),
             np.array([_mean_probability(each) for each in found]),
+            self._teacher.summary,
         )
 
     def _choose(self, found: Translation, reference: str) -> str:

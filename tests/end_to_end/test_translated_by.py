@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ import pytest
 from mtkit.data.phrasebook import generate_pairs
 
 from ..command import run_here
+from ..llm_stub import Fault, serve_llm, translate
+from .llm_jobs import Job, make_lines
 
 RECIPE = """\
 name = "test"
@@ -187,3 +190,34 @@ def test_a_student_of_nothing_is_refused(tmp_path: Path) -> None:
     assert "runs/x: not the workspace of a finished run" in done.stderr
     done = run_here(tmp_path, "init", "phrasebook-en-de", "--student-of", "runs/x")
     assert done.returncode == 2
+
+
+def test_a_large_language_model_is_asked_once_for_each_line(project: Path, tmp_path: Path) -> None:
+    lines = make_lines(60)
+    for name in ("train", "dev", "test"):
+        for language in ("en", "de"):
+            os.link(project / f"{name}.{language}", tmp_path / f"{name}.{language}")
+    (tmp_path / "text.en").write_text("".join(f"{line}\n" for line in lines))
+    recipe = RECIPE.replace('target = "text.de"', 'source = "text.en"')
+    recipe = recipe.replace('translated_by = "reverse"', 'translated_by = "llm.toml"')
+    (tmp_path / "mtkit.toml").write_text(recipe)
+    typed = ["--set", "data.train.1.translated_by=llm.toml"]
+    with serve_llm(Fault("missing-line", 0.2), Fault("busy", 0.2)) as stub:
+        Job(tmp_path).write(stub.address, lines_per_request=4, licence="Llama 3.1")
+        refused = run_here(tmp_path, "prepare")
+        assert refused.returncode == 1
+        assert "would get your text, and only the recipe names it" in refused.stderr
+        assert not stub.asked
+        done = run_here(tmp_path, "prepare", *typed)
+        assert done.returncode == 0, done.stderr
+        num_asked = stub.num_asked
+        again = run_here(tmp_path, "prepare", *typed, "--workspace", "runs/again")
+        assert again.returncode == 0, again.stderr
+        assert stub.num_asked == num_asked
+    assert re.search(r"back: .*[0-9]+ requests", done.stderr), done.stderr
+    data = tmp_path / "runs" / "test" / "data" / "synthetic"
+    assert read(data / "1.source.zst") == lines
+    assert read(data / "1.target.zst") == list(map(translate, lines))
+    manifest = json.loads((tmp_path / "runs" / "test" / "manifest.json").read_text())
+    teacher = manifest["prepare"]["teachers"]["back"]
+    assert (teacher["names"], teacher["licences"]) == (["llm.toml"], {"llm.toml": "Llama 3.1"})

@@ -33,12 +33,14 @@ class Translated:
         reasons: Why each is dropped; empty strings for those that stay.
         scores: Dual cross-entropy of each, 0 to 1, NaN where none was wanted, [lines].
         probabilities: Mean natural log-probability of each one's tokens, NaN if unknown, [lines].
+        summary: What was asked so far of a server or a large language model, and what it cost.
     """
 
     texts: Sequence[str]
     reasons: Sequence[str]
     scores: NDArray[np.float64]
     probabilities: NDArray[np.float64]
+    summary: str = ""
 
 
 TranslateLines = Callable[[Sequence[TeacherLine]], Translated]

@@ -96,7 +96,7 @@ class BlockTranslator:
                 "score": pa.array(found.scores, pa.float64()),
                 "probability": pa.array(found.probabilities, pa.float64()),
             }
-        )
+        ).replace_schema_metadata({"summary": found.summary})
 
 
 def translates(preparation: Preparation) -> bool:
@@ -223,6 +223,7 @@ def _translate_blocks(
         if next(blocks, None) is None:
             # A file that has become shorter has another key.
             break
+    summary = ""
     executor = preparation.executor.limit(job.teachers.max_processes(job.corpus))
     done = executor.run(partial(BlockTranslator, job), blocks)
     counted = ((batch.num_rows, batch) for batch in done)
@@ -232,6 +233,9 @@ def _translate_blocks(
                 writer.write_batch(batch)
             write_atomically(_name_part(parts, num_done), stream.getvalue().to_pybytes())
         num_done += 1
+        summary = batch.schema.metadata[b"summary"].decode()
+    if summary:
+        say(f"{name}: {summary}")
 
 
 def _name_part(parts: Path, number: int) -> Path:

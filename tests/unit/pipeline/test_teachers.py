@@ -35,6 +35,8 @@ def candidate(text: str, *log_probabilities: float) -> Hypothesis:
 class Listed:
     """Answers from a list of translations, and scores each pair by its texts' lengths."""
 
+    summary = ""
+
     def __init__(self, answers: Sequence[Translation], per_character: float = 0.0) -> None:
         self._answers, self._per_character = answers, per_character
 
