@@ -166,9 +166,7 @@ def _translate_corpus(
     )
     if sample is not None:
         blocks = chosen.choose(blocks)
-    started_at = time.monotonic()
-    _translate_blocks(preparation, job, blocks, parts, name)
-    elapsed_seconds = time.monotonic() - started_at
+    seconds_per_line = _translate_blocks(preparation, job, blocks, parts, name)
     facts = _join_parts(preparation, index, corpus, parts, folder)
     facts["name"], facts["teacher"] = name, teachers.describe(corpus)
     if not facts["kept"]:
@@ -181,24 +179,17 @@ def _translate_corpus(
         num_lines = chosen.num_rows[index]
         growth = num_lines / max(1, chosen.num_chosen[index])
         sample.num_rows[index] += round((growth - 1) * facts["kept"])
-        _estimate(
-            name, facts, num_lines, growth * elapsed_seconds, growth * _sum_sizes(folder, index)
+        num_bytes = sum(path.stat().st_size for path in _name_files(folder, index))
+        say(
+            f"{name}: {facts['read']:,} of {num_lines:,} lines were translated; all would take "
+            f"about {_describe_time(num_lines * seconds_per_line)} and "
+            f"{format_memory(round(growth * num_bytes))}"
         )
     return facts
 
 
-def _sum_sizes(folder: Path, index: int) -> int:
-    return sum(path.stat().st_size for path in _name_files(folder, index))
-
-
-def _estimate(
-    name: str, facts: SyntheticCorpus, num_lines: int, seconds: float, num_bytes: float
-) -> None:
-    minutes = f"{seconds / 60:,.0f} minutes" if seconds > 90 else f"{seconds:,.0f} s"
-    say(
-        f"{name}: {facts['read']:,} of {num_lines:,} lines were translated; all take about "
-        f"{minutes} of one CPU core (or of the server) and {format_memory(round(num_bytes))}"
-    )
+def _describe_time(seconds: float) -> str:
+    return f"{seconds / 60:,.0f} minutes" if seconds > 90 else f"{seconds:,.0f} s"
 
 
 def _read(
@@ -214,8 +205,12 @@ def _read(
 
 def _translate_blocks(
     preparation: Preparation, job: TranslatingJob, blocks: Iterator[Block], parts: Path, name: str
-) -> None:
-    """Writes the translations of each block to a file, except for those that have one."""
+) -> float:
+    """Writes the translations of each block to a file, except for those that have one.
+
+    Returns:
+        Seconds for each line, without the time until models are open.
+    """
     parts.mkdir(parents=True, exist_ok=True)
     num_done = 0
     while _name_part(parts, num_done).exists():
@@ -227,7 +222,11 @@ def _translate_blocks(
     executor = preparation.executor.limit(job.teachers.max_processes(job.corpus))
     done = executor.run(partial(BlockTranslator, job), blocks)
     counted = ((batch.num_rows, batch) for batch in done)
+    started_at, opened_at, num_lines = time.monotonic(), 0.0, 0
     for batch in show_progress(counted, f"translating {name}", "line"):
+        if opened_at:
+            num_lines += batch.num_rows
+        opened_at = opened_at or time.monotonic()
         with pa.BufferOutputStream() as stream:
             with pa.ipc.new_stream(stream, batch.schema) as writer:
                 writer.write_batch(batch)
@@ -236,6 +235,7 @@ def _translate_blocks(
         summary = batch.schema.metadata[b"summary"].decode()
     if summary:
         say(f"{name}: {summary}")
+    return (time.monotonic() - (opened_at if num_lines else started_at)) / max(1, num_lines)
 
 
 def _name_part(parts: Path, number: int) -> Path:
