@@ -97,8 +97,8 @@ class Joined(Section):
     """
 
     rate: Rate = 0.05
-    """Share of the pairs that an example begins with. The pairs behind it are the next ones of the
-    same corpus that are trained on; how many is drawn evenly."""
+    """Share of the pairs that an example begins with; the next pairs of the corpus that aren't
+    dropped follow. How many pairs it has is drawn evenly."""
     max_sentences: Annotated[int, Field(ge=2, le=8)] = 3
     """Maximum number of pairs in an example; the minimum is two."""
 
@@ -107,7 +107,7 @@ class Augment(Section):
     """Training examples that are made of others, and added to them; the development set has none.
 
     What becomes of a pair depends on the seed and its text alone, and for `joined` on the pairs
-    behind it.
+    that follow it.
     """
 
     placeholders: Placeholders | None = None

@@ -317,7 +317,7 @@ class Augmenter:
     def _join(
         self, sources: Sequence[str], targets: Sequence[str], first: int
     ) -> Iterator[Example]:
-        """Yields an example that joins a pair with those behind it, if it is drawn."""
+        """Yields an example that joins a pair with the next ones, if it is drawn."""
         settings, is_last = self._settings.joined, first + 1 == len(sources)
         if settings is None or is_last:
             return
