@@ -57,7 +57,7 @@ def _render_sections(
     sections = _sections_in(field, definitions)
     if not sections:
         return []
-    heading = f"`[[{key}]]`" if field.get("type") == "array" else f"`[{key}]`"
+    heading = f"`[[{key}]]`" if _is_list(field) else f"`[{key}]`"
     parts = [f"{'#' * min(level, 4)} {heading}\n"]
     if len(sections) > 1:
         parts.append(f"{field['description']} One of these kinds:\n")
@@ -101,6 +101,11 @@ def _sections_in(field: Schema, definitions: Schema) -> list[tuple[str, Schema]]
     return [section for option in options for section in _sections_in(option, definitions)]
 
 
+def _is_list(field: Schema) -> bool:
+    """Checks that a key holds a list, perhaps an optional one."""
+    return "array" in [option.get("type") for option in (field, *field.get("anyOf", []))]
+
+
 def _find_description(field: Schema, definitions: Schema) -> str:
     # pydantic drops a field's description where it is that of its section.
     own = field.get("description") or _sections_in(field, definitions)[0][1]["description"]
@@ -113,7 +118,7 @@ def _describe_value(field: Schema, definitions: Schema) -> str:
         entry = _describe_value(field["items"], definitions)
         return "list of " + ("sections" if entry == "section" else entry)
     if _sections_in(field, definitions):
-        return "section"
+        return "list of sections" if _is_list(field) else "section"
     if words := field.get("enum", [field["const"]] if "const" in field else []):
         return ", ".join(f'`"{word}"`' for word in words)
     if field.get("format") == "path":
@@ -124,7 +129,9 @@ def _describe_value(field: Schema, definitions: Schema) -> str:
 
 
 def _describe_simple(field: Schema) -> str:
-    """Returns the type of a number or string, with its bounds."""
+    """Returns the type of a number or string, with its bounds, or of a table of these."""
+    if isinstance(values := field.get("additionalProperties"), dict):
+        return f"table of {_describe_simple(values)}"
     bounds = {
         "minimum": "at least",
         "exclusiveMinimum": "above",

@@ -48,7 +48,6 @@ class PreparedData:
         dev: The development set as tokens, for its loss.
         dev_text: Its source and target lines, for its score. For text in one language, both are its
             lines without blank ones.
-        weights: How often an epoch sees each row of each training corpus.
         digest: Digest of all that training depends on: tokenizer, tokens and weights.
         documents: The document number of each block of `train`, ascending, [rows]; None for pairs.
         train_short: The training text in short blocks; None if the recipe has none.
@@ -62,7 +61,6 @@ class PreparedData:
     train_order: LengthOrder
     dev: TokenStore
     dev_text: tuple[list[str], list[str]]
-    weights: tuple[float, ...]
     digest: str
     documents: NDArray[np.int64] | None = None
     dev_documents: NDArray[np.int64] | None = None
@@ -96,7 +94,6 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
         PreparedData,
         tokenizer,
         dev_text=read_dev_text(workspace),
-        weights=tuple(corpus.weight for corpus in recipe.data.train),
         digest=str(facts.get("digest", "")),
     )
     if recipe.objective == "classification":

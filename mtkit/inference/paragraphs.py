@@ -25,7 +25,7 @@ from mtkit.inference.translation import (
     WordAlignment,
 )
 from mtkit.recipe.inference import Inference
-from mtkit.text.sentences import find_sentences
+from mtkit.text.sentences import find_gap, find_sentences
 from mtkit.text.words import Span, strip_span
 
 _CLOSERS = r"[\p{Pe}\p{Pf}\"'’”»]*+"
@@ -35,11 +35,6 @@ _CLAUSE_END = regex.compile(
 _SPACE = regex.compile(r"\s+")
 _GRAPHEME = regex.compile(r"\X")
 
-_WITHOUT_SPACES = (
-    *("zh", "ja", "th", "lo", "km", "my", "yue", "bo", "dz"),
-    *("zho", "cmn", "jpn", "tha", "lao", "khm", "mya", "bod", "dzo", "shn"),
-)
-"""Languages without a space between sentences."""
 _Item = TypeVar("_Item")
 _WAYS = ("plain", "masked", "n_best")
 """Values of `Protection.way`, the simplest first."""
@@ -86,7 +81,7 @@ def choose_gaps(text: str, spans: Sequence[Span], target_language: str) -> list[
 
     It is the source's, unless that is empty or a single space: the target language decides then.
     """
-    usual = "" if joins_without_space(target_language) else " "
+    usual = find_gap(target_language)
     found = [text[end:start] for (_, end), (start, _) in itertools.pairwise(spans)]
     return [usual if gap in ("", " ") else gap for gap in found]
 
@@ -104,7 +99,7 @@ def join_parts(
     if len(of_parts) == 1:
         return tuple(of_parts[0])
     if gaps is None:
-        gaps = ["" if joins_without_space(target_language) else " "] * (len(of_parts) - 1)
+        gaps = [find_gap(target_language)] * (len(of_parts) - 1)
     return tuple(_join(parts, gaps) for parts in zip(*of_parts, strict=False))
 
 
@@ -122,11 +117,6 @@ def place_texts(texts: Sequence[str], gaps: Sequence[str]) -> tuple[str, list[in
             pieces.append(text)
             length += len(text)
     return "".join(pieces), starts
-
-
-def joins_without_space(language: str) -> bool:
-    """Checks that a language puts no space between sentences."""
-    return language.lower().replace("_", "-").split("-")[0] in _WITHOUT_SPACES
 
 
 def _join(parts: Sequence[Hypothesis], gaps: Sequence[str]) -> Hypothesis:

@@ -272,7 +272,7 @@ def _look_at_data(recipe: Recipe, workspace: Workspace) -> _Update:
     data = open_prepared(recipe, workspace)
     plan = partial(
         plan_epoch,
-        weights=data.weights,
+        weights=recipe.stages[0].weights,
         batch_tokens=recipe.training.batch_tokens,
         length_groups=recipe.training.length_groups,
         seed=recipe.seed,

@@ -89,10 +89,25 @@ class MissingPunctuation(Section):
     """Where it is left out; `source` teaches a model to add it."""
 
 
+class Joined(Section):
+    """Examples made of neighbouring pairs of a corpus, as lines of several sentences are.
+
+    Sources and targets are joined by a space, or without one in a language that has none between
+    sentences.
+    """
+
+    rate: Rate = 0.05
+    """Share of the pairs that an example begins with; the next pairs of the corpus that aren't
+    dropped follow. How many pairs it has is drawn evenly."""
+    max_sentences: Annotated[int, Field(ge=2, le=8)] = 3
+    """Maximum number of pairs in an example; the minimum is two."""
+
+
 class Augment(Section):
     """Training examples that are made of others, and added to them; the development set has none.
 
-    What becomes of a pair depends on the seed and its text alone.
+    What becomes of a pair depends on the seed and its text alone, and for `joined` on the pairs
+    that follow it.
     """
 
     placeholders: Placeholders | None = None
@@ -103,6 +118,8 @@ class Augment(Section):
     """Typing errors in the source."""
     missing_punctuation: MissingPunctuation | None = None
     """Pairs without final punctuation."""
+    joined: Joined | None = None
+    """Several neighbouring pairs as one."""
     terms: Terms | None = None
     """Sources that name translations of some of their words."""
 

@@ -33,6 +33,8 @@ from mtkit.recipe.synthesis import OneSide, TranslatedKeys
 from mtkit.recipe.text_corpora import LabelledCorpus, PlantedCorpus, TextCorpus, TextTableCorpus
 from mtkit.storage import Location, Url
 
+MIN_WEIGHT = 0.001
+"""Of a corpus; an epoch takes its pairs to six decimals."""
 _RANGE = re.compile(r"([0-9]{1,15})\s*(?:(-)\s*([0-9]{0,15}))?")
 
 
@@ -196,7 +198,7 @@ class TrainingKeys(Section):
 
     name: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*)?$")] = ""
     """Name in reports; if empty, made from the name of the file or data set."""
-    weight: Annotated[float, Field(ge=0.001, le=1000)] = 1.0
+    weight: Annotated[float, Field(ge=MIN_WEIGHT, le=1000)] = 1.0
     """How often each pair, or block of text in one language, occurs in an epoch: 2 means twice; 0.5
     means half of the pairs, and the other half in the next epoch."""
     max_pairs: Count | None = None

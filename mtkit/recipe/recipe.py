@@ -4,6 +4,8 @@ from typing import Annotated, get_args
 
 from pydantic import Field, model_validator
 
+from mtkit.errors import suggest
+from mtkit.recipe.corpora import corpus_names
 from mtkit.recipe.data import Data
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
@@ -15,6 +17,7 @@ from mtkit.recipe.section import Section
 from mtkit.recipe.text_corpora import ClassifierCorpus, TextCorpus, TextTableCorpus
 from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.recipe.training import Classification, FrozenPart, Training
+from mtkit.recipe.training_stages import WeightedUpdates, list_stages
 
 _OBJECTIVES = {
     "masking": "masked-lm",
@@ -54,6 +57,31 @@ class Recipe(Section):
     def classification(self) -> Classification:
         """How a classifier is made; of BERT's kind where the recipe doesn't say."""
         return self.training.classification or Classification()
+
+    @property
+    def stages(self) -> list[WeightedUpdates]:
+        """The updates of the training, in stages; one if the recipe has none."""
+        return list_stages(self.training.stages, self.data.train)
+
+    @model_validator(mode="after")
+    def _stages_suit_the_corpora(self) -> "Recipe":
+        names = corpus_names(self.data.train)
+        for number, stage in enumerate(self.training.stages or ()):
+            key = f"training.stages.{number}.weights"
+            if unknown := [name for name in stage.weights if name not in names]:
+                raise ValueError(
+                    f"{key}: data.train has no corpus '{unknown[0]}'"
+                    + suggest(unknown[0], names)
+                    + f"; its corpora are {', '.join(names)}"
+                )
+            if not any(self.stages[number].weights):
+                raise ValueError(f"{key}: every corpus has weight 0, so there is nothing to read")
+        if self.training.stages and self.training.masked.short_tokens is not None:
+            raise ValueError(
+                "training.stages and training.masking.short_tokens both say what the first updates "
+                "read: remove one of the two"
+            )
+        return self
 
     @model_validator(mode="after")
     def _labels_suit_the_objective(self) -> "Recipe":

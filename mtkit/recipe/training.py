@@ -22,6 +22,7 @@ from mtkit.recipe.section import (
     Strength,
     StrengthFromZero,
 )
+from mtkit.recipe.training_stages import TrainingStage
 
 
 class Adam(Section):
@@ -271,6 +272,11 @@ class Training(Section):
     per GPU. `auto`: a new training on Linux uses one per core, as far as memory allows and each has
     1,024 tokens of an update, which is fastest beside other programs; or one if `OMP_NUM_THREADS`
     is set. A training resumes with as many as it last ran with."""
+    stages: Annotated[
+        Annotated[tuple[TrainingStage, ...], Field(min_length=1)] | None, Invalidates.RUN
+    ] = None
+    """Stages with weights of their own for the corpora, one after another; without any the weights
+    of `data.train` hold."""
     label_smoothing: Annotated[Rate, Invalidates.UPDATES | Invalidates.SCORES] = 0.1
     """Probability mass spread evenly over the whole vocabulary (paper, section 5.4). Of language
     models and classifiers the default is 0."""
@@ -372,6 +378,21 @@ class Training(Section):
                 f"training.averaging uses the {choose} {count} checkpoints, but "
                 f"training.keep_{choose} = {kept}: raise the latter"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _stages_fit(self) -> "Training":
+        end, stages = 0, self.stages or ()
+        for number, stage in enumerate(stages, 1):
+            key = f"training.stages.{number - 1}"
+            if stage.steps is None and number < len(stages):
+                raise ValueError(f"{key}.steps is missing: only the last stage may leave it out")
+            end += stage.steps or 1
+            if end > self.max_steps:
+                raise ValueError(
+                    f"{key} lasts to step {end:,} or longer, but training.max_steps = "
+                    f"{self.max_steps:,}: lower `steps` of a stage or raise the latter"
+                )
         return self
 
     @property

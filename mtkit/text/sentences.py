@@ -30,6 +30,11 @@ _SPACELESS = regex.compile(
 _LAST_WORD = regex.compile(r"(?<=\s)\S++$")
 _LETTER = regex.compile(r"\p{L}")
 _SURROGATE = regex.compile(r"[\ud800-\udfff]")
+_WITHOUT_SPACES = (
+    *("zh", "ja", "th", "lo", "km", "my", "yue", "bo", "dz"),
+    *("zho", "cmn", "jpn", "tha", "lao", "khm", "mya", "bod", "dzo", "shn"),
+)
+"""Languages without a space between sentences."""
 
 
 def find_sentences(text: str, language: str = "", keep: Sequence[Span] = ()) -> list[Span]:
@@ -41,6 +46,12 @@ def find_sentences(text: str, language: str = "", keep: Sequence[Span] = ()) -> 
     ends = sorted({0, *_find_ends(text, find_main_language(language)), len(text)})
     found = [strip_span(text, span) for span in itertools.pairwise(ends)]
     return _join(text, [span for span in found if span[0] < span[1]], keep)
+
+
+def find_gap(language: str) -> str:
+    """Returns what a language has between two sentences of a line: a space, or nothing."""
+    is_without = language.lower().replace("_", "-").split("-")[0] in _WITHOUT_SPACES
+    return "" if is_without else " "
 
 
 def _find_ends(text: str, language: str) -> Iterator[int]:

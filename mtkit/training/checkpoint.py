@@ -331,4 +331,6 @@ def _select_fixed(tables: Tables) -> dict[str, Any]:
     """Returns the values that can't change during a run, independent of the project's folder."""
     chosen = select_keys(tables, Invalidates.RUN)
     fixed: dict[str, Any] = relative_to_root(chosen, tables["data"]["data_root"])
-    return fixed
+    # Stages weight corpora by name.
+    named = tables["data"]["train"] if tables["training"].get("stages") else []
+    return {**fixed, "data": {"train": [{"name": each["name"]} for each in named]}}

@@ -14,7 +14,7 @@ from mtkit.network.device import limit_threads, peak_memory_bytes
 from mtkit.training.build_learner import build_learner, build_objective
 from mtkit.training.distributed import ProcessGroup, choose_device
 from mtkit.training.learner import Learner
-from mtkit.training.progress import count_validations, describe_parameters
+from mtkit.training.progress import count_validations, describe_parameters, describe_stages
 from mtkit.training.schedule import note_warmup
 from mtkit.training.training_run import TrainingRun
 from mtkit.training.update import Objective, RankRequests, Updater
@@ -127,10 +127,15 @@ def rehearse(run: TrainingRun, *, num_processes: int, num_machines: int, device:
     if note := note_warmup(training.schedule, max_steps=training.max_steps):
         warn(note)
     say(batches.describe(training.batch_tokens, processes.device.type))
-    say(
-        f"one epoch: {_count_examples(run.data)} in {batches.num_updates:,} updates; "
-        f"{training.max_steps:,} updates are {training.max_steps / batches.num_updates:,.1f} epochs"
-    )
+    stages = describe_stages(run.recipe)
+    for line in stages.values():
+        say(line)
+    if not stages:
+        epochs = training.max_steps / batches.num_updates
+        say(
+            f"one epoch: {_count_examples(run.data)} in {batches.num_updates:,} updates; "
+            f"{training.max_steps:,} updates are {epochs:,.1f} epochs"
+        )
     seconds = _time_updates(updater, objective, num_processes, limit)
     say(_describe_memory(learner, processes))
     updates = seconds * training.max_steps

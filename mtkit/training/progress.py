@@ -17,6 +17,8 @@ from mtkit.console import open_console, print_line, say, warn
 from mtkit.evaluation.scores import score_corpus
 from mtkit.model.parameters import find_part
 from mtkit.network.device import is_imitated
+from mtkit.recipe import Recipe
+from mtkit.recipe.corpora import corpus_names
 from mtkit.recipe.objective import Objective
 from mtkit.recipe.precision import Precision
 from mtkit.recipe.training import Training
@@ -56,10 +58,24 @@ def count_validations(training: Training, step: int, seconds_per_update: float) 
     return math.ceil(seconds / (60.0 * training.checkpoint_minutes))
 
 
+def describe_stages(recipe: Recipe) -> dict[int, str]:
+    """Returns a line for each stage, by the updates before it; none for a recipe without stages."""
+    if recipe.training.stages is None:
+        return {}
+    names, max_steps = corpus_names(recipe.data.train), recipe.training.max_steps
+    stages = [stage for stage in recipe.stages if stage.first < max_steps]
+    return {
+        stage.first: f"stage {number} of {len(stages)}, from step {stage.first + 1:,} on: weights "
+        + ", ".join(f"{each} {weight:g}" for each, weight in zip(names, stage.weights, strict=True))
+        for number, stage in enumerate(stages, 1)
+    }
+
+
 class ProgressView:
     """Shows the progress of training, its metrics and speed, and the time left.
 
-    `count_left` returns the validations that follow a step, from the seconds of an update.
+    `stages` are lines to print after the updates before a stage. `count_left` returns the
+    validations that follow a step, from the seconds of an update.
     """
 
     def __init__(
@@ -68,6 +84,7 @@ class ProgressView:
         *,
         is_shown: bool,
         warm_up_steps: int = 0,
+        stages: Mapping[int, str] | None = None,
         count_left: Callable[[int, float], int] = lambda *_: 0,
     ) -> None:
         self._max_steps = max_steps
@@ -75,6 +92,7 @@ class ProgressView:
         self._validation_seconds: float | None = None
         self._is_shown = is_shown
         self._warm_up_steps = warm_up_steps
+        self._stages = stages or {}
         self._console: Console = open_console()
         self._live: Live | None = None
         self._bar = Progress(
@@ -104,6 +122,8 @@ class ProgressView:
         """Moves the bar; without a terminal an update is shown when it is logged."""
         if self._is_shown and step == self._warm_up_steps:
             self._print(f"warm-up ends at step {step:,}")
+        if self._is_shown and step in self._stages:
+            self._print(self._stages[step])
         if self._live is not None:
             self._bar.update(self._task, completed=step)
 

@@ -38,6 +38,7 @@ from mtkit.training.progress import (
     ProgressView,
     count_validations,
     describe_resumed,
+    describe_stages,
     show_beginning,
 )
 from mtkit.training.release import has_wanted_form, is_released, release
@@ -131,11 +132,13 @@ def _make_updates(
     objective = build_objective(run, learner, processes)
     state = TrainingState() if newest is None else newest.state
     wanted = training.micro_batch_tokens
+    stages = describe_stages(recipe)
     is_fitted = newest is not None and newest.recipe["training"]["micro_batch_tokens"] == wanted
     view = ProgressView(
         training.max_steps,
         is_shown=processes.is_first,
         warm_up_steps=training.schedule.warmup_steps,
+        stages=stages,
         count_left=partial(count_validations, training),
     )
     trainer = Trainer(
@@ -157,7 +160,10 @@ def _make_updates(
         )
         say(batches.describe(training.batch_tokens, processes.device.type))
         if state.step:
-            say(describe_resumed(training.validation.metric, state, batches.num_updates))
+            epoch = objective.batches.plan_epoch(state.epoch)
+            say(describe_resumed(training.validation.metric, state, len(epoch)))
+        if stages:
+            say(stages[max(first for first in stages if first <= state.step)])
     has_to_be_scored = (
         newest is not None
         and newest.score is None

@@ -9,6 +9,21 @@ from .. import warm
 from ..phrasebook_text import write_text
 from .kill_and_resume import AIMS, RECIPE, Harness
 
+STAGES = """
+[[data.train]]
+builtin = "phrasebook"
+sentences = 600
+[[training.stages]]
+steps = 20
+weights = { phrasebook-2 = 0 }
+[[training.stages]]
+steps = 5
+weights = { phrasebook = 0 }
+[[training.stages]]
+weights = {}
+"""
+"""The first stage ends with a checkpoint about where kills come, the second soon after."""
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -18,11 +33,20 @@ from .kill_and_resume import AIMS, RECIPE, Harness
 )
 @pytest.mark.parametrize(
     "recipe",
-    ["tiny", *(pytest.param(f"tiny-{k}", marks=pytest.mark.patient) for k in ("causal", "masked"))],
+    [
+        "tiny",
+        "tiny-staged",
+        *(pytest.param(f"tiny-{k}", marks=pytest.mark.patient) for k in ("causal", "masked")),
+    ],
 )
 def test_killed_while_saving_and_while_validating(tmp_path, aims, recipe: str) -> None:
-    copied = shutil.copy(RECIPE.with_name(f"{recipe}.toml"), tmp_path)
-    if recipe != "tiny":
+    is_staged = recipe == "tiny-staged"
+    source = RECIPE if is_staged else RECIPE.with_name(f"{recipe}.toml")
+    copied = shutil.copy(source, tmp_path)
+    if is_staged:
+        with Path(copied).open("a", encoding="utf-8") as stream:
+            stream.write(STAGES)
+    elif recipe != "tiny":
         write_text(tmp_path)
     harness = Harness(tmp_path, recipe=Path(copied), num_steps=40, command=warm.command())
     harness.prepare()

@@ -7,6 +7,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -20,6 +21,7 @@ from mtkit.data.augmentation.aligned_terms import (
 )
 from mtkit.recipe.augment import Augment, Terms
 from mtkit.text.glossary import Glossary, read_glossary
+from mtkit.text.sentences import find_gap
 from mtkit.text.term_forms import TERM_SYMBOLS, annotate, find_uses, has_symbols
 from mtkit.text.words import Span, replace_spans
 
@@ -217,10 +219,21 @@ def list_augment_symbols(augment: Augment | None) -> list[str]:
 
 
 class Augmenter:
-    """Makes examples from pairs; terms from alignments need a `lexicon`."""
+    """Makes examples from pairs; terms from alignments need a `lexicon`.
 
-    def __init__(self, settings: Augment, seed: int, lexicon: TermLexicon | None = None) -> None:
+    `languages` are the pairs' source and target language.
+    """
+
+    def __init__(
+        self,
+        settings: Augment,
+        seed: int,
+        lexicon: TermLexicon | None = None,
+        *,
+        languages: tuple[str, str] = ("", ""),
+    ) -> None:
         self._settings, self._seed = settings, seed
+        self._gaps = [find_gap(language) for language in languages]
         self._symbols = list_copy_symbols(settings)
         self._terms: TermAnnotator | AlignedTermAnnotator | None = None
         if settings.terms is not None and settings.terms.dictionary is not None:
@@ -233,13 +246,16 @@ class Augmenter:
     def augment(
         self, sources: Sequence[str], targets: Sequence[str], links: Links | None = None
     ) -> "Examples":
-        """Returns the examples in the pairs' order; terms from alignments need `links`."""
+        """Returns the examples of neighbouring pairs, in order; aligned terms need `links`."""
         given = None if links is None else links.find_words
         lines = [""] * len(sources) if links is None else links.lines
         added = [
             example
-            for source, target, line in zip(sources, targets, lines, strict=True)
-            for example in self.make_examples(source, target, line, given)
+            for index, (source, target) in enumerate(zip(sources, targets, strict=True))
+            for example in (
+                *self.make_examples(source, target, lines[index], given),
+                *self._join(sources, targets, index),
+            )
         ]
         return Examples(
             [kind for kind, _, _ in added],
@@ -256,12 +272,7 @@ class Augmenter:
     ) -> Iterator[Example]:
         """Yields a pair's examples, at most one of each kind, each made from the original."""
         settings = self._settings
-
-        def draw(purpose: str) -> Random:
-            # One generator per purpose, so that a rate doesn't affect another kind's examples. No
-            # sentence holds the character between them.
-            text = f"{self._seed}\n{purpose}\n{source}\n{target}"
-            return Random(hashlib.blake2b(text.encode(), digest_size=16).digest())
+        draw = partial(self._draw, source=source, target=target)
 
         def is_drawn(kind: str, rate: float) -> bool:
             return rate > 0.0 and draw(kind).random() < rate
@@ -302,6 +313,28 @@ class Augmenter:
             annotated = self._annotate(source, target, pair, draw("terms that are annotated"))
             if annotated is not None:
                 yield "terms", *annotated
+
+    def _join(
+        self, sources: Sequence[str], targets: Sequence[str], first: int
+    ) -> Iterator[Example]:
+        """Yields an example that joins a pair with the next ones, if it is drawn."""
+        settings, is_last = self._settings.joined, first + 1 == len(sources)
+        if settings is None or is_last:
+            return
+        random = self._draw("joined", sources[first], targets[first])
+        if random.random() < settings.rate:
+            joined = slice(first, first + random.randint(2, settings.max_sentences))
+            source_gap, target_gap = self._gaps
+            yield "joined", source_gap.join(sources[joined]), target_gap.join(targets[joined])
+
+    def _draw(self, purpose: str, source: str, target: str) -> Random:
+        """Returns a pair's random numbers for one purpose.
+
+        Each purpose has its own, so that a rate doesn't affect another kind's examples.
+        """
+        # No sentence holds the character between them.
+        text = f"{self._seed}\n{purpose}\n{source}\n{target}"
+        return Random(hashlib.blake2b(text.encode(), digest_size=16).digest())
 
     def _annotate(
         self, source: str, target: str, pair: LinkedPair | None, random: Random

@@ -48,12 +48,13 @@ def plan_epoch(
     length_groups: int,
     seed: int,
     epoch: int,
+    first_row: int = 0,
 ) -> "EpochPlan":
     """Returns the sentences of each update of one epoch.
 
     Groups hold at most batch_tokens / length_groups real tokens per side; an update takes
     `length_groups` of them. `weights` say how often an epoch sees each pair of a corpus (0.5 is
-    every other epoch), to six decimals.
+    every other epoch), to six decimals. Rows are numbered from `first_row`.
     """
     line = _Line(order, weights, seed, epoch)
     starts = _cut_line(
@@ -63,7 +64,8 @@ def plan_epoch(
         max_tokens=batch_tokens // length_groups,
     )
     generator = np.random.Generator(np.random.PCG64([_GROUP_STREAM, seed, epoch]))
-    return EpochPlan(line, starts, generator.permutation(len(starts) - 1), length_groups)
+    shuffled = generator.permutation(len(starts) - 1)
+    return EpochPlan(line, starts, shuffled, length_groups, first_row)
 
 
 def find_epoch(plan: Callable[[int], Sized], *, first: int = 0) -> int:
@@ -79,12 +81,11 @@ class EpochPlan(Sequence[Indices]):
     _starts: Indices
     _shuffled: Indices
     _length_groups: int
-    _first_row: int = 0
+    _first_row: int
 
-    def take(self, num_updates: int, *, first_row: int) -> "EpochPlan":
-        """Returns the first `num_updates` updates, with rows numbered from `first_row`."""
-        shuffled = self._shuffled[: num_updates * self._length_groups]
-        return replace(self, _shuffled=shuffled, _first_row=first_row)
+    def take(self, num_updates: int) -> "EpochPlan":
+        """Returns the first `num_updates` updates, or all if there are fewer."""
+        return replace(self, _shuffled=self._shuffled[: num_updates * self._length_groups])
 
     @property
     def num_pairs(self) -> int:
@@ -125,6 +126,32 @@ class EpochPlan(Sequence[Indices]):
         starts = self._starts[groups]
         positions = join_ranges(starts, self._starts[groups + 1] - starts)
         return self._first_row + self._line.draw(positions)
+
+
+class StagedEpochs:
+    """The epochs of a training in stages: the last epoch of a stage ends with its last update.
+
+    A stage is a number of updates, None for all that follow, and what plans an epoch of it. Epochs
+    are numbered through all stages.
+    """
+
+    def __init__(self, stages: Sequence[tuple[int | None, Callable[[int], EpochPlan]]]) -> None:
+        self._stages = [stage for stage in stages if stage[0] != 0]
+        # The stage of each epoch that was counted so far, and its updates in earlier epochs.
+        self._begun = [(0, 0)]
+
+    def plan(self, epoch: int) -> EpochPlan:
+        """Returns an epoch's updates; those of earlier epochs are counted first."""
+        for earlier in range(len(self._begun) - 1, epoch):
+            stage, done = self._begun[earlier]
+            count, plan = self._stages[stage]
+            if count is None:
+                break
+            done += len(plan(earlier))
+            self._begun.append((stage, done) if done < count else (stage + 1, 0))
+        stage, done = self._begun[min(epoch, len(self._begun) - 1)]
+        count, plan = self._stages[stage]
+        return plan(epoch) if count is None else plan(epoch).take(count - done)
 
 
 class _Line:

@@ -51,7 +51,7 @@ class TokenizingJob:
 
     Attributes:
         tags: The tag of each training corpus; empty if it has none.
-        languages: Source and target, for a vocabulary with a piece for each language.
+        languages: Source and target.
         max_tokens: Maximum length of either side, tag and `</s>` counted.
         sampling: How training samples segmentations, if it does.
         seed: Seed for measuring the samples' growth.
@@ -95,7 +95,7 @@ class PairTokenizer:
         self._augmenter = None
         if job.augment is not None:
             lexicon = None if job.lexicon is None else TermLexicon.load(job.lexicon)
-            self._augmenter = Augmenter(job.augment, job.seed, lexicon)
+            self._augmenter = Augmenter(job.augment, job.seed, lexicon, languages=job.languages)
         self._widths = choose_widths(self._tokenizer)
         self._marks = find_marks(self._tokenizer, job.languages)
         self._alignments = None if job.alignments is None else TextStore(job.alignments)
@@ -327,6 +327,8 @@ def list_pair_inputs(preparation: Preparation) -> list[Any]:
     """Returns what the tokens of pairs depend on apart from the text and the tokenizer."""
     recipe, data, found = preparation.recipe, preparation.data, preparation.found
     kept, sampling = preparation.choice.reused_folder, recipe.tokenizer.sampling
+    # Data without joined pairs keep their key.
+    absent = {"joined"} if data.augment is None or data.augment.joined is None else None
     terms: list[Any] = [] if data.dictionary is None else [describe_location(data.dictionary)]
     if "terms" in found:
         # Alignments may be read for terms only, or also be a column of the store.
@@ -337,6 +339,7 @@ def list_pair_inputs(preparation: Preparation) -> list[Any]:
         data.cleaning.max_tokens,
         sampling and preparation.dump(sampling),
         *([found["alignment"]["digest"]] if "alignment" in found else []),
-        *([] if data.augment is None else [preparation.dump(data.augment), recipe.seed]),
+        *([] if data.augment is None else [preparation.dump(data.augment, absent), recipe.seed]),
+        *([] if absent else [list(data.languages)]),
         *terms,
     ]

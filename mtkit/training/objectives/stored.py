@@ -1,8 +1,8 @@
 """Updates from prepared data: the parts common to all objectives, and sentence pairs."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -23,8 +23,9 @@ from mtkit.data.batches.micro_batches import MicroBatch, split_packed_update, sp
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.batches.rows import WIDTH_STEP, choose_rows_multiple
 from mtkit.data.batches.token_store import ALIGNMENT_COLUMN, PAIR_COLUMNS
-from mtkit.data.batches.updates import EpochPlan, TrainingBatches, plan_epoch
+from mtkit.data.batches.updates import EpochPlan, StagedEpochs, TrainingBatches, plan_epoch
 from mtkit.data.subword_sampling import SegmentationSampler
+from mtkit.errors import MtkitError
 from mtkit.network.device import Sendable
 from mtkit.text.token_ids import UNK
 from mtkit.training.distributed import ProcessGroup
@@ -92,17 +93,40 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
 
     def plan_epoch(self, epoch: int) -> Sequence[Indices]:
         """Returns the rows of each update of an epoch."""
-        return self._plan_rows(self._data.train_order, epoch)
+        return self._epochs.plan(epoch)
 
-    def _plan_rows(self, order: LengthOrder, epoch: int) -> EpochPlan:
+    @cached_property
+    def _epochs(self) -> StagedEpochs:
+        return StagedEpochs(self._list_stages())
+
+    def _list_stages(self) -> list[tuple[int | None, Callable[[int], EpochPlan]]]:
+        """Returns the number of updates of each stage, and what plans its epochs."""
+        order = self._data.train_order
+        filled = np.unique(order.strata["corpus"])
+        for number, stage in enumerate(self._recipe.stages):
+            if not np.take(stage.weights, filled).any():
+                raise MtkitError(
+                    f"training.stages.{number}.weights: no pairs: the corpora with a weight are "
+                    "empty",
+                    "give another corpus a weight; `mtkit prepare` prints what each one has",
+                )
+        return [
+            (stage.count, partial(self._plan_rows, order, stage.weights))
+            for stage in self._recipe.stages
+        ]
+
+    def _plan_rows(
+        self, order: LengthOrder, weights: Sequence[float], epoch: int, *, first_row: int = 0
+    ) -> EpochPlan:
         training = self._recipe.training
         return plan_epoch(
             order,
-            weights=self._data.weights,
+            weights=weights,
             batch_tokens=training.batch_tokens,
             length_groups=training.length_groups,
             seed=self._recipe.seed,
             epoch=epoch,
+            first_row=first_row,
         )
 
     def lengths(self, examples: Indices) -> dict[str, Indices]:

@@ -1,8 +1,8 @@
 """The batches of language models and classifiers, which learn from text in one language."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from mtkit.data.batches.masking import (
 from mtkit.data.batches.numbered_texts import NumberedTexts
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.batches.segments import NUM_ADDED, SegmentReader, Segments, check_segments
+from mtkit.data.batches.updates import EpochPlan
 from mtkit.recipe.training import Classification, Denoising
 from mtkit.text.token_ids import EOS
 from mtkit.training.objectives.stored import StoredBatches, make_up_side
@@ -89,27 +90,17 @@ class MaskedBatches(StoredBatches[MaskedTexts, MaskedBatch]):
         )
         return _Blocks(text, first, reader)
 
-    @cached_property
-    def _short_updates_before(self) -> list[int]:
-        """Updates with short blocks before each epoch, for the epochs planned so far."""
-        return [0]
-
-    def plan_epoch(self, epoch: int) -> Sequence[Indices]:
-        """Returns the blocks of each update of an epoch.
-
-        The last epoch of short blocks ends with the last update that uses them.
-        """
-        if self._short is None:
-            return super().plan_epoch(epoch)
-        training, order = self._recipe.training, self._short.text.order
-        num_short_updates = round(training.masked.short_updates * training.max_steps)
-        before = self._short_updates_before
-        while len(before) <= epoch and before[-1] < num_short_updates:
-            before.append(before[-1] + len(self._plan_rows(order, len(before) - 1)))
-        if epoch >= len(before) or before[epoch] >= num_short_updates:
-            return super().plan_epoch(epoch)
-        left = num_short_updates - before[epoch]
-        return self._plan_rows(order, epoch).take(left, first_row=self._short.first)
+    def _list_stages(self) -> list[tuple[int | None, Callable[[int], EpochPlan]]]:
+        """Returns the updates with short blocks, if any, and then all others."""
+        stages, short = super()._list_stages(), self._short
+        if short is None:
+            return stages
+        training = self._recipe.training
+        count = round(training.masked.short_updates * training.max_steps)
+        [stage] = self._recipe.stages
+        order = short.text.order
+        plan = partial(self._plan_rows, order, stage.weights, first_row=short.first)
+        return [(count, plan), *stages]
 
     def _find(self, examples: Indices) -> tuple["_Blocks", Indices]:
         """Returns the blocks that an update's examples belong to, and their rows."""

@@ -136,11 +136,12 @@ KEYS = {
     "data.cleaning.duplicates": "enabled by",
     "data.cleaning.selection": "in_domain general in_domain_source general_source in_domain_target "
     "general_target classifier label keep max_difference min_probability",
-    "data.augment": "placeholders casing typos missing_punctuation terms",
+    "data.augment": "placeholders casing typos missing_punctuation joined terms",
     "data.augment.placeholders": "rate num_symbols",
     "data.augment.casing": "upper title lower",
     "data.augment.typos": "rate words",
     "data.augment.missing_punctuation": "rate sides",
+    "data.augment.joined": "rate max_sentences",
     "data.augment.terms": "dictionary rate max_terms masked invented",
     "tokenizer": "kind vocab_size joint normalization punctuation character_coverage "
     "split_by_unicode_script split_by_number byte_fallback user_symbols max_training_sentences "
@@ -151,12 +152,13 @@ KEYS = {
     "d_value attention_window norm activation positions max_positions sinusoids first_position "
     "tied_embeddings scale_embeddings embedding_norm output_bias initial_std norm_epsilon "
     "dropout attention_dropout activation_dropout",
-    "training": "max_steps batch_tokens length_groups micro_batch_tokens processes label_smoothing "
-    "masking denoising classification precision cuda_graphs optimizer schedule clipping "
-    "early_stopping moving_average recovery start_from freeze lora guided_alignment "
+    "training": "max_steps batch_tokens length_groups micro_batch_tokens processes stages "
+    "label_smoothing masking denoising classification precision cuda_graphs optimizer schedule "
+    "clipping early_stopping moving_average recovery start_from freeze lora guided_alignment "
     "checkpoint_every checkpoint_minutes keep_last "
     "keep_best keep_every keep_minutes validation averaging log_every log_digests trackers "
     "stuck_after_seconds",
+    "training.stages": "steps weights",
     "training.optimizer": "beta1 beta2 epsilon weight_decay",
     "training.schedule[PaperSchedule]": "kind warmup_steps factor",
     "training.schedule[InverseSquareRootSchedule]": "kind peak warmup_steps",
@@ -221,6 +223,7 @@ def list_keys() -> dict[str, str]:
         for name, field in section["properties"].items():
             entry = field.get("items", field)
             options = entry.get("oneOf", []) + entry.get("anyOf", []) or [entry]
+            options = [option.get("items", option) for option in options]
             kinds = [option["$ref"].rsplit("/", 1)[1] for option in options if "$ref" in option]
             for kind in kinds:
                 key = f"{place}.{name}" if place else name

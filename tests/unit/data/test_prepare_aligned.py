@@ -110,6 +110,13 @@ def test_links_follow_their_pairs(project: Path) -> None:
         assert links == expected, (source, target)
 
 
+def test_joined_pairs_have_no_links(project: Path) -> None:
+    data = prepare_project(project, "data.augment.joined={rate=1.0, max_sentences=2}")
+    lengths = data.train.lengths(np.arange(len(data.train)))[ALIGNMENT_COLUMN]
+    # 297 pairs, and 296 that join each one but the last with the next.
+    assert [bool(length) for length in lengths] == [True] * 297 + [False] * 296
+
+
 def test_links_are_by_target_token_and_each_stands_once(project: Path) -> None:
     data = prepare_project(project)
     for row in data.train.gather(np.arange(50))[ALIGNMENT_COLUMN].to_lists():

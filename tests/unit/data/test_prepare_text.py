@@ -160,11 +160,10 @@ def test_a_pretrained_tokenizer_gets_a_mask(project: Path) -> None:
 def test_documents_never_run_on_from_one_corpus_into_the_next(project: Path) -> None:
     write(project / "one.txt", [sentences_of("train", 600)[:300]])
     write(project / "two.txt", [sentences_of("train", 600)[300:]])
-    corpora = "data.train=[{text='one.txt'}, {text='two.txt', documents='file', weight=0.5}]"
+    corpora = "data.train=[{text='one.txt'}, {text='two.txt', documents='file'}]"
     data = prepared(project, corpora)
     assert [len(split_sentences(join(rows))) for rows in rows_by_document(data)] == [300, 300]
     assert data.train.corpus_sizes == [len(rows) for rows in rows_by_document(data)]
-    assert data.weights == (1.0, 0.5)
 
 
 def test_what_cleaning_drops_and_what_it_keeps(project: Path) -> None:

@@ -1,6 +1,7 @@
 """Examples made of pairs: by hand, as often as the recipe says, the same in any process."""
 
 import json
+import re
 from pathlib import Path
 from random import Random
 
@@ -24,7 +25,7 @@ from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import open_prepared
 from mtkit.executor import LocalExecutor
 from mtkit.recipe import load_recipe
-from mtkit.recipe.augment import Augment, Casing, MissingPunctuation, Placeholders, Typos
+from mtkit.recipe.augment import Augment, Casing, Joined, MissingPunctuation, Placeholders, Typos
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
@@ -177,6 +178,42 @@ def test_what_becomes_of_a_pair_depends_on_it_and_the_seed_alone():
         assert [each for each in made if each[0] == "typos"] == alone[pair]
 
 
+def join(lines, rate=1.0, seed=1, languages=("", ""), **settings):
+    """Returns the joined sources of some lines, whose targets are the same in capitals."""
+    augmenter = Augmenter(Augment(joined=Joined(rate=rate, **settings)), seed, languages=languages)
+    added = augmenter.augment(lines, [line.upper() for line in lines])
+    assert set(added.kinds) <= {"joined"}
+    if languages == ("", ""):
+        assert added.targets == [source.upper() for source in added.sources]
+    return added.sources
+
+
+def test_neighbours_are_joined():
+    lines = ["a b.", "c.", "d?", "e"]
+    assert join(lines, max_sentences=2) == ["a b. c.", "c. d?", "d? e"]
+    assert join(["alone"]) == join([]) == []
+    augmenter = Augmenter(
+        Augment(joined=Joined(rate=1.0, max_sentences=2)), 1, languages=("zh_Hans", "de")
+    )
+    added = augmenter.augment(["他睡觉。", "他走。"], ["Er schläft.", "Er geht."])
+    assert (added.sources, added.targets) == (["他睡觉。他走。"], ["Er schläft. Er geht."])
+
+
+def test_shares_of_joined_pairs_and_of_their_numbers():
+    lines = [str(number) for number in range(6_000)]
+    made = [[int(word) for word in line.split()] for line in join(lines, 0.5, max_sentences=4)]
+    assert all(numbers == list(range(numbers[0], numbers[-1] + 1)) for numbers in made)
+    # Binomial: five deviations of sqrt(6,000 / 4) = 39, and of sqrt(3,000 * 2/9) = 26.
+    assert abs(len(made) - 3_000) < 5 * 39
+    for size in (2, 3, 4):
+        assert abs(sum(len(numbers) == size for numbers in made) - len(made) / 3) < 5 * 26
+    assert join(lines, 0.5, seed=2) != join(lines, 0.5)
+    # A pair's draw doesn't depend on what is before it.
+    assert join(lines[3_000:], 0.5) == [
+        line for line in join(lines, 0.5) if int(line.split()[0]) >= 3_000
+    ]
+
+
 RECIPE = """\
 name = "small"
 [data]
@@ -242,10 +279,42 @@ def test_prepared_examples_are_counted_and_the_same_from_any_number_of_processes
     assert not is_prepared(other, workspace)
 
 
+def test_pairs_are_joined_within_their_corpus_without_those_left_out(project):
+    # Line 5 again, which is a duplicate, and a line that is too long, among three others.
+    for language in ("en", "de"):
+        first = (project / f"train.{language}").read_text().splitlines()[5]
+        lines = ["x (900)", first, "y (901)", "z " * 150 + "(902)", "w (903)"]
+        (project / f"other.{language}").write_text("".join(f"{line}\n" for line in lines))
+    corpora = [f"{{source='{name}.en', target='{name}.de'}}" for name in ("train", "other")]
+    changes = [
+        f"data.train=[{', '.join(corpora)}]",
+        "data.augment={joined={rate=1.0, max_sentences=2}}",
+        "data.cleaning.max_tokens=150",
+    ]
+    changes += [
+        f"data.cleaning.{key}.enabled=false" for key in ("identical", "letters", "repetition")
+    ]
+    recipe, workspace = load_recipe(project / "mtkit.toml", changes), Workspace(project / "joined")
+    prepare(recipe, workspace)
+    data = open_prepared(recipe, workspace)
+    tokenizer = SubwordTokenizer.load(workspace.tokenizer)
+    rows = data.train.gather(np.arange(len(data.train)))
+    made = []
+    for column in ("source", "target"):
+        lines = [tokenizer.decode_target(row) for row in rows[column].to_lists()]
+        numbers = [[int(each) for each in re.findall(r"\d+", line)] for line in lines]
+        made.append([found for found in numbers if len(found) > 1])
+    expected = [[number, number + 1] for number in range(299)] + [[900, 901]]
+    assert made == [expected, expected]
+    facts = json.loads((workspace.data / "train" / "stage.json").read_text())["facts"]["corpora"]
+    assert [each["augmented"] for each in facts] == [{"joined": 299}, {"joined": 1}]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({}, "nothing to do"),
+        ({"joined": {"max_sentences": 1}}, "greater than or equal to 2"),
         ({"typos": {"rate": 0.0}}, "greater than 0"),
         ({"placeholders": {"rate": 1.5}}, "less than or equal to 1"),
     ],

@@ -114,6 +114,7 @@ def test_each_key_that_invalidates_data_is_in_a_stage() -> None:
         ("data.train.0.weight=2.0", set()),
         ("data.train.0.name=other", set()),
         ("data.augment.typos.rate=0.1", {"train"}),
+        ("data.augment.joined.rate=0.1", {"train"}),
         ("data.augment.placeholders.num_symbols=3", {"tokenizer", "train"}),
         ("data.dev.sentences=50", {"text", "dev"}),
         ("data.dev.tag=<BT>", {"tokenizer", "dev"}),
