@@ -245,6 +245,24 @@ class Recipe(Section):
             raise ValueError(f"{key}.head = {guided.head}, but layers have {model.num_heads} heads")
         return self
 
+    @model_validator(mode="after")
+    def _r_drop_has_dropout(self) -> "Recipe":
+        if self.training.r_drop is None:
+            return self
+        if self.objective in ("masked-lm", "classification"):
+            raise ValueError(
+                'training.r_drop is for objective = "translation", "denoising" or "causal-lm": '
+                "remove it"
+            )
+        model, lora = self.model, self.training.lora
+        rates = model.dropout, model.attention_dropout, model.activation_dropout
+        if not any(rates) and (lora is None or not lora.dropout):
+            raise ValueError(
+                "training.r_drop compares two passes with different dropout, and the recipe has "
+                "none: set model.dropout above 0, or remove training.r_drop"
+            )
+        return self
+
     def _check_decoder_only(self) -> None:
         key = 'model.architecture = "decoder-only"'
         if self.objective != "translation":
