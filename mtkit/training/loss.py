@@ -61,9 +61,7 @@ class LossSums(NamedTuple):
     def report(self, joined: Tensor) -> Tensor:
         """Returns `join`'s sum without the divergence, negative log-likelihood, divergence."""
         loss = joined.detach()
-        if self.divergence is None:
-            return torch.stack((loss, self.negative_log_likelihood, torch.zeros_like(loss)))
-        divergence = self.divergence
+        divergence = torch.zeros_like(loss) if self.divergence is None else self.divergence
         return torch.stack((loss - divergence, self.negative_log_likelihood, divergence))
 
 
