@@ -530,7 +530,7 @@ def test_a_guided_head_is_resumed_and_chosen(tiny_run) -> None:
     [
         ("translation", ()),
         ("translation", ("training.guided_alignment.head=2",)),
-        ("translation", ("training.precision=bf16",)),
+        ("translation", ("training.precision=bf16", "training.word_dropout=0.1")),
         ("decoder-only", ()),
         ("causal-lm", ()),
         ("denoising", ()),
