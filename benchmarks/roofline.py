@@ -30,7 +30,7 @@ from mtkit.data.batches.rows import fill_rows
 from mtkit.network import EncoderDecoder
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS
-from mtkit.training import loss
+from mtkit.training import cross_entropy, loss
 
 VOCAB_SIZE = 37_000
 UPDATES = (25_000, 3_125)
@@ -126,7 +126,9 @@ def main() -> None:
             with (
                 patch.object(mtkit.network.layouts, "attend_by_mask", attend),
                 patch.object(torch.nn.functional, "dropout", drop),
-                patch.dict(loss._CHUNK_BYTES_OF_HALVES, meta=loss._CHUNK_BYTES["cuda"]),
+                patch.dict(
+                    cross_entropy._CHUNK_BYTES_OF_HALVES, meta=cross_entropy._CHUNK_BYTES["cuda"]
+                ),
                 Cost(*rates) as cost,
             ):
                 sums = loss.measure_translation(model, batch, label_smoothing=0.1)

@@ -85,7 +85,12 @@ def _make_batch(
 
 
 def _whole_cross_entropy(
-    states: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor, *, label_smoothing: float
+    states: torch.Tensor,
+    weight: torch.Tensor,
+    targets: torch.Tensor,
+    *,
+    label_smoothing: float,
+    **_: float,
 ) -> LossSums:
     logits = torch.nn.functional.linear(states, weight).float()
     loss = torch.nn.functional.cross_entropy(

@@ -42,7 +42,7 @@ _MIN_NUM_GPUS = (1, 8)
 _MIN_WIDTH = 512
 """On a CPU the base model's products reach 45 % of the peak, the tiny one's 16 %."""
 _LOSS_BYTES = 2 * (256 << 20)
-"""Logits of a chunk, and their softmax: `mtkit/training/loss.py`."""
+"""Logits of a chunk, and their softmax: `mtkit/training/cross_entropy.py`."""
 _FP32_BYTES = 4
 _UPDATE_TRAFFIC = 34
 """Bytes that Adam moves per weight: weight, gradient and moments read, three written, in fp32; the
@@ -205,7 +205,7 @@ def plan(
         predicted_share=0.0 if is_classifier else recipe.training.masked.share,
     )
     layers = recipe.model.num_encoder_layers, recipe.model.num_decoder_layers
-    per_update = (
+    per_update = recipe.training.passes_per_batch * (
         operations.per_source_token * update.source_tokens
         + operations.per_target_token * update.target_tokens
         + operations.per_attended_pair
@@ -375,6 +375,7 @@ def _count_memory(work: _PlannedWork, num_gpus: int, pass_tokens: int) -> float:
         model, is_half=is_half, objective=work.recipe.objective
     )
     of_update = per_source * update.source_tokens + per_target * update.target_tokens
+    of_update *= work.recipe.training.passes_per_batch
     projection = update.vocab_sizes[1] * model.d_model * _FP32_BYTES
     flat = work.plan.num_learning * _FP32_BYTES if num_gpus > 1 else 0
     fixed = bytes_of_weights(

@@ -177,6 +177,8 @@ class Recipe(Section):
             )
         if self.tokenizer.sampling is not None:
             raise ValueError("tokenizer.sampling is for translation")
+        if self.training.word_dropout:
+            raise ValueError("training.word_dropout is for translation")
         start_from = self.training.start_from
         has_parts = start_from is not None and start_from.model is None
         if has_parts and self.objective not in ENCODER_DECODERS:
@@ -271,6 +273,24 @@ class Recipe(Section):
             )
         if guided.head > model.num_heads:
             raise ValueError(f"{key}.head = {guided.head}, but layers have {model.num_heads} heads")
+        return self
+
+    @model_validator(mode="after")
+    def _r_drop_has_dropout(self) -> "Recipe":
+        if self.training.r_drop is None:
+            return self
+        if self.objective in ("masked-lm", "classification"):
+            raise ValueError(
+                'training.r_drop is for objective = "translation", "denoising" or "causal-lm": '
+                "remove it"
+            )
+        model, lora = self.model, self.training.lora
+        rates = model.dropout, model.attention_dropout, model.activation_dropout
+        if not any(rates) and (lora is None or not lora.dropout):
+            raise ValueError(
+                "training.r_drop compares two passes with different dropout, and the recipe has "
+                "none: set model.dropout above 0, or remove training.r_drop"
+            )
         return self
 
     def _check_decoder_only(self) -> None:

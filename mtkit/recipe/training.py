@@ -110,6 +110,18 @@ class Clipping(Section):
     """Maximum Euclidean norm of the gradient of all weights together."""
 
 
+class RDrop(Section):
+    """R-Drop (arXiv 2106.14448): two passes with other dropout masks, which learn to agree.
+
+    Each batch passes through the network twice. The loss of a target token is the mean of both
+    cross entropies plus alpha / 4 * (KL(P1 || P2) + KL(P2 || P1)), of both predicted distributions;
+    both passes get gradients. That is half of the paper's loss, with the paper's alpha.
+    """
+
+    alpha: Strength = 5.0
+    """Weight of the divergence; 5 is the paper's for translation."""
+
+
 class EarlyStopping(Section):
     """Ends training when the development score stops improving."""
 
@@ -299,6 +311,12 @@ class Training(Section):
     """Learning rate by step."""
     clipping: Annotated[Clipping | None, Invalidates.UPDATES] = None
     """Gradient clipping; off, as in the paper, if the section is absent."""
+    word_dropout: Annotated[Rate, Invalidates.UPDATES] = 0.0
+    """Share of the tokens of sources, and of targets as the decoder reads them, that become
+    `<unk>`, other ones in each epoch (arXiv 1511.06349, section 3.1). Predicted targets are
+    complete. Tags, language pieces and `tokenizer.user_symbols` stay. For translation."""
+    r_drop: Annotated[RDrop | None, Invalidates.UPDATES] = None
+    """R-Drop; off if the section is absent. An update takes about twice the time and memory."""
     early_stopping: Annotated[EarlyStopping | None, Invalidates.NOTHING] = None
     """Early stopping by the development score; off if the section is absent."""
     moving_average: Annotated[MovingAverage | None, Invalidates.UPDATES] = None
@@ -394,6 +412,11 @@ class Training(Section):
                     f"{self.max_steps:,}: lower `steps` of a stage or raise the latter"
                 )
         return self
+
+    @property
+    def passes_per_batch(self) -> int:
+        """How often a batch passes through the network in an update."""
+        return 1 if self.r_drop is None else 2
 
     @property
     def masked(self) -> Masking:

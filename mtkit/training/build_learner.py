@@ -100,6 +100,9 @@ def build_objective(
     dtype = next(learner.working.model.parameters()).dtype
     packs = processes.device.type == "cuda"
     batches, validator, measure = _choose(run)
+    r_drop = run.recipe.training.r_drop
+    if r_drop is not None:
+        measure = partial(measure, r_drop=r_drop.alpha)
     return Objective(
         learner,
         validator=validator(run, processes),

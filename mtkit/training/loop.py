@@ -35,7 +35,7 @@ class Meter:
 
     def restart(self) -> None:
         """Resets all sums and the clock."""
-        self._sums = [0.0, 0.0]
+        self._sums = [0.0, 0.0, 0.0]
         self._num_target_tokens = 0
         self._num_seen_tokens = 0
         self._num_tokens = 0
@@ -55,18 +55,20 @@ class Meter:
         if outcome.is_applied:
             self._sums[0] += outcome.loss
             self._sums[1] += outcome.negative_log_likelihood
+            self._sums[2] += outcome.divergence
             self._num_target_tokens += outcome.num_target_tokens
             self._gradient_norm = outcome.gradient_norm
 
     def means(self) -> dict[str, float]:
         """Returns means since the last log line; NaN without an update."""
         count = self._num_target_tokens
-        loss, nll = (total / count if count else math.nan for total in self._sums)
+        loss, nll, divergence = (total / count if count else math.nan for total in self._sums)
         elapsed_seconds = time.monotonic() - self._started_at
         return {
             "loss": loss,
             "nll": nll,
             "perplexity": math.exp(min(nll, 700.0)),
+            **({"divergence": divergence} if divergence > 0.0 else {}),
             "gradient_norm": self._gradient_norm,
             "target_tokens_per_second": self._num_seen_tokens / elapsed_seconds,
             "padding": 1.0 - self._num_tokens / max(1, self._num_slots),

@@ -33,6 +33,7 @@ from mtkit.units import format_duration, format_memory, plural
 _UPDATE = {
     "loss": "loss {:.3f}",
     "perplexity": "ppl {:.2f}",
+    "divergence": "divergence {:.3f}",
     "bits_per_character": "{:.3f} bits/character",
     "learning_rate": "lr {:.2e}",
     "target_tokens_per_second": "{:,.0f} target tokens/s",

@@ -49,7 +49,8 @@ class UpdateResult(NamedTuple):
     """The result of an update, the same on every rank.
 
     Attributes:
-        loss: Sum over its target tokens, in nats, including that of examples (`LossSums.join`).
+        loss: Sum over its target tokens, in nats, including that of examples (`LossSums.join`),
+            without the divergence.
         negative_log_likelihood: Sum over its target tokens, in nats.
         num_target_tokens: Real ones, including `</s>`.
         num_tokens: Real tokens of both sides.
@@ -58,6 +59,7 @@ class UpdateResult(NamedTuple):
         is_applied: Whether the weights have changed; False for a NaN or infinite loss or gradient.
         micro_batch_tokens: Limit of a pass that fits in memory, as far as known.
         requests: The union over all ranks.
+        divergence: What R-Drop adds to the loss that is minimised.
     """
 
     loss: float
@@ -69,6 +71,7 @@ class UpdateResult(NamedTuple):
     is_applied: bool
     micro_batch_tokens: int
     requests: RankRequests
+    divergence: float = 0.0
 
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -101,7 +104,7 @@ class Objective(Generic[Model, Batch]):
     def learn(
         self, batch: Batch, *, num_target_tokens: int, num_examples: int, records: bool = True
     ) -> Tensor:
-        """Adds the gradients of a batch; returns its loss and negative log-likelihood, summed.
+        """Adds the gradients of a batch; returns its sums (`LossSums.report`).
 
         A recorded pass overwrites gradients. So only a bfloat16 copy is recorded, whose gradients
         are added to the model's own after each pass. Gradients are of the mean over the update:
@@ -115,12 +118,12 @@ class Objective(Generic[Model, Batch]):
         loss = found.join(num_target_tokens, num_examples)
         # Divided first: the sum over micro-batches and ranks is then the mean per token.
         (loss / num_target_tokens).backward()  # type: ignore[no-untyped-call]
-        return torch.stack((loss.detach(), found.negative_log_likelihood))
+        return found.report(loss)
 
     def _run_scaled(self, batch: Any, scale: Tensor) -> Tensor:
         found = self.loss(batch)
         (found.loss * scale).backward()  # type: ignore[no-untyped-call]
-        return torch.stack((found.loss.detach(), found.negative_log_likelihood))
+        return found.report(found.loss)
 
     def validate(self) -> ValidationResult:
         """Returns the model's loss and scores; every rank must call it."""
@@ -217,14 +220,14 @@ class Updater:
                 self._prefetch(update)
             wishes = torch.tensor([sums is None, *requests], dtype=torch.float64)
             if sums is None:
-                sums = torch.zeros(2, dtype=torch.float64, device=self._processes.device)
+                sums = torch.zeros(3, dtype=torch.float64, device=self._processes.device)
             reported = torch.cat((sums, send(wishes, self._processes.device)))
             self._processes.sum_update(self._learner.weights, flat, reported)
             weights = [one for one in self._learner.weights if one.grad is not None]
             norm = nn.utils.get_total_norm([w.grad for w in weights if w.grad is not None])
             # All ranks hold bit-identical sums, and so make the same decisions.
             found = self._processes.read(torch.cat((reported, norm.to(reported)[None])))
-            loss, nll, num_failed, *counts, length = found
+            loss, nll, divergence, num_failed, *counts, length = found
             if not num_failed:
                 break
             limit = self._lower_limit(step, update, int(num_failed))
@@ -245,6 +248,7 @@ class Updater:
             is_applied=is_applied,
             micro_batch_tokens=update.limit,
             requests=RankRequests(*(count > 0 for count in counts)),
+            divergence=divergence,
         )
 
     def _try(
@@ -260,11 +264,11 @@ class Updater:
         `batches` come with a text for the watchdog. Both counts are of the update on all ranks.
 
         Returns:
-            Sums of loss and negative log-likelihood, None if memory ran out; and the flat gradients
-            for the all-reduce, which are zeros then.
+            Sums (`LossSums.report`), None if memory ran out; and the flat gradients for the
+            all-reduce, which are zeros then.
         """
         seed_step(self._seed, step, self._processes.rank)
-        sums = torch.zeros(2, dtype=torch.float64, device=self._processes.device)
+        sums = torch.zeros(3, dtype=torch.float64, device=self._processes.device)
         self._learner.forget_gradients()
         self._learner.working.refresh()
         try:

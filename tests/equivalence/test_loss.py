@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from mtkit.training import loss as loss_module
+from mtkit.training import cross_entropy
 from mtkit.training.loss import projected_cross_entropy
 
 
@@ -42,7 +42,7 @@ def test_three_tokens_on_paper() -> None:
 @pytest.mark.parametrize("chunk_tokens", [1, 5, 1000])
 def test_loss_and_gradients(label_smoothing, dtype, closeness, chunk_tokens, monkeypatch) -> None:
     states, weight, targets = draw(dtype)
-    monkeypatch.setitem(loss_module._CHUNK_BYTES, "cpu", chunk_tokens * weight.shape[0] * 4)
+    monkeypatch.setitem(cross_entropy._CHUNK_BYTES, "cpu", chunk_tokens * weight.shape[0] * 4)
     ours = projected_cross_entropy(states, weight, targets, label_smoothing=label_smoothing)
     our_gradients = torch.autograd.grad(ours.loss / 7.0, (states, weight))
     theirs, nll = by_hand(states, weight, targets, label_smoothing)
@@ -56,7 +56,7 @@ def test_loss_and_gradients(label_smoothing, dtype, closeness, chunk_tokens, mon
 @pytest.mark.parametrize("frozen", ["states", "weight"])
 def test_what_is_frozen_gets_no_gradient_and_the_rest_the_same(frozen, monkeypatch) -> None:
     states, weight, targets = draw()
-    monkeypatch.setitem(loss_module._CHUNK_BYTES, "cpu", 5 * weight.shape[0] * 4)
+    monkeypatch.setitem(cross_entropy._CHUNK_BYTES, "cpu", 5 * weight.shape[0] * 4)
     theirs, _ = by_hand(states, weight, targets, 0.1)
     tensors = {"states": states, "weight": weight}
     learning = next(tensor for name, tensor in tensors.items() if name != frozen)

@@ -137,6 +137,17 @@ def test_sampled_segmentations_are_the_same_in_any_process(tiny_run, tmp_path: P
     assert greatest_difference(first, one, "weight") <= 1e-10
 
 
+def test_word_dropout_is_the_same_in_any_process(tiny_run, tmp_path: Path) -> None:
+    settings = ("training.word_dropout=0.3", *NO_DROPOUT)
+    run = tiny_run()
+    [one] = train(run, tmp_path / "one", (1, 256), 5, *settings)
+    for layout in [(2, 256), (1, 4096)]:
+        ranks = train(run, tmp_path / str(layout), layout, 5, *settings)
+        assert greatest_difference(ranks[0], one, "weight") <= 1e-10, layout
+    [without] = train(run, tmp_path / "without", (1, 256), 5, *NO_DROPOUT)
+    assert greatest_difference(without, one, "weight") > 1e-3
+
+
 def test_dropout_masks_are_a_layouts_own_and_sentences_are_not(tiny_run, tmp_path: Path) -> None:
     run = tiny_run()
     layouts = [(1, 256), (1, 4096), (2, 256), (4, 256)]
@@ -166,3 +177,19 @@ def test_updates_of_a_guided_head(tiny_run, tmp_path: Path) -> None:
     least = "training.guided_alignment.weight=1e-9"
     train(run, tmp_path / "least", (1, 256), 1, least, *NO_DROPOUT)
     assert losses(tmp_path / "one")[1] > losses(tmp_path / "least")[1] + 0.2
+
+
+def test_r_drop_s_updates(tiny_run, tmp_path: Path) -> None:
+    run = tiny_run()
+    # Dropout that drops nothing: both passes are the same, and so are the updates.
+    drops_nothing = ("training.r_drop.alpha=3", "model.dropout=1e-9", *NO_DROPOUT[1:])
+    [plain] = train(run, tmp_path / "plain", (1, 256), 4, *NO_DROPOUT)
+    for layout in [(1, 256), (2, 256), (1, 4096)]:
+        folder = tmp_path / str(layout)
+        ranks = train(run, folder, layout, 4, *drops_nothing)
+        assert losses(folder) == pytest.approx(losses(tmp_path / "plain"), rel=1e-10, abs=0)
+        assert greatest_difference(ranks[0], plain, "gradient") <= 1e-10, layout
+    # With dropout both ranks hold the same, and another alpha is another training.
+    alphas = "training.r_drop.alpha=3", "training.r_drop.alpha=1"
+    ended = [train(run, tmp_path / alpha, (2, 256), 4, alpha)[0] for alpha in alphas]
+    assert greatest_difference(*ended, "gradient") > 1e-3

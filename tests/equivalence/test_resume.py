@@ -523,3 +523,29 @@ def test_a_guided_head_is_resumed_and_chosen(tiny_run) -> None:
     # A decoder of one layer; no other head is looked for.
     chosen = json.loads((runs[0].workspace.model / "alignment.json").read_text())
     assert chosen == {"layer": 1, "head": 2, "at": "input"}
+
+
+@pytest.mark.parametrize(
+    ("objective", "settings"),
+    [
+        ("translation", ()),
+        ("translation", ("training.guided_alignment.head=2",)),
+        ("translation", ("training.precision=bf16", "training.word_dropout=0.1")),
+        ("decoder-only", ()),
+        ("causal-lm", ()),
+        ("denoising", ()),
+    ],
+)
+def test_r_drop_is_resumed(tiny_run_of, objective: str, settings: tuple[str, ...]) -> None:
+    settings = ("training.r_drop.alpha=5", *settings)
+    names = ("stopped", "never stopped")
+    runs = [tiny_run_of(objective, *settings, name=name) for name in names]
+    if any("guided" in setting for setting in settings):
+        for run in runs:
+            prepare(run.recipe, run.workspace)
+    train_in_two(runs[0], 7)
+    assert runs[1].train()
+    assert runs[0].weights() == runs[1].weights()
+    lines = read_metrics(runs[1].workspace.metrics_file)
+    assert all(line["divergence"] > 0.0 for line in lines if line["kind"] == "train")
+    assert not any("divergence" in line for line in lines if line["kind"] == "dev")

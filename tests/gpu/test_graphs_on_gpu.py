@@ -40,9 +40,9 @@ def draw(seed: int):
     return collate_pairs(*sides, partial(pack_side, row_sizes=[6] * 10 + [0, 0], width_step=128))
 
 
-def run_scaled(model: EncoderDecoder):
+def run_scaled(model: EncoderDecoder, r_drop: float | None = None):
     def run(batch, scale):
-        sums = measure_translation(model, batch, label_smoothing=0.1)
+        sums = measure_translation(model, batch, label_smoothing=0.1, r_drop=r_drop)
         (sums.loss * scale).backward()
         return torch.stack((sums.loss.detach(), sums.negative_log_likelihood))
 
@@ -71,9 +71,10 @@ def test_replayed_passes_have_the_sums_and_gradients_of_the_batch_itself() -> No
     torch.testing.assert_close(changed, direct, rtol=2**-9, atol=0.0)
 
 
-def test_dropout_is_drawn_for_each_replay_and_from_the_seed_alone() -> None:
+@pytest.mark.parametrize("r_drop", [None, 5.0])
+def test_dropout_is_drawn_for_each_replay_and_from_the_seed_alone(r_drop) -> None:
     model = build(dropout=0.5)
-    recorded = RecordedPasses(model, run_scaled(model))
+    recorded = RecordedPasses(model, run_scaled(model, r_drop))
     losses = []
     for seed in (5, 5, 6, 7, 5):
         torch.manual_seed(seed)

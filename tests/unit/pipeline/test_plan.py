@@ -135,6 +135,17 @@ def test_frozen_weights_cost_no_moments_and_no_communication(tmp_path) -> None:
     assert times[0] / times[1] == pytest.approx(25_224_192 / 63_082_496)
 
 
+def test_r_drop_runs_each_batch_twice(tmp_path) -> None:
+    once, twice = (
+        plan_of("wmt14-en-de-base", tmp_path, *settings)
+        for settings in ((), ("training.r_drop.alpha=5",))
+    )
+    assert twice.operations_per_update == 2 * once.operations_per_update
+    fixed = 2 * setup_of(once, 1).memory_bytes - setup_of(twice, 1).memory_bytes
+    # Weights, gradients and moments of 63,082,496 weights, and little else, don't double.
+    assert 0 < fixed < 20 * 63_082_496 + 2**30
+
+
 def test_the_vocabulary_is_that_of_the_model_it_starts_from(tiny_run, tmp_path) -> None:
     run = tiny_run()
     run.train()

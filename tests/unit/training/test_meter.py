@@ -21,3 +21,6 @@ def test_means_since_the_last_line() -> None:
     assert measured["perplexity"] == pytest.approx(math.exp(2.0))
     assert measured["padding"] == pytest.approx(1 - 54 / 72)
     assert measured["gradient_norm"] == 0.5
+    assert "divergence" not in measured
+    meter.add(outcome._replace(divergence=11.0))
+    assert meter.means()["divergence"] == pytest.approx(11.0 / 22)
