@@ -46,6 +46,7 @@ _SAMPLE_BLOCKS, _SAMPLE_LINES = 8, 25
 _PAIR = ("source", "target")
 _SHOWN = 10
 """Translations that a check shows of each corpus."""
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 _NOT_CHOSEN = "dual_cross_entropy"
 _OF_TEACHER = {"translated_by", "synthesis", "name", "weight", "tag"}
 _OF_RUN = {"rounds", "checked_by"}
@@ -228,7 +229,7 @@ def _translate_blocks(
             num_lines += batch.num_rows
         opened_at = opened_at or time.monotonic()
         with pa.BufferOutputStream() as stream:
-            with pa.ipc.new_stream(stream, batch.schema) as writer:
+            with pa.ipc.new_stream(stream, batch.schema, options=_COMPRESSED) as writer:
                 writer.write_batch(batch)
             write_atomically(_name_part(parts, num_done), stream.getvalue().to_pybytes())
         num_done += 1
