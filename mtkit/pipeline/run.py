@@ -5,7 +5,8 @@ import sys
 from collections.abc import Sequence
 
 from mtkit.console import open_console, say
-from mtkit.data.prepare import is_prepared
+from mtkit.data.prepare import check_inputs, is_prepared
+from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.errors import MtkitError
 from mtkit.evaluation.comet import check_comet
 from mtkit.evaluation.report.tables import (
@@ -50,7 +51,11 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
     check_gpus(hardware.num_gpus)
     if recipe.evaluation.test_sets and recipe.evaluation.comet is not None:
         check_comet(recipe.evaluation.comet, sources=())
-    for teacher in list_runs(recipe, workspace):
+    teachers = {each.workspace.root: each for each in list_runs(recipe, workspace)}
+    if teachers:
+        # Reported now, not after hours of training.
+        check_inputs(TokenizerChoice.of(recipe), recipe.evaluation.test_sets)
+    for teacher in teachers.values():
         code = _train_teacher(teacher, hardware)
         if code:
             say("then: " + shlex.join(["mtkit", "run", *options]))

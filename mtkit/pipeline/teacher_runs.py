@@ -1,6 +1,7 @@
 """Runs of other recipes whose models translate a recipe's corpora; `mtkit run` does them first."""
 
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,7 @@ def find_run(name: str, recipe: Recipe, workspace: Workspace, rounds: int = 1) -
         case "reverse":
             suffix = "reverse" if rounds == 1 else f"reverse-{rounds}"
             return _derive(recipe, workspace, suffix, _reverse(recipe, workspace, rounds))
-        case _ if name.endswith(".toml") and not Path(name).is_dir():
+        case _ if name.endswith(".toml") and not is_llm_recipe(Path(name)):
             found = load_recipe(Path(name))
             return TeacherRun(found, Workspace(workspace.root.parent / found.name))
     return None
@@ -44,7 +45,7 @@ def find_run(name: str, recipe: Recipe, workspace: Workspace, rounds: int = 1) -
 def list_runs(
     recipe: Recipe, workspace: Workspace, ahead: tuple[Path, ...] = ()
 ) -> Iterator[TeacherRun]:
-    """Yields the runs whose models a recipe's corpora need, in order; none of them twice in a row.
+    """Yields the runs whose models a recipe's corpora need, in order; some come several times.
 
     Raises:
         MtkitError: A recipe needs its own model.
@@ -70,6 +71,14 @@ def list_runs(
                 yield before
             yield from list_runs(run.recipe, run.workspace, ahead)
             yield run
+
+
+def is_llm_recipe(path: Path) -> bool:
+    """Checks whether a TOML file describes a large language model, not a recipe."""
+    try:
+        return "url" in tomllib.loads(path.read_text("utf-8-sig"))
+    except (OSError, ValueError):
+        return False
 
 
 def _dump(recipe: Recipe) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Translators of corpora: model folders, servers and large language models, and their checks."""
 
 import math
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from mtkit.memory import free_memory_bytes
 from mtkit.model.card import find_licence
 from mtkit.model.config import check_translates, open_model_folder, read_settings
 from mtkit.model.digest import digest_model
-from mtkit.pipeline.teacher_runs import find_run
+from mtkit.pipeline.teacher_runs import find_run, is_llm_recipe
 from mtkit.pipeline.translate import open_models
 from mtkit.recipe import Recipe
 from mtkit.recipe.flags import Flags
@@ -259,14 +258,6 @@ def _open_closeness(metric: str | None) -> Callable[[str, str], float] | None:
 def _is_remote(name: str) -> bool:
     """Checks whether a translator runs elsewhere: a server, or a large language model's file."""
     return is_address(name) or (name.endswith(".toml") and is_llm_recipe(Path(name)))
-
-
-def is_llm_recipe(path: Path) -> bool:
-    """Checks whether a TOML file describes a large language model, not a recipe."""
-    try:
-        return "url" in tomllib.loads(path.read_text("utf-8-sig"))
-    except (OSError, ValueError):
-        return False
 
 
 def _check_teacher(

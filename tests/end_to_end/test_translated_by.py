@@ -214,6 +214,9 @@ def test_a_large_language_model_is_asked_once_for_each_line(project: Path, tmp_p
         again = run_here(tmp_path, "prepare", *typed, "--workspace", "runs/again")
         assert again.returncode == 0, again.stderr
         assert stub.num_asked == num_asked
+        whole = run_here(tmp_path, "run", *typed, "--set", "training.max_steps=3")
+        assert whole.returncode == 0, whole.stderr
+        assert stub.num_asked == num_asked
     assert re.search(r"back: .*[0-9]+ requests", done.stderr), done.stderr
     data = tmp_path / "runs" / "test" / "data" / "synthetic"
     assert read(data / "1.source.zst") == lines
@@ -221,3 +224,16 @@ def test_a_large_language_model_is_asked_once_for_each_line(project: Path, tmp_p
     manifest = json.loads((tmp_path / "runs" / "test" / "manifest.json").read_text())
     teacher = manifest["prepare"]["teachers"]["back"]
     assert (teacher["names"], teacher["licences"]) == (["llm.toml"], {"llm.toml": "Llama 3.1"})
+
+
+def test_a_missing_file_is_told_before_a_translator_is_trained(
+    project: Path, tmp_path: Path
+) -> None:
+    for name in ("train", "dev", "test"):
+        for language in ("en", "de"):
+            os.link(project / f"{name}.{language}", tmp_path / f"{name}.{language}")
+    (tmp_path / "mtkit.toml").write_text(RECIPE)
+    done = run_here(tmp_path, "run")
+    assert done.returncode == 1
+    assert "text.de: no such file" in done.stderr
+    assert not (tmp_path / "runs").exists()
