@@ -149,25 +149,26 @@ def test_the_translations_are_those_of_translate(project: Path) -> None:
 def test_killed_at_some_moments_and_run_again(project: Path, num_kills: int) -> None:
     reverse = project / "runs" / "test-reverse" / "model"
     options = ["--set", f"data.train.1.translated_by={reverse}", "--workers", "2"]
-    command = [sys.executable, "-m", "mtkit", "prepare", *options, "--workspace"]
     whole, killed = project / "whole", project / "killed"
     started_at = time.monotonic()
-    subprocess.run([*command, str(whole)], cwd=project, check=True, stderr=subprocess.DEVNULL)
+    assert run_here(project, "prepare", *options, "--workspace", str(whole)).returncode == 0
     elapsed_seconds = time.monotonic() - started_at
     num_killed = 0
     for moment in range(num_kills):
         process = subprocess.Popen(
-            [*command, str(killed)],
+            [sys.executable, "-m", "mtkit", "prepare", *options, "--workspace", str(killed)],
             cwd=project,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        while process.poll() is None and not (killed / ".data.draft").exists():
+            time.sleep(0.01)
         time.sleep(elapsed_seconds * (moment + 0.5) / num_kills)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             num_killed += 1
         process.wait()
-    subprocess.run([*command, str(killed)], cwd=project, check=True, stderr=subprocess.DEVNULL)
+    assert run_here(project, "prepare", *options, "--workspace", str(killed)).returncode == 0
     assert digests(killed) == digests(whole)
     assert num_killed
     assert not (killed / ".data.draft").exists()

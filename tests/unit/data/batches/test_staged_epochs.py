@@ -5,7 +5,7 @@ from itertools import count
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.data.batches.updates import StagedEpochs, plan_epoch
@@ -13,9 +13,9 @@ from mtkit.data.batches.updates import StagedEpochs, plan_epoch
 from .stores import order_lengths
 
 
-def stage(order, num_updates, weights, **settings):
-    settings = {"batch_tokens": 100, "length_groups": 1, "seed": 1, **settings}
-    return num_updates, lambda epoch: plan_epoch(order, weights=weights, epoch=epoch, **settings)
+def stage(order, num_updates, weights):
+    keys = {"batch_tokens": 100, "length_groups": 1, "seed": 1}
+    return num_updates, lambda epoch: plan_epoch(order, weights=weights, epoch=epoch, **keys)
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +45,7 @@ def test_a_stage_ends_with_its_last_update_and_the_next_begins_an_epoch(order) -
     assert not np.array_equal(plans[2][0], plans[3][0])
 
 
+@settings(max_examples=20)
 @given(st.lists(st.integers(0, 8), min_size=1, max_size=6))
 def test_epochs_are_the_same_in_any_order(order, asked) -> None:
     one, other = StagedEpochs(make_stages(order)), StagedEpochs(make_stages(order))
