@@ -272,7 +272,7 @@ def _join_parts(
         _name_files(folder, index)[1].open("wb") as targets,
     ):
         for batch in _read_parts(parts):
-            reasons = np.array(batch.column("reason").to_pylist(), object)
+            reasons = _read_reasons(batch)
             scores = batch.column("score").to_numpy()
             if limit is not None:
                 reasons[(reasons == "") & ~(scores >= limit)] = _NOT_CHOSEN
@@ -302,14 +302,17 @@ def _find_limit(corpus: TranslatedCorpus, parts: Path) -> float | None:
     if corpus.synthesis.keep is None:
         return None
     chosen = [
-        batch.column("score").to_numpy()[np.array(batch.column("reason").to_pylist()) == ""]
-        for batch in _read_parts(parts)
+        batch.column("score").to_numpy()[_read_reasons(batch) == ""] for batch in _read_parts(parts)
     ]
     scores = np.sort(np.concatenate(chosen))[::-1]
     scores = scores[~np.isnan(scores)]
     if not len(scores):
         return 0.0
     return float(scores[max(1, round(corpus.synthesis.keep * len(scores))) - 1])
+
+
+def _read_reasons(batch: pa.RecordBatch) -> Any:
+    return np.array(batch.column("reason").to_pylist(), object)
 
 
 def _add_samples(facts: SyntheticCorpus, batch: pa.RecordBatch, reasons: Any) -> None:
@@ -350,8 +353,8 @@ def _describe(preparation: Preparation, corpus: TranslatedCorpus) -> list[Any]:
 
 def list_teachers(preparation: Preparation) -> dict[str, dict[str, Any]]:
     """Returns names, digests and licences of the models that translated each corpus, by name."""
-    corpora = preparation.found["synthetic"]["corpora"].values()
-    return {each["name"]: each["teacher"] for each in corpora}
+    names, corpora = corpus_names(preparation.data.train), preparation.found["synthetic"]["corpora"]
+    return {names[int(index)]: each["teacher"] for index, each in corpora.items()}
 
 
 def _depends(preparation: Preparation) -> list[Any]:
