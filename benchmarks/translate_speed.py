@@ -50,7 +50,7 @@ def parse_options() -> argparse.Namespace:
     add("--quantization", default="float32,int8", help="types to export to, by commas")
     add("--environments", type=Path, help="as make_environments.sh made them")
     add("--ctranslate2-python", default=sys.executable, help="has ctranslate2 and sentencepiece")
-    add("--beam", type=int, default=4)
+    add("--beam", type=int, default=4, help="0: each model's own")
     add("--set", action="append", default=[], dest="overrides", metavar="inference.KEY=VALUE")
     add("--threads", type=int, default=0, help="0: as many as there are processors for it")
     add("--rounds", type=int, default=3)
@@ -106,7 +106,7 @@ def resolve_search(model: Path, options: argparse.Namespace) -> tuple[Inference,
         MtkitError: Something that not every contestant has.
     """
     overrides = [
-        f"inference.beam_size={options.beam}",
+        *([f"inference.beam_size={options.beam}"] if options.beam else []),
         # The one form of it that all have.
         "inference.length_penalty.kind=power",
         *options.overrides,
