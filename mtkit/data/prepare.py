@@ -68,7 +68,7 @@ from mtkit.executor import ONE_WORKER, Executor
 from mtkit.files import write_atomically
 from mtkit.folders import at_work_alone, put_in_place, remove_folder, restore_retired
 from mtkit.recipe import Recipe, dump_recipe
-from mtkit.recipe.corpora import PairKeys
+from mtkit.recipe.corpora import list_translated
 from mtkit.recipe.data import Data
 from mtkit.recipe.test_sets import TestSet
 from mtkit.text.glossary import read_glossary
@@ -180,11 +180,10 @@ def check_inputs(
 
 def check_teachers(data: Data, teachers: Teachers | None) -> None:
     """Checks that the models that translate corpora can do so."""
-    for corpus in data.train:
-        if isinstance(corpus, PairKeys) and corpus.translated_by:
-            if teachers is None:
-                raise ValueError("translated_by needs something that translates")
-            teachers.check(corpus, data.languages[::-1] if corpus.is_backwards else data.languages)
+    for corpus in list_translated(data.train):
+        if teachers is None:
+            raise ValueError("translated_by needs something that translates")
+        teachers.check(corpus)
 
 
 def is_prepared(recipe: Recipe, workspace: Workspace, teachers: Teachers | None = None) -> bool:

@@ -1,6 +1,7 @@
 """Entry point of `mtkit init`."""
 
 import re
+import tomllib
 from itertools import takewhile
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import tomli_w
 from mtkit.errors import MtkitError, suggest
 from mtkit.files import write_atomically
 from mtkit.recipe import PROJECT_RECIPE, load_recipe, shipped_recipes
+from mtkit.recipe.loading import check_recipe
 from mtkit.recipe.tables import relative_to_root
 from mtkit.workspace import Workspace
 
@@ -85,6 +87,11 @@ def init_student(teacher: Path, folder: Path | None = None) -> Path:
     recipe = load_recipe(workspace.recipe_file)
     if recipe.objective != "translation" or recipe.data.is_trees:
         raise MtkitError(f"{teacher}: not a translator, so that no student can learn from it")
+    if recipe.model.architecture == "decoder-only":
+        raise MtkitError(
+            f"{teacher}: a translator without an encoder, which students of this kind have",
+            'write a recipe with translated_by = "FOLDER" in each [[data.train]]',
+        )
     data_root = str(recipe.data.data_root)
     tables = recipe.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
     tables = {**relative_to_root(tables, data_root), "name": f"{recipe.name}-student"}
@@ -100,13 +107,20 @@ def init_student(teacher: Path, folder: Path | None = None) -> Path:
     model, training = tables.setdefault("model", {}), tables.setdefault("training", {})
     model["num_encoder_layers"] = recipe.model.num_encoder_layers * 3 // 2
     model["num_decoder_layers"] = 1
-    for key in ("start_from", "lora", "guided_alignment"):
+    if recipe.model.d_key * recipe.model.num_heads == recipe.model.d_model:
+        # As it is by default.
+        model.pop("d_key", None)
+    if recipe.model.d_value * recipe.model.num_heads == recipe.model.d_model:
+        model.pop("d_value", None)
+    for key in ("start_from", "lora", "freeze", "guided_alignment", "stages"):
         training.pop(key, None)
     tables.setdefault("inference", {}).update(beam_size=1, n_best=1)
     preface = _STUDENT.format(
         name=recipe.name, model=workspace.model, language=recipe.data.source_language
     )
-    return _write(preface + tomli_w.dumps(tables), folder)
+    text = preface + tomli_w.dumps(tables)
+    check_recipe(tomllib.loads(text), f"the student of {teacher}", Path.cwd())
+    return _write(text, folder)
 
 
 def _write(text: str, folder: Path | None) -> Path:

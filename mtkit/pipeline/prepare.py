@@ -25,8 +25,10 @@ from mtkit.inference.predict_text import predict_text
 from mtkit.memory import free_memory_bytes
 from mtkit.model.config import open_model_folder
 from mtkit.model.digest import reading
+from mtkit.pipeline.teacher_runs import list_runs
 from mtkit.pipeline.teachers import ModelTeachers
 from mtkit.recipe import Recipe
+from mtkit.recipe.corpora import list_translated
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
@@ -89,6 +91,8 @@ def check_data_and_print(
         _check_checkpoints(recipe, workspace)
     models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
     executor = LocalExecutor(num_workers or count_cpus())
+    # Recipes that need each other are an error.
+    list(list_runs(recipe, workspace))
     teachers = ModelTeachers(recipe, workspace.root)
     found = look_at_data(recipe, executor=executor, models=models, teachers=teachers)
     if found.report is not None:
@@ -100,7 +104,10 @@ def check_data_and_print(
         )
     for fault in found.faults:
         report(fault)
-    if not found.faults:
+    waits = any(map(teachers.are_trained_first, list_translated(recipe.data.train)))
+    if not found.faults and waits:
+        say("check passed: `mtkit run` can start; it trains the translators of corpora first")
+    elif not found.faults:
         say("check passed: `mtkit prepare` can run")
     return not found.faults
 

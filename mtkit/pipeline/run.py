@@ -19,11 +19,12 @@ from mtkit.pipeline.export import update_export
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.prepare import prepare
 from mtkit.pipeline.score import score
-from mtkit.pipeline.teacher_runs import TeacherRun, list_runs
+from mtkit.pipeline.teacher_runs import list_runs
 from mtkit.pipeline.teachers import ModelTeachers
 from mtkit.pipeline.train import train
 from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import Recipe
+from mtkit.recipe.corpora import list_translated
 from mtkit.recipe.objective import Objective
 from mtkit.training.averaging.average import is_averaged, update_model, warn_if_worse
 from mtkit.training.averaging.model_record import ModelRecord
@@ -51,15 +52,9 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
     check_gpus(hardware.num_gpus)
     if recipe.evaluation.test_sets and recipe.evaluation.comet is not None:
         check_comet(recipe.evaluation.comet, sources=())
-    teachers = {each.workspace.root: each for each in list_runs(recipe, workspace)}
-    if teachers:
-        # Reported now, not after hours of training.
-        check_inputs(TokenizerChoice.of(recipe), recipe.evaluation.test_sets)
-    for teacher in teachers.values():
-        code = _train_teacher(teacher, hardware)
-        if code:
-            say("then: " + shlex.join(["mtkit", "run", *options]))
-            return code
+    code = _train_teachers(recipe, workspace, hardware, options)
+    if code:
+        return code
     _prepare(recipe, workspace)
     if is_trained_without_checkpoints(recipe, workspace):
         say(f"train: already finished; without its checkpoints {workspace.model} stays as it is")
@@ -90,25 +85,56 @@ def _prepare(recipe: Recipe, workspace: Workspace) -> None:
         prepare(recipe, workspace)
 
 
-def _train_teacher(teacher: TeacherRun, hardware: Hardware) -> int:
-    """Makes the model of a recipe that another needs, unless up to date; returns an exit code."""
-    recipe, workspace = teacher.recipe, teacher.workspace
-    say(f"translated_by: {recipe.name} is made in {workspace.root}")
-    _prepare(recipe, workspace)
-    if is_trained_without_checkpoints(recipe, workspace):
+def _train_teachers(
+    recipe: Recipe, workspace: Workspace, hardware: Hardware, options: Sequence[str]
+) -> int:
+    """Makes the models that a recipe's corpora need, unless up to date; returns an exit code."""
+    runs = {each.workspace.root: each for each in list_runs(recipe, workspace)}
+    if not runs:
         return 0
-    options = ["--recipe", str(workspace.recipe_file), "--workspace", str(workspace.root)]
-    return _make_model(recipe, workspace, hardware, options)
+    teachers = ModelTeachers(recipe, workspace.root)
+    translated = list_translated(recipe.data.train)
+    if all(map(teachers.keeps_translations, translated)):
+        say("translated_by: this run has checkpoints, and keeps its translations")
+        return 0
+    # Reported now, not after hours of training.
+    check_inputs(TokenizerChoice.of(recipe), recipe.evaluation.test_sets)
+    for corpus in translated:
+        teachers.check(corpus, made_too=False)
+    for run in runs.values():
+        say(f"translated_by: {run.recipe.name} is made in {run.workspace.root}")
+        _prepare(run.recipe, run.workspace)
+        if is_trained_without_checkpoints(run.recipe, run.workspace):
+            continue
+        own = ["--recipe", str(run.workspace.recipe_file), "--workspace", str(run.workspace.root)]
+        code = _make_model(run.recipe, run.workspace, hardware, own, resume=options)
+        if code:
+            return code
+    return 0
 
 
 def _make_model(
-    recipe: Recipe, workspace: Workspace, hardware: Hardware, options: Sequence[str]
+    recipe: Recipe,
+    workspace: Workspace,
+    hardware: Hardware,
+    options: Sequence[str],
+    *,
+    resume: Sequence[str] = (),
 ) -> int:
-    """Trains and averages unless up to date; returns an exit code."""
+    """Trains and averages unless up to date; returns an exit code.
+
+    `resume` are the options of the `mtkit run` that resumes, where they are others.
+    """
     if is_trained(recipe, workspace):
         say("train: already finished")
     else:
-        code = train(recipe, workspace, hardware=hardware, options=options, command="run")
+        code = train(
+            recipe,
+            workspace,
+            hardware=hardware,
+            options=options,
+            resume=["run", *(resume or options)],
+        )
         if code:
             return code
     if is_averaged(recipe, workspace):

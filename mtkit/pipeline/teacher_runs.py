@@ -1,6 +1,5 @@
 """Runs of other recipes whose models translate a recipe's corpora; `mtkit run` does them first."""
 
-import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,9 +14,11 @@ from mtkit.recipe.loading import check_recipe
 from mtkit.recipe.synthesis import PAIRS, REVERSE
 from mtkit.workspace import Workspace
 
-_ROUND = re.compile(r"-round-\d+$")
-_OF_ONE_DIRECTION = ("guided_alignment", "start_from", "lora", "stages")
+_OF_ONE_DIRECTION = ("guided_alignment", "stages")
 """Keys of `training` that don't suit the other direction."""
+_KEPT_KEYS = ("tag", "weight", "max_pairs", "skip")
+"""Keys of a text that stay when the other direction learns from it."""
+_OTHER_SIDE = {"source": "target", "target": "source"}
 
 
 @dataclass(frozen=True)
@@ -29,16 +30,24 @@ class TeacherRun:
 
 
 def find_run(name: str, recipe: Recipe, workspace: Workspace, rounds: int = 1) -> TeacherRun | None:
-    """Returns the run that a translator's name in a recipe means; None for a model folder."""
-    match name:
-        case "pairs":
-            return _derive(recipe, workspace, "pairs", _leave_pairs(_dump(recipe)))
-        case "reverse":
-            suffix = "reverse" if rounds == 1 else f"reverse-{rounds}"
-            return _derive(recipe, workspace, suffix, _reverse(recipe, workspace, rounds))
-        case _ if name.endswith(".toml") and not is_llm_recipe(Path(name)):
-            found = load_recipe(Path(name))
-            return TeacherRun(found, Workspace(workspace.root.parent / found.name))
+    """Returns the run that a translator's name in a recipe means; None for a model that is there.
+
+    Args:
+        name: As in `translated_by`.
+        recipe: The recipe that names it.
+        workspace: Its workspace; runs that are made of it lie beside it.
+        rounds: How often the reverse translator is trained.
+    """
+    if name == PAIRS:
+        return _derive(recipe, workspace, PAIRS, _leave_pairs(_dump(recipe)))
+    if name == REVERSE:
+        suffix = REVERSE if rounds == 1 else f"{REVERSE}-{rounds}"
+        return _derive(recipe, workspace, suffix, _reverse(recipe, workspace, rounds))
+    if name.endswith(".toml") and not is_llm_recipe(Path(name)):
+        if not Path(name).is_file():
+            raise MtkitError(f"translated_by: {name}: no such recipe", "correct the path")
+        found = load_recipe(Path(name))
+        return TeacherRun(found, Workspace(workspace.root.parent / found.name))
     return None
 
 
@@ -54,23 +63,45 @@ def list_runs(
     for corpus in recipe.data.train:
         if not isinstance(corpus, PairKeys):
             continue
-        synthesis = corpus.synthesis
-        for name in filter(None, (*corpus.translated_by, synthesis.checked_by)):
-            run = find_run(name, recipe, workspace, synthesis.rounds)
+        for name in filter(None, (*corpus.translated_by, corpus.synthesis.checked_by)):
+            run = find_run(name, recipe, workspace, corpus.synthesis.rounds)
             if run is None:
                 continue
             if run.workspace.root.absolute() in ahead:
                 names = " -> ".join(path.name for path in (*ahead, run.workspace.root))
                 raise MtkitError(
-                    f"translated_by: {name} needs itself: {names}",
-                    "train one of them without the other, or use synthesis.rounds",
+                    f"translated_by: {name} needs itself, or has the name of a recipe that needs "
+                    f"it: {names}",
+                    'rename it, or train one of them without the other; translated_by = "reverse" '
+                    "with synthesis.rounds trains two in turn",
                 )
-            if name == REVERSE and synthesis.rounds > 1:
-                before = _find_round(recipe, workspace, synthesis.rounds - 1)
-                yield from list_runs(before.recipe, before.workspace, ahead)
-                yield before
-            yield from list_runs(run.recipe, run.workspace, ahead)
+            if name == REVERSE:
+                yield from _list_rounds(recipe, workspace, corpus.synthesis.rounds)
+            else:
+                yield from list_runs(run.recipe, run.workspace, ahead)
             yield run
+
+
+def _list_rounds(recipe: Recipe, workspace: Workspace, rounds: int) -> Iterator[TeacherRun]:
+    """Yields the runs before the last reverse one, in order."""
+    for number in range(1, rounds):
+        reverse = find_run(REVERSE, recipe, workspace, number)
+        assert reverse is not None
+        yield reverse
+        forward = _find_round(recipe, workspace, number)
+        if _uses_pairs(recipe):
+            pairs = find_run(PAIRS, recipe, workspace)
+            assert pairs is not None
+            yield pairs
+        yield forward
+
+
+def _uses_pairs(recipe: Recipe) -> bool:
+    return any(
+        PAIRS in (*corpus.translated_by, corpus.synthesis.checked_by)
+        for corpus in recipe.data.train
+        if isinstance(corpus, PairKeys)
+    )
 
 
 def is_llm_recipe(path: Path) -> bool:
@@ -89,11 +120,14 @@ def _derive(
     recipe: Recipe, workspace: Workspace, suffix: str, tables: dict[str, Any]
 ) -> TeacherRun:
     """Returns the run of changed tables of a recipe, beside its own."""
-    base = _ROUND.sub("", recipe.name)
-    tables["name"] = f"{base}-{suffix}"
+    tables["name"] = f"{recipe.name}-{suffix}"
     root = workspace.root.absolute()
-    made = check_recipe(tables, f"{base} ({suffix})", Path.cwd())
-    return TeacherRun(made, Workspace(root.with_name(f"{_ROUND.sub('', root.name)}-{suffix}")))
+    made = check_recipe(tables, f"{recipe.name}, made {suffix} by translated_by", Path.cwd())
+    for corpus, origin in zip(made.data.train, recipe.data.train, strict=False):
+        if isinstance(corpus, PairKeys) and isinstance(origin, PairKeys):
+            # A round has the same corpora.
+            corpus.note_typed(origin.typed_keys)
+    return TeacherRun(made, Workspace(root.with_name(f"{root.name}-{suffix}")))
 
 
 def _leave_pairs(tables: dict[str, Any]) -> dict[str, Any]:
@@ -110,13 +144,20 @@ def _leave_pairs(tables: dict[str, Any]) -> dict[str, Any]:
     return tables
 
 
-def _find_round(recipe: Recipe, workspace: Workspace, rounds: int) -> TeacherRun:
-    """Returns the run of a recipe with fewer rounds."""
+def _find_round(recipe: Recipe, workspace: Workspace, number: int) -> TeacherRun:
+    """Returns the run of a recipe by the reverse translator of a round."""
+
+    def name_model(name: str) -> str:
+        run = find_run(name, recipe, workspace, number) if name in (REVERSE, PAIRS) else None
+        return name if run is None else str(run.workspace.model)
+
     tables = _dump(recipe)
     for corpus in tables["data"]["train"]:
-        if corpus.get("translated_by") == [REVERSE]:
-            corpus["synthesis"]["rounds"] = min(rounds, corpus["synthesis"]["rounds"])
-    return _derive(recipe, workspace, f"round-{rounds}", tables)
+        if corpus.get("translated_by"):
+            synthesis = corpus["synthesis"]
+            corpus["translated_by"] = list(map(name_model, corpus["translated_by"]))
+            synthesis |= {"checked_by": name_model(synthesis["checked_by"]), "rounds": 1}
+    return _derive(recipe, workspace, f"round-{number}", tables)
 
 
 def _reverse(recipe: Recipe, workspace: Workspace, rounds: int) -> dict[str, Any]:
@@ -125,13 +166,22 @@ def _reverse(recipe: Recipe, workspace: Workspace, rounds: int) -> dict[str, Any
     From the second round on it has the corpora of the source language, translated by the forward
     translator of the round before.
     """
+    for key in ("start_from", "lora"):
+        if getattr(recipe.training, key) is not None:
+            raise MtkitError(
+                f'translated_by = "{REVERSE}" trains from random weights, and this recipe has '
+                f"training.{key}",
+                "train a translator in the other direction from a recipe of its own, and name its "
+                "folder or its recipe",
+            )
     tables = _dump(recipe)
-    data, training = tables["data"], tables["training"]
-    texts = [corpus for corpus in data["train"] if _is_source_alone(corpus)]
+    data, cleaning = tables["data"], tables["data"]["cleaning"]
+    texts = [corpus for corpus in data["train"] if "source" in corpus and "target" not in corpus]
     _leave_pairs(tables)
     languages = data["source_language"], data["target_language"]
     data["target_language"], data["source_language"] = languages
     tests = tables["evaluation"].get("test_sets", [])
+    tests[:] = [each for each in tests if "builtin" not in each and not _has_strings(each)]
     for corpus in (*data["train"], data["dev"], *tests):
         _swap_sides(corpus)
     if rounds > 1:
@@ -142,17 +192,19 @@ def _reverse(recipe: Recipe, workspace: Workspace, rounds: int) -> dict[str, Any
                 f'add a corpus with `source` alone and translated_by = "{PAIRS}"',
             )
         model = str(_find_round(recipe, workspace, rounds - 1).workspace.model)
-        for corpus in texts:
-            text = {"target": corpus["source"], "translated_by": [model]}
-            keys = ("tag", "weight", "max_pairs", "skip")
-            data["train"].append(text | {key: corpus[key] for key in keys if key in corpus})
+        data["train"] += [
+            {"target": text["source"], "translated_by": [model]}
+            | {key: text[key] for key in _KEPT_KEYS if key in text}
+            for text in texts
+        ]
     for key in _OF_ONE_DIRECTION:
-        training.pop(key, None)
+        tables["training"].pop(key, None)
     data.pop("augment", None)
     data["word_aligner"] = False
-    data["cleaning"].pop("selection", None)
-    script = data["cleaning"]["script"]
+    cleaning.pop("selection", None)
+    script, duplicates = cleaning["script"], cleaning["duplicates"]
     script["source"], script["target"] = script["target"], script["source"]
+    duplicates["by"] = _OTHER_SIDE.get(duplicates["by"], duplicates["by"])
     for key in ("fusion", "glossary"):
         tables["inference"].pop(key, None)
     pretrained = tables["tokenizer"].get("pretrained", {})
@@ -161,25 +213,26 @@ def _reverse(recipe: Recipe, workspace: Workspace, rounds: int) -> dict[str, Any
     return tables
 
 
-def _is_source_alone(corpus: dict[str, Any]) -> bool:
-    return "source" in corpus and "target" not in corpus
+def _has_strings(corpus: dict[str, Any]) -> bool:
+    """Checks that a corpus is a file of strings, which translates one way."""
+    return "path" in corpus and FORMATS.get(ending_of(Path(corpus["path"]))) in STRING_PAIRS
 
 
 def _swap_sides(corpus: dict[str, Any]) -> None:
-    """Swaps the sides of a corpus's table."""
+    """Swaps the sides of a corpus's table; a tag, which is for sources, goes."""
     corpus.pop("alignments", None)
+    corpus.pop("tag", None)
+    if _has_strings(corpus) or "builtin" in corpus:
+        raise MtkitError(
+            f"data: {corpus.get('path', corpus.get('builtin'))} can't be read in the other "
+            f'direction, as translated_by = "{REVERSE}" needs it',
+            "make a table of it with `mtkit split`, or name a model folder",
+        )
     if "source" in corpus and "target" in corpus:
         corpus["source"], corpus["target"] = corpus["target"], corpus["source"]
         return
     columns = corpus.get("source_column"), corpus.get("target_column")
-    kind = FORMATS.get(ending_of(Path(corpus["path"]))) if "path" in corpus else ""
-    if kind in NUMBERED_FORMATS:
+    if "path" in corpus and FORMATS.get(ending_of(Path(corpus["path"]))) in NUMBERED_FORMATS:
         columns = columns[0] or 1, columns[1] or 2
-    elif kind in STRING_PAIRS:
-        raise MtkitError(
-            f"data: {corpus['path']} can't be read in the other direction, as "
-            f'translated_by = "{REVERSE}" needs it',
-            "make a table of it: mtkit split",
-        )
     if any(columns):
         corpus["target_column"], corpus["source_column"] = columns

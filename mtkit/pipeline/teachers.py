@@ -1,7 +1,7 @@
 """Translators of corpora: model folders, servers and large language models, and their checks."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,8 @@ import numpy as np
 
 from mtkit.data.preparation.held_out import check_unseen
 from mtkit.data.preparation.teachers import TeacherLine, Translated, TranslateLines
-from mtkit.errors import MtkitError
+from mtkit.data.sources.corpora import put_tag
+from mtkit.errors import MtkitError, suggest
 from mtkit.inference.request import Request
 from mtkit.inference.translation import Translation
 from mtkit.inference.translator import Translator
@@ -21,17 +22,48 @@ from mtkit.model.digest import digest_model
 from mtkit.pipeline.teacher_runs import find_run, is_llm_recipe
 from mtkit.pipeline.translate import open_models
 from mtkit.recipe import Recipe
+from mtkit.recipe.corpora import TranslatedCorpus, corpus_names
 from mtkit.recipe.flags import Flags
-from mtkit.recipe.synthesis import Synthesis, TranslatedKeys, is_address
-from mtkit.recipe.tables import relative_to_root
+from mtkit.recipe.inference import Inference
+from mtkit.recipe.invalidation import Invalidates
+from mtkit.recipe.synthesis import PAIRS, REVERSE, Synthesis, is_address
+from mtkit.recipe.tables import WHOLE_RECIPE, relative_to_root, select_keys
 from mtkit.storage import describe_location
 from mtkit.text.languages import TranslatorLanguages
 from mtkit.workspace import Workspace
 
 _PROCESS_BYTES = 400 << 20
 """Memory of Python and a block of text in a process, besides weights."""
+_OF_INFERENCE = WHOLE_RECIPE.of_key("inference")
 _BAD_ANSWER = "bad answer"
 """The flag of a line that a large language model didn't translate."""
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A translator that a recipe names: what it resolves to, and the key that names it.
+
+    Attributes:
+        found: Model folders; or one address, or the file of a large language model.
+        is_made: Whether `mtkit run` trains it.
+        languages: What it reads and writes.
+    """
+
+    key: str
+    names: tuple[str, ...]
+    found: tuple[str, ...]
+    is_made: bool
+    languages: tuple[str, str]
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it runs elsewhere: a server, or a large language model."""
+        return is_remote(self.found[0])
+
+    @property
+    def folders(self) -> list[Path]:
+        """The model folders; none if it runs elsewhere."""
+        return [] if self.is_remote else list(map(Path, self.found))
 
 
 @dataclass(frozen=True)
@@ -42,61 +74,71 @@ class ModelTeachers:
     workspace: Path
     device: str = "auto"
 
-    def is_ready(self, corpus: TranslatedKeys) -> bool:
-        """Checks that the models of a corpus exist."""
-        return all(_is_remote(name) or Path(name).is_dir() for name in self._list(corpus))
+    def is_ready(self, corpus: TranslatedCorpus) -> bool:
+        """Checks that the models of a corpus exist, or have existed for the run's translations."""
+        exist = all(folder.is_dir() for each in self._list(corpus) for folder in each.folders)
+        return exist or self._read_recorded(corpus) is not None
 
-    def are_trained_first(self, corpus: TranslatedKeys) -> bool:
+    def are_trained_first(self, corpus: TranslatedCorpus) -> bool:
         """Checks that a model of a corpus is missing which `mtkit run` trains first."""
-        named = {*corpus.translated_by, corpus.synthesis.checked_by}
-        made = set(self._list(corpus)) - named
-        return not all(Path(name).is_dir() for name in made)
+        made = (each for each in self._list(corpus) if each.is_made)
+        return not all(folder.is_dir() for each in made for folder in each.folders)
 
-    def check(self, corpus: TranslatedKeys, languages: tuple[str, str]) -> None:
-        """Checks, before work starts, that the models of a corpus can translate it."""
-        for given, others, wanted in (
-            (corpus.translated_by, self._resolve(corpus, corpus.translated_by), languages),
-            ((corpus.synthesis.checked_by,), self._resolve_checker(corpus), languages[::-1]),
-        ):
-            for name, found in zip(given, others, strict=False):
-                _check_teacher(corpus, name, found, wanted)
-                if not _is_remote(found):
-                    origin = Workspace(Path(found).parent)
-                    check_unseen(origin, self.recipe.data, self.recipe.evaluation.test_sets)
+    def keeps_translations(self, corpus: TranslatedCorpus) -> bool:
+        """Checks that a run has learned from translations, which then stay as they are."""
+        has_checkpoints = any((self.workspace / "checkpoints").glob("step-*"))
+        return has_checkpoints and self._read_recorded(corpus) is not None
 
-    def describe(self, corpus: TranslatedKeys) -> dict[str, Any]:
-        """Returns names, digests and licences of the models of a corpus."""
-        names = self._list(corpus)
-        folders = [Path(name) for name in names if not _is_remote(name)]
-        licences = {name: licence for name in names if (licence := _find_licence(name))}
+    def check(self, corpus: TranslatedCorpus, *, made_too: bool = True) -> None:
+        """Checks, before work starts, that the models of a corpus can translate it.
+
+        Those that `mtkit run` trains are left out unless `made_too`.
+        """
+        if self.keeps_translations(corpus):
+            return
+        for each in self._list(corpus):
+            if each.is_remote:
+                self._check_remote(corpus, each)
+            elif made_too or not each.is_made:
+                self._check_folders(each)
+
+    def describe(self, corpus: TranslatedCorpus) -> dict[str, Any]:
+        """Returns names, digests and licences of the models of a corpus.
+
+        A run that has learned from translations keeps them, and so does one whose model is gone.
+        """
+        named = self._list(corpus)
+        is_missing = not all(folder.is_dir() for each in named for folder in each.folders)
+        recorded = self._read_recorded(corpus)
+        if recorded is not None and (is_missing or self.keeps_translations(corpus)):
+            return recorded
         root = str(self.recipe.data.data_root)
-        named = (*corpus.translated_by, corpus.synthesis.checked_by)
+        every = [name for each in named for name in each.found]
         return {
-            "names": [relative_to_root(name, root) for name in named if name],
+            "names": [relative_to_root(name, root) for each in named for name in each.names],
             "digests": [
-                *(
-                    name if is_address(name) else describe_location(Path(name))
-                    for name in names
-                    if _is_remote(name)
-                ),
-                *map(digest_model, folders),
+                digest for each in named for digest in self._digest(each, corpus.synthesis)
             ],
-            "licences": {relative_to_root(name, root): each for name, each in licences.items()},
+            "licences": {
+                relative_to_root(name, root): licence
+                for name in every
+                if (licence := _find_licence(name))
+            },
         }
 
-    def open(self, corpus: TranslatedKeys, languages: tuple[str, str]) -> TranslateLines:
-        """Returns what translates a corpus's lines; `languages` are theirs and the other."""
+    def open(self, corpus: TranslatedCorpus) -> TranslateLines:
+        """Returns what translates a corpus's lines."""
+        teacher, *checkers = self._list(corpus)
         synthesis = corpus.synthesis
-        teacher = self._open(self._resolve(corpus, corpus.translated_by), languages, synthesis)
-        checker = None
-        if synthesis.checked_by:
-            checker = self._open(self._resolve_checker(corpus), languages[::-1], Synthesis())
-        return LineTeacher(synthesis, teacher, checker)
+        opened = self._open(teacher, synthesis)
+        checker = self._open(checkers[0], Synthesis()) if checkers else None
+        tag = corpus.tag if not corpus.is_backwards and _knows_tag(teacher, corpus.tag) else ""
+        return LineTeacher(synthesis, opened, checker, tag)
 
-    def max_processes(self, corpus: TranslatedKeys) -> int | None:
+    def max_processes(self, corpus: TranslatedCorpus) -> int | None:
         """Returns how many processes have memory for all these models; one with a GPU."""
-        names = self._list(corpus)
-        if any(map(_is_remote, names)):
+        named = self._list(corpus)
+        if any(each.is_remote for each in named):
             # It sends several requests at once.
             return 1
         # Imported here: without such corpora, preparing needs no torch.
@@ -107,33 +149,111 @@ class ModelTeachers:
         free = free_memory_bytes()
         if free is None:
             return None
-        num_bytes = sum(
-            path.stat().st_size for name in names for path in Path(name).glob("*.safetensors")
+        files = (
+            path
+            for each in named
+            for folder in each.folders
+            for path in folder.glob("*.safetensors")
         )
+        num_bytes = sum(path.stat().st_size for path in files)
         # The engine keeps its own copy of the weights.
         return max(1, free // (2 * num_bytes + _PROCESS_BYTES))
 
-    def _resolve(self, corpus: TranslatedKeys, names: Sequence[str]) -> list[str]:
-        """Returns model folders, or what is asked elsewhere, for names in a recipe."""
-        workspace, rounds = Workspace(self.workspace), corpus.synthesis.rounds
+    def _list(self, corpus: TranslatedCorpus) -> list[_Named]:
+        """Returns the translator of a corpus, and the one that checks it, if any."""
+        given = self.recipe.data.languages
+        languages = given[::-1] if corpus.is_backwards else given
+        index = self.recipe.data.train.index(corpus)
+        named = [("translated_by", corpus.translated_by, languages)]
+        if corpus.synthesis.checked_by:
+            checker = (corpus.synthesis.checked_by,)
+            named.append(("synthesis.checked_by", checker, languages[::-1]))
         found = []
-        for name in names:
-            run = None if _is_remote(name) else find_run(name, self.recipe, workspace, rounds)
-            found.append(name if run is None else str(run.workspace.model))
+        for key, names, pair in named:
+            run = find_run(
+                names[0], self.recipe, Workspace(self.workspace), corpus.synthesis.rounds
+            )
+            folders = names if run is None else (str(run.workspace.model),)
+            found.append(_Named(f"data.train.{index}.{key}", names, folders, run is not None, pair))
         return found
 
-    def _resolve_checker(self, corpus: TranslatedKeys) -> list[str]:
-        return self._resolve(corpus, [name for name in (corpus.synthesis.checked_by,) if name])
+    def _read_recorded(self, corpus: TranslatedCorpus) -> dict[str, Any] | None:
+        """Returns what the workspace's translations of a corpus were made by; None without any."""
+        prepared = Workspace(self.workspace).read_manifest().get("prepare", {})
+        train = self.recipe.data.train
+        name = corpus_names(train)[train.index(corpus)]
+        recorded: dict[str, Any] | None = prepared.get("teachers", {}).get(name)
+        return recorded
 
-    def _list(self, corpus: TranslatedKeys) -> list[str]:
-        return [*self._resolve(corpus, corpus.translated_by), *self._resolve_checker(corpus)]
+    def _check_remote(self, corpus: TranslatedCorpus, named: _Named) -> None:
+        key = named.key.split(".", 3)[3]
+        if key not in corpus.typed_keys:
+            raise MtkitError(
+                f"{named.key}: {named.names[0]} would get your text, and only the recipe names it",
+                "if that is meant, name it on the command line: "
+                f"--set {named.key}={named.names[0]}",
+            )
+        synthesis = corpus.synthesis
+        ignored = [
+            name
+            for name, is_given in (
+                ("sampling", synthesis.sampling is not None),
+                ("closest_to_reference", synthesis.closest_to_reference is not None),
+                ("drop_flagged", synthesis.drop_flagged),
+                ("keep", synthesis.keep is not None),
+            )
+            if is_given
+        ]
+        if ignored:
+            raise MtkitError(
+                f"{named.key}: {named.names[0]} runs elsewhere and has settings of its own, so "
+                f"that synthesis.{ignored[0]} has no effect",
+                "remove it, or name a model folder",
+            )
+        if not is_address(named.found[0]):
+            # Imported here: few corpora are translated by one.
+            from mtkit.llm.open_llm import open_llm  # noqa: PLC0415
 
-    def _open(
-        self, names: Sequence[str], languages: tuple[str, str], synthesis: Synthesis
-    ) -> Translator:
-        if _is_remote(names[0]):
-            return open_models(names, source_language=languages[0], target_language=languages[1])
-        settings = read_settings(Path(names[0])).model_copy(
+            source, target = named.languages
+            open_llm(Path(named.found[0]), source_language=source, target_language=target)
+
+    def _check_folders(self, named: _Named) -> None:
+        for name, folder in zip(named.names, named.folders, strict=True):
+            if not folder.is_dir():
+                raise _explain_missing(named, name, folder)
+            opened = open_model_folder(folder)
+            check_translates(opened.config, named.key)
+            config = opened.config
+            has = TranslatorLanguages.of(
+                opened.tokenizer.languages, config.source_language, config.target_language
+            )
+            try:
+                has.resolve(*named.languages)
+            except MtkitError as error:
+                source, target = named.languages
+                raise MtkitError(
+                    f"{named.key}: {name} doesn't translate {source} into {target}: "
+                    f"{error.message}",
+                    "for a corpus with `target` alone `translated_by` translates backwards, from "
+                    "the recipe's target language; `checked_by` translates the other way",
+                ) from error
+            data, tests = self.recipe.data, self.recipe.evaluation.test_sets
+            check_unseen(Workspace(folder.parent), data, tests)
+
+    def _digest(self, named: _Named, synthesis: Synthesis) -> Iterator[Any]:
+        """Yields what a translation depends on: models and search settings."""
+        for folder in named.folders:
+            yield digest_model(folder)
+        if named.folders:
+            settings = self._choose_settings(named, synthesis).model_dump(mode="json")
+            yield select_keys(settings, Invalidates.TRANSLATIONS, declared=_OF_INFERENCE)
+        elif is_address(named.found[0]):
+            yield named.found[0]
+        else:
+            yield describe_location(Path(named.found[0]))
+
+    def _choose_settings(self, named: _Named, synthesis: Synthesis) -> Inference:
+        return read_settings(Path(named.found[0])).model_copy(
             update={
                 "beam_size": synthesis.beam_size,
                 "n_best": synthesis.beam_size if synthesis.closest_to_reference else 1,
@@ -145,24 +265,57 @@ class ModelTeachers:
                 "processes": 1,
             }
         )
+
+    def _open(self, named: _Named, synthesis: Synthesis) -> Translator:
+        source, target = named.languages
+        if named.is_remote:
+            return open_models(named.found, source_language=source, target_language=target)
         return Translator(
-            list(map(Path, names)),
+            named.folders,
             engine="torch",
             device=self.device,
-            settings=settings,
-            source_language=languages[0],
-            target_language=languages[1],
+            settings=self._choose_settings(named, synthesis),
+            source_language=source,
+            target_language=target,
             warns=False,
         )
 
 
+def _knows_tag(named: _Named, tag: str) -> bool:
+    """Checks that a model was trained on sources with a tag."""
+    return bool(tag) and any(
+        tag in open_model_folder(folder).tokenizer.tags for folder in named.folders
+    )
+
+
+def _explain_missing(named: _Named, name: str, folder: Path) -> MtkitError:
+    if named.is_made:
+        return MtkitError(
+            f"{named.key}: {name}: its model isn't trained yet ({folder})",
+            "`mtkit run` trains it first",
+        )
+    what = "is a file, not a model folder" if folder.is_file() else "no such folder"
+    return MtkitError(
+        f"{named.key}: {folder}: {what}{suggest(Path(name).name, (REVERSE, PAIRS))}",
+        "name the model/ folder of a run; a relative path starts from data.data_root",
+    )
+
+
 class LineTeacher:
-    """Translates lines, and says which translations are dropped, and why."""
+    """Translates lines, and says which translations are dropped, and why.
+
+    `tag` precedes each line, for a model that was trained so.
+    """
 
     def __init__(
-        self, synthesis: Synthesis, teacher: Translator, checker: Translator | None
+        self,
+        synthesis: Synthesis,
+        teacher: Translator,
+        checker: Translator | None,
+        tag: str = "",
     ) -> None:
         self._synthesis, self._teacher, self._checker = synthesis, teacher, checker
+        self._tag = tag
         self._closeness = _open_closeness(synthesis.closest_to_reference)
 
     def __call__(self, lines: Sequence[TeacherLine]) -> Translated:
@@ -171,7 +324,8 @@ class LineTeacher:
             return Translated([], [], np.zeros(0), np.zeros(0))
         # A line's number seeds its sampling.
         found = self._teacher.search(
-            [Request(line.text, line=line.number) for line in lines], warns=False
+            [Request(put_tag(self._tag, line.text), line=line.number) for line in lines],
+            warns=False,
         )
         texts = [
             self._choose(each, line.reference) for each, line in zip(found, lines, strict=True)
@@ -225,12 +379,12 @@ class LineTeacher:
         if self._synthesis.keep is None or self._checker is None:
             return scores
         chosen = [index for index, reason in enumerate(reasons) if not reason]
-        pairs = [(lines[index].text, texts[index]) for index in chosen]
+        pairs = [(put_tag(self._tag, lines[index].text), texts[index]) for index in chosen]
         entropies = [
             np.array([-_mean_probability(each) for each in model.score(given)])
             for model, given in (
                 (self._teacher, pairs),
-                (self._checker, [pair[::-1] for pair in pairs]),
+                (self._checker, [(texts[index], lines[index].text) for index in chosen]),
             )
         ]
         scores[chosen] = np.exp(-(np.abs(entropies[0] - entropies[1]) + sum(entropies) / 2))
@@ -255,46 +409,9 @@ def _open_closeness(metric: str | None) -> Callable[[str, str], float] | None:
     return lambda text, reference: float(scorer.sentence_score(text, [reference]).score)
 
 
-def _is_remote(name: str) -> bool:
+def is_remote(name: str) -> bool:
     """Checks whether a translator runs elsewhere: a server, or a large language model's file."""
     return is_address(name) or (name.endswith(".toml") and is_llm_recipe(Path(name)))
-
-
-def _check_teacher(
-    corpus: TranslatedKeys, name: str, found: str, languages: tuple[str, str]
-) -> None:
-    if _is_remote(found):
-        if not corpus.is_typed:
-            raise MtkitError(
-                f"translated_by: {name} would get your text, and only the recipe names it",
-                "if that is meant, name it on the command line: "
-                f"--set data.train.N.translated_by={name}",
-            )
-        return
-    folder = Path(found)
-    if not folder.is_dir():
-        is_made = found != name
-        raise MtkitError(
-            f"translated_by: {name}: "
-            + (f"its model isn't trained yet ({folder})" if is_made else f"no folder {folder}"),
-            "`mtkit run` trains it first"
-            if is_made
-            else "name the model/ folder of a run; a relative path starts from data.data_root",
-        )
-    opened = open_model_folder(folder)
-    check_translates(opened.config, "translated_by")
-    config = opened.config
-    has = TranslatorLanguages.of(
-        opened.tokenizer.languages, config.source_language, config.target_language
-    )
-    try:
-        has.resolve(*languages)
-    except MtkitError as error:
-        raise MtkitError(
-            f"translated_by: {name} doesn't translate {languages[0]} into {languages[1]}: "
-            f"{error.message}",
-            "for a corpus with `target` alone it is the translator in the other direction",
-        ) from error
 
 
 def _find_licence(name: str) -> str:

@@ -26,11 +26,12 @@ def train(
     *,
     hardware: Hardware,
     options: Sequence[str],
-    command: str = "train",
+    resume: Sequence[str] = (),
 ) -> int:
     """Trains to the end, or until interrupted.
 
-    `options` select the same recipe and workspace, for workers. `command` resumes the training.
+    `options` select the same recipe and workspace, for workers. `resume` is the command, with its
+    options, that resumes the training: `train` by default.
 
     Returns:
         An exit code: 0 at the end, `STOPPED` before it.
@@ -55,7 +56,8 @@ def train(
         is_finished = train_here(recipe, workspace, device=hardware.device, options=options)
     if is_finished:
         return 0
-    say("to resume: " + shlex.join(["mtkit", command, *options, *hardware.options]))
+    command = resume or ["train", *options]
+    say("to resume: " + shlex.join(["mtkit", *command, *hardware.options]))
     return STOPPED
 
 

@@ -338,6 +338,11 @@ HeldOutCorpus = Annotated[
 ]
 
 
+def list_translated(train: Sequence[Corpus]) -> list[TranslatedCorpus]:
+    """Returns the corpora that a translator completes."""
+    return [each for each in train if isinstance(each, TranslatedCorpus) and each.translated_by]
+
+
 def corpus_names(train: Sequence[Corpus]) -> list[str]:
     """Returns a name for each training corpus; no two are the same.
 

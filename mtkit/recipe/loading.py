@@ -16,6 +16,7 @@ from mtkit.recipe.objective import LANGUAGE_MODELS
 from mtkit.recipe.overrides import apply_override, list_overrides, override_key
 from mtkit.recipe.recipe import Recipe
 from mtkit.recipe.section import DATA_ROOT
+from mtkit.recipe.synthesis import TEACHER_KEYS
 
 _METRICS = {**dict.fromkeys(LANGUAGE_MODELS, "loss"), "classification": "accuracy"}
 """Default of `training.validation.metric` by objective, where it isn't translation's."""
@@ -147,11 +148,13 @@ def check_recipe(
         }
         comet.note_keys_of_file(frozenset(untyped))
     for index, corpus in enumerate(recipe.data.train):
-        key = f"data.train.{index}.translated_by"
-        if not isinstance(corpus, PairKeys) or not corpus.translated_by:
-            continue
-        if find_origin(key, changed, "", reaches_in=False):
-            corpus.note_typed()
+        if isinstance(corpus, PairKeys) and corpus.translated_by:
+            typed = {
+                key
+                for key in TEACHER_KEYS
+                if find_origin(f"data.train.{index}.{key}", changed, "", reaches_in=False)
+            }
+            corpus.note_typed(frozenset(typed))
     return recipe.model_copy(update={"data": recipe.data.model_copy(update={"data_root": root})})
 
 

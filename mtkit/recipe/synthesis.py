@@ -9,6 +9,8 @@ from mtkit.recipe.corpus_files import FileLocation
 from mtkit.recipe.inference import BeamSize, Sampling
 from mtkit.recipe.section import Section, start_from_data_root
 
+TEACHER_KEYS = ("translated_by", "synthesis.checked_by")
+"""Keys that name a translator."""
 REVERSE, PAIRS = "reverse", "pairs"
 """Teachers that `mtkit run` makes of the recipe itself."""
 
@@ -69,6 +71,8 @@ class Synthesis(Section):
         for key in ("min_round_trip", "keep"):
             if getattr(self, key) is not None and not self.checked_by:
                 raise ValueError(f"{key} needs checked_by, a translator in the other direction")
+        if self.closest_to_reference and self.beam_size == 1:
+            raise ValueError("closest_to_reference chooses among beam_size translations: raise it")
         if self.checked_by and self.min_round_trip is None and self.keep is None:
             raise ValueError("checked_by is for min_round_trip and keep: give one of them")
         return self
@@ -85,16 +89,16 @@ class TranslatedKeys(Section):
     file of a large language model: a recipe alone sends nothing."""
     synthesis: Synthesis = Synthesis()
     """How it translates, and which pairs are kept."""
-    _is_typed: bool = PrivateAttr(default=False)
+    _typed_keys: frozenset[str] = PrivateAttr(frozenset())
 
     @property
-    def is_typed(self) -> bool:
-        """Whether `translated_by` was given on the command line, not by a recipe."""
-        return self._is_typed
+    def typed_keys(self) -> frozenset[str]:
+        """Keys that name a translator and were given on the command line, not by a recipe."""
+        return self._typed_keys
 
-    def note_typed(self) -> None:
-        """Remembers that `translated_by` was given on the command line."""
-        self._is_typed = True
+    def note_typed(self, keys: frozenset[str]) -> None:
+        """Remembers which keys were given on the command line."""
+        self._typed_keys = keys
 
     @property
     def is_backwards(self) -> bool:
@@ -107,6 +111,8 @@ class TranslatedKeys(Section):
             raise ValueError("synthesis is for a corpus with translated_by: name a translator")
         if self.synthesis.rounds > 1 and self.translated_by != (REVERSE,):
             raise ValueError(f'synthesis.rounds is for translated_by = "{REVERSE}"')
+        if "" in self.translated_by:
+            raise ValueError("translated_by: an empty name")
         if len(self.translated_by) > 1:
             for name in self.translated_by:
                 if name in ("", REVERSE, PAIRS) or is_address(name) or name.endswith(".toml"):

@@ -17,7 +17,14 @@ from mtkit.checks.language import (
 )
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.sources.string_corpora import read_declared_languages
-from mtkit.recipe.corpora import Corpus, FileCorpus, HubCorpus, PairedFileCorpus, corpus_names
+from mtkit.recipe.corpora import (
+    Corpus,
+    FileCorpus,
+    HubCorpus,
+    PairedFileCorpus,
+    TranslatedCorpus,
+    corpus_names,
+)
 from mtkit.recipe.corpus_files import NUMBERED_FORMATS, STRING_PAIRS
 from mtkit.recipe.data import Data
 from mtkit.recipe.tables import relative_to_root
@@ -68,6 +75,13 @@ def note_languages(
             continue
         yield from _compare_declared(corpus, data)
         rows = _read_rows(store, numbers)
+        if isinstance(corpus, TranslatedCorpus) and corpus.translated_by:
+            notes = _compare_found(corpus, name, rows, languages, data)
+            yield from (
+                LanguageNote(note.message, "if the file is right, its translator is too weak")
+                for note in notes
+            )
+            continue
         yield from _compare_found(corpus, name, rows, languages, data)
         for column, code in languages.items():
             if encoding := find_wrong_encoding(rows[column], code):

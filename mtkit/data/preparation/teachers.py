@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.recipe.synthesis import TranslatedKeys
+from mtkit.recipe.corpora import TranslatedCorpus
 
 
 @dataclass(frozen=True)
@@ -49,26 +49,26 @@ TranslateLines = Callable[[Sequence[TeacherLine]], Translated]
 class Teachers(Protocol):
     """Translators of corpora; picklable, because each worker opens its own."""
 
-    def is_ready(self, corpus: TranslatedKeys) -> bool:
-        """Checks that the models of a corpus exist."""
+    def is_ready(self, corpus: TranslatedCorpus) -> bool:
+        """Checks that the models of a corpus exist, or have existed for the run's translations."""
         ...
 
-    def are_trained_first(self, corpus: TranslatedKeys) -> bool:
+    def are_trained_first(self, corpus: TranslatedCorpus) -> bool:
         """Checks that a model of a corpus is missing which `mtkit run` trains first."""
         ...
 
-    def check(self, corpus: TranslatedKeys, languages: tuple[str, str]) -> None:
+    def check(self, corpus: TranslatedCorpus) -> None:
         """Checks, before work starts, that the models of a corpus can translate it."""
         ...
 
-    def describe(self, corpus: TranslatedKeys) -> dict[str, Any]:
+    def describe(self, corpus: TranslatedCorpus) -> dict[str, Any]:
         """Returns names, digests and licences of the models of a corpus."""
         ...
 
-    def open(self, corpus: TranslatedKeys, languages: tuple[str, str]) -> TranslateLines:
-        """Returns what translates a corpus's lines; `languages` are theirs and the other."""
+    def open(self, corpus: TranslatedCorpus) -> TranslateLines:
+        """Returns what translates a corpus's lines."""
         ...
 
-    def max_processes(self, corpus: TranslatedKeys) -> int | None:
+    def max_processes(self, corpus: TranslatedCorpus) -> int | None:
         """Returns how many processes may hold a corpus's models at once; None for any number."""
         ...

@@ -7,6 +7,7 @@ preparation continues after them.
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,14 +26,12 @@ from mtkit.data.preparation.run_stage import show_progress
 from mtkit.data.preparation.stage import CorpusSample, Preparation, Stage
 from mtkit.data.preparation.teachers import TeacherLine, Teachers
 from mtkit.data.preparation.text_store import LINE_COLUMN
-from mtkit.data.prepared import describe_inputs
 from mtkit.data.sources.blocks import Block
-from mtkit.data.sources.corpora import ParallelCorpus, read_blocks
+from mtkit.data.sources.corpora import NumberedPairs, ParallelCorpus, input_files, read_blocks
 from mtkit.digests import digest, digest_file
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.recipe.corpora import (
-    FileTrainingCorpus,
     TranslatedCorpus,
     corpus_names,
 )
@@ -58,14 +57,12 @@ class TranslatingJob:
     """The settings of a worker process that translates blocks; picklable.
 
     Attributes:
-        languages: Of the lines and of their translations.
         drop_invalid: Whether a line of invalid UTF-8 is translated with U+FFFD in it, and then
             dropped by the cleaning; otherwise it is an error.
     """
 
     teachers: Teachers
     corpus: TranslatedCorpus
-    languages: tuple[str, str]
     drop_invalid: bool
 
 
@@ -74,7 +71,7 @@ class BlockTranslator:
 
     def __init__(self, job: TranslatingJob) -> None:
         self._job = job
-        self._translate = job.teachers.open(job.corpus, job.languages)
+        self._translate = job.teachers.open(job.corpus)
         self._given, self._made = _PAIR[::-1] if job.corpus.is_backwards else _PAIR
 
     def __call__(self, block: Block) -> pa.RecordBatch:
@@ -114,17 +111,19 @@ def _list_corpora(preparation: Preparation) -> list[tuple[int, TranslatedCorpus]
 
 
 def find_synthetic(preparation: Preparation, index: int) -> ParallelCorpus | None:
-    """Returns a corpus's pairs as two files if a translator made them; None if it didn't."""
+    """Returns a corpus's pairs as files if a translator made them; None if it didn't."""
     corpus = preparation.data.train[index]
     assert isinstance(corpus, TranslatedCorpus)
-    source, target = _name_files(preparation.draft / SYNTHETIC.name, index)
-    if not source.exists():
+    files = _name_files(preparation.draft / SYNTHETIC.name, index)
+    if not files["source"].exists():
         return None
-    return FileTrainingCorpus(source=source, target=target, tag=corpus.tag)
+    source, target, line = files.values()
+    return NumberedPairs(source=source, target=target, line=line, tag=corpus.tag)
 
 
-def _name_files(folder: Path, index: int) -> tuple[Path, Path]:
-    return folder / f"{index}.source.zst", folder / f"{index}.target.zst"
+def _name_files(folder: Path, index: int) -> dict[str, Path]:
+    """Returns the files of a corpus's sources, targets and line numbers."""
+    return {name: folder / f"{index}.{name}.zst" for name in (*_PAIR, LINE_COLUMN)}
 
 
 def _translate_corpora(preparation: Preparation, folder: Path) -> SyntheticFacts:
@@ -149,38 +148,44 @@ def _translate_corpus(
     preparation: Preparation, index: int, corpus: TranslatedCorpus, name: str, folder: Path
 ) -> SyntheticCorpus:
     teachers, sample = preparation.teachers, preparation.sample
-    if teachers is None:
-        raise ValueError("translated_by needs something that translates")
-    languages = preparation.data.languages
-    given = languages[::-1] if corpus.is_backwards else languages
-    teachers.check(corpus, given)
-    parts = preparation.draft / UNFINISHED_FOLDER / digest(_describe(preparation, corpus))[:16]
-    job = TranslatingJob(
-        teachers,
-        corpus,
-        given,
-        sample is not None or preparation.data.cleaning.encoding.invalid_utf8 == "drop",
-    )
+    assert teachers is not None
+    described = _describe(preparation, corpus)
+    parts = preparation.draft / UNFINISHED_FOLDER / digest(described)[:16]
+    drops_invalid = preparation.data.cleaning.encoding.invalid_utf8 == "drop"
+    job = TranslatingJob(teachers, corpus, sample is not None or drops_invalid)
     chosen = CorpusSample(_SAMPLE_BLOCKS, _SAMPLE_LINES)
-    blocks = _read(
-        preparation, corpus, index, _LINES_PER_BLOCK if sample is None else _SAMPLE_LINES
-    )
     if sample is not None:
-        blocks = chosen.choose(blocks)
+        teachers.check(corpus)
+        blocks = chosen.choose(_read(preparation, corpus, index, _SAMPLE_LINES))
+    else:
+        # An unreadable line is reported now, not after days.
+        for block in _read(preparation, corpus, index, _LINES_PER_BLOCK):
+            block.decode(drop_invalid=drops_invalid)
+        blocks = _read(preparation, corpus, index, _LINES_PER_BLOCK)
     seconds_per_line = _translate_blocks(preparation, job, blocks, parts, name)
     facts = _join_parts(preparation, index, corpus, parts, folder)
     facts["name"], facts["teacher"] = name, teachers.describe(corpus)
-    if not facts["kept"]:
+    if _describe(preparation, corpus) != described:
         raise MtkitError(
-            f"{name}: no pairs left of {facts['read']:,} translations",
-            "look at the translations with `mtkit translate`; keys of `synthesis` drop them",
+            f"{name}: its text or its translator was replaced while it was translated",
+            "run the same command again",
+        )
+    if not facts["kept"]:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in facts["dropped"].items())
+        raise MtkitError(
+            f"{name}: no pairs left of {facts['read']:,} translations: {reasons}"
+            if facts["read"]
+            else f"{name}: only blank lines",
+            "look at them with `mtkit translate`; keys of `synthesis` decide what is dropped"
+            if facts["read"]
+            else "is this the right file?",
         )
     if sample is not None:
         # What is made of a sample counts for the whole corpus.
         num_lines = chosen.num_rows[index]
         growth = num_lines / max(1, chosen.num_chosen[index])
         sample.num_rows[index] += round((growth - 1) * facts["kept"])
-        num_bytes = sum(path.stat().st_size for path in _name_files(folder, index))
+        num_bytes = sum(path.stat().st_size for path in _name_files(folder, index).values())
         say(
             f"{name}: {facts['read']:,} of {num_lines:,} lines were translated; all would take "
             f"about {_describe_time(num_lines * seconds_per_line)} and "
@@ -267,10 +272,9 @@ def _join_parts(
         "teacher": {},
     }
     total = 0.0
-    with (
-        _name_files(folder, index)[0].open("wb") as sources,
-        _name_files(folder, index)[1].open("wb") as targets,
-    ):
+    files = _name_files(folder, index)
+    with ExitStack() as stack:
+        streams = {name: stack.enter_context(path.open("wb")) for name, path in files.items()}
         for batch in _read_parts(parts):
             reasons = _read_reasons(batch)
             scores = batch.column("score").to_numpy()
@@ -285,7 +289,7 @@ def _join_parts(
                 file = preparation.name_corpus(index)
                 append_dropped(folder, pack_stored(str(reason), file, rows, _PAIR))
             kept = batch.filter(pa.array(is_kept))
-            for stream, column in ((sources, "source"), (targets, "target")):
+            for column, stream in streams.items():
                 lines = kept.column(column).to_pylist()
                 text = "".join(f"{line}\n" for line in lines).encode(errors="replace")
                 stream.write(pa.compress(text, codec="zstd", asbytes=True))
@@ -346,7 +350,10 @@ def _describe(preparation: Preparation, corpus: TranslatedCorpus) -> list[Any]:
         preparation.dump(corpus.synthesis, _OF_RUN),
         preparation.data.languages,
         preparation.data.cleaning.encoding.invalid_utf8,
-        describe_inputs((corpus,)),
+        [
+            digest_file(file) if isinstance(file, Path) and file.is_file() else str(file)
+            for file in input_files(corpus)
+        ],
         preparation.teachers.describe(corpus)["digests"] if is_ready else None,
     ]
 

@@ -18,6 +18,7 @@ from mtkit.data.sources.parquet import check_data_set, open_data_set, open_parqu
 from mtkit.data.sources.pharaoh import read_links
 from mtkit.data.sources.published import read_published
 from mtkit.data.sources.shapes import (
+    NUMBERS,
     PlantedFaultsShape,
     as_given,
     as_labelled,
@@ -53,6 +54,13 @@ from mtkit.recipe.text_corpora import (
     TextTableCorpus,
 )
 from mtkit.storage import Location, describe_location
+
+
+class NumberedPairs(FileTrainingCorpus):
+    """Pairs with a third file, the number of each in the file that they come from."""
+
+    line: Path
+
 
 OneLanguageCorpus = TextCorpus | TextTableCorpus
 ParallelCorpus = (
@@ -121,7 +129,8 @@ def _open(
                 corpus.source, corpus.target
             )
         case FileCorpus() | PlantedCorpus() | OneSideTrainingCorpus():
-            files = {name: file for name in _PAIR if (file := getattr(corpus, name)) is not None}
+            named = {name: getattr(corpus, name, None) for name in (*_PAIR, NUMBERS)}
+            files = {name: file for name, file in named.items() if file is not None}
             if isinstance(corpus, FileTrainingCorpus) and corpus.alignments is not None:
                 files["alignment"] = corpus.alignments
             opened = open_lines(files, languages)
@@ -257,10 +266,10 @@ def check_corpus(corpus: AnyCorpus, *, languages: tuple[str, str]) -> None:
         if not input_files(corpus):
             return None
     # Invalid UTF-8 may be dropped later.
-    rows = next(read_blocks(corpus, languages=languages, rows_per_block=1)).decode(
-        drop_invalid=True
-    )
-    read_links(rows)
+    block = next(read_blocks(corpus, languages=languages, rows_per_block=1), None)
+    if block is None:
+        raise MtkitError(f"{name_file(corpus)}: `skip` leaves nothing", "leave rows in")
+    read_links(block.decode(drop_invalid=True))
     return None
 
 

@@ -107,7 +107,7 @@ def test_each_round_trains_both_directions_in_turn() -> None:
     names = [run.workspace.root.name for run in runs]
     order = ["x-reverse", "x-round-1", "x-reverse-2", "x-round-2", "x-reverse-3"]
     assert [name for name in dict.fromkeys(names) if name != "x-pairs"] == order
-    assert "x-pairs" in names
+    assert names.index("x-pairs") < names.index("x-round-1")
     by_name = {run.workspace.root.name: run.recipe.data.train for run in runs}
     assert len(by_name["x-reverse"]) == 1
     for number in (2, 3):
@@ -115,8 +115,37 @@ def test_each_round_trains_both_directions_in_turn() -> None:
         assert text.target == Path("/corpora/m.en")
         assert text.translated_by == (f"/runs/x-round-{number - 1}/model",)
         assert (text.tag, text.max_pairs) == ("<S>", 9)
-        back = by_name[f"x-round-{number - 1}"][1]
-        assert back.synthesis.rounds == number - 1
+    for number, reverse in ((1, "x-reverse"), (2, "x-reverse-2")):
+        _, back, forward = by_name[f"x-round-{number}"]
+        assert back.translated_by == (f"/runs/{reverse}/model",)
+        assert forward.translated_by == ("/runs/x-pairs/model",)
+
+
+def test_names_that_look_like_a_rounds_are_ones_own() -> None:
+    run = find_run("reverse", load(PAIRS, BACK), Workspace(Path("/runs/exp-round-2")))
+    assert run is not None
+    assert run.workspace.root == Path("/runs/exp-round-2-reverse")
+
+
+def test_a_recipe_that_starts_from_a_model_has_no_reverse() -> None:
+    start = '[training.start_from]\nmodel = "m"\n'
+    with pytest.raises(MtkitError, match=r"this recipe has training\.start_from"):
+        find_run("reverse", load(PAIRS, BACK, text=BASE + start), HERE)
+
+
+def test_tags_go_and_filters_swap() -> None:
+    text = BASE.replace("word_aligner", 'cleaning.duplicates.by = "source"\nword_aligner')
+    run = find_run("reverse", load(PAIRS + 'tag = "<de>"\n', BACK, text=text), HERE)
+    assert run is not None
+    assert run.recipe.data.cleaning.duplicates.by == "target"
+    assert run.recipe.data.train[0].tag == ""
+
+
+def test_test_sets_that_have_one_direction_are_left_out() -> None:
+    text = BASE.replace('path = "test.tsv"', 'path = "test.po"')
+    run = find_run("reverse", load(PAIRS, BACK, text=text), HERE)
+    assert run is not None
+    assert run.recipe.evaluation.test_sets == ()
 
 
 def test_rounds_need_text_of_the_source_language() -> None:

@@ -149,27 +149,81 @@ def load(folder: Path, teacher: str, *overrides: str):
     return ModelTeachers(recipe, folder / "runs" / "x"), recipe.data.train[1]
 
 
+LLM = """\
+url = "http://host/v1"
+model = "m"
+source_languages = ["de", "en"]
+target_languages = ["en", "de"]
+"""
+
+
 @pytest.mark.parametrize("teacher", ["http://host:5000", "llm.toml"])
 def test_a_recipe_alone_sends_nothing(corpora: Path, teacher: str) -> None:
-    (corpora / "llm.toml").write_text('url = "http://host/v1"\nmodel = "m"\n')
+    (corpora / "llm.toml").write_text(LLM)
     teachers, corpus = load(corpora, teacher)
-    with pytest.raises(MtkitError, match="would get your text, and only the recipe names it"):
-        teachers.check(corpus, ("de", "en"))
+    with pytest.raises(MtkitError, match="would get your text, and only the recipe names it") as no:
+        teachers.check(corpus)
+    assert "--set data.train.1.translated_by=" in no.value.hint
     teachers, corpus = load(corpora, "a", f"data.train.1.translated_by={teacher}")
-    teachers.check(corpus, ("de", "en"))
+    teachers.check(corpus)
+
+
+def test_what_checks_is_typed_on_its_own(corpora: Path) -> None:
+    (corpora / "llm.toml").write_text(LLM)
+    given = "synthesis = { checked_by = 'http://host', min_round_trip = 5 }"
+    text = RECIPE.replace('"TEACHER" }', f"'t', {given} }}")
+    (corpora / "x.toml").write_text(text)
+    typed = "data.train.1.translated_by=llm.toml"
+    recipe = load_recipe(corpora / "x.toml", [typed])
+    with pytest.raises(MtkitError, match=r"synthesis\.checked_by: http://host would get"):
+        ModelTeachers(recipe, corpora / "runs" / "x").check(recipe.data.train[1])
+    both = [typed, "data.train.1.synthesis.checked_by=http://host"]
+    recipe = load_recipe(corpora / "x.toml", both)
+    ModelTeachers(recipe, corpora / "runs" / "x").check(recipe.data.train[1])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("sampling", "{}"),
+        ("drop_flagged", "true"),
+        ("keep", "0.5"),
+    ],
+)
+def test_a_translator_elsewhere_has_settings_of_its_own(
+    corpora: Path, key: str, value: str
+) -> None:
+    more = ["data.train.1.synthesis.checked_by=pairs"] if key == "keep" else []
+    teachers, corpus = load(
+        corpora,
+        "a",
+        "data.train.1.translated_by=http://host",
+        f"data.train.1.synthesis.{key}={value}",
+        *more,
+    )
+    with pytest.raises(MtkitError, match=rf"runs elsewhere .*synthesis\.{key} has no effect"):
+        teachers.check(corpus)
 
 
 def test_a_missing_model_is_named(corpora: Path) -> None:
     teachers, corpus = load(corpora, "../nothing/model")
-    with pytest.raises(MtkitError, match=r"no folder .*nothing/model") as fault:
-        teachers.check(corpus, ("de", "en"))
-    assert "data.data_root" in fault.value.hint
+    with pytest.raises(MtkitError, match=r"data\.train\.1\.translated_by: .*/model: no such") as no:
+        teachers.check(corpus)
+    assert "data.data_root" in no.value.hint
     assert not teachers.are_trained_first(corpus)
+    teachers, corpus = load(corpora, "revers")
+    with pytest.raises(MtkitError, match="did you mean 'reverse'"):
+        teachers.check(corpus)
+    teachers, corpus = load(corpora, "a.de")
+    with pytest.raises(MtkitError, match=r"a\.de: is a file, not a model folder"):
+        teachers.check(corpus)
     teachers, corpus = load(corpora, "reverse")
-    with pytest.raises(MtkitError, match=r"isn't trained yet \(.*runs/x-reverse/model\)") as fault:
-        teachers.check(corpus, ("de", "en"))
-    assert "`mtkit run` trains it first" in fault.value.hint
+    with pytest.raises(MtkitError, match=r"isn't trained yet \(.*runs/x-reverse/model\)") as no:
+        teachers.check(corpus)
+    assert "`mtkit run` trains it first" in no.value.hint
     assert teachers.are_trained_first(corpus)
+    # What `mtkit run` trains is left out of the check before that.
+    teachers.check(corpus, made_too=False)
 
 
 def test_a_model_of_other_languages_is_refused(corpora: Path, tiny_run) -> None:
@@ -177,9 +231,37 @@ def test_a_model_of_other_languages_is_refused(corpora: Path, tiny_run) -> None:
     assert run.train()
     teachers, corpus = load(corpora, str(run.workspace.model))
     with pytest.raises(MtkitError, match="doesn't translate de into en") as fault:
-        teachers.check(corpus, ("de", "en"))
-    assert "in the other direction" in fault.value.hint
-    teachers.check(corpus, ("en", "de"))
+        teachers.check(corpus)
+    assert "translates backwards" in fault.value.hint
+
+
+def test_a_models_own_settings_count(corpora: Path, tiny_run) -> None:
+    run = tiny_run("training.max_steps=2", name="forward")
+    assert run.train()
+    teachers, corpus = load(corpora, str(run.workspace.model))
+    before = teachers.describe(corpus)["digests"]
+    file = run.workspace.model / "inference.json"
+    settings = json.loads(file.read_text())
+    file.write_text(json.dumps({**settings, "max_extra_tokens": 40}))
+    assert teachers.describe(corpus)["digests"] != before
+    # Speed doesn't.
+    file.write_text(json.dumps({**settings, "batch_tokens": 99}))
+    assert teachers.describe(corpus)["digests"] == before
+
+
+def test_a_run_with_checkpoints_keeps_its_translations(corpora: Path) -> None:
+    teachers, corpus = load(corpora, "reverse")
+    workspace = Workspace(corpora / "runs" / "x")
+    assert not teachers.is_ready(corpus)
+    recorded = {"names": ["reverse"], "digests": ["1"], "licences": {}}
+    workspace.record("prepare", {"teachers": {"m": recorded}})
+    # Its model is gone.
+    assert teachers.is_ready(corpus)
+    assert teachers.describe(corpus) == recorded
+    assert not teachers.keeps_translations(corpus)
+    (workspace.checkpoints / "step-1").mkdir(parents=True)
+    assert teachers.keeps_translations(corpus)
+    teachers.check(corpus)
 
 
 def test_a_translator_that_has_seen_the_test_set_is_refused(corpora: Path) -> None:
@@ -200,7 +282,7 @@ def test_a_translator_that_has_seen_the_test_set_is_refused(corpora: Path) -> No
     prepared = Workspace(corpora / "unseen")
     prepare(load_recipe(corpora / "seen.toml", ["data.train.0.max_pairs=60"]), prepared)
     check_unseen(prepared, recipe.data, recipe.evaluation.test_sets)
-    # The manifest says so even where the text is gone.
+    # The manifest says so, too.
     listed = json.loads(prepared.manifest_file.read_text())
     size, time = (corpora / "t.en").stat().st_size, (corpora / "t.en").stat().st_mtime_ns
     listed["prepare"]["inputs"].append({"name": "t.en", "size": size, "modified_ns": time})

@@ -58,10 +58,14 @@ def test_written_and_read_again_it_is_the_same(corpus: str) -> None:
 
 def test_only_a_teacher_of_the_command_line_is_typed() -> None:
     text = 'source = "m"\ntranslated_by = "http://host"'
-    assert not load(text).data.train[1].is_typed
-    assert load(text, "data.train.1.translated_by=http://host").data.train[1].is_typed
+    text += '\nsynthesis = { checked_by = "http://host", keep = 0.5 }'
+    assert load(text).data.train[1].typed_keys == set()
+    typed = {"translated_by": "translated_by", "synthesis": "synthesis.checked_by"}
+    for key, expected in typed.items():
+        found = load(text, f"data.train.1.{key}=http://host").data.train[1]
+        assert found.typed_keys == {expected}
     # Another key of the corpus is none of the translator.
-    assert not load(text, "data.train.1.weight=2.0").data.train[1].is_typed
+    assert load(text, "data.train.1.weight=2.0").data.train[1].typed_keys == set()
 
 
 @pytest.mark.parametrize(
@@ -83,6 +87,12 @@ def test_only_a_teacher_of_the_command_line_is_typed() -> None:
         (
             'target = "m"\ntranslated_by = "t"\nsynthesis = { checked_by = "reverse", keep = 0.5 }',
             r'checked_by = "reverse" translates the other way.*needs "pairs"',
+        ),
+        ('source = "m"\ntranslated_by = [""]', "translated_by: an empty name"),
+        (
+            'source = "m"\ntarget = "n"\ntranslated_by = "t"\n'
+            'synthesis = { closest_to_reference = "bleu", beam_size = 1 }',
+            "chooses among beam_size translations",
         ),
         ('source = "m"\ntranslated_by = ["pairs", "t"]', "pairs can't be part of an ensemble"),
         ('source = "m"\ntranslated_by = ["a.toml", "t"]', r"a\.toml can't be part of an ensemble"),

@@ -70,13 +70,13 @@ class SpellingTeachers:
     def are_trained_first(self, corpus) -> bool:
         return not self.ready
 
-    def check(self, corpus, languages) -> None:
-        assert languages == (("de", "en") if corpus.is_backwards else ("en", "de"))
+    def check(self, corpus) -> None:
+        pass
 
     def describe(self, corpus):
         return {"names": ["teacher"], "digests": [self.digest], "licences": {"teacher": "MIT"}}
 
-    def open(self, corpus, languages):
+    def open(self, corpus):
         return self.translate
 
     def translate(self, lines: Sequence[TeacherLine]) -> Translated:
@@ -234,14 +234,18 @@ def test_flagged_lines_and_those_with_low_scores_are_dropped_and_listed(project:
 def test_a_corpus_without_a_pair_left_is_an_error(project: Path) -> None:
     write(project / "text.de", ["die Schleife"] * 3)
     recipe, workspace = open_run(project)
-    with pytest.raises(MtkitError, match="back: no pairs left of 3 translations"):
+    with pytest.raises(MtkitError, match="back: no pairs left of 3 translations: 3 looping"):
         prepare(recipe, workspace, teachers=SpellingTeachers())
 
 
 def test_invalid_utf8_is_an_error_or_dropped(project: Path) -> None:
-    (project / "text.de").write_bytes(b"caf\xe9\n" + (project / "text.de").read_bytes())
-    with pytest.raises(MtkitError, match=r"text\.de:1: byte 4 of the line is invalid UTF-8"):
-        prepare(*open_run(project), teachers=SpellingTeachers())
+    with (project / "text.de").open("ab") as stream:
+        stream.write(b"caf\xe9\n")
+    with pytest.raises(
+        MtkitError, match=rf"text\.de:{NUM_LINES + 1}: byte 4 of the line is invalid UTF-8"
+    ):
+        # The last line is found before the first is translated.
+        prepare(*open_run(project), teachers=SpellingTeachers(stops_at=1))
     dropped = open_run(project, "data.cleaning.encoding.invalid_utf8=drop")
     prepare(*dropped, teachers=SpellingTeachers())
     [_, corpus] = json.loads((dropped[1].data / "report.json").read_text())["corpora"]
@@ -268,3 +272,46 @@ def test_a_check_leaves_out_a_corpus_whose_translator_is_trained_later(
     assert (
         "back: left out, since `mtkit run` trains its translator first" in capsys.readouterr().err
     )
+
+
+def test_rows_keep_the_numbers_of_their_file(project: Path) -> None:
+    """What the cleaning drops is listed by its line, beside blank and skipped lines."""
+    lines = ["", "", *list_lines(20)]
+    lines[12] = "das Haus hat die Nummer \ufffd"
+    write(project / "text.de", lines)
+    recipe, workspace = open_run(project, 'data.train.1.skip="4-6"')
+    prepare(recipe, workspace, teachers=SpellingTeachers())
+    with (
+        pa.OSFile(str(workspace.data / "dropped.tsv.zst")) as file,
+        pa.CompressedInputStream(file, "zstd") as stream,
+    ):
+        rows = [line.split("\t") for line in stream.read().decode().splitlines()]
+    assert [row[:3] for row in rows if row[4] == lines[12]] == [["encoding", "text.de", "13"]]
+    assert read(workspace, "line")[:2] == ["3", "7"]
+
+
+def test_a_file_that_was_only_touched_isnt_translated_again(project: Path, capsys) -> None:
+    recipe, workspace = open_run(project)
+    prepare(recipe, workspace, teachers=SpellingTeachers())
+    (project / "text.de").touch()
+    prepare(recipe, workspace, teachers=SpellingTeachers(stops_at=1))
+    assert "synthetic: unchanged, reused" in capsys.readouterr().err
+
+
+def test_a_translator_that_is_replaced_meanwhile_is_an_error(project: Path) -> None:
+    class Replaced(SpellingTeachers):
+        def describe(self, corpus):
+            digest = str((project / "count").stat().st_size)
+            with (project / "count").open("a") as stream:
+                stream.write("x")
+            return {**super().describe(corpus), "digests": [digest]}
+
+    (project / "count").write_text("")
+    with pytest.raises(MtkitError, match="was replaced while it was translated"):
+        prepare(*open_run(project), teachers=Replaced())
+
+
+def test_a_blank_file_is_told(project: Path) -> None:
+    write(project / "text.de", ["", " "])
+    with pytest.raises(MtkitError, match="back: only blank lines"):
+        prepare(*open_run(project), teachers=SpellingTeachers())
