@@ -118,8 +118,24 @@ def test_one_command_trains_the_translator_first(project: Path) -> None:
 def test_a_second_time_nothing_is_done(project: Path) -> None:
     done = run_here(project, "run")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("prepare: up to date") == 2
-    assert done.stderr.count("train: already finished") == 2
+    assert "keeps its translations" in done.stderr
+    assert "prepare: up to date" in done.stderr
+    assert "train: already finished" in done.stderr
+
+
+def test_a_longer_training_keeps_its_translations(project: Path, tmp_path: Path) -> None:
+    for name in ("test", "test-reverse"):
+        shutil.copytree(project / "runs" / name, tmp_path / name)
+    options = ("--workspace", str(tmp_path / "test"), "--set", "training.max_steps=9")
+    before = digests(tmp_path / "test")
+    # The translator may also be gone.
+    for _ in range(2):
+        done = run_here(project, "run", *options)
+        assert done.returncode == 0, done.stderr
+        assert "keeps its translations" in done.stderr
+        assert digests(tmp_path / "test") == before
+        shutil.rmtree(tmp_path / "test-reverse", ignore_errors=True)
+    assert list((tmp_path / "test" / "checkpoints").glob("step-*09"))
 
 
 def test_the_translations_are_those_of_translate(project: Path) -> None:

@@ -24,7 +24,7 @@ from mtkit.data.preparation.facts import (
     TokenizedCorpus,
 )
 from mtkit.data.tokenizer_choice import TokenizerChoice
-from mtkit.recipe.corpora import Corpus, corpus_names
+from mtkit.recipe.corpora import Corpus, corpus_names, list_translated
 from mtkit.recipe.data import Data
 from mtkit.recipe.training import Training
 from mtkit.units import plural
@@ -143,7 +143,7 @@ class PreparationReport:
         corpora = [
             _merge(
                 name,
-                corpus.weight,
+                corpus,
                 cleaned,
                 None if train is None else train["corpora"][index],
                 selects="selection" in facts,
@@ -231,15 +231,18 @@ def _describe_selection(
 
 def _merge(
     name: str,
-    weight: float,
+    corpus: Corpus,
     cleaned: CorpusFacts,
     tokenized: TokenizedCorpus | None,
     *,
     selects: bool,
 ) -> ReportedCorpus:
     """Returns the merged facts of a corpus's stages."""
-    merged: ReportedCorpus = {**cleaned, "weight": weight}
+    merged: ReportedCorpus = {**cleaned, "weight": corpus.weight}
     merged["name"] = name
+    if list_translated([corpus]):
+        # A weak translator's lines only look so: each belongs to its own.
+        merged["misaligned"] = []
     if tokenized is None:
         return merged
     samples = dict(cleaned["samples"])
