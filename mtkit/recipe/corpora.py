@@ -282,8 +282,6 @@ class TreeTrainingCorpus(TrainingKeys, TreeCorpus):
 
 def corpus_kind(corpus: Any) -> str:
     """Returns which kind of corpus a table describes, by the one key that tells the kinds apart."""
-    if isinstance(corpus, OneSide):
-        return "side"
     for key in (
         "builtin",
         "dataset",
@@ -297,9 +295,17 @@ def corpus_kind(corpus: Any) -> str:
     ):
         if key in corpus if isinstance(corpus, dict) else hasattr(corpus, key):
             return key
-    if isinstance(corpus, dict) and "translated_by" in corpus:
-        return "files" if {"source", "target"} <= corpus.keys() else "side"
     return "files"
+
+
+def training_corpus_kind(corpus: Any) -> str:
+    """Returns the same of a training corpus, which may also be text of one side."""
+    if isinstance(corpus, dict):
+        kind = corpus_kind(corpus)
+        has_both = {"source", "target"} <= corpus.keys()
+        is_side = kind == "files" and "translated_by" in corpus and not has_both
+        return "side" if is_side else kind
+    return "side" if isinstance(corpus, OneSide) else corpus_kind(corpus)
 
 
 TranslatedCorpus = (
@@ -321,7 +327,7 @@ Corpus = Annotated[
     | Annotated[LabelledTrainingCorpus, Tag("label_column")]
     | Annotated[PlantedTrainingCorpus, Tag("planted_faults")]
     | Annotated[TreeTrainingCorpus, Tag("trees")],
-    Discriminator(corpus_kind),
+    Discriminator(training_corpus_kind),
 ]
 HeldOutCorpus = Annotated[
     Annotated[FileCorpus, Tag("files")]

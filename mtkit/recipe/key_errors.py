@@ -42,6 +42,8 @@ _FORMS = {
 _LONGEST_VALUE = 200
 _SECTION_WORDS = {"properties", "items", "oneOf", "anyOf"}
 _CORPUS_KEYS = {"source", "target", "path", "dataset", "builtin"}
+_ADVICE = {"translated_by": ": development and test sets need translations by people"}
+"""On keys that aren't known where they stand."""
 _TAGS = ("files", "side")
 _CORPUS_KINDS = (
     "no corpus given: set `source` and `target` (two text files), `path` (one file with both "
@@ -152,7 +154,7 @@ def _describe(fault: Mapping[str, Any], known: list[str]) -> str:
             message = (
                 f"'{last}' can't be combined with the keys beside it, which are of another kind"
                 if last in known
-                else f"unknown key '{last}'" + suggest(last, known)
+                else f"unknown key '{last}'{suggest(last, known)}{_ADVICE.get(last, '')}"
             )
         case "missing" if last in ("source", "target") and not _CORPUS_KEYS & found.keys():
             message = _CORPUS_KINDS

@@ -123,3 +123,10 @@ def test_only_a_teacher_of_the_command_line_is_typed() -> None:
 def test_faults_are_named(corpus: str, fault: str) -> None:
     with pytest.raises(MtkitError, match=fault):
         load(corpus)
+
+
+@pytest.mark.parametrize("dev", ['source = "a", target = "b"', 'target = "b"'])
+def test_held_out_text_is_translated_by_people(dev: str) -> None:
+    text = BASE.replace('source = "a", target = "b"', f'{dev}, translated_by = "reverse"')
+    with pytest.raises(MtkitError, match="'translated_by': development and test sets need"):
+        check_recipe(tomllib.loads(text), "x.toml", Path("/base"))
