@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from mtkit.evaluation.scores import open_scorer
 from mtkit.evaluation.statistics import Statistics
 from mtkit.recipe.evaluation import Evaluation
+from mtkit.recipe.inference import UtilityMetric
 
-UtilityMetric = Literal["chrf", "bleu"]
 Integers = NDArray[np.int64]
 Scores = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ _MAX_ORDER = {"chrf": 6, "bleu": 4}
 _DIGITS = 10
 """Sums in another order differ in later digits, and equal utilities shouldn't."""
 _MAX_CELLS = 1 << 22
-"""Size of a table of texts and n-grams, in numbers of four bytes."""
+"""Size of a table in memory: of texts and n-grams, or of statistics of pairs of texts."""
 
 
 def measure_utilities(
@@ -70,10 +70,6 @@ class _Ngrams:
     counts: Integers
     num_texts: int
 
-    def count_all(self) -> Scores:
-        """Returns each text's number of n-grams."""
-        return _sum(self.texts, self.counts, self.num_texts)
-
     def match(self, rows: Integers) -> Scores:
         """Returns how many n-grams of these texts are in each text, [rows, texts]."""
         found = np.zeros((len(rows), self.num_texts))
@@ -97,12 +93,9 @@ class _Ngrams:
 
     def match_mean(self, shares: Scores) -> Scores:
         """Returns how many of each text's n-grams the mean of all texts has."""
-        means = _sum(self.ngrams, self.counts * shares[self.texts])
-        return _sum(self.texts, np.minimum(self.counts, means[self.ngrams]), self.num_texts)
-
-
-def _sum(groups: Integers, numbers: NDArray[Any], num_groups: int = 0) -> Scores:
-    return np.asarray(np.bincount(groups, numbers, num_groups), np.float64)
+        means = np.bincount(self.ngrams, self.counts * shares[self.texts])
+        common = np.minimum(self.counts, means[self.ngrams])
+        return np.bincount(self.texts, common, self.num_texts).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -116,16 +109,23 @@ class _Counted:
     @classmethod
     def of(cls, texts: Sequence[str], metric: UtilityMetric) -> "_Counted":
         parts = _split_characters(texts) if metric == "chrf" else _split_words(texts)
-        orders = tuple(_count_ngrams(parts, _MAX_ORDER[metric]))
-        return cls(metric, orders, np.stack([each.count_all() for each in orders], axis=-1))
+        max_order = _MAX_ORDER[metric]
+        lengths = np.array([[float(len(each))] for each in parts])
+        totals = np.maximum(lengths - np.arange(max_order), 0.0)
+        return cls(metric, tuple(_count_ngrams(parts, max_order)), totals)
 
     def score(self, rows: Integers, shares: Scores) -> Scores:
         """Returns the mean score of some of the texts against all."""
         matches = np.stack([each.match(rows) for each in self.orders], axis=-1)
-        scores = self._score(self.totals[rows, None], self.totals[None], matches)
-        # Not a matrix product, whose order of addition depends on where the numbers lie.
-        means: Scores = (scores * shares).sum(axis=-1)
-        return means.round(_DIGITS)
+        num_parts = min(len(rows), 1 + 4 * matches.size // _MAX_CELLS)
+        means: list[Scores] = []
+        for part, of_part in zip(
+            np.array_split(rows, num_parts), np.array_split(matches, num_parts), strict=True
+        ):
+            scores = self._score(self.totals[part, None], self.totals, of_part)
+            # Not a matrix product, whose order of addition depends on where the numbers lie.
+            means.append((scores * shares).sum(axis=-1))
+        return np.concatenate(means).round(_DIGITS)
 
     def score_against_mean(self, shares: Scores) -> Scores:
         """Returns each text's score against the mean of all."""

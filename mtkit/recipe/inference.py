@@ -44,6 +44,9 @@ class Sampling(Section):
     around it."""
 
 
+UtilityMetric = Literal["chrf", "bleu"]
+
+
 class Rerank(Section):
     """Minimum Bayes risk: the translation is the candidate that is most like all others.
 
@@ -52,7 +55,7 @@ class Rerank(Section):
     log-probability, each text once.
     """
 
-    metric: Literal["chrf", "bleu"] = "chrf"
+    metric: UtilityMetric = "chrf"
     """Sentence score by sacreBLEU's defaults: chrF2, or BLEU of words (`13a`), over the n-gram
     orders that a candidate is long enough for."""
     candidates: BeamSize | None = None
