@@ -49,15 +49,14 @@ def measure_utilities(
     """
     counted = _Counted.of(texts, metric)
     shares = np.array(weights) / sum(weights)
-    everything = np.arange(len(texts))
-    if not aggregate:
-        return counted.score(everything, shares)
-    utilities = counted.score_against_mean(shares)
-    if not num_exact:
-        return utilities
-    best = np.argsort(-utilities, kind="stable")[:num_exact]
+    rows = np.arange(len(texts))
+    if aggregate:
+        utilities = counted.score_against_mean(shares)
+        if not num_exact:
+            return utilities
+        rows = np.argsort(-utilities, kind="stable")[:num_exact]
     found = np.full(len(texts), -math.inf)
-    found[best] = counted.score(best, shares)
+    found[rows] = counted.score(rows, shares)
     return found
 
 
