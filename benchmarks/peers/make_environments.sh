@@ -4,6 +4,9 @@
 #
 #   benchmarks/peers/make_environments.sh FOLDER [PEER ...]     PEER: onmt joeynmt marian; all without
 #   benchmarks/peers/make_environments.sh FOLDER kenlm
+#   benchmarks/peers/make_environments.sh FOLDER fastchrf
+#
+# fastchrf, for minimum_bayes_risk.py, is without torch.
 #
 # kenlm, for language_model_peers.py, is no environment but programs, built from the sources on PyPI.
 # That takes cmake, a C++ compiler and Boost; on Debian:
@@ -16,7 +19,7 @@
 #
 # PYTHON names the interpreter (3.11 is known to work), TORCH_VERSION the torch.
 set -eu
-[ $# -ge 1 ] || { sed -n '2,18s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,21s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 folder=$1
 shift
 [ $# -ge 1 ] || set -- onmt joeynmt marian
@@ -43,8 +46,9 @@ build_kenlm() {
 }
 
 for peer; do
-  case $peer in onmt | joeynmt | marian) ;; kenlm) build_kenlm; continue ;; *) echo "no such peer: $peer" >&2; exit 2 ;; esac
+  case $peer in onmt | joeynmt | marian | fastchrf) ;; kenlm) build_kenlm; continue ;; *) echo "no such peer: $peer" >&2; exit 2 ;; esac
   "${PYTHON:-python3}" -m venv "$folder/$peer"
+  if [ "$peer" = fastchrf ]; then install fastchrf==0.2.1; continue; fi
   # First: as somebody's requirement it would come as another version, with gigabytes of CUDA.
   install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$torch"
   case $peer in

@@ -26,7 +26,7 @@ from mtkit.inference.search_parts import (
     check_finite,
     cut_warning,
     detokenize,
-    keep_order,
+    rerank,
 )
 from mtkit.inference.terms import TermStep
 from mtkit.inference.translation import (
@@ -168,7 +168,8 @@ class LinePipeline:
         model: The model's other properties.
         settings: Search settings of requests without their own.
         terms: Chooses the terms of lines; by default those of the settings.
-        rerank: Orders the candidates of each part before parts are joined.
+        rerank: Orders the candidates of each part before parts are joined; by default as
+            `inference.rerank` says.
 
     Attributes:
         aligns: Whether a head was chosen, or an aligner learned, for alignments.
@@ -182,7 +183,7 @@ class LinePipeline:
         settings: Inference,
         *,
         terms: TermStep | None = None,
-        rerank: Reranker = keep_order,
+        rerank: Reranker = rerank,
     ) -> None:
         self._model, self.settings = model, settings
         self.languages, self.batches_at_once = model.languages, engine.batches_at_once
@@ -284,6 +285,11 @@ class LinePipeline:
                         f"inference.{key} is for translators, which this model isn't",
                         f"remove it: --set ~inference.{key}",
                     )
+        if self._parser is not None and any(each.rerank is not None for each in settings):
+            raise MtkitError(
+                "inference.rerank compares texts, and this model writes trees",
+                "remove it: --set ~inference.rerank",
+            )
         if any(each.alignments for each in settings):
             self._aligner.check()
         for flags in {each.flags for each in settings if each.flags is not None}:

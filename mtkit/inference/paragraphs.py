@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from statistics import fmean
 from typing import TypeVar
 
 import regex
@@ -121,6 +122,8 @@ def place_texts(texts: Sequence[str], gaps: Sequence[str]) -> tuple[str, list[in
 
 def _join(parts: Sequence[Hypothesis], gaps: Sequence[str]) -> Hypothesis:
     fused = [part.fused_log_probability for part in parts]
+    # A part that is copied has none.
+    utilities = [part.utility for part in parts if part.utility is not None]
     text, starts = place_texts([part.text for part in parts], gaps)
     return Hypothesis(
         token_ids=tuple(chain.from_iterable(part.token_ids for part in parts)),
@@ -131,6 +134,7 @@ def _join(parts: Sequence[Hypothesis], gaps: Sequence[str]) -> Hypothesis:
             chain.from_iterable(part.token_log_probabilities for part in parts)
         ),
         fused_log_probability=None if None in fused else sum(filter(None, fused)),
+        utility=fmean(utilities) if utilities else None,
         text=text,
         pieces=tuple(chain.from_iterable(part.pieces for part in parts)),
         alignment=join_alignments(parts, starts),

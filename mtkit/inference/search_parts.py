@@ -13,7 +13,7 @@ from mtkit.text.tokenizer import SubwordTokenizer
 
 CUT = "cut at the length limit"
 """Kind of the warning about a cut translation."""
-Reranker = Callable[[EncodedSource, list[Hypothesis]], list[Hypothesis]]
+Reranker = Callable[[EncodedSource, list[Hypothesis], Inference], list[Hypothesis]]
 """Reorders the candidates of a part, best first; it may drop some, but not all.
 
 The first of the returned candidates is the translation.
@@ -68,9 +68,14 @@ def cut_warning(line: int) -> LineWarning:
     )
 
 
-def keep_order(_: EncodedSource, candidates: list[Hypothesis]) -> list[Hypothesis]:
-    """Returns candidates in the search's order."""
-    return candidates
+def rerank(_: EncodedSource, candidates: list[Hypothesis], settings: Inference) -> list[Hypothesis]:
+    """Returns candidates in the search's order, or in that of `inference.rerank`."""
+    if settings.rerank is None:
+        return candidates
+    # Imported here: sacreBLEU loads slowly.
+    from mtkit.inference.minimum_bayes_risk import rank  # noqa: PLC0415
+
+    return rank(candidates, settings.rerank, settings.n_best)
 
 
 class PartSearch:
@@ -92,7 +97,7 @@ class PartSearch:
             is_missed = bool(part.required) and not are_finite(hypotheses)
             known = BLANK.candidates if is_missed else hypotheses
             check_finite(known, line.settings, line.number)
-            self._rank(part, known)
+            self._rank(part, known, line.settings)
         parts = [each for each in parts if each[0].terms is not None]
         if parts:
             self._insist_on_terms(parts)
@@ -106,14 +111,14 @@ class PartSearch:
                 if required is not None:
                     again.append((part, required, line.settings))
         found = self._search([(required, settings) for _, required, settings in again])
-        for (part, *_), hypotheses in zip(again, found, strict=True):
+        for (part, _, settings), hypotheses in zip(again, found, strict=True):
             # If no output has all required terms, the earlier result stays.
             if are_finite(hypotheses):
-                self._rank(part, hypotheses)
+                self._rank(part, hypotheses, settings)
 
     def _search(self, asked: Sequence[tuple[EncodedSource, Inference]]) -> list[list[Hypothesis]]:
         """Returns the hypotheses of each part; equal settings share batches."""
-        # Alignments don't change a search: parts with and without them share batches, too.
+        # Alignments and utilities don't change a search: parts with and without share batches.
         aligns = self._model.word_aligner is None and any(
             settings.alignments for _, settings in asked
         )
@@ -122,7 +127,9 @@ class PartSearch:
         group_of: dict[int, list[int]] = {}
         for index, (_, settings) in enumerate(asked):
             if id(settings) not in group_of:
-                shared = settings.model_copy(update={"alignments": aligns})
+                shared = settings.model_copy(
+                    update={"alignments": aligns, "n_best": settings.num_candidates, "rerank": None}
+                )
                 group_of[id(settings)] = groups.setdefault(shared, [])
             group_of[id(settings)].append(index)
         found: list[list[Hypothesis]] = [[] for _ in asked]
@@ -133,14 +140,16 @@ class PartSearch:
                 found[index] = hypotheses if is_as_asked else _forget_weights(hypotheses)
         return found
 
-    def _rank(self, part: EncodedSource, hypotheses: Sequence[Hypothesis]) -> None:
+    def _rank(
+        self, part: EncodedSource, hypotheses: Sequence[Hypothesis], settings: Inference
+    ) -> None:
         """Sets a part's candidates."""
         if part.annotated is not None:
             # The attention refers to the glossary's insertions, too.
             hypotheses = _forget_weights(hypotheses)
         begun = part.tokens if self._model.continues else ()
         candidates = [detokenize(self._model.tokenizer, each, begun=begun) for each in hypotheses]
-        part.candidates = self._rerank(part, candidates)
+        part.candidates = self._rerank(part, candidates, settings)
 
 
 def _forget_weights(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:

@@ -93,6 +93,8 @@ class Hypothesis:
         token_log_probabilities: One per token; empty if the engine doesn't return them.
         fused_log_probability: Natural log-probability by the language model of
             `inference.fusion`; None without one.
+        utility: Mean score against all candidates (`inference.rerank`), in percentage points, for
+            a line in several parts the mean of theirs; None without.
         text: The translation; empty in an engine.
         pieces: Each token as the tokenizer writes it.
         repairs: Repairs of a parser's output to make it a tree; None for text.
@@ -113,6 +115,7 @@ class Hypothesis:
     pieces: tuple[str, ...] = ()
     repairs: Repairs | None = None
     alignment: WordAlignment | None = None
+    utility: float | None = field(default=None, kw_only=True)
     attention: Sequence[Sequence[float]] | None = field(default=None, kw_only=True)
     alignment_weights: "NDArray[np.float32] | None" = field(
         default=None, compare=False, repr=False, kw_only=True
@@ -222,6 +225,7 @@ class CandidateSchema(TypedDict):
     score: float
     log_probability: float
     language_model_log_probability: NotRequired[float]
+    utility: NotRequired[float]
     tokens: list[ScoredPiece]
     reached_limit: bool
     repairs: NotRequired[Repairs]
@@ -344,6 +348,7 @@ def _describe_candidate(candidate: Hypothesis, line: str) -> dict[str, object]:
         score=candidate.score,
         log_probability=candidate.log_probability,
         language_model_log_probability=candidate.fused_log_probability,
+        utility=candidate.utility,
         tokens=list(candidate.tokens),
         reached_limit=candidate.reached_limit,
         repairs=candidate.repairs,
@@ -367,6 +372,7 @@ def _read_candidate(content: CandidateSchema, *, is_of_one_line: bool) -> Hypoth
         is_finished=not content["reached_limit"],
         token_log_probabilities=tuple(each.log_probability for each in tokens),
         fused_log_probability=content.get("language_model_log_probability"),
+        utility=content.get("utility"),
         text=text,
         pieces=tuple(each.piece for each in tokens),
         repairs=content.get("repairs"),

@@ -115,6 +115,7 @@ def init_student(teacher: Path, folder: Path | None = None) -> Path:
     for key in ("start_from", "lora", "freeze", "guided_alignment", "stages"):
         training.pop(key, None)
     tables.setdefault("inference", {}).update(beam_size=1, n_best=1)
+    tables["inference"].pop("rerank", None)
     preface = _STUDENT.format(
         name=recipe.name, model=workspace.model, language=recipe.data.source_language
     )

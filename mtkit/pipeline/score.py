@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from mtkit.console import say
+from mtkit.console import say, warn
 from mtkit.data.sources.corpora import (
     put_tag,
     read_corpus_pairs,
@@ -112,6 +112,7 @@ def score(
     # A translation's dependencies besides its source, as JSON values.
     settings = select_keys(recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
     _note_other_settings(settings, workspace)
+    _warn_of_own_metric(recipe)
     origin: dict[str, object] = {**asdict(model.identity), **settings}
     if recipe.objective == "classification":
         scored = _score_labels(
@@ -140,6 +141,16 @@ def _note_other_settings(settings: dict[str, object], workspace: Workspace) -> N
         say(
             f"{workspace.root} is scored with other settings than it was trained with: "
             f"{', '.join(changes)}; to keep those: --recipe {workspace.recipe_file}"
+        )
+
+
+def _warn_of_own_metric(recipe: Recipe) -> None:
+    """Warns if translations are chosen by a metric that is reported."""
+    rerank, metrics = recipe.inference.rerank, recipe.evaluation.metrics
+    if rerank is not None and (own := [each for each in metrics if each.startswith(rerank.metric)]):
+        warn(
+            f'inference.rerank.metric = "{rerank.metric}" chose the translations, so their '
+            f"{' and '.join(own)} is too good to compare: compare systems by another metric"
         )
 
 

@@ -258,6 +258,7 @@ class ModelTeachers:
                 "beam_size": synthesis.beam_size,
                 "n_best": synthesis.beam_size if synthesis.closest_to_reference else 1,
                 "sampling": synthesis.sampling,
+                "rerank": None,
                 "flags": Flags() if synthesis.drop_flagged else None,
                 "coverage_penalty": 0.0,
                 "glossary": None,

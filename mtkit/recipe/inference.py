@@ -44,6 +44,39 @@ class Sampling(Section):
     around it."""
 
 
+UtilityMetric = Literal["chrf", "bleu"]
+
+
+class Rerank(Section):
+    """Minimum Bayes risk: the translation is the candidate that is most like all others.
+
+    A candidate's utility is its mean sentence score against all candidates of its line, itself
+    included, each as a reference (arXiv 2108.04718). Translations are ordered by utility, then by
+    log-probability, each text once.
+    """
+
+    metric: UtilityMetric = "chrf"
+    """Sentence score by sacreBLEU's defaults: chrF2, or BLEU of words (`13a`), over the n-gram
+    orders that a candidate is long enough for."""
+    candidates: BeamSize | None = None
+    """Candidates per line, of which `n_best` are returned; default: `beam_size`, or 32 samples. A
+    sample counts as often as it was drawn."""
+    aggregate: bool = False
+    """Score against a single reference with the mean n-gram counts of all candidates (arXiv
+    2402.04251): faster with hundreds of candidates."""
+    prune: Count | None = None
+    """Score this many of the best by `aggregate` again, against each candidate, and drop the
+    others; at least `n_best`. Default: none."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.prune is not None and not self.aggregate:
+            raise ValueError("prune keeps the best by aggregate: set aggregate to true")
+        return self
+
+
+_NUM_SAMPLES = 32
+"""Samples that `rerank` has by default."""
 Engine = Literal["torch", "ctranslate2"]
 """What runs a network."""
 EngineChoice = Literal["auto", "torch", "ctranslate2"]
@@ -112,6 +145,8 @@ class Inference(Section):
     """No sequence of this many tokens occurs twice in an output."""
     sampling: Annotated[Sampling | None, Invalidates.TRANSLATIONS] = None
     """Sample outputs instead of using a beam."""
+    rerank: Annotated[Rerank | None, Invalidates.TRANSLATIONS] = None
+    """Choose among several candidates by minimum Bayes risk; `{}` for all outputs of the beam."""
     fusion: Annotated[Fusion | None, Invalidates.TRANSLATIONS] = None
     """A language model that helps to choose each token; not saved with the model."""
     glossary: Annotated[GlossarySection | None, Invalidates.TRANSLATIONS] = None
@@ -146,12 +181,34 @@ class Inference(Section):
     """Lines are searched on a CPU in this many threads; `auto`: one per core. Affects only speed
     and memory."""
 
+    @property
+    def num_candidates(self) -> int:
+        """Outputs that a search returns: `n_best`, or the candidates that `rerank` compares."""
+        if self.rerank is None:
+            return self.n_best
+        candidates = self.rerank.candidates
+        if self.sampling is None:
+            # A request may have lowered the beam size.
+            candidates = min(candidates or self.beam_size, self.beam_size)
+        return max(self.n_best, candidates or _NUM_SAMPLES)
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.sampling is None and self.n_best > self.beam_size:
             raise ValueError(
                 f"n_best = {self.n_best} is greater than beam_size = {self.beam_size}: "
                 "raise beam_size"
+            )
+        candidates = None if self.rerank is None else self.rerank.candidates
+        if candidates is not None and self.n_best > candidates:
+            raise ValueError(
+                f"n_best = {self.n_best} is greater than rerank.candidates = {candidates}: "
+                "raise rerank.candidates"
+            )
+        if candidates is not None and self.sampling is None and candidates > self.beam_size:
+            raise ValueError(
+                f"rerank.candidates = {candidates} is greater than beam_size = {self.beam_size}: "
+                "raise beam_size, or sample with inference.sampling"
             )
         if self.sampling is not None and self.coverage_penalty > 0.0:
             raise ValueError(

@@ -229,8 +229,11 @@ class Recipe(Section):
             )
         if self.objective != "translation":
             raise ValueError(f'objective = "{self.objective}" has no use for `trees`: remove it')
-        if self.inference.flags is not None:
-            raise ValueError("inference.flags is for translations, and trees are none: remove it")
+        unsuited = [key for key in ("flags", "rerank") if getattr(self.inference, key) is not None]
+        if unsuited:
+            raise ValueError(
+                f"inference.{unsuited[0]} is for translations, and trees are none: remove it"
+            )
         if metric not in ("f1", "loss"):
             raise ValueError(
                 f'training.validation.metric = "{metric}" scores text: trees need "f1" or "loss"'

@@ -80,11 +80,13 @@ def test_lines_are_translated(light: Light) -> None:
 
 
 def test_lines_have_all_extras(light: Light) -> None:
-    settings = ["n_best=2", "alignments=true", "flags={}", "protect={}", "paragraphs={}"]
+    extras = ["n_best=2", "alignments=true", "rerank={}"]
+    settings = [*extras, "flags={}", "protect={}", "paragraphs={}"]
     options = [part for each in settings for part in ("--set", f"inference.{each}")]
     found = [json.loads(line) for line in light.translate("--json", *options).splitlines()]
     assert [len(each["n_best"]) for each in found] == [2, 1, 2]
     assert all({"alignment", "flags"} <= each.keys() for each in found)
+    assert ["utility" in each for each in found] == [True, False, True]
 
 
 def test_a_glossary_is_used(light: Light, tmp_path: Path) -> None:

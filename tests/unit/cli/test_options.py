@@ -178,7 +178,7 @@ KEYS = {
     "training.validation": "metric beam_size num_samples",
     "training.averaging": "choose num_checkpoints if_worse",
     "inference": "engine precision allow_int8 beam_size n_best length_penalty coverage_penalty "
-    "stop_margin min_length no_repeat_ngram sampling fusion glossary alignments flags "
+    "stop_margin min_length no_repeat_ngram sampling rerank fusion glossary alignments flags "
     "protect protect_strings paragraphs max_extra_tokens max_output_tokens max_source_tokens "
     "batch_tokens processes",
     "inference.flags": "names max_copied min_confidence min_letters max_repeats length_ratio "
@@ -190,6 +190,7 @@ KEYS = {
     "patterns ways beam_size",
     "inference.paragraphs": "language",
     "inference.sampling": "temperature top_k top_p epsilon seed",
+    "inference.rerank": "metric candidates aggregate prune",
     "evaluation": "test_sets metrics tokenize smooth lowercase significance paper_bleu language "
     "comet origins training_text",
     "evaluation.test_sets[FileTestSet]": "tag source target name",

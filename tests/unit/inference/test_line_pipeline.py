@@ -51,7 +51,7 @@ def test_parts_and_what_lies_between_them_give_the_line(text, has_tag):
 def test_hypotheses_are_reranked_before_parts_are_joined():
     seen = []
 
-    def turn_round(source, hypotheses):
+    def turn_round(source, hypotheses, settings):
         seen.append((source.span, [hypothesis.text for hypothesis in hypotheses]))
         return hypotheses[::-1]
 

@@ -4,8 +4,9 @@ import pytest
 
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.errors import MtkitError
-from mtkit.pipeline.init import init
-from mtkit.recipe import load_recipe, shipped_recipes
+from mtkit.pipeline.init import init, init_student
+from mtkit.recipe import dump_recipe, load_recipe, shipped_recipes
+from mtkit.workspace import Workspace
 
 from ...command import run_here
 
@@ -24,6 +25,16 @@ def test_a_recipe_that_is_there_stays(tmp_path: Path) -> None:
     with pytest.raises(MtkitError, match=r"mtkit\.toml already exists"):
         init("phrasebook-en-de", tmp_path)
     assert (tmp_path / "mtkit.toml").read_text() == "mine"
+
+
+def test_a_student_of_a_teacher_that_reranks_is_greedy(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "run")
+    workspace.model.mkdir(parents=True)
+    changes = ["inference.beam_size=8", "inference.rerank.candidates=8"]
+    teacher = load_recipe("phrasebook-en-de", changes)
+    workspace.recipe_file.write_text(dump_recipe(teacher), "utf-8")
+    student = load_recipe(init_student(workspace.root, tmp_path)).inference
+    assert (student.beam_size, student.rerank) == (1, None)
 
 
 def test_an_unknown_name_gets_the_nearest_and_all(tmp_path: Path) -> None:

@@ -103,6 +103,20 @@ def test_translations_and_scores_are_left_in_the_workspace(
     assert f"| test | BLEU | {rows[0].value:.2f} |" in card
 
 
+@pytest.mark.usefixtures("shouter")
+def test_the_metric_that_chose_the_translations_is_named(
+    tmp_path: Path, recipe: Recipe, workspace: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    score(recipe, workspace)
+    assert "warning" not in capsys.readouterr().err
+    score(load_recipe(tmp_path / "small.toml", ["inference.rerank={}"]), workspace)
+    (warning,) = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    assert warning == (
+        'warning: inference.rerank.metric = "chrf" chose the translations, so their chrf is too '
+        "good to compare: compare systems by another metric"
+    )
+
+
 def test_a_translation_is_made_once(recipe: Recipe, workspace: Workspace, shouter: Shouter) -> None:
     first = rows_of(score(recipe, workspace))
     assert rows_of(score(recipe, workspace)) == first

@@ -2,7 +2,7 @@ import pytest
 from pydantic import ValidationError
 
 from mtkit.inference.search.penalties import length_penalty
-from mtkit.recipe.inference import LengthPenalty, Sampling
+from mtkit.recipe.inference import Inference, LengthPenalty, Rerank, Sampling
 
 
 @pytest.mark.parametrize("kind", ["gnmt", "power"])
@@ -18,3 +18,22 @@ def test_the_strongest_length_penalty_is_a_number_at_any_length(kind):
 def test_temperatures_that_leave_no_probabilities(temperature):
     with pytest.raises(ValidationError, match="temperature"):
         Sampling(temperature=temperature)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rerank": {"candidates": 5}}, "rerank.candidates = 5 is greater than beam_size = 4"),
+        ({"n_best": 3, "rerank": {"candidates": 2}}, "n_best = 3 is greater than rerank.candidate"),
+        ({"n_best": 5, "rerank": {}}, "n_best = 5 is greater than beam_size = 4"),
+        ({"rerank": {"prune": 2}}, "set aggregate to true"),
+    ],
+)
+def test_candidates_that_a_search_hasnt(settings, message):
+    with pytest.raises(ValidationError, match=message):
+        Inference.model_validate(settings)
+
+
+def test_samples_need_no_beam():
+    drawn = Inference(sampling=Sampling(), n_best=8, rerank=Rerank(candidates=100))
+    assert drawn.num_candidates == 100

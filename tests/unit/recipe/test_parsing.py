@@ -50,6 +50,7 @@ def test_what_a_parser_has_by_itself(recipe_file: Path) -> None:
         ("evaluation.metrics=['bleu']", r'evaluation.metrics must be \["parseval"\]'),
         ("evaluation.metrics=['parseval', 'bleu']", "parseval scores trees"),
         ("inference.flags={}", "inference.flags is for translations, and trees are none"),
+        ("inference.rerank={}", "inference.rerank is for translations, and trees are none"),
         ("training.validation.metric=bleu", 'trees need "f1" or "loss"'),
         ("objective=denoising", "language"),
         ("evaluation.test_sets=[{name='t', source='a', target='b'}]", "t must name `trees`"),

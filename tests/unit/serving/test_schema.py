@@ -38,6 +38,7 @@ FULL = Translation(
             ("▁Ein", "</s>"),
             Repairs(leaves_added=1),
             WordAlignment(((0, 1), (2, 5)), ((0, 3), (4, 8)), ((0, 0), (1, 1))),
+            utility=62.5 / rank,
         )
         for rank in (1, 2)
     ),

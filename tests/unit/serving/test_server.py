@@ -18,7 +18,9 @@ import pytest
 from mtkit import RemoteTranslator, Request, Translator
 from mtkit.errors import MtkitError
 from mtkit.inference.request import LineError
+from mtkit.model.config import INFERENCE_FILE, read_settings, write_section
 from mtkit.pipeline.serve import serve
+from mtkit.recipe.inference import Rerank
 from mtkit.recipe.paragraphs import Paragraphs
 
 from ... import warm
@@ -155,3 +157,24 @@ def test_what_is_refused_before_anything_is_served(folder: Path, tmp_path: Path)
     assert made.returncode == 0
     assert made.stdout.strip() not in keys.read_text("utf-8")
     assert keys.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.slow
+def test_a_server_reranks_as_its_model_says(folder: Path, tmp_path: Path) -> None:
+    settings = read_settings(folder)
+    reranked = settings.model_copy(update={"beam_size": 5, "rerank": Rerank()})
+    write_section(folder / INFERENCE_FILE, reranked)
+    server = Running(folder, tmp_path / "log")
+    try:
+        body = {"lines": LINES[:1], "settings": {"n_best": 2}}
+        answer = httpx2.post(f"{server.address}/v1/translate", json=body, timeout=60.0).json()
+        wanted = reranked.model_copy(update={"n_best": 2})
+        request = Request(LINES[0], settings=wanted)
+        [here] = Translator(folder, device="cpu").search([request])
+        there = answer["translations"][0]["n_best"]
+        assert [each["text"] for each in there] == [each.text for each in here.candidates]
+        assert [each["utility"] for each in there] == [each.utility for each in here.candidates]
+        assert there[0]["utility"] >= there[1]["utility"]
+    finally:
+        server.process.kill()
+        server.process.wait()

@@ -1,0 +1,242 @@
+"""`inference.rerank` in the pipeline, with sacreBLEU's scores of the candidates as the oracle."""
+
+import json
+
+import pytest
+from sacrebleu.metrics import BLEU, CHRF
+
+from mtkit.errors import MtkitError
+from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.export import export
+from mtkit.inference.line_pipeline import copy_line
+from mtkit.inference.paragraphs import join_parts
+from mtkit.inference.request import Request
+from mtkit.inference.translation import Hypothesis
+from mtkit.inference.translator import Translator
+from mtkit.llm.open_llm import open_llm
+from mtkit.model.folder import load_model_folder
+from mtkit.pipeline.translate import open_remote
+from mtkit.recipe.inference import GlossarySection, Inference, Rerank, Sampling
+from mtkit.recipe.paragraphs import Paragraphs
+from mtkit.recipe.protection import Protect
+from mtkit.text.glossary import Term
+from mtkit.text.token_ids import EOS
+
+from .fakes import BracketEngine, CharacterTokenizer
+from .test_continuation import save_language_model
+
+LINES = ["the quick brown fox jumps", "pack my box", "how quickly daft jumping zebras vex"]
+DOGS = ["zwei Hunde bellen", "zwei Hunde bellen laut", "zwei Hunde", "eine Katze", "zwei Hunde"]
+
+
+class _Engine(BracketEngine):
+    """Writes what a table says for a text, each output half as probable as the one before."""
+
+    constrains = True
+
+    def __init__(self, table):
+        super().__init__()
+        self._table, self.asked = table, []
+
+    def search(self, sources, settings):
+        self.asked += [settings.n_best] * len(sources)
+        self.batches.append(list(sources))
+        return [self._answer(source)[: settings.n_best] for source in sources]
+
+    def _answer(self, source):
+        text = "".join(chr(token - 4) for token in source.tokens[:-1])
+        needed = [token for phrase in source.required for token in (36, *phrase)]
+        return [
+            Hypothesis((*(ord(each) + 4 for each in output), *needed, EOS), -rank, -rank, True)
+            for rank, output in enumerate(self._table.get(text, [text]))
+        ]
+
+
+def open_fake(table=None, **settings):
+    engine = _Engine({"dogs": DOGS} if table is None else table)
+    chosen = Inference(**{"beam_size": 5, "rerank": Rerank(), **settings})
+    return Translator.of(engine, CharacterTokenizer(), chosen, target_language="de"), engine
+
+
+def rank_by_sacrebleu(texts, scorer):
+    utilities = {
+        text: sum(scorer.sentence_score(text, [other]).score for other in texts) / len(texts)
+        for text in texts
+    }
+    return sorted(utilities.items(), key=lambda pair: -pair[1])
+
+
+def list_pairs(translation):
+    return [(each.text, pytest.approx(each.utility, abs=1e-9)) for each in translation.candidates]
+
+
+@pytest.mark.parametrize("metric", ["chrf", "bleu"])
+def test_translations_are_ordered_by_utility(metric):
+    scorer = CHRF() if metric == "chrf" else BLEU(effective_order=True)
+    translator, engine = open_fake(rerank=Rerank(metric=metric), n_best=3)
+    (found,) = translator.search(["dogs"])
+    assert rank_by_sacrebleu(DOGS, scorer)[:3] == list_pairs(found)
+    assert engine.asked == [5]
+    assert found.text != DOGS[0]
+
+
+def test_a_sample_counts_as_often_as_it_was_drawn_and_is_returned_once():
+    # Each is as like itself as the others are to themselves, and unlike the others.
+    drawn = ["ab", "cd", "ef", "cd", "ef", "cd"]
+    translator, _ = open_fake({"x": drawn}, sampling=Sampling(), n_best=6)
+    (found,) = translator.search(["x"])
+    assert list_pairs(found) == [("cd", 50.0), ("ef", 100 / 3), ("ab", 100 / 6)]
+
+
+def test_of_equal_candidates_the_more_probable_comes_first():
+    translator, _ = open_fake({"x": ["ab", "cd", "ef"]}, n_best=3)
+    (found,) = translator.search(["x"])
+    assert [each.text for each in found.candidates] == ["ab", "cd", "ef"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "num_searched"),
+    [
+        ({"rerank": None, "n_best": 2}, 2),
+        ({}, 5),
+        ({"rerank": Rerank(candidates=3)}, 3),
+        ({"sampling": Sampling()}, 32),
+        ({"sampling": Sampling(), "rerank": Rerank(candidates=100)}, 100),
+    ],
+)
+def test_how_many_candidates_are_searched_for(changes, num_searched):
+    translator, engine = open_fake(**changes)
+    translator.search(["dogs"])
+    assert engine.asked == [num_searched]
+
+
+def test_a_request_with_a_smaller_beam_has_fewer_candidates():
+    translator, engine = open_fake(rerank=Rerank(candidates=4))
+    smaller = translator.settings.model_copy(update={"beam_size": 2})
+    translator.search([Request("dogs", settings=smaller)])
+    assert engine.asked == [2]
+
+
+def test_each_line_is_ranked_by_its_own_settings():
+    translator, engine = open_fake(n_best=2)
+    plain = Inference(beam_size=5, n_best=5)
+    first, second, third = translator.search(["dogs", Request("dogs", settings=plain), "dogs"])
+    assert first == third
+    assert [each.text for each in second.candidates] == DOGS
+    assert [each.utility for each in second.candidates] == [None] * 5
+    # The search is the same, so they share a batch.
+    assert [len(batch) for batch in engine.batches] == [3]
+
+
+def test_a_pruned_list_has_exact_utilities():
+    rerank = Rerank(aggregate=True, prune=2)
+    translator, _ = open_fake(rerank=rerank, n_best=2)
+    (found,) = translator.search(["dogs"])
+    wanted = dict(rank_by_sacrebleu(DOGS, CHRF()))
+    assert list_pairs(found) == [(each.text, wanted[each.text]) for each in found.candidates]
+    assert len(found.candidates) == 2
+
+
+def test_a_line_of_several_sentences_has_the_mean_of_their_utilities():
+    table = {"Ab cd ef.": ["one", "one", "two"], "Gh ij kl.": ["four"]}
+    translator, _ = open_fake(table, paragraphs=Paragraphs())
+    (found,) = translator.search(["Ab cd ef. Gh ij kl."])
+    (one, _) = rank_by_sacrebleu(["one", "one", "two"], CHRF())
+    assert found.text == "one four"
+    assert found.candidates[0].utility == pytest.approx((one[1] + 100.0) / 2)
+    # A copied sentence has none.
+    (joined,) = join_parts([found.candidates, copy_line("...").candidates], "de")
+    assert joined.utility == found.candidates[0].utility
+
+
+def test_protected_pieces_are_still_checked():
+    table = {"2 dogs": ["zwei Hunde", "zwei Hunden", "2 Hunde"]}
+    (plain,) = open_fake(table)[0].search(["2 dogs"])
+    assert plain.text == "zwei Hunden"
+    (found,) = open_fake(table, protect=Protect(ways=("n_best",)))[0].search(["2 dogs"])
+    assert (found.text, found.protection.way) == ("2 Hunde", "n_best")
+
+
+def test_terms_are_still_required():
+    glossary = (Term("dogs", "Köter"),)
+    request = Request("dogs", glossary=glossary)
+    translator, engine = open_fake(glossary=GlossarySection(way="constraints"))
+    (found,) = translator.search([request])
+    assert [use.use for use in found.terms] == ["used"]
+    best = rank_by_sacrebleu([f"{each} Köter" for each in DOGS], CHRF())
+    assert list_pairs(found) == best[:1]
+    assert engine.asked == [5, 5]
+
+
+SAMPLED = Inference(sampling=Sampling(seed=7), n_best=12, max_extra_tokens=4)
+
+
+@pytest.mark.parametrize("engine", ["torch", "native"])
+def test_samples_of_a_model_are_ranked_alike_in_any_batch(engine, folder, tokenizer):
+    reranked = SAMPLED.model_copy(update={"n_best": 3, "rerank": Rerank(candidates=12)})
+    if engine == "torch":
+        network = load_model_folder(folder).model
+        translator = Translator.of(TorchEngine(network, "cpu"), tokenizer, reranked)
+    else:
+        translator = Translator(folder, device="cpu", settings=reranked)
+    together = translator.search(LINES)
+    plain = translator.search([Request(line, settings=SAMPLED) for line in LINES])
+    for number, (line, found, drawn) in enumerate(zip(LINES, together, plain, strict=True), 1):
+        texts = [each.text for each in drawn.candidates]
+        assert len(texts) == 12
+        assert list_pairs(found) == rank_by_sacrebleu(texts, CHRF())[: len(found.candidates)]
+        (alone,) = translator.search([line], first_line=number)
+        assert [(each.text, each.utility) for each in alone.candidates] == [
+            (each.text, each.utility) for each in found.candidates
+        ]
+
+
+def test_an_ensemble_and_ctranslate2_rerank_their_beams(folder, tmp_path):
+    export(folder, tmp_path / "exported", lines=LINES)
+    settings = Inference(beam_size=6, n_best=6, max_extra_tokens=4)
+    for model in ([folder, folder], tmp_path / "exported"):
+        plain = Translator(model, device="cpu", settings=settings)
+        reranked = settings.model_copy(update={"rerank": Rerank()})
+        other = Translator(model, device="cpu", settings=reranked)
+        for beam, found in zip(plain.search(LINES), other.search(LINES), strict=True):
+            texts = [each.text for each in beam.candidates]
+            assert sorted(list_pairs(found)) == sorted(rank_by_sacrebleu(texts, CHRF()))
+
+
+def test_a_language_models_texts_are_ranked(tokenizer, tmp_path):
+    folder = save_language_model(tmp_path / "lm", tokenizer, sampling=Sampling(), rerank=Rerank())
+    drawn = Inference(sampling=Sampling(), n_best=32, max_extra_tokens=6)
+    translator = Translator(folder, device="cpu")
+    found, plain = translator.search([LINES[1], Request(LINES[1], settings=drawn, line=1)])
+    assert list_pairs(found) == rank_by_sacrebleu([e.text for e in plain.candidates], CHRF())[:1]
+
+
+def test_json_has_the_utility_of_each_candidate():
+    translator, _ = open_fake(n_best=2)
+    (found,) = translator.search(["dogs"])
+    content = json.loads(json.dumps(found.as_json("dogs")))
+    assert [each["utility"] for each in content["n_best"]] == [
+        each.utility for each in found.candidates
+    ]
+    assert content["utility"] == content["n_best"][0]["utility"]
+    (plain,) = open_fake(rerank=None)[0].search(["dogs"])
+    assert "utility" not in plain.as_json("dogs")
+
+
+def test_a_parser_refuses_it(tokenizer):
+    settings = Inference(rerank=Rerank())
+    with pytest.raises(MtkitError, match="this model writes trees") as caught:
+        Translator.of(BracketEngine(), tokenizer, settings, linearization="vinyals")
+    assert caught.value.hint == "remove it: --set ~inference.rerank"
+
+
+def test_servers_and_large_language_models_have_no_such_setting(tmp_path):
+    with pytest.raises(MtkitError, match="a server has settings of its own"):
+        open_remote("http://127.0.0.1:1", ["inference.rerank={}"])
+    path = tmp_path / "llm.toml"
+    path.write_text(
+        'url = "http://127.0.0.1:1"\nmodel = "m"\nsource_languages = ["en"]\n'
+        'target_languages = ["de"]\n'
+    )
+    with pytest.raises(MtkitError, match="a large language model has no such setting"):
+        open_llm(path, ["inference.rerank={}"])
