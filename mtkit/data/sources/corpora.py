@@ -53,7 +53,7 @@ from mtkit.recipe.text_corpora import (
     TextCorpus,
     TextTableCorpus,
 )
-from mtkit.storage import Location, describe_location
+from mtkit.storage import Location, Url, describe_location
 
 
 class NumberedPairs(FileTrainingCorpus):
@@ -286,7 +286,7 @@ def input_files(corpus: AnyCorpus) -> list[Location]:
             return []
         case _:
             file = name_file(corpus)
-            assert not isinstance(file, str)
+            assert isinstance(file, Path | Url)
             return [file]
 
 
