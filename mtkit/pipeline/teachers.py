@@ -129,6 +129,10 @@ class ModelTeachers:
     def open(self, corpus: TranslatedCorpus) -> TranslateLines:
         """Returns what translates a corpus's lines."""
         teacher, *checkers = self._list(corpus)
+        for each in (teacher, *checkers):
+            if each.is_remote:
+                # Also where a run keeps its translations, and its text has changed.
+                self._check_remote(corpus, each)
         synthesis = corpus.synthesis
         opened = self._open(teacher, synthesis)
         checker = self._open(checkers[0], Synthesis()) if checkers else None

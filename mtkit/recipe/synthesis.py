@@ -115,14 +115,14 @@ class TranslatedKeys(Section):
             raise ValueError("translated_by: an empty name")
         if len(self.translated_by) > 1:
             for name in self.translated_by:
-                if name in ("", REVERSE, PAIRS) or is_address(name) or name.endswith(".toml"):
+                if name in (REVERSE, PAIRS) or is_address(name) or name.endswith(".toml"):
                     raise ValueError(
                         f"translated_by: {name} can't be part of an ensemble: name model folders"
                     )
-        wanted = REVERSE if self.is_backwards else PAIRS
+        teacher, checker = (REVERSE, PAIRS) if self.is_backwards else (PAIRS, REVERSE)
         for key, names, expected in (
-            ("translated_by", self.translated_by, wanted),
-            ("checked_by", (self.synthesis.checked_by,), {REVERSE: PAIRS, PAIRS: REVERSE}[wanted]),
+            ("translated_by", self.translated_by, teacher),
+            ("checked_by", (self.synthesis.checked_by,), checker),
         ):
             if {REVERSE, PAIRS} & set(names) - {expected}:
                 side = "source" if self.is_backwards else "target"

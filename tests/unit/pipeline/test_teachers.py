@@ -264,6 +264,17 @@ def test_a_run_with_checkpoints_keeps_its_translations(corpora: Path) -> None:
     teachers.check(corpus)
 
 
+def test_a_run_that_keeps_its_translations_sends_nothing_either(corpora: Path) -> None:
+    """If its text has changed, lines would be translated again."""
+    teachers, corpus = load(corpora, "http://host:5000")
+    workspace = Workspace(corpora / "runs" / "x")
+    workspace.record("prepare", {"teachers": {"m": {"names": [], "digests": [], "licences": {}}}})
+    (workspace.checkpoints / "step-1").mkdir(parents=True)
+    assert teachers.keeps_translations(corpus)
+    with pytest.raises(MtkitError, match="would get your text, and only the recipe names it"):
+        teachers.open(corpus)
+
+
 def test_a_translator_that_has_seen_the_test_set_is_refused(corpora: Path) -> None:
     _, _corpus = load(corpora, "reverse")
     recipe = load_recipe(corpora / "x.toml")
