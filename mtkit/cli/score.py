@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -63,6 +64,15 @@ def score(
             "recipe's test sets.",
         ),
     ] = "",
+    glossary: Annotated[
+        Path | None,
+        declare_option(
+            "--glossary",
+            "FILE",
+            "Also score how the terms of a glossary are translated, and how consistently "
+            "(evaluation.glossary).",
+        ),
+    ] = None,
     report: Annotated[
         Path | None,
         declare_option(
@@ -72,6 +82,21 @@ def score(
             "(.json).",
         ),
     ] = None,
+    runs: Annotated[
+        str,
+        declare_option(
+            "--runs",
+            "PATTERN",
+            "Workspaces of runs that differ in their seeds, such as 'runs/a-*': the mean of their "
+            "scores, with its interval over seeds and sentences.",
+        ),
+    ] = "",
+    against: Annotated[
+        str,
+        declare_option(
+            "--against", "PATTERN", "Workspaces of another method, which --runs is compared with."
+        ),
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
     device: DeviceOption = "auto",
 ) -> None:
@@ -90,7 +115,17 @@ def score(
     )
     if is_of_files and run.workspace is not None:
         raise typer.BadParameter("--hypothesis and --model can't be combined with --workspace")
+    _check_methods(runs, against, is_alone=not (is_of_files or test_set or report or run.workspace))
     check_stdout("mtkit score")
+    if glossary is not None:
+        # A path may contain characters with a meaning in TOML.
+        run.overrides.append(f"evaluation.glossary={json.dumps(str(glossary.absolute()))}")
+    if runs:
+        from mtkit.pipeline.score_methods import score_methods, show_methods
+
+        patterns = [pattern for pattern in (runs, against) if pattern]
+        show_methods(score_methods(patterns, run.recipe, run.overrides), as_json=as_json)
+        return
     if hypotheses and source is not None and not reference:
         _flag(hypotheses, source, run.recipe, run.overrides, report=report, as_json=as_json)
         return
@@ -150,6 +185,16 @@ def _check_given(
         raise typer.BadParameter("--reference and --source need --hypothesis or --model")
     if test_set and (has_reference or has_source):
         raise typer.BadParameter("--test-set can't be combined with --reference or --source")
+
+
+def _check_methods(runs: str, against: str, *, is_alone: bool) -> None:
+    """Checks the options that compare methods."""
+    if against and not runs:
+        raise typer.BadParameter("--against needs --runs")
+    if runs and not is_alone:
+        raise typer.BadParameter(
+            "--runs can only be combined with --against, --glossary, --recipe, --set and --json"
+        )
 
 
 def _flag(

@@ -11,6 +11,7 @@ from mtkit.evaluation.remarks.find_remarks import find_remarks
 from mtkit.evaluation.results import Interval, ScoreDifference, SystemResult, SystemScore
 from mtkit.evaluation.significance import bootstrap_intervals, find_differences
 from mtkit.evaluation.statistics import Statistics, measure_systems
+from mtkit.evaluation.term_scores import TermScorer
 from mtkit.evaluation.tokenizers import resolve_tokenizer
 from mtkit.recipe.evaluation import Evaluation
 
@@ -76,17 +77,9 @@ def evaluate(
     if settings.comet is not None:
         check_comet(settings.comet, text.sources)
     settings = resolve_tokenizer(settings, target_language)
-    statistics = (
-        _measure_trees(systems, text.references)
-        if settings.is_of_trees
-        else measure_systems(systems, text.references, settings)
-    )
-    if settings.comet is not None:
-        measured = measure_comet(systems, text.references[0], text.sources or (), settings.comet)
-        statistics = {name: [*each, measured[name]] for name, each in statistics.items()}
     return rate(
         text.name,
-        statistics,
+        measure(systems, text, settings),
         settings,
         further={
             name: _rate_as_papers_do(hypotheses, text, settings, target_language)
@@ -100,6 +93,26 @@ def evaluate(
             for name, hypotheses in systems.items()
         },
     )
+
+
+def measure(
+    systems: Mapping[str, Sequence[str]], text: ReferenceText, settings: Evaluation
+) -> dict[str, list[Statistics]]:
+    """Returns the statistics of every system by every metric of the settings."""
+    statistics = (
+        _measure_trees(systems, text.references)
+        if settings.is_of_trees
+        else measure_systems(systems, text.references, settings)
+    )
+    if settings.comet is not None:
+        measured = measure_comet(systems, text.references[0], text.sources or (), settings.comet)
+        statistics = {name: [*each, measured[name]] for name, each in statistics.items()}
+    if settings.glossary is not None:
+        scorer = TermScorer(settings.glossary, text.sources, text.origins)
+        statistics = {
+            name: [*each, *scorer.measure(systems[name])] for name, each in statistics.items()
+        }
+    return statistics
 
 
 def rate(
@@ -127,7 +140,7 @@ def rate(
     differences: dict[str, Sequence[ScoreDifference | None]] = {}
     if num_sentences > 1:
         test = settings.significance.test
-        drawn = settings.significance.model_dump(exclude={"test"})
+        drawn = settings.significance.model_dump(exclude={"test", "difference"})
         intervals |= bootstrap_intervals(statistics, **drawn)
         if others:
             differences |= find_differences(statistics, baseline, test=test, **drawn)

@@ -40,9 +40,9 @@ def bootstrap_intervals(
     maximum of the others are the ends. Half their distance is the number that sacreBLEU prints
     after ±, around the resamples' mean. `seed` is 12345 by default in sacreBLEU.
     """
-    scores = _score_bootstrap(systems, resamples, seed)
+    scores = score_resamples(systems, resamples, seed)
     return {
-        name: [_find_interval(values, confidence) for values in scores[name]] for name in systems
+        name: [find_interval(values, confidence) for values in scores[name]] for name in systems
     }
 
 
@@ -79,7 +79,7 @@ def find_differences(
 
     sacreBLEU's default `resamples` are 1,000 for `bootstrap` and 10,000 for `randomization`.
     """
-    scores = _score_bootstrap(systems, resamples, seed)
+    scores = score_resamples(systems, resamples, seed)
     others = [name for name in systems if name != baseline]
     shuffled = {}
     if test == "randomization":
@@ -96,7 +96,7 @@ def find_differences(
             else:
                 p_value = _find_p_value(shuffled[name][position], abs(value))
                 smallest = _find_smallest_of_shuffled(shuffled[name][position])
-            interval = _find_interval(resampled, confidence)
+            interval = find_interval(resampled, confidence)
             found[name].append(ScoreDifference(value, p_value, test, interval, smallest))
     return found
 
@@ -124,10 +124,13 @@ def _check(systems: Mapping[str, Sequence[Statistics]], resamples: int) -> int:
     return num_sentences
 
 
-def _score_bootstrap(
+def score_resamples(
     systems: Mapping[str, Sequence[Statistics]], resamples: int, seed: int
 ) -> dict[str, list[Numbers]]:
-    """Returns each system's scores over resamples, [resamples] per metric."""
+    """Returns each system's scores over resampled test sets, [resamples] per metric.
+
+    The seed's test sets are the same for all systems and metrics.
+    """
     num_sentences = _check(systems, resamples)
     chunks: dict[str, list[Numbers]] = {name: [] for name in systems}
     for drawn in _draw_counts(num_sentences, resamples, seed):
@@ -251,7 +254,8 @@ def _find_smallest_of_bootstrap(resampled: Numbers, difference: float) -> float:
     return high
 
 
-def _find_interval(values: Numbers, confidence: float) -> Interval:
+def find_interval(values: Numbers, confidence: float) -> Interval:
+    """Returns the ends of the values without as many at either end as the confidence allows."""
     ordered = np.sort(values)
     # In decimal digits as given: 1 - 0.9 is less than 0.1 in binary.
     left_out = int(len(ordered) * (1 - Fraction(str(confidence))) / 2)

@@ -261,7 +261,8 @@ def _compute_of_mean(
     """Returns a function of a mean, from [..., 2]: a sum and its count."""
     match metric:
         case "comet" | "accuracy":
-            return np.asarray(100.0 * sums[..., 0] / sums[..., 1])
+            # A sentence or a resample may have no terms.
+            return np.asarray(100.0 * sums[..., 0] / np.maximum(sums[..., 1], 1.0))
         case "perplexity":
             return np.asarray(np.exp(sums[..., 0] / sums[..., 1]))
         case "bits":

@@ -55,6 +55,7 @@ from mtkit.recipe.test_sets import (
     TreeTestSet,
 )
 from mtkit.recipe.text_corpora import TextCorpus, TextTableCorpus
+from mtkit.text.glossary import read_glossary
 from mtkit.text.trees.brackets import escape, write_tree
 from mtkit.workspace import Workspace
 
@@ -192,6 +193,8 @@ def _score_translations(
             "remove it, and score that test set's translation with --hypothesis",
         )
     origins = read_origins(settings)
+    if settings.glossary is not None:
+        read_glossary(settings.glossary)
     # All are read before the first is translated: a missing file is reported at once.
     texts = [_read_test_set(test_set, languages) for test_set in settings.test_sets]
     scored = []

@@ -24,6 +24,9 @@ class Significance(Section):
     """Seed of the random draws; sacreBLEU's own by default."""
     confidence: Annotated[float, Field(gt=0.5, lt=1.0)] = 0.95
     """Confidence level of the intervals."""
+    difference: Annotated[float, Field(gt=0.0, le=100.0)] = 0.5
+    """Points of difference between two methods for which `mtkit score --runs` says how many runs
+    are needed."""
 
 
 class Comet(Section):
@@ -93,6 +96,9 @@ class Evaluation(Section):
     """Code of the target language, such as `de`; for scoring files, where no recipe is read."""
     comet: Comet | None = None
     """Also score with COMET."""
+    glossary: RecipePath | None = None
+    """Also score how terms are translated: a file as for `inference.glossary.path`. Relative to
+    `data.data_root`, like corpus paths."""
     origins: RecipePath | None = None
     """A file with the origin of each sentence, one per line: reports compare scores by origin.
     Relative to `data.data_root`, like corpus paths."""

@@ -54,6 +54,12 @@ class Term:
     is_case_sensitive: bool = False
     is_forbidden: bool = False
 
+    @property
+    def key(self) -> tuple[str, bool]:
+        """What all translations of a source have in common."""
+        source = self.source if self.is_case_sensitive else fold(self.source)
+        return source, self.is_case_sensitive
+
 
 @dataclass(frozen=True)
 class FoundTerm:
@@ -155,10 +161,12 @@ class ReadGlossary:
     Attributes:
         terms: The terms, in order, without repetitions.
         notes: Warnings: sources with several translations.
+        others: Further translations of these sources, which don't count for a translator.
     """
 
     terms: tuple[Term, ...]
     notes: tuple[str, ...]
+    others: tuple[Term, ...] = ()
 
 
 def read_glossary(path: Path) -> ReadGlossary:
@@ -168,6 +176,7 @@ def read_glossary(path: Path) -> ReadGlossary:
     except FileNotFoundError as error:
         raise MtkitError(f"{path}: no such glossary", _COLUMNS) from error
     terms: dict[Term, None] = {}
+    others: dict[Term, None] = {}
     lines: dict[tuple[str, bool], tuple[int, str]] = {}
     notes: list[str] = []
     columns: tuple[str, ...] | None = None
@@ -180,23 +189,23 @@ def read_glossary(path: Path) -> ReadGlossary:
             columns = _read_header(fields, place)
             continue
         term = _read_term(fields, columns, place)
-        if len(terms) >= MAX_TERMS and term not in terms:
+        if len(terms) + len(others) >= MAX_TERMS and term not in terms:
             raise MtkitError(f"{place}: more than {MAX_TERMS:,} terms", "give a smaller glossary")
-        key = (term.source if term.is_case_sensitive else fold(term.source), term.is_case_sensitive)
-        before, target = lines.setdefault(key, (number, term.target))
+        before, target = lines.setdefault(term.key, (number, term.target))
         if term.is_forbidden:
-            if lines[key] == (number, term.target):
-                del lines[key]
+            if lines[term.key] == (number, term.target):
+                del lines[term.key]
         elif target != term.target:
             notes.append(
                 f"{place}: '{term.source}' has another target on line {before}, '{target}', which "
                 "counts"
             )
+            others[term] = None
             continue
         terms[term] = None
     if not terms:
         raise MtkitError(f"{path}: no terms in it", _COLUMNS)
-    return ReadGlossary(tuple(terms), tuple(notes))
+    return ReadGlossary(tuple(terms), tuple(notes), tuple(others))
 
 
 def _split(raw: bytes, place: str) -> list[str]:
