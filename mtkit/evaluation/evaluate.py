@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mtkit.errors import MtkitError
-from mtkit.evaluation.comet import check_comet, measure_comet
+from mtkit.evaluation.learned import LearnedMetric, measure_learned
 from mtkit.evaluation.paper_bleu import paper_bleu
 from mtkit.evaluation.parseval import measure_trees, remark_on_trees
 from mtkit.evaluation.remarks.find_remarks import find_remarks
@@ -57,6 +57,7 @@ def evaluate(
     settings: Evaluation,
     *,
     target_language: str = "",
+    learned: Sequence[LearnedMetric] = (),
 ) -> EvaluatedTestSet:
     """Returns every system's scores, their intervals, and differences from the first system.
 
@@ -65,6 +66,7 @@ def evaluate(
         text: The references.
         settings: Metrics, tokenisation, and tests of differences.
         target_language: Code of the translations' language; empty if unknown.
+        learned: The settings' learned metrics, opened.
     """
     if not text.references:
         raise MtkitError("no references to score against")
@@ -73,17 +75,14 @@ def evaluate(
     counted += [("the source", text.sources)] if text.sources is not None else []
     counted += [("evaluation.origins", text.origins)] if text.origins is not None else []
     check_counts(text.name, text.references[0], counted)
-    if settings.comet is not None:
-        check_comet(settings.comet, text.sources)
     settings = resolve_tokenizer(settings, target_language)
     statistics = (
         _measure_trees(systems, text.references)
         if settings.is_of_trees
         else measure_systems(systems, text.references, settings)
     )
-    if settings.comet is not None:
-        measured = measure_comet(systems, text.references[0], text.sources or (), settings.comet)
-        statistics = {name: [*each, measured[name]] for name, each in statistics.items()}
+    measured = measure_learned(systems, text.references[0], text.sources, learned)
+    statistics = {name: [*each, *measured[name]] for name, each in statistics.items()}
     return rate(
         text.name,
         statistics,
