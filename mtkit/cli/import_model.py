@@ -13,8 +13,8 @@ def import_model(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A folder of transformers, or OWNER/NAME on the Hugging Face hub; with "
-            "--keep-pieces-of a model folder of mtkit's, too.",
+            help="A folder of transformers or of a COMET metric, or OWNER/NAME on the Hugging Face "
+            "hub; with --keep-pieces-of a model folder of mtkit's, too.",
         ),
     ],
     *,
@@ -28,10 +28,20 @@ def import_model(
             "out, but for characters and symbols; repeatable.",
         ),
     ] = None,
+    encoder: Annotated[
+        str,
+        declare_option(
+            "--encoder",
+            "FOLDER",
+            "COMET: a folder, or OWNER/NAME on the hub, with config.json and tokenizer of the "
+            "metric's encoder; default: the one that the metric names, on the hub.",
+        ),
+    ] = "",
 ) -> None:
-    """Make a model folder of a public translator: OPUS-MT, M2M100, NLLB-200.
+    """Make a model folder of a public translator (OPUS-MT, M2M100, NLLB-200) or COMET metric.
 
-    The folder translates, is exported and fine-tuned like any other. No code of the model's is run.
+    A translator's folder translates, is exported and fine-tuned like any other. No code of the
+    model's is run.
     """
     if keep_pieces_of:
         from mtkit.pipeline.import_model import import_trimmed
@@ -40,4 +50,4 @@ def import_model(
         return
     from mtkit.pipeline.import_model import import_model as import_folder
 
-    import_folder(source, output)
+    import_folder(source, output, encoder=encoder)

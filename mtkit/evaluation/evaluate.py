@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mtkit.errors import MtkitError
-from mtkit.evaluation.comet import check_comet, measure_comet
+from mtkit.evaluation.learned import LearnedMetric, measure_learned
 from mtkit.evaluation.paper_bleu import paper_bleu
 from mtkit.evaluation.parseval import measure_trees, remark_on_trees
 from mtkit.evaluation.remarks.find_remarks import find_remarks
@@ -58,6 +58,7 @@ def evaluate(
     settings: Evaluation,
     *,
     target_language: str = "",
+    learned: Sequence[LearnedMetric] = (),
 ) -> EvaluatedTestSet:
     """Returns every system's scores, their intervals, and differences from the first system.
 
@@ -66,6 +67,7 @@ def evaluate(
         text: The references.
         settings: Metrics, tokenisation, and tests of differences.
         target_language: Code of the translations' language; empty if unknown.
+        learned: The settings' learned metrics, opened.
     """
     if not text.references:
         raise MtkitError("no references to score against")
@@ -74,12 +76,10 @@ def evaluate(
     counted += [("the source", text.sources)] if text.sources is not None else []
     counted += [("evaluation.origins", text.origins)] if text.origins is not None else []
     check_counts(text.name, text.references[0], counted)
-    if settings.comet is not None:
-        check_comet(settings.comet, text.sources)
     settings = resolve_tokenizer(settings, target_language)
     return rate(
         text.name,
-        measure(systems, text, settings),
+        measure(systems, text, settings, learned),
         settings,
         further={
             name: _rate_as_papers_do(hypotheses, text, settings, target_language)
@@ -96,17 +96,19 @@ def evaluate(
 
 
 def measure(
-    systems: Mapping[str, Sequence[str]], text: ReferenceText, settings: Evaluation
+    systems: Mapping[str, Sequence[str]],
+    text: ReferenceText,
+    settings: Evaluation,
+    learned: Sequence[LearnedMetric] = (),
 ) -> dict[str, list[Statistics]]:
-    """Returns the statistics of every system by every metric of the settings."""
+    """Returns the statistics of every system by every metric of the settings, and by `learned`."""
     statistics = (
         _measure_trees(systems, text.references)
         if settings.is_of_trees
         else measure_systems(systems, text.references, settings)
     )
-    if settings.comet is not None:
-        measured = measure_comet(systems, text.references[0], text.sources or (), settings.comet)
-        statistics = {name: [*each, measured[name]] for name, each in statistics.items()}
+    measured = measure_learned(systems, text.references[0], text.sources, learned)
+    statistics = {name: [*each, *measured[name]] for name, each in statistics.items()}
     if settings.glossary is not None:
         scorer = TermScorer(settings.glossary, text.sources, text.origins)
         statistics = {

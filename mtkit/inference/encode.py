@@ -73,7 +73,13 @@ class LineEncoder:
             if line.text.strip() and tokens[:-1]:
                 span = (0, len(line.text))
                 line.parts = [
-                    EncodedSource(tokens[:-1], draw=(line.number, 0), span=span, is_text=True)
+                    EncodedSource(
+                        tokens[:-1],
+                        draw=(line.number, 0),
+                        span=span,
+                        text=line.text,
+                        is_text=True,
+                    )
                 ]
 
     def _encode_sources(self, lines: Sequence[Line]) -> None:
@@ -113,6 +119,7 @@ class LineEncoder:
                     prefix=() if number else prefix,
                     draw=(line.number, sentence, number) if sentence else (line.number, number),
                     span=(num_before + start, num_before + end),
+                    text=text[start:end],
                 )
             )
         if len(parts) > 1:

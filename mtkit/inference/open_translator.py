@@ -1,6 +1,7 @@
 """Opens what answers lines: from model folders, or around an open engine."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -13,6 +14,7 @@ from mtkit.inference.learned_aligner import LearnedAligner
 from mtkit.inference.line import TextModel
 from mtkit.inference.line_pipeline import LinePipeline
 from mtkit.inference.request import Request
+from mtkit.inference.search_parts import open_reranker, rerank
 from mtkit.inference.terms import TermStep, choose_way
 from mtkit.inference.translation import FinishTranslations, Translation
 from mtkit.model.alignment_head import find_word_aligner, has_alignments
@@ -92,9 +94,11 @@ def open_translator(
         for note in check_features(found, _list_uses(opened[0], settings)):
             warn(note)
         # Before the model, which may load slowly.
+        open_reranker(settings, device)
         terms = TermStep(settings, model)
         engine_with_model = _open_engine(found, folders, settings, device)
-    return LinePipeline(engine_with_model, model, settings, terms=terms)
+    ordered = partial(rerank, device=device)
+    return LinePipeline(engine_with_model, model, settings, terms=terms, rerank=ordered)
 
 
 def _open_engine(

@@ -112,9 +112,7 @@ def save_model_folder(
             training_facts=facts,
             licence=licence,
         )
-    # Paths of other files mean nothing once this folder is copied.
-    alone = recipe.inference.model_copy(update={"fusion": None, "glossary": None})
-    opened = OpenedFolder(tokenizer, alone, config)
+    opened = OpenedFolder(tokenizer, recipe.inference.without_paths, config)
     write_model_folder(
         folder,
         opened,

@@ -1,4 +1,4 @@
-"""Entry point of `mtkit import`: writes a public translator, or a part of it, as a model folder."""
+"""Entry point of `mtkit import`: writes a public translator or metric as a model folder."""
 
 import shutil
 import tempfile
@@ -14,6 +14,12 @@ from mtkit.model.card import read_card
 from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE
 from mtkit.model.digest import reading
 from mtkit.model.folder import load_model_folder, write_model_folder
+from mtkit.model.importers.comet import (
+    HPARAMS_FILE,
+    SENTENCEPIECE_FILE,
+    ForeignComet,
+    write_comet,
+)
 from mtkit.model.importers.foreign_weights import open_weights
 from mtkit.model.importers.licence import Licence, read_licence
 from mtkit.model.importers.m2m100 import read_m2m100
@@ -28,15 +34,19 @@ _MAX_CONFIG_BYTES = 1 << 20
 _KINDS = ("marian", "m2m_100", "pegasus")
 
 
-def import_model(source: str, output: Path) -> None:
-    """Writes a public translator as a model folder.
+def import_model(source: str, output: Path, *, encoder: str = "") -> None:
+    """Writes a public translator, or a COMET metric, as a model folder.
 
-    `source` is a folder in transformers' form, or `OWNER/NAME` on the Hugging Face hub. `output`
-    must be new or empty.
+    `source` is a folder in transformers' or unbabel-comet's form, or `OWNER/NAME` on the Hugging
+    Face hub. `output` must be new or empty. `encoder` is where a metric's encoder has its
+    config.json and tokenizer; by default it is found on the hub.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise MtkitError(f"{output}: there already", "name a new folder with --output")
     folder = open_source(source)
+    if folder.find(HPARAMS_FILE) is not None:
+        _import_comet(folder, output, encoder)
+        return
     licence = read_licence(folder)
     translator = _read(folder)
     num_parameters = write_imported(output, translator, open_weights(folder), licence)
@@ -53,6 +63,34 @@ def import_model(source: str, output: Path) -> None:
     tell_licence(licence)
     chosen = _choose_options(languages)
     say(f"wrote {output}; next: mtkit translate --model {output}{chosen} < input.txt")
+
+
+def _import_comet(folder: SourceFolder, output: Path, encoder: str) -> None:
+    licence, metric = read_licence(folder), ForeignComet(folder)
+    name = metric.encoder_name
+    try:
+        # The hub's first models have no owner in their older names.
+        of_encoder = open_source(
+            encoder or (name if "/" in name else f"FacebookAI/{name}"), has_weights=False
+        )
+        of_encoder.need(CONFIG_FILE)
+    except MtkitError as error:
+        raise MtkitError(
+            f"the encoder of {folder.origin}: {error.message}",
+            f"copy config.json and tokenizer.json or {SENTENCEPIECE_FILE} of "
+            f"{shorten(name, 80)} into a folder, and give it with --encoder FOLDER",
+        ) from error
+    config, num_parameters = write_comet(output, metric, of_encoder, licence)
+    say(f"imported {folder.origin}: a {config.metric} metric, {num_parameters:,} parameters")
+    tell_licence(licence)
+    say(
+        f"wrote {output}; next: mtkit score --hypothesis FILE --reference FILE --source FILE "
+        f'--set \'evaluation.metrics=["bleu", "{_with_slash(output)}"]\''
+    )
+
+
+def _with_slash(folder: Path) -> str:
+    return str(folder) if "/" in str(folder) else f"./{folder}"
 
 
 def _choose_options(languages: ModelLanguages | None) -> str:
@@ -89,7 +127,8 @@ def _read(folder: SourceFolder) -> ForeignTranslator:
             raise MtkitError(
                 f'{folder.origin}/{CONFIG_FILE}: model_type = "{kind}", expected '
                 + " or ".join(f'"{each}"' for each in _KINDS),
-                "mtkit imports translators such as OPUS-MT, M2M100 and dense NLLB-200",
+                "mtkit imports translators such as OPUS-MT, M2M100 and dense NLLB-200, and COMET "
+                "with its hparams.yaml",
             )
 
 

@@ -8,7 +8,6 @@ from mtkit.console import open_console, say
 from mtkit.data.prepare import check_inputs, is_prepared
 from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.errors import MtkitError
-from mtkit.evaluation.comet import check_comet
 from mtkit.evaluation.report.tables import (
     as_tab_separated,
     list_rows,
@@ -19,6 +18,7 @@ from mtkit.pipeline.export import update_export
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.prepare import prepare
 from mtkit.pipeline.score import score
+from mtkit.pipeline.score_files import check_learned
 from mtkit.pipeline.teacher_runs import list_runs
 from mtkit.pipeline.teachers import ModelTeachers
 from mtkit.pipeline.train import train
@@ -50,8 +50,8 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
             "`mtkit train` works",
         )
     check_gpus(hardware.num_gpus)
-    if recipe.evaluation.test_sets and recipe.evaluation.comet is not None:
-        check_comet(recipe.evaluation.comet, sources=())
+    if recipe.evaluation.test_sets:
+        check_learned(recipe.evaluation)
     code = _train_teachers(recipe, workspace, hardware, options)
     if code:
         return code

@@ -22,7 +22,6 @@ from mtkit.data.sources.published import read_published
 from mtkit.data.sources.treebank import read_treebank
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.evaluation.comet import check_comet
 from mtkit.evaluation.evaluate import ReferenceText
 from mtkit.evaluation.label_scores import evaluate_labels
 from mtkit.evaluation.perplexity import HiddenText, PredictedText, evaluate_text
@@ -38,7 +37,13 @@ from mtkit.model.config import open_model_folder
 from mtkit.model.digest import digest_model, reading, replaced
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
 from mtkit.pipeline.engine_choice import choose_engine, find_export_fault
-from mtkit.pipeline.score_files import ScoredText, read_origins, score_systems, split_pair
+from mtkit.pipeline.score_files import (
+    ScoredText,
+    check_learned,
+    read_origins,
+    score_systems,
+    split_pair,
+)
 from mtkit.pipeline.translate import load_run
 from mtkit.pipeline.translation_files import TranslationFiles
 from mtkit.recipe import Recipe, load_recipe
@@ -107,8 +112,7 @@ def score(
             "add an [[evaluation.test_sets]] with name, source and target, or score a file: "
             "mtkit score --hypothesis FILE --reference FILE",
         )
-    if recipe.evaluation.comet is not None:
-        check_comet(recipe.evaluation.comet, sources=())
+    check_learned(recipe.evaluation)
     model = RunModel(recipe.inference, workspace, device=device)
     # A translation's dependencies besides its source, as JSON values.
     settings = select_keys(recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
@@ -123,7 +127,13 @@ def score(
         scored = _score_text(recipe, model, device=device)
     else:
         scored = _score_translations(
-            recipe.name, recipe.evaluation, recipe.data.languages, workspace, model, origin=origin
+            recipe.name,
+            recipe.evaluation,
+            recipe.data.languages,
+            workspace,
+            model,
+            origin=origin,
+            device=device,
         )
     # The run's own model needs no name in its scores.
     rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]
@@ -184,6 +194,7 @@ def _score_translations(
     model: RunModel,
     *,
     origin: dict[str, object],
+    device: str,
 ) -> list[ScoredText]:
     """Returns the scores of each test set's translation, made unless it is up to date."""
     if settings.origins is not None and len(settings.test_sets) != 1:
@@ -210,7 +221,7 @@ def _score_translations(
             translation = files.write(tagged, references, model.translate(tagged), made_from)
         text = ReferenceText(test_set.name, translation.references, sources, origins)
         systems = {name: translation.hypotheses}
-        scored.append(score_systems(systems, text, settings, languages[1]))
+        scored.append(score_systems(systems, text, settings, languages[1], device=device))
     return scored
 
 

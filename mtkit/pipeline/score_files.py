@@ -11,6 +11,7 @@ from mtkit.data.sources.lines import read_lines
 from mtkit.data.sources.published import read_published
 from mtkit.errors import MtkitError
 from mtkit.evaluation.evaluate import EvaluatedTestSet, ReferenceText, evaluate
+from mtkit.evaluation.learned import LearnedMetric
 from mtkit.paths import as_text
 from mtkit.recipe import PROJECT_RECIPE, load_recipe
 from mtkit.recipe.evaluation import Evaluation
@@ -96,7 +97,7 @@ def score_files(
             raise MtkitError(f"--model {model} is given twice", "give each system once")
     if models:
         systems |= _translate(models, text.sources, device)
-    return score_systems(systems, text, scoring.settings, language)
+    return score_systems(systems, text, scoring.settings, language, device=device)
 
 
 def _translate(
@@ -122,14 +123,38 @@ def score_systems(
     text: ReferenceText,
     settings: Evaluation,
     target_language: str,
+    *,
+    device: str = "auto",
 ) -> ScoredText:
     """Returns systems' scores with the text that they come from."""
-    evaluated = evaluate(systems, text, settings, target_language=target_language)
+    learned = open_learned(settings, device, has_sources=text.sources is not None)
+    evaluated = evaluate(systems, text, settings, target_language=target_language, learned=learned)
     # The evaluation has remarked on Windows line ends; nothing else needs them.
     plain = {name: _without_returns(lines) for name, lines in systems.items()}
     references = [_without_returns(lines) for lines in text.references]
     text = dataclasses.replace(text, references=references)
     return ScoredText(evaluated, plain, text, target_language)
+
+
+def open_learned(
+    settings: Evaluation, device: str = "auto", *, has_sources: bool = True
+) -> list[LearnedMetric]:
+    """Returns the settings' learned metrics."""
+    if not settings.learned_metrics:
+        return []
+    # Imported here: other metrics need no torch.
+    from mtkit.inference.learned_metric import open_metrics  # noqa: PLC0415
+
+    return open_metrics(settings, device, has_sources=has_sources)
+
+
+def check_learned(settings: Evaluation) -> None:
+    """Checks the folders of the settings' learned metrics, without their weights."""
+    if settings.learned_metrics:
+        from mtkit.inference.learned_metric import check_metric  # noqa: PLC0415
+
+        for folder in settings.learned_metrics:
+            check_metric(folder)
 
 
 def split_pair(test_set: str, languages: tuple[str, str]) -> tuple[str, tuple[str, str]]:

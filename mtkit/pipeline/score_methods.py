@@ -17,7 +17,7 @@ from mtkit.evaluation.evaluate import ReferenceText, measure
 from mtkit.evaluation.methods import MethodScore, compare_methods
 from mtkit.evaluation.tokenizers import resolve_tokenizer
 from mtkit.files import as_json_text
-from mtkit.pipeline.score_files import load_scoring
+from mtkit.pipeline.score_files import load_scoring, open_learned
 from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.workspace import Workspace
 
@@ -42,12 +42,14 @@ def score_methods(
     first = next(iter(workspaces.values()))
     scoring = load_scoring(recipe or str(first.recipe_file), overrides)
     settings = resolve_tokenizer(scoring.settings, scoring.target_language)
+    learned = open_learned(settings)
     scores: list[MethodScore] = []
     for name in names:
         found = {run: TranslationFiles(each, name).read() for run, each in workspaces.items()}
         text = _check_same_text(name, found)
         _check_different(name, found)
-        statistics = measure({run: each.hypotheses for run, each in found.items()}, text, settings)
+        systems = {run: each.hypotheses for run, each in found.items()}
+        statistics = measure(systems, text, settings, learned)
         by_method = {
             pattern: {str(folder): statistics[str(folder)] for folder in of_method}
             for pattern, of_method in methods.items()

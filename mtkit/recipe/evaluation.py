@@ -1,11 +1,12 @@
 """The `evaluation` section: what a model is scored on, and how."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast, get_args
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from mtkit.recipe.invalidation import Invalidates
-from mtkit.recipe.section import CountFromZero, RecipePath, Section, Seed
+from mtkit.recipe.precision import Precision
+from mtkit.recipe.section import RecipePath, Section, Seed, WordOrFolder
 from mtkit.recipe.test_sets import TestSet
 
 TextMetric = Literal["bleu", "chrf", "chrf++", "ter"]
@@ -29,38 +30,18 @@ class Significance(Section):
     are needed."""
 
 
-class Comet(Section):
-    """A learned metric, run as a command of its own: its package needs a separate environment."""
-
-    command: str = "comet-score"
-    """The command that `pip install unbabel-comet` installs, with its path unless it is on PATH.
-    Any other than `comet-score` must be given on the command line: a program named in a recipe
-    isn't run."""
-    model: str = "Unbabel/wmt22-comet-da"
-    """A model's name on the Hugging Face Hub, or a checkpoint file (`.ckpt`). Loading one can run
-    code that it contains: any but Unbabel's must be given on the command line."""
-    gpus: CountFromZero = 0
-    """Number of GPUs to run on; 0 is the CPU."""
-    _keys_of_file: frozenset[str] = PrivateAttr(frozenset())
-
-    @property
-    def keys_of_file(self) -> frozenset[str]:
-        """Keys whose value comes from a recipe file, which may be a stranger's."""
-        return self._keys_of_file
-
-    def note_keys_of_file(self, keys: frozenset[str]) -> None:
-        """Remembers which keys' values come from a recipe file."""
-        self._keys_of_file = keys
-
-
 class Evaluation(Section):
     """sacreBLEU's settings (arXiv 1804.08771), for development and test scores alike."""
 
     test_sets: Annotated[tuple[TestSet, ...], Invalidates.HELD_OUT | Invalidates.RESULTS] = ()
     """Held-out sets that `mtkit score` translates and scores."""
-    metrics: tuple[Metric, ...] = Field(default=("bleu", "chrf", "ter"), min_length=1)
-    """Metrics to compute. `parseval` is for trees, and their default: precision, recall and F1 of
-    constituents, and the share of trees without a fault, as EVALB has them with COLLINS.prm."""
+    metrics: tuple[Annotated[str, WordOrFolder(*get_args(Metric))], ...] = Field(
+        default=("bleu", "chrf", "ter"), min_length=1
+    )
+    """Metrics to compute. The path of a folder that `mtkit import` wrote, which has a slash, is a
+    learned metric, COMET or CometKiwi; a relative one starts from `data.data_root`. `parseval`
+    is for trees, and their default: precision, recall and F1 of constituents, and the share of
+    trees without a fault, as EVALB has them with COLLINS.prm."""
     tokenize: Annotated[
         Literal[
             "auto",
@@ -94,11 +75,11 @@ class Evaluation(Section):
     """Also report the tokenised BLEU of papers on WMT14, beside sacreBLEU's."""
     language: Annotated[str, Field(pattern=r"^([A-Za-z]{2,3}([-_][A-Za-z]+)*)?$")] = ""
     """Code of the target language, such as `de`; for scoring files, where no recipe is read."""
-    comet: Comet | None = None
-    """Also score with COMET."""
     glossary: RecipePath | None = None
     """Also score how terms are translated: a file as for `inference.glossary.path`. Relative to
     `data.data_root`, like corpus paths."""
+    precision: Precision = "fp32"
+    """Arithmetic of learned metrics' encoders; bf16 is faster on GPUs and less exact."""
     origins: RecipePath | None = None
     """A file with the origin of each sentence, one per line: reports compare scores by origin.
     Relative to `data.data_root`, like corpus paths."""
@@ -108,7 +89,7 @@ class Evaluation(Section):
 
     @field_validator("metrics")
     @classmethod
-    def _are_different(cls, metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
+    def _are_different(cls, metrics: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(metrics)) < len(metrics):
             raise ValueError("a metric is listed twice")
         if "parseval" in metrics and len(metrics) > 1:
@@ -118,7 +99,13 @@ class Evaluation(Section):
     @property
     def text_metrics(self) -> tuple[TextMetric, ...]:
         """Those of the metrics that score text."""
-        return tuple(metric for metric in self.metrics if metric != "parseval")
+        of_text = tuple(word for word in self.metrics if word in get_args(TextMetric))
+        return cast("tuple[TextMetric, ...]", of_text)
+
+    @property
+    def learned_metrics(self) -> tuple[str, ...]:
+        """The folders of learned metrics."""
+        return tuple(metric for metric in self.metrics if metric not in get_args(Metric))
 
     @property
     def is_of_trees(self) -> bool:

@@ -1,6 +1,6 @@
 """The `inference` section: how a trained model translates."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -9,7 +9,15 @@ from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.paragraphs import Paragraphs
 from mtkit.recipe.precision import InferencePrecisionChoice
 from mtkit.recipe.protection import Protect
-from mtkit.recipe.section import Count, CountFromZero, NumProcesses, RecipePath, Section, Seed
+from mtkit.recipe.section import (
+    Count,
+    CountFromZero,
+    NumProcesses,
+    RecipePath,
+    Section,
+    Seed,
+    WordOrFolder,
+)
 
 BeamSize = Annotated[int, Field(ge=1, le=1_000)]
 
@@ -51,13 +59,14 @@ class Rerank(Section):
     """Minimum Bayes risk: the translation is the candidate that is most like all others.
 
     A candidate's utility is its mean sentence score against all candidates of its line, itself
-    included, each as a reference (arXiv 2108.04718). Translations are ordered by utility, then by
-    log-probability, each text once.
+    included, each as a reference (arXiv 2108.04718); by a metric without references it is its
+    score. Translations are ordered by utility, then by log-probability, each text once.
     """
 
-    metric: UtilityMetric = "chrf"
+    metric: Annotated[str, WordOrFolder(*get_args(UtilityMetric))] = "chrf"
     """Sentence score by sacreBLEU's defaults: chrF2, or BLEU of words (`13a`), over the n-gram
-    orders that a candidate is long enough for."""
+    orders that a candidate is long enough for. Or the path of a learned metric that `mtkit import`
+    wrote, with a slash; it isn't saved with the model."""
     candidates: BeamSize | None = None
     """Candidates per line, of which `n_best` are returned; default: `beam_size`, or 32 samples. A
     sample counts as often as it was drawn."""
@@ -72,7 +81,14 @@ class Rerank(Section):
     def _check(self) -> Self:
         if self.prune is not None and not self.aggregate:
             raise ValueError("prune keeps the best by aggregate: set aggregate to true")
+        if self.is_learned and self.aggregate:
+            raise ValueError("aggregate is for chrf and bleu: a learned metric counts no n-grams")
         return self
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether the metric is a folder."""
+        return self.metric not in get_args(UtilityMetric)
 
 
 _NUM_SAMPLES = 32
@@ -180,6 +196,14 @@ class Inference(Section):
     processes: Annotated[NumProcesses, Invalidates.NOTHING] = "auto"
     """Lines are searched on a CPU in this many threads; `auto`: one per core. Affects only speed
     and memory."""
+
+    @property
+    def without_paths(self) -> "Inference":
+        """These settings without paths of other folders, which mean nothing in a copy."""
+        changes: dict[str, object] = {"fusion": None, "glossary": None}
+        if self.rerank is not None and self.rerank.is_learned:
+            changes["rerank"] = None
+        return self.model_copy(update=changes)
 
     @property
     def num_candidates(self) -> int:

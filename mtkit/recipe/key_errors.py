@@ -170,7 +170,7 @@ def _describe(fault: Mapping[str, Any], known: list[str]) -> str:
         case "literal_error":
             message = _list_choices(found, context["expected"])
             if isinstance(found, str) and found.lower() == "comet":
-                message += "; COMET has its own section, [evaluation.comet]"
+                message += "; COMET is the path of a folder that `mtkit import` wrote"
         case "too_short":
             message = f"expected {context['min_length']} or more entries, found {len(found)}"
         case "string_pattern_mismatch" if last in _FORMS:

@@ -138,15 +138,7 @@ def check_recipe(
         raise explain(
             error, origin=origin, tables=tables, section=Recipe, changed=list_overrides(overrides)
         ) from error
-    comet, changed = recipe.evaluation.comet, list_overrides(overrides)
-    if comet is not None:
-        # A recipe that wasn't typed here may be a stranger's.
-        untyped = {
-            key
-            for key in comet.model_fields_set
-            if not find_origin(f"evaluation.comet.{key}", changed, "", reaches_in=False)
-        }
-        comet.note_keys_of_file(frozenset(untyped))
+    changed = list_overrides(overrides)
     for index, corpus in enumerate(recipe.data.train):
         if isinstance(corpus, PairKeys) and corpus.translated_by:
             typed = {

@@ -25,6 +25,7 @@ from pydantic import (
     PositiveInt,
     ValidationInfo,
 )
+from pydantic_core import PydanticKnownError, core_schema
 
 _MAX_NUMBER = 1_000_000_000
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
@@ -102,6 +103,33 @@ RecipePath = Annotated[Path, AfterValidator(start_from_data_root)]
 """A path that starts from `data.data_root`, absolute once a recipe is read."""
 NameOrFolder = Annotated[str, AfterValidator(_find_folder)]
 """A name, or the path of a folder that starts from there."""
+
+
+class WordOrFolder:
+    """Annotates a string that is one of some words, or a folder's path, which has a slash.
+
+    A relative path starts from `data.data_root`.
+    """
+
+    def __init__(self, *words: str) -> None:
+        self._words = words
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Returns pydantic's schema of the string."""
+        return core_schema.with_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        """Returns the JSON schema of the string."""
+        words = {"enum": list(self._words), "type": "string"}
+        return {"anyOf": [words, {"pattern": "/", "type": "string"}]}
+
+    def _check(self, name: str, info: ValidationInfo) -> str:
+        if "/" in name:
+            return str(start_from_data_root(Path(name), info))
+        if name not in self._words:
+            expected = " or ".join(map(repr, self._words))
+            raise PydanticKnownError("literal_error", {"expected": expected})
+        return name
 
 
 def refuse_special(symbol: str) -> str:

@@ -21,6 +21,7 @@ from mtkit.recipe.section import (
     Section,
     Strength,
     StrengthFromZero,
+    WordOrFolder,
 )
 from mtkit.recipe.training_stages import TrainingStage
 
@@ -129,21 +130,34 @@ class EarlyStopping(Section):
     """Training ends after this many checkpoints in a row without a new best score."""
 
 
+ValidationMetric = Literal["bleu", "chrf", "loss", "accuracy", "macro_f1", "f1"]
+
+
 class Validation(Section):
     """What happens on the development set at each checkpoint."""
 
     metric: Annotated[
-        Literal["bleu", "chrf", "loss", "accuracy", "macro_f1", "f1"],
-        Invalidates.RUN | Invalidates.SCORES,
+        str, WordOrFolder(*get_args(ValidationMetric)), Invalidates.RUN | Invalidates.SCORES
     ] = "bleu"
     """What the best checkpoint is chosen by: development BLEU, chrF, or loss per token, a language
     model's default and only choice; for classification accuracy, its default, the labels' mean F1,
-    or loss per text; for trees F1 of constituents, their default, or loss."""
+    or loss per text; for trees F1 of constituents, their default, or loss. For translations also
+    the path of a learned metric that `mtkit import` wrote, with a slash; its score is `comet`."""
     beam_size: Annotated[BeamSize, Invalidates.SCORES] = 1
     """Beam size of the development translations; 1 is greedy search, which is fast and ranks
     checkpoints well."""
     num_samples: Annotated[CountFromZero, Invalidates.NOTHING] = 3
     """Number of development sentences shown with their translations."""
+
+    @property
+    def learned(self) -> str | None:
+        """The folder of a learned metric; None for other metrics."""
+        return self.metric if self.metric not in get_args(ValidationMetric) else None
+
+    @property
+    def score_name(self) -> str:
+        """The name of the metric among a validation's."""
+        return self.metric if self.learned is None else "comet"
 
 
 class Averaging(Section):

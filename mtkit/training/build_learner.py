@@ -147,7 +147,7 @@ def open_metrics(
         title=run.recipe.name,
         resumed_at=state.step,
         warm_up_steps=training.schedule.warmup_steps,
-        score=training.validation.metric,
+        score=training.validation.score_name,
         trackers=open_trackers(run, resumed_at=state.step),
     )
     try:

@@ -14,6 +14,7 @@ metrics are scores."""
 LABELS = {
     "bleu": "BLEU",
     "chrf": "chrF",
+    "comet": "COMET",
     "accuracy": "accuracy",
     "macro_f1": "macro-F1",
     "masked_accuracy": "masked accuracy",

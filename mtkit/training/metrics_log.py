@@ -141,7 +141,7 @@ class _WeightsAndBiases(Tracker):
         recipe, workspace = run.recipe, run.workspace
         self.faults = (*_FAULTS, wandb.Error)
         known = workspace.read_manifest().get("wandb", {}).get("run") if resumed_at else None
-        score = recipe.training.validation.metric
+        score = recipe.training.validation.score_name
         try:
             started = self._started = wandb.init(
                 project="mtkit",

@@ -306,7 +306,7 @@ def show_summary(
 
 def _describe_score(run: TrainingRun, score: float) -> str:
     """Returns a checkpoint's score in the metric's own sign, with all that it depends on."""
-    recipe, metric = run.recipe, run.recipe.training.validation.metric
+    recipe, metric = run.recipe, run.recipe.training.validation.score_name
     value = restore_sign(metric, score)
     if metric == "loss":
         smoothing = f"label smoothing {recipe.training.label_smoothing:g}"
@@ -314,6 +314,9 @@ def _describe_score(run: TrainingRun, score: float) -> str:
         return f"loss {value:.4f}{unit}, {smoothing}"
     if recipe.objective == "classification" or recipe.data.is_trees:
         return f"{LABELS[metric]} {value:.2f} %"
+    learned = recipe.training.validation.learned
+    if learned is not None:
+        return f"{LABELS[metric]} {value:.2f} ({learned})"
     settings = recipe.evaluation.model_copy(update={"metrics": (metric,)})
     # The signature says nothing of the text that was scored.
     language = recipe.data.target_language

@@ -161,7 +161,7 @@ def _make_updates(
         say(batches.describe(training.batch_tokens, processes.device.type))
         if state.step:
             epoch = objective.batches.plan_epoch(state.epoch)
-            say(describe_resumed(training.validation.metric, state, len(epoch)))
+            say(describe_resumed(training.validation.score_name, state, len(epoch)))
         if stages:
             say(stages[max(first for first in stages if first <= state.step)])
     has_to_be_scored = (

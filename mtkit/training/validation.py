@@ -71,7 +71,7 @@ class ModelValidator(ABC, Generic[Network]):
         """Returns a network's loss and scores; every rank must call it."""
         with inferring(model):
             metrics, samples = self._measure(model)
-        metric = self._settings.metric
+        metric = self._settings.score_name
         return ValidationResult(restore_sign(metric, metrics[metric]), metrics, samples)
 
     def estimate_seconds(self, model: Network) -> float:

@@ -31,6 +31,7 @@ from mtkit.evaluation.scores import score_corpus
 from mtkit.evaluation.tokenizers import resolve_tokenizer
 from mtkit.inference.engines.engine import AttendingEngine, EncodedSource, Engine
 from mtkit.inference.engines.open_torch_engine import engine_of_network
+from mtkit.inference.learned_metric import open_metric
 from mtkit.inference.parse import TreeMaker
 from mtkit.inference.search.bounds import OutputBounds
 from mtkit.inference.translation import Hypothesis
@@ -304,6 +305,9 @@ class TranslationValidator(ModelValidator[TranslatingModel]):
         two = recipe.evaluation.model_copy(update={"metrics": ("bleu", "chrf")})
         self._evaluation = resolve_tokenizer(two, recipe.data.target_language)
         score_corpus(["a"], [["a"]], self._evaluation)
+        folder = self._settings.learned
+        device = str(self._processes.device)
+        self._learned = None if folder is None else open_metric(folder, device=device)
         longest = max(map(len, self._data.tokenizer.encode_source(self._sources)))
         max_tokens = recipe.model.max_tokens
         if max_tokens is not None and longest > max_tokens:
@@ -353,9 +357,19 @@ class TranslationValidator(ModelValidator[TranslatingModel]):
         """Returns the scores of translations, or of trees, by name."""
         if self._trees is None:
             bleu, chrf = score_corpus(hypotheses, [self._references], self._evaluation)
-            return {"bleu": bleu.value, "chrf": chrf.value}
+            return {"bleu": bleu.value, "chrf": chrf.value} | self._score_learned(hypotheses)
         found = {each.name: each.value for each in measure_trees(hypotheses, self._references)}
         return {"f1": found["labelled F1"], "exact_match": found["exact match"]}
+
+    def _score_learned(self, hypotheses: Sequence[str]) -> dict[str, float]:
+        """Returns the mean of a learned metric's sentence scores, times 100, over all ranks."""
+        if self._learned is None:
+            return {}
+        rows = list(zip(self._sources, hypotheses, self._references, strict=True))
+        beat = self._processes.progress.beat
+        scores = self._learned.score(self._processes.shard(rows), on_batch=beat)
+        total = torch.tensor([scores.sum()], device=self._processes.device)
+        return {"comet": 100.0 * float(self._processes.sum(total)) / len(rows)}
 
     def _translate(
         self, model: TranslatingModel, sources: Sequence[str], **changes: int

@@ -49,6 +49,7 @@ class EncodedSource:
         prefix: Target tokens that every output begins with.
         draw: Identifies the sentence for sampling, which depends only on it and on the seed.
         span: The part's start and end in the line, in characters.
+        text: The part itself, without tags.
         required: Sequences of target tokens that every output contains.
         forbidden: Sequences of target tokens that no output contains.
         annotated: Searched instead, with terms after its words; None if the model reads no terms.
@@ -59,6 +60,7 @@ class EncodedSource:
     prefix: Sequence[int] = ()
     draw: tuple[int, ...] = ()
     span: tuple[int, int] = (0, 0)
+    text: str = ""
     is_text: bool = False
     begin: Sequence[int] = ()
     required: tuple[tuple[int, ...], ...] = ()

@@ -98,7 +98,8 @@ class _Pickle(ForeignWeights):
         self._paths: dict[str, Path] = {}
         self._held: dict[str, Tensor] = {}
         for path in paths:
-            tensors, is_mapped = _unpickle(path, origin)
+            content, is_mapped = unpickle(path, origin)
+            tensors = check_tensors(content, origin)
             self.shapes |= {name: tuple(tensor.shape) for name, tensor in tensors.items()}
             self._paths |= dict.fromkeys(tensors, path)
             if not is_mapped:
@@ -109,11 +110,11 @@ class _Pickle(ForeignWeights):
         if name in self._held:
             return self._held[name]
         # A mapped file would keep everything read from it in memory.
-        return _unpickle(self._paths[name], self.origin)[0][name]
+        return check_tensors(unpickle(self._paths[name], self.origin)[0], self.origin)[name]
 
 
-def _unpickle(path: Path, origin: str) -> tuple[dict[str, Tensor], bool]:
-    """Returns the tensors in a pickle, and whether they are mapped from the file."""
+def unpickle(path: Path, origin: str) -> tuple[object, bool]:
+    """Returns a pickle's tensors and plain values, and whether they are mapped from the file."""
 
     def load(*, mmap: bool) -> object:
         with warnings.catch_warnings():
@@ -137,14 +138,21 @@ def _unpickle(path: Path, origin: str) -> tuple[dict[str, Tensor], bool]:
         ) from error
     except (EOFError, LookupError, MemoryError, OSError, RuntimeError, ValueError) as error:
         raise _damaged(origin, str(error)) from error
+    return content, is_mapped
+
+
+def check_tensors(content: object, origin: str) -> dict[str, Tensor]:
+    """Returns a pickle's content, which must be tensors of floats by their names."""
     if not isinstance(content, dict):
         raise _damaged(origin, f"a {type(content).__name__}, expected tensors by their names")
     for name, tensor in content.items():
         if not isinstance(name, str) or not isinstance(tensor, Tensor):
             raise _damaged(origin, f"{shorten(str(name), 80)} is no tensor")
+        if tensor.layout != torch.strided or tensor.is_meta:
+            raise _damaged(origin, f"{shorten(name, 80)} has no plain numbers")
         if not tensor.is_floating_point():
             raise _damaged(origin, f"{shorten(name, 80)} has type {tensor.dtype}, expected floats")
-    return content, is_mapped
+    return content
 
 
 def _damaged(origin: str, reason: str) -> MtkitError:

@@ -30,9 +30,10 @@ FILES = (
     "*.spm",
     "sentencepiece.bpe.model",
     "README.md",
+    "hparams.yaml",
 )
 _WEIGHTS = ("model*.safetensors", "model.safetensors.index.json")
-_PICKLES = ("pytorch_model*.bin", "pytorch_model.bin.index.json")
+_PICKLES = ("pytorch_model*.bin", "pytorch_model.bin.index.json", "checkpoints/model.ckpt")
 Keys = TypeVar("Keys", bound=TranslatorConfig)
 
 
@@ -86,8 +87,11 @@ class SourceFolder:
         return {} if path is None else read_json(path, max_bytes=max_bytes)
 
 
-def open_source(source: str) -> SourceFolder:
-    """Returns the folder of a public model, local or `owner/name` on the hub (then downloaded)."""
+def open_source(source: str, *, has_weights: bool = True) -> SourceFolder:
+    """Returns the folder of a public model, local or `owner/name` on the hub (then downloaded).
+
+    Without `has_weights` only its other files are downloaded.
+    """
     folder = Path(source)
     if folder.is_dir():
         return SourceFolder(folder, folder, str(folder))
@@ -98,12 +102,12 @@ def open_source(source: str) -> SourceFolder:
             f"{source}: no such folder, and not a model's name on the Hugging Face hub",
             "a name on the hub is OWNER/NAME, such as Helsinki-NLP/opus-mt-en-de",
         )
-    path = _fetch(source)
+    path = _fetch(source, has_weights=has_weights)
     # .../models--owner--name/snapshots/REVISION: its files link to .../models--owner--name/blobs.
     return SourceFolder(path, path.parent.parent, source)
 
 
-def _fetch(name: str) -> Path:
+def _fetch(name: str, *, has_weights: bool) -> Path:
     """Returns a hub model's folder in the cache, and downloads missing files."""
     # Slow to load, and most commands never need it.
     from huggingface_hub import snapshot_download  # noqa: PLC0415
@@ -119,10 +123,11 @@ def _fetch(name: str) -> Path:
 
     say(f"{name}: from the Hugging Face hub")
     try:
-        folder = Path(snapshot_download(name, allow_patterns=[*FILES, *_WEIGHTS]))
+        weights = _WEIGHTS if has_weights else ()
+        folder = Path(snapshot_download(name, allow_patterns=[*FILES, *weights]))
         # The same weights may also be there as a pickle, which is downloaded only if nothing else
         # exists.
-        if not any(folder.glob("*.safetensors")):
+        if has_weights and not any(folder.glob("*.safetensors")):
             folder = Path(snapshot_download(name, allow_patterns=[*FILES, *_PICKLES]))
     except GatedRepoError as error:
         raise MtkitError(

@@ -113,7 +113,7 @@ def select_checkpoint(recipe: Recipe, workspace: Workspace, *, device: str = "au
     found = find_device(device)
     run = _Run.open(recipe, workspace)
     num_checkpoints = recipe.training.averaging.num_checkpoints
-    metric = recipe.training.validation.metric
+    metric = recipe.training.validation.score_name
     num_regular = len(choose_checkpoints(run.saved, "last", num_checkpoints))
     if num_regular < num_checkpoints:
         outcome = "comparing averages of those" if num_regular > 1 else "no averages to compare"

@@ -113,7 +113,7 @@ def compare_mean(
         warn(f"the average was not compared with single checkpoints: {error.message}")
         return None
     return MeanComparison(
-        metric=training.validation.metric,
+        metric=training.validation.score_name,
         mean=measured.record(),
         single=single.record(),
         is_mean_worse=single.score > measured.score,
@@ -125,7 +125,7 @@ def _measure_best_single(
     run: TrainingRun, saved: Sequence[Checkpoint], measuring: WeightsEvaluator
 ) -> ScoredCandidate:
     """Returns the best single checkpoint, measured again only if its score isn't comparable."""
-    settings, metric = list_score_settings(run.tables), run.recipe.training.validation.metric
+    settings, metric = list_score_settings(run.tables), run.recipe.training.validation.score_name
     known = [c for c in saved if list_score_settings(c.recipe) == settings]
     others = [c for c in saved if c not in known]
     singles = [ScoredCandidate.by_training(best, metric) for best in choose_best(known, 1)]

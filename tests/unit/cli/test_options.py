@@ -48,7 +48,7 @@ OPTIONS = {
         "--check",
         "--json",
     ],
-    "import": ["source", "--output", "--keep-pieces-of"],
+    "import": ["source", "--output", "--keep-pieces-of", "--encoder"],
     "export": [*RUN, "--model", "--output", "--format", "--quantization", "--lines"],
     "serve": [
         *RUN,
@@ -196,7 +196,7 @@ KEYS = {
     "inference.sampling": "temperature top_k top_p epsilon seed",
     "inference.rerank": "metric candidates aggregate prune",
     "evaluation": "test_sets metrics tokenize smooth lowercase significance paper_bleu language "
-    "comet glossary origins training_text",
+    "glossary precision origins training_text",
     "evaluation.test_sets[FileTestSet]": "tag source target name",
     "evaluation.test_sets[PairedFileTestSet]": "tag path source_column target_column name",
     "evaluation.test_sets[HubTestSet]": "tag dataset configuration split source_column "
@@ -209,7 +209,6 @@ KEYS = {
     "evaluation.test_sets[PlantedTestSet]": "source target planted_faults name",
     "evaluation.test_sets[TreeTestSet]": "trees name",
     "evaluation.significance": "test resamples seed confidence difference",
-    "evaluation.comet": "command model gpus",
 }
 
 

@@ -198,7 +198,7 @@ def test_a_recipe_that_is_no_utf8_is_told_by_file_and_line(project: Path) -> Non
         ('evaluation.metrics=["COMET"]',
          'evaluation.metrics.0: expected "bleu" or "chrf" or "chrf++" or "ter" or "parseval", '
          'found "COMET"; '
-         "COMET has its own section, [evaluation.comet]"),
+         "COMET is the path of a folder that `mtkit import` wrote"),
         ("modle.dropout=0.1", "modle: unknown key 'modle' (did you mean 'model'?)"),
         ("data.train.0.sorce=x",
          "data.train.0.sorce: unknown key 'sorce' (did you mean 'source'?)"),
@@ -336,7 +336,7 @@ def test_a_section_overridden_alone_refuses_other_sections_and_faults() -> None:
         "--set evaluation.tokenise=none: evaluation.tokenise: unknown key 'tokenise' "
         "(did you mean 'tokenize'?)"
     )
-    assert caught.value.hint.startswith("evaluation has these keys: comet, ")
+    assert caught.value.hint.startswith("evaluation has these keys: language, ")
 
 
 @pytest.mark.parametrize(

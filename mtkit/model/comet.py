@@ -1,0 +1,152 @@
+"""A learned metric as a portable folder: written by `mtkit import`, and opened.
+
+config.json        the network's sizes, and how texts are read
+model.safetensors  fp32 weights
+tokenizer.json     the encoder's tokenizer, in the form of the `tokenizers` library
+README.md          the card
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+
+from mtkit.errors import MtkitError
+from mtkit.foreign_files import describe_fault, parse_json, read_file
+from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE
+from mtkit.model.digest import digest_model, reading
+from mtkit.model.weight_files import check_weights
+from mtkit.model.weights import read_weights
+from mtkit.network.comet import CometConfig, CometNetwork, Segment, list_comet_shapes
+from mtkit.programs import import_extra
+from mtkit.text.tokenizer_files import SETTINGS_FILE
+
+MAX_TOKENIZER_BYTES = 64 << 20
+_MAX_CONFIG_BYTES = 1 << 20
+_IMPORT = "import a published metric: mtkit import FOLDER --output NEW"
+_STEPS = {"Metaspace", "Precompiled", "Replace", "Sequence", "Strip", "WhitespaceSplit"}
+"""What XLM-R's tokenizer does to a text; other steps could make it grow without bound."""
+_SPACES = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁"}
+
+
+class CometTokenizer:
+    """The encoder's tokenizer: texts to sequences, cut as COMET cuts them."""
+
+    def __init__(self, content: bytes, config: CometConfig, origin: Path | str) -> None:
+        tokenizers = import_extra("tokenizers", "COMET needs transformers", "transformers")
+        settings = parse_json(content, Path(origin))
+        if not isinstance(settings, dict) or not _is_plain(settings):
+            raise MtkitError(
+                f"{origin}: not XLM-R's tokenizer: expected SentencePiece's unigram model",
+                "use the files that the encoder was published with",
+            )
+        # Its errors have no class of their own.
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_str(content.decode("utf-8"))
+        except Exception as error:
+            raise MtkitError(f"{origin}: damaged tokenizer: {error}", _IMPORT) from error
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        ids = self._tokenizer.get_vocab(with_added_tokens=True)
+        rows = config.encoder.vocab_size
+        if max(ids.values(), default=0) >= rows or ids.get("<pad>") != config.encoder.pad_token_id:
+            raise MtkitError(
+                f"{origin}: {len(ids):,} pieces, with padding {ids.get('<pad>')}, but the encoder "
+                f"has {rows:,} rows, with padding {config.encoder.pad_token_id}",
+                "use the files that the encoder was published with",
+            )
+        if "<s>" not in ids or "</s>" not in ids:
+            raise MtkitError(f"{origin}: no <s> or no </s>", "is it the encoder's tokenizer?")
+        self._begin, self._end, self._pad = ids["<s>"], ids["</s>"], ids["<pad>"]
+        # The first two positions aren't used.
+        self._max_tokens = config.encoder.max_position_embeddings - 2
+        self._inputs, self._is_joined = config.inputs, config.metric == "unified"
+
+    def encode(self, rows: Sequence[Mapping[Segment, str]]) -> list[list[tuple[int, ...]]]:
+        """Returns the sequences of each row of texts, as `config.inputs` lists them."""
+        names = {name for texts in self._inputs for name in texts}
+        texts = list(dict.fromkeys(row[name] for row in rows for name in names))
+        encoded = self._tokenizer.encode_batch(texts, add_special_tokens=False)
+        # COMET cuts each text two tokens before the encoder would, and joined ones again.
+        limit = self._max_tokens - 4
+        tokens = {text: each.ids[:limit] for text, each in zip(texts, encoded, strict=True)}
+        return [
+            [self._join([tokens[row[name]] for name in names]) for names in self._inputs]
+            for row in rows
+        ]
+
+    def _join(self, segments: Sequence[Sequence[int]]) -> tuple[int, ...]:
+        sequence = [self._begin]
+        for index, tokens in enumerate(segments):
+            sequence += [self._end] if index else []
+            kept = [each for each in tokens if each != self._pad] if self._is_joined else tokens
+            sequence += [*kept, self._end]
+        return tuple(sequence[: self._max_tokens])
+
+
+def _is_plain(settings: Mapping[str, Any]) -> bool:
+    """Checks that a tokenizer is a unigram model with steps that don't make a text grow."""
+    steps = [settings.get("normalizer"), settings.get("pre_tokenizer")]
+    while steps:
+        step = steps.pop()
+        if step is None:
+            continue
+        if not isinstance(step, dict) or step.get("type") not in _STEPS:
+            return False
+        if step["type"] == "Replace" and step != _SPACES:
+            return False
+        for key in ("normalizers", "pretokenizers"):
+            inner = step.get(key, [])
+            if not isinstance(inner, list):
+                return False
+            steps += inner
+    model = settings.get("model")
+    return isinstance(model, dict) and model.get("type") == "Unigram"
+
+
+@dataclass(frozen=True)
+class LoadedComet:
+    """A metric's folder in memory; the network is on the CPU, in evaluation mode."""
+
+    config: CometConfig
+    tokenizer: CometTokenizer
+    network: CometNetwork
+    digest: str
+
+
+def read_comet_config(folder: Path) -> CometConfig:
+    """Returns the config of a metric's folder."""
+    path = folder / CONFIG_FILE
+    try:
+        content = read_file(path, max_bytes=_MAX_CONFIG_BYTES)
+    except FileNotFoundError as error:
+        raise MtkitError(f"{folder}: no metric here (no {CONFIG_FILE})", _IMPORT) from error
+    parse_json(content, path)
+    try:
+        return CometConfig.model_validate_json(content)
+    except ValidationError as error:
+        raise MtkitError(f"{path}: no learned metric: {describe_fault(error)}", _IMPORT) from error
+
+
+def load_comet(folder: Path) -> LoadedComet:
+    """Returns a metric's folder in memory, after checks of the sizes that it claims."""
+    with reading(folder):
+        config = read_comet_config(folder)
+        path = folder / SETTINGS_FILE
+        try:
+            content = read_file(path, max_bytes=MAX_TOKENIZER_BYTES)
+        except FileNotFoundError as error:
+            raise MtkitError(f"{path}: missing", "copy the complete folder again") from error
+        tokenizer = CometTokenizer(content, config, path)
+        check_weights(folder / WEIGHTS_FILE, list_comet_shapes(config))
+        with torch.device("meta"):
+            network = CometNetwork(config)
+        network.load_state_dict(read_weights(folder / WEIGHTS_FILE), assign=True)
+        for module in network.modules():
+            # Numbers of segments: all are the first.
+            for name, buffer in list(module.named_buffers(recurse=False)):
+                module.register_buffer(name, torch.zeros_like(buffer, device="cpu"))
+        return LoadedComet(config, tokenizer, network.float().eval(), digest_model(folder))

@@ -1,0 +1,218 @@
+"""Imports a metric that unbabel-comet published: hparams.yaml and checkpoints/model.ckpt.
+
+The checkpoint is Lightning's, a pickle, of which only tensors and plain values are read. The
+encoder's config.json and tokenizer come from a second folder.
+"""
+
+import re
+import zipfile
+from math import prod
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from torch import Tensor
+
+from mtkit.errors import MtkitError, shorten
+from mtkit.files import write_atomically
+from mtkit.folders import building
+from mtkit.foreign_files import describe_fault, read_file
+from mtkit.model.card import CARD_FILE
+from mtkit.model.comet import MAX_TOKENIZER_BYTES, CometTokenizer
+from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, write_section
+from mtkit.model.importers.foreign_weights import check_tensors, unpickle
+from mtkit.model.importers.licence import Licence
+from mtkit.model.importers.source_folder import SourceFolder
+from mtkit.model.weight_files import check_memory, check_shapes
+from mtkit.model.weights import write_tensors
+from mtkit.network.comet import CometConfig, EncoderConfig, list_comet_shapes
+from mtkit.programs import import_extra
+from mtkit.text.tokenizer_files import SETTINGS_FILE
+
+HPARAMS_FILE = "hparams.yaml"
+CHECKPOINT_FILE = "checkpoints/model.ckpt"
+SENTENCEPIECE_FILE = "sentencepiece.bpe.model"
+_MAX_BYTES = 1 << 20
+_KINDS = {
+    "regression_metric": "regression",
+    "referenceless_regression_metric": "referenceless",
+    "unified_metric": "unified",
+}
+_DEFAULTS: dict[str, dict[str, object]] = {
+    "regression": {"layer_transformation": "softmax", "hidden_sizes": [3072, 1024]},
+    "referenceless": {"layer_transformation": "softmax", "hidden_sizes": [2048, 1024]},
+    "unified": {"layer_transformation": "sparsemax", "hidden_sizes": [3072, 1024]},
+}
+"""unbabel-comet's, where a checkpoint lacks a key."""
+_ENCODERS = {"XLM-RoBERTa": "xlm-roberta", "XLM-RoBERTa-XL": "xlm-roberta-xl"}
+_UNUSED = re.compile(
+    r"hidden2tag\.|wordloss\.|sentloss\.|encoder\.model\.pooler\.|layerwise_attention\.dropout_"
+    r"|encoder\.model\.embeddings\.position_ids"
+)
+"""Of words, of training, and numbers that the network computes."""
+_MIXED = re.compile(r"layerwise_attention\.scalar_parameters\.(\d+)")
+_PREFIXES = {
+    "encoder.model.": "encoder.",
+    "estimator.ff.": "estimator.",
+    "layerwise_attention.": "mix.",
+}
+_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+
+
+class ForeignComet:
+    """A published metric's keys and tensors, which are mapped from its file.
+
+    Attributes:
+        encoder_name: The hub's name of its encoder.
+    """
+
+    def __init__(self, folder: SourceFolder) -> None:
+        self._origin = f"{folder.origin}/{CHECKPOINT_FILE}"
+        path = folder.need(CHECKPOINT_FILE, "copy the published folder, checkpoints included")
+        settings = _read_yaml(folder)
+        content, _ = unpickle(path, self._origin)
+        found = content if isinstance(content, dict) else {}
+        saved = found.get("hyper_parameters", {})
+        self._keys: dict[str, Any] = {**settings, **(saved if isinstance(saved, dict) else {})}
+        # unbabel-comet 2.2.4 and later: it was trained without, whatever the checkpoint says.
+        if settings.get("layer_transformation") == "sparsemax_patch":
+            self._keys["layer_transformation"] = "softmax"
+        self._keys["class_identifier"] = settings.get("class_identifier")
+        weights = found.get("state_dict")
+        if not isinstance(weights, dict):
+            raise self._reject("no state_dict in it")
+        kept = {name: each for name, each in weights.items() if not _UNUSED.match(str(name))}
+        self._tensors = check_tensors(kept, self._origin)
+        _check_storages(self._tensors, path, self._origin)
+        self._name = folder.name
+        self.encoder_name = str(self._keys.get("pretrained_model") or "")
+
+    def _reject(self, fault: str) -> MtkitError:
+        hint = "mtkit imports COMET, CometKiwi and COMET-QE with XLM-R encoders"
+        return MtkitError(f"{self._origin}: {fault}", hint)
+
+    def read_config(self, encoder: SourceFolder) -> CometConfig:
+        """Returns the network that the checkpoint and the encoder's config.json describe."""
+        keys = self._keys
+        kind = _KINDS.get(str(keys["class_identifier"]))
+        model_type = _ENCODERS.get(str(keys.get("encoder_model", "XLM-RoBERTa")))
+        if kind is None or model_type is None:
+            found = f"{keys['class_identifier']} with {keys.get('encoder_model')}"
+            raise self._reject(f"class_identifier and encoder_model are {shorten(found, 80)}")
+        theirs = encoder.read_json(CONFIG_FILE, max_bytes=_MAX_BYTES)
+        if theirs.get("model_type") != model_type:
+            raise MtkitError(
+                f"{encoder.origin}/{CONFIG_FILE}: model_type is "
+                f"{shorten(str(theirs.get('model_type')), 40)}, expected {model_type}",
+                f"the metric was trained on {shorten(self.encoder_name, 80)}",
+            )
+        wanted = {**_DEFAULTS[kind], "layer_norm": True, **keys}
+        if kind == "unified":
+            # It reads the first token of its own key's layer.
+            wanted |= {"layer": keys.get("sent_layer", "mix"), "pool": "cls"}
+        chosen = {key: wanted[key] for key in CometConfig.model_fields if key in wanted}
+        parts = {key: theirs[key] for key in EncoderConfig.model_fields if key in theirs}
+        named = {"name": self._name, "metric": kind, "encoder": parts}
+        try:
+            return CometConfig.model_validate({**chosen, **named}, strict=False)
+        except ValidationError as error:
+            raise self._reject(describe_fault(error)) from error
+
+    def convert(self, config: CometConfig) -> dict[str, Tensor]:
+        """Returns the weights by mtkit's names, in fp32."""
+        shapes = list_comet_shapes(config)
+        check_memory(shapes.values(), self._origin)
+        found, mixed = {}, {}
+        for name, tensor in self._tensors.items():
+            if match := _MIXED.fullmatch(name):
+                mixed[int(match[1])] = tensor
+                continue
+            prefix = next((each for each in _PREFIXES if name.startswith(each)), "")
+            found[_PREFIXES.get(prefix, "") + name.removeprefix(prefix)] = tensor
+        if mixed and config.layer == "mix":
+            found["mix.weights"] = torch.cat([mixed[index] for index in sorted(mixed)])
+        try:
+            check_shapes({name: tuple(each.shape) for name, each in found.items()}, shapes, "")
+        except MtkitError as error:
+            fault = error.message.removeprefix(": ")
+            raise MtkitError(
+                f"{self._origin}: {fault}",
+                f"--encoder must be the config.json of {shorten(self.encoder_name, 80)}",
+            ) from error
+        return {name: found[name].to(torch.float32).contiguous() for name in shapes}
+
+
+def _read_yaml(folder: SourceFolder) -> dict[str, Any]:
+    # Slow to load.
+    import yaml  # noqa: PLC0415
+
+    path = folder.need(HPARAMS_FILE)
+    try:
+        found = yaml.safe_load(read_file(path, max_bytes=_MAX_BYTES, inside=folder.root))
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise MtkitError(f"{folder.origin}/{HPARAMS_FILE}: damaged: {error}") from error
+    if not isinstance(found, dict):
+        raise MtkitError(f"{folder.origin}/{HPARAMS_FILE}: damaged: expected keys and values")
+    return found
+
+
+def _check_storages(tensors: dict[str, Tensor], path: Path, origin: str) -> None:
+    """Checks that tensors claim no more bytes than the file stores; mapped ones could overlap."""
+    storages = {each.untyped_storage().data_ptr(): each for each in tensors.values()}
+    claimed = sum(each.untyped_storage().nbytes() for each in storages.values())
+    stored = path.stat().st_size
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            parts = [each for each in archive.infolist() if "/data/" in each.filename]
+            stored = sum(part.file_size for part in parts)
+    if claimed > stored:
+        raise MtkitError(
+            f"{origin}: damaged: its tensors claim {claimed:,} bytes, but it stores {stored:,}",
+            "copy the complete folder again from where it came from",
+        )
+
+
+def read_tokenizer(encoder: SourceFolder) -> bytes:
+    """Returns the encoder's tokenizer.json, made from its SentencePiece model if it has none."""
+    path = encoder.find(SETTINGS_FILE)
+    if path is not None:
+        return read_file(path, max_bytes=MAX_TOKENIZER_BYTES)
+    path = encoder.need(
+        SENTENCEPIECE_FILE, f"the encoder's folder needs {SETTINGS_FILE} or {SENTENCEPIECE_FILE}"
+    )
+    read_file(path, max_bytes=MAX_TOKENIZER_BYTES)
+    fault = "importing COMET needs transformers"
+    slow = import_extra("transformers.convert_slow_tokenizer", fault, "transformers")
+    tokenizers = import_extra("tokenizers", fault, "transformers")
+    known = SimpleNamespace(vocab_file=str(path), convert_tokens_to_ids=_SPECIAL.index)
+    try:
+        tokenizer = slow.XLMRobertaConverter(known).converted()
+    # protobuf's and tokenizers' errors share no other class.
+    except Exception as error:
+        raise MtkitError(f"{encoder.origin}: damaged tokenizer: {error}") from error
+    tokenizer.add_special_tokens([*_SPECIAL, tokenizers.AddedToken("<mask>", lstrip=True)])
+    return bytes(tokenizer.to_str().encode("utf-8"))
+
+
+def write_comet(
+    output: Path, metric: ForeignComet, encoder: SourceFolder, licence: Licence
+) -> tuple[CometConfig, int]:
+    """Writes a published metric as a folder; returns its config and the number of its weights."""
+    config = metric.read_config(encoder)
+    tokenizer = read_tokenizer(encoder)
+    CometTokenizer(tokenizer, config, f"{encoder.origin}: tokenizer")
+    weights = metric.convert(config)
+    known = f"license: {licence.name}\n" if licence.name else ""
+    card = (
+        f"---\n{known}library_name: mtkit\n---\n\n# {config.name}\n\nA learned metric of "
+        f"translations, imported from {licence.origin}; encoder: {metric.encoder_name}. Name this "
+        "folder in `evaluation.metrics` or after `mtkit score --set`.\n"
+    )
+    with building(output) as draft:
+        write_section(draft / CONFIG_FILE, config)
+        write_tensors(weights, draft / WEIGHTS_FILE)
+        write_atomically(draft / SETTINGS_FILE, tokenizer)
+        write_atomically(draft / CARD_FILE, card)
+    return config, sum(prod(weight.shape) for weight in weights.values())
