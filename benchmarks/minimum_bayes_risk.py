@@ -23,7 +23,7 @@ from typing import Any
 from peers.machine import describe_machine
 
 from mtkit.evaluation.scores import score_corpus
-from mtkit.inference.minimum_bayes_risk import rank
+from mtkit.inference.rerank import Ranker
 from mtkit.inference.translation import Hypothesis, read_translation
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Rerank
@@ -65,9 +65,9 @@ def main() -> None:
         exact: list[Hypothesis] = []
         for kind, keys in KINDS.items():
             settings = Rerank(metric=metric, **keys)
-            rank(found[0], settings, 1)
+            Ranker().rank(found[0], settings, 1)
             started_at = time.process_time()
-            chosen = [rank(each, settings, 1)[0] for each in found]
+            chosen = [Ranker().rank(each, settings, 1)[0] for each in found]
             milliseconds = 1e3 * (time.process_time() - started_at) / len(found)
             exact = exact or chosen
             same = sum(a.text == b.text for a, b in zip(exact, chosen, strict=True)) / len(found)
@@ -91,7 +91,7 @@ def compare(found: Sequence[Sequence[Hypothesis]], python: Path) -> None:
     for kind, (scores, seconds) in json.loads(done.stdout).items():
         greatest = 0.0
         for of_line, theirs in zip(found, scores, strict=True):
-            ours = rank(of_line, Rerank(**KINDS[kind]), len(of_line))
+            ours = Ranker().rank(of_line, Rerank(**KINDS[kind]), len(of_line))
             means = [sum(row) / len(row) for row in theirs] if kind == "exact" else theirs
             utility_of = dict(zip([each.text for each in of_line], means, strict=True))
             differences = (abs(utility_of[each.text] - (each.utility or 0.0)) for each in ours)

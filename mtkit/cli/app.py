@@ -25,6 +25,7 @@ from mtkit.cli.serve import serve
 from mtkit.cli.split import split
 from mtkit.cli.train import train
 from mtkit.cli.translate import translate
+from mtkit.cli.tune import tune
 from mtkit.errors import MtkitError, explain_missing_package, explain_system_fault
 from mtkit.standard_streams import check_stdout, discard_unwritten, open_standard_streams
 from mtkit.version import __version__
@@ -106,6 +107,7 @@ app.command(short_help="Show what each attention head of the model does.")(atten
 app.command(short_help="Export the model for CTranslate2.")(export)
 app.command("import", short_help="Make a model folder of a public translator.")(import_model)
 app.command(short_help="Score the recipe's test sets, or a file.")(score)
+app.command(short_help="Tune the weights that rerank candidates.")(tune)
 app.command(short_help="Run all steps in order, skipping those up to date.")(run)
 
 

@@ -290,6 +290,12 @@ class LinePipeline:
                 "inference.rerank compares texts, and this model writes trees",
                 "remove it: --set ~inference.rerank",
             )
+        own = frozenset() if self.settings.rerank is None else self.settings.rerank.folders
+        if any(each.rerank is not None and each.rerank.folders - own for each in settings):
+            raise MtkitError(
+                "inference.rerank: a request names a folder that the translator hasn't opened",
+                "open the translator with these settings",
+            )
         if any(each.alignments for each in settings):
             self._aligner.check()
         for flags in {each.flags for each in settings if each.flags is not None}:

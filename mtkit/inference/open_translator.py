@@ -1,7 +1,6 @@
 """Opens what answers lines: from model folders, or around an open engine."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -14,15 +13,21 @@ from mtkit.inference.learned_aligner import LearnedAligner
 from mtkit.inference.line import TextModel
 from mtkit.inference.line_pipeline import LinePipeline
 from mtkit.inference.request import Request
-from mtkit.inference.search_parts import open_reranker, rerank
+from mtkit.inference.search_parts import Reranker, rerank
 from mtkit.inference.terms import TermStep, choose_way
 from mtkit.inference.translation import FinishTranslations, Translation
 from mtkit.model.alignment_head import find_word_aligner, has_alignments
-from mtkit.model.config import OpenedFolder, check_translates, open_model_folder
+from mtkit.model.config import (
+    OpenedFolder,
+    check_translates,
+    open_model_folder,
+    read_config,
+)
 from mtkit.model.digest import reading
 from mtkit.model.exporters.ctranslate2_files import find_engine
 from mtkit.recipe.inference import Engine as EngineName
 from mtkit.recipe.inference import EngineChoice, Inference
+from mtkit.recipe.precision import Precision
 from mtkit.text.languages import TranslatorLanguages
 
 
@@ -94,11 +99,46 @@ def open_translator(
         for note in check_features(found, _list_uses(opened[0], settings)):
             warn(note)
         # Before the model, which may load slowly.
-        open_reranker(settings, device)
+        rerank = _open_ranker(settings, (config.source_language, config.target_language), device)
         terms = TermStep(settings, model)
         engine_with_model = _open_engine(found, folders, settings, device)
-    ordered = partial(rerank, device=device)
-    return LinePipeline(engine_with_model, model, settings, terms=terms, rerank=ordered)
+    return LinePipeline(engine_with_model, model, settings, terms=terms, rerank=rerank)
+
+
+def _open_ranker(settings: Inference, languages: tuple[str, str], device: str) -> Reranker:
+    """Returns what orders candidates, with the folders that `inference.rerank` names."""
+    if settings.rerank is None or not settings.rerank.folders:
+        return rerank
+    # Imported here: sacreBLEU loads slowly, and a learned metric needs torch.
+    from mtkit.inference.rerank import ModelScorer, Ranker
+
+    learned = None
+    if settings.rerank.is_learned:
+        from mtkit.inference.learned_metric import open_metric
+
+        precision: Precision = "bf16" if settings.precision == "bf16" else "fp32"
+        learned = open_metric(settings.rerank.metric, precision, device)
+    models = {}
+    for index, model in enumerate(settings.rerank.models):
+        config = read_config(model.path)
+        found = config.source_language, config.target_language
+        if config.objective != "translation" or found not in (languages, languages[::-1]):
+            raise MtkitError(
+                f"inference.rerank.models.{index}: {model.path} isn't a translator of "
+                f"{'-'.join(languages)} or {'-'.join(languages[::-1])}",
+                "give a model of the same languages, or of the other direction",
+            )
+        own = Inference(precision=settings.precision, processes=settings.processes)
+        lines = open_translator(
+            [model.path],
+            engine="torch",
+            device=device,
+            settings=own,
+            source_language="",
+            target_language="",
+        )
+        models[model.path] = ModelScorer(lines, is_reverse=found != languages)
+    return Ranker(learned, models)
 
 
 def _open_engine(

@@ -124,6 +124,7 @@ def _join(parts: Sequence[Hypothesis], gaps: Sequence[str]) -> Hypothesis:
     fused = [part.fused_log_probability for part in parts]
     # A part that is copied has none.
     utilities = [part.utility for part in parts if part.utility is not None]
+    model_scores = [part.model_scores for part in parts if part.model_scores]
     text, starts = place_texts([part.text for part in parts], gaps)
     return Hypothesis(
         token_ids=tuple(chain.from_iterable(part.token_ids for part in parts)),
@@ -135,6 +136,7 @@ def _join(parts: Sequence[Hypothesis], gaps: Sequence[str]) -> Hypothesis:
         ),
         fused_log_probability=None if None in fused else sum(filter(None, fused)),
         utility=fmean(utilities) if utilities else None,
+        model_scores=tuple(map(fmean, zip(*model_scores, strict=True))),
         text=text,
         pieces=tuple(chain.from_iterable(part.pieces for part in parts)),
         alignment=join_alignments(parts, starts),

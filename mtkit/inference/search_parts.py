@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from mtkit.inference.engines.engine import EncodedSource, Engine, search_in_batches
 from mtkit.inference.line import Line, TextModel, list_parts
@@ -11,9 +10,6 @@ from mtkit.inference.request import LineError, LineWarning
 from mtkit.inference.translation import BLANK, Hypothesis
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
-
-if TYPE_CHECKING:
-    from mtkit.inference.learned_metric import Comet
 
 CUT = "cut at the length limit"
 """Kind of the warning about a cut translation."""
@@ -73,34 +69,15 @@ def cut_warning(line: int) -> LineWarning:
 
 
 def rerank(
-    source: EncodedSource,
-    candidates: list[Hypothesis],
-    settings: Inference,
-    *,
-    device: str = "auto",
+    source: EncodedSource, candidates: list[Hypothesis], settings: Inference
 ) -> list[Hypothesis]:
-    """Returns candidates in the search's order, or in that of `inference.rerank`.
-
-    `device` is that of a learned metric.
-    """
+    """Returns candidates as `inference.rerank` orders them without other folders."""
     if settings.rerank is None:
         return candidates
     # Imported here: sacreBLEU loads slowly.
-    from mtkit.inference.minimum_bayes_risk import rank  # noqa: PLC0415
+    from mtkit.inference.rerank import Ranker  # noqa: PLC0415
 
-    learned = open_reranker(settings, device)
-    return rank(candidates, settings.rerank, settings.n_best, source=source.text, learned=learned)
-
-
-def open_reranker(settings: Inference, device: str) -> "Comet | None":
-    """Returns the learned metric of `inference.rerank`; None without one."""
-    if settings.rerank is None or not settings.rerank.is_learned:
-        return None
-    # Imported here: it needs torch.
-    from mtkit.inference.learned_metric import open_metric  # noqa: PLC0415
-
-    precision = "bf16" if settings.precision == "bf16" else "fp32"
-    return open_metric(settings.rerank.metric, precision, device)
+    return Ranker()(source, candidates, settings)
 
 
 class PartSearch:

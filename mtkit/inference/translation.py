@@ -95,6 +95,8 @@ class Hypothesis:
             `inference.fusion`; None without one.
         utility: Mean score against all candidates (`inference.rerank`), in percentage points, for
             a line in several parts the mean of theirs; None without.
+        model_scores: Log-probability per token by each of `inference.rerank.models`, for a line in
+            several parts the mean of theirs.
         text: The translation; empty in an engine.
         pieces: Each token as the tokenizer writes it.
         repairs: Repairs of a parser's output to make it a tree; None for text.
@@ -116,6 +118,7 @@ class Hypothesis:
     repairs: Repairs | None = None
     alignment: WordAlignment | None = None
     utility: float | None = field(default=None, kw_only=True)
+    model_scores: tuple[float, ...] = field(default=(), kw_only=True)
     attention: Sequence[Sequence[float]] | None = field(default=None, kw_only=True)
     alignment_weights: "NDArray[np.float32] | None" = field(
         default=None, compare=False, repr=False, kw_only=True
@@ -226,6 +229,7 @@ class CandidateSchema(TypedDict):
     log_probability: float
     language_model_log_probability: NotRequired[float]
     utility: NotRequired[float]
+    model_scores: NotRequired[list[float]]
     tokens: list[ScoredPiece]
     reached_limit: bool
     repairs: NotRequired[Repairs]
@@ -349,6 +353,7 @@ def _describe_candidate(candidate: Hypothesis, line: str) -> dict[str, object]:
         log_probability=candidate.log_probability,
         language_model_log_probability=candidate.fused_log_probability,
         utility=candidate.utility,
+        model_scores=list(candidate.model_scores) or None,
         tokens=list(candidate.tokens),
         reached_limit=candidate.reached_limit,
         repairs=candidate.repairs,
@@ -373,6 +378,7 @@ def _read_candidate(content: CandidateSchema, *, is_of_one_line: bool) -> Hypoth
         token_log_probabilities=tuple(each.log_probability for each in tokens),
         fused_log_probability=content.get("language_model_log_probability"),
         utility=content.get("utility"),
+        model_scores=tuple(content.get("model_scores", ())),
         text=text,
         pieces=tuple(each.piece for each in tokens),
         repairs=content.get("repairs"),

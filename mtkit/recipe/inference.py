@@ -55,12 +55,25 @@ class Sampling(Section):
 UtilityMetric = Literal["chrf", "bleu"]
 
 
+class RerankModel(Section):
+    """Another model whose score of a candidate counts in `rerank`."""
+
+    path: RecipePath
+    """Its model folder. A model of the same languages scores the candidate given the line, one of
+    the other direction the line given the candidate (noisy channel, arXiv 1908.05731). A relative
+    path in a recipe starts from `data.data_root`."""
+    weight: Annotated[float, Field(ge=-1_000.0, le=1_000.0)] = 1.0
+    """What its log-probability per token is multiplied by."""
+
+
 class Rerank(Section):
     """Minimum Bayes risk: the translation is the candidate that is most like all others.
 
     A candidate's utility is its mean sentence score against all candidates of its line, itself
     included, each as a reference (arXiv 2108.04718); by a metric without references it is its
-    score. Translations are ordered by utility, then by log-probability, each text once.
+    score. Translations are ordered by utility, then by log-probability, each text once. With
+    `models`, or a `translator_weight`, they are ordered by a weighted sum; `mtkit tune` finds the
+    weights.
     """
 
     metric: Annotated[str, WordOrFolder(*get_args(UtilityMetric))] = "chrf"
@@ -76,11 +89,23 @@ class Rerank(Section):
     prune: Count | None = None
     """Score this many of the best by `aggregate` again, against each candidate, and drop the
     others; at least `n_best`. Default: none."""
+    utility_weight: Annotated[float, Field(ge=-1_000.0, le=1_000.0)] = 1.0
+    """What the utility, in points, is multiplied by; with 0 it isn't computed."""
+    translator_weight: Annotated[float, Field(ge=-1_000.0, le=1_000.0)] = 0.0
+    """What the translator's own log-probability per token is multiplied by."""
+    models: tuple[RerankModel, ...] = Field(default=(), max_length=8)
+    """Other models whose scores are added; not saved with the model."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if not (self.utility_weight or self.translator_weight or self.models):
+            raise ValueError("all weights are 0: give one, or models")
         if self.prune is not None and not self.aggregate:
             raise ValueError("prune keeps the best by aggregate: set aggregate to true")
+        if self.prune is not None and (self.models or self.translator_weight):
+            raise ValueError(
+                "prune drops candidates by utility alone: it can't be used with models"
+            )
         if self.is_learned and self.aggregate:
             raise ValueError("aggregate is for chrf and bleu: a learned metric counts no n-grams")
         return self
@@ -89,6 +114,12 @@ class Rerank(Section):
     def is_learned(self) -> bool:
         """Whether the metric is a folder."""
         return self.metric not in get_args(UtilityMetric)
+
+    @property
+    def folders(self) -> frozenset[str]:
+        """Folders of other models, which a model folder can't hold."""
+        named = {str(model.path) for model in self.models}
+        return frozenset(named | {self.metric} if self.is_learned else named)
 
 
 _NUM_SAMPLES = 32
@@ -201,7 +232,7 @@ class Inference(Section):
     def without_paths(self) -> "Inference":
         """These settings without paths of other folders, which mean nothing in a copy."""
         changes: dict[str, object] = {"fusion": None, "glossary": None}
-        if self.rerank is not None and self.rerank.is_learned:
+        if self.rerank is not None and self.rerank.folders:
             changes["rerank"] = None
         return self.model_copy(update=changes)
 

@@ -64,6 +64,7 @@ def test_help_names_the_commands_in_the_order_of_the_road() -> None:
         "export",
         "import",
         "score",
+        "tune",
         "run",
     ]
     assert (result.exit_code, commands) == (0, road)

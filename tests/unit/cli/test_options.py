@@ -74,6 +74,7 @@ OPTIONS = {
         "--json",
         "--device",
     ],
+    "tune": [*RUN, "--device"],
     "run": [*RUN, "--gpus", "--processes"],
 }
 
@@ -194,7 +195,8 @@ KEYS = {
     "patterns ways beam_size",
     "inference.paragraphs": "language",
     "inference.sampling": "temperature top_k top_p epsilon seed",
-    "inference.rerank": "metric candidates aggregate prune",
+    "inference.rerank": "metric candidates aggregate prune utility_weight translator_weight models",
+    "inference.rerank.models": "path weight",
     "evaluation": "test_sets metrics tokenize smooth lowercase significance paper_bleu language "
     "glossary precision origins training_text",
     "evaluation.test_sets[FileTestSet]": "tag source target name",

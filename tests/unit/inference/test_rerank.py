@@ -10,11 +10,13 @@ from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.export import export
 from mtkit.inference.line_pipeline import copy_line
 from mtkit.inference.paragraphs import join_parts
-from mtkit.inference.request import Request
+from mtkit.inference.request import LineError, Request
+from mtkit.inference.rerank import ModelScorer
 from mtkit.inference.translation import Hypothesis
 from mtkit.inference.translator import Translator
 from mtkit.llm.open_llm import open_llm
-from mtkit.model.folder import load_model_folder
+from mtkit.model.folder import load_model_folder, save_model_folder
+from mtkit.model.weights import pack_weights
 from mtkit.pipeline.translate import open_remote
 from mtkit.recipe.inference import GlossarySection, Inference, Rerank, Sampling
 from mtkit.recipe.paragraphs import Paragraphs
@@ -240,3 +242,110 @@ def test_servers_and_large_language_models_have_no_such_setting(tmp_path):
     )
     with pytest.raises(MtkitError, match="a large language model has no such setting"):
         open_llm(path, ["inference.rerank={}"])
+
+
+@pytest.fixture(scope="module")
+def three_folders(tmp_path_factory, make_recipe, make_model, tokenizer):
+    """Models of random weights: en-de, another en-de, and de-en."""
+    root = tmp_path_factory.mktemp("rerank")
+    recipe = make_recipe()
+    data = recipe.data.model_copy(update={"source_language": "de", "target_language": "en"})
+    recipes = recipe, recipe, recipe.model_copy(update={"data": data})
+    for seed, (name, each) in enumerate(zip(("own", "other", "back"), recipes, strict=True)):
+        save_model_folder(
+            root / name,
+            recipe=each,
+            weights=pack_weights(make_model(each, seed)),
+            tokenizer=tokenizer,
+            origin="random",
+        )
+    return root
+
+
+def test_other_models_scores_are_added_by_their_weights(three_folders):
+    other, back = three_folders / "other", three_folders / "back"
+    models = ({"path": other, "weight": 2.0}, {"path": back, "weight": -3.0})
+    rerank = Rerank(utility_weight=0.5, translator_weight=1.5, models=models)
+    settings = Inference(beam_size=6, n_best=6, rerank=rerank, max_extra_tokens=4)
+    (found,) = Translator(three_folders / "own", settings=settings, device="cpu").search(LINES[:1])
+    texts = [each.text for each in found.candidates]
+    assert len(texts) > 2
+    scored = [
+        [each.candidates[0] for each in Translator(path, device="cpu").score(pairs)]
+        for path, pairs in (
+            (other, [(LINES[0], text) for text in texts]),
+            (back, [(text, LINES[0]) for text in texts]),
+        )
+    ]
+    totals = []
+    for candidate, forward, reverse in zip(found.candidates, *scored, strict=True):
+        means = [each.log_probability / len(each.token_ids) for each in (forward, reverse)]
+        assert candidate.model_scores == pytest.approx(means, abs=1e-5)
+        own = candidate.log_probability / len(candidate.token_ids)
+        total = 0.5 * candidate.utility + 1.5 * own + 2.0 * means[0] - 3.0 * means[1]
+        totals.append(total)
+    assert totals == sorted(totals, reverse=True)
+    shown = found.as_json(LINES[0])["n_best"][0]
+    assert shown["model_scores"] == list(found.candidates[0].model_scores)
+
+
+def test_without_weight_no_utility_is_computed(three_folders):
+    rerank = Rerank(utility_weight=0.0, models=({"path": three_folders / "back"},))
+    settings = Inference(beam_size=4, rerank=rerank)
+    (found,) = Translator(three_folders / "own", settings=settings).search(LINES[:1])
+    assert found.candidates[0].utility is None
+    assert len(found.candidates[0].model_scores) == 1
+
+
+def test_a_candidate_that_a_model_cant_score_comes_last():
+    class _Lines:
+        def score(self, requests):
+            if any(len(each.text) > 3 for each in requests):
+                raise LineError(1, "too long")
+            return [copy_line(each.text) for each in requests]
+
+    scorer = ModelScorer(_Lines(), is_reverse=True)
+    assert scorer.score("x", ["ab", "", "long text"]) == [0.0, -100.0, -100.0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"utility_weight": 0.0}, "all weights are 0"),
+        ({"aggregate": True, "prune": 3, "translator_weight": 1.0}, "prune drops candidates"),
+    ],
+)
+def test_weights_that_mean_nothing(changes, message):
+    with pytest.raises(ValueError, match=message):
+        Rerank(**changes)
+
+
+def test_a_model_of_other_languages_is_refused(three_folders, tmp_path, make_recipe, make_model):
+    own = Translator(three_folders / "own")
+    rerank = Rerank(models=({"path": three_folders / "back"},))
+    request = Request("a", settings=own.settings.model_copy(update={"rerank": rerank}))
+    with pytest.raises(MtkitError, match="a request names a folder that the translator hasn't"):
+        own.search([request])
+    config = json.loads((three_folders / "back/config.json").read_text())
+    stranger = tmp_path / "stranger"
+    stranger.mkdir()
+    for file in (three_folders / "back").iterdir():
+        (stranger / file.name).write_bytes(file.read_bytes())
+    (stranger / "config.json").write_text(json.dumps(config | {"source_language": "fr"}))
+    rerank = Rerank(models=({"path": stranger},))
+    with pytest.raises(MtkitError, match="isn't a translator of en-de or de-en"):
+        Translator(three_folders / "own", settings=Inference(rerank=rerank))
+
+
+def test_a_model_folder_holds_no_paths(tmp_path, make_recipe, make_model, tokenizer):
+    recipe = make_recipe()
+    rerank = Rerank(models=({"path": tmp_path / "other"},))
+    inference = recipe.inference.model_copy(update={"rerank": rerank})
+    save_model_folder(
+        tmp_path / "model",
+        recipe=recipe.model_copy(update={"inference": inference}),
+        weights=pack_weights(make_model(recipe)),
+        tokenizer=tokenizer,
+        origin="random",
+    )
+    assert "other" not in (tmp_path / "model/inference.json").read_text()

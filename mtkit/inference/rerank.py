@@ -1,0 +1,128 @@
+"""Orders candidates as `inference.rerank` says: by minimum Bayes risk and other models' scores."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.evaluation.utilities import measure_utilities
+from mtkit.inference.engines.engine import EncodedSource
+from mtkit.inference.request import LineError, Request
+from mtkit.inference.translation import Hypothesis, Translation
+from mtkit.recipe.inference import Inference, Rerank, UtilityMetric
+
+if TYPE_CHECKING:
+    from mtkit.inference.learned_metric import Comet
+
+Numbers = NDArray[np.float64]
+
+_UNSCORED = -100.0
+"""Log-probability per token of a candidate that a model can't score: empty, or too long."""
+
+
+class _ScoresLines(Protocol):
+    def score(self, requests: Sequence[Request]) -> list[Translation]: ...
+
+
+@dataclass(frozen=True)
+class ModelScorer:
+    """Another model of `inference.rerank.models`, opened; threads may share it."""
+
+    lines: _ScoresLines
+    is_reverse: bool
+
+    def score(self, source: str, texts: Sequence[str]) -> list[float]:
+        """Returns each text's log-probability per token, or the source's given the text."""
+        pairs = [(text, source) if self.is_reverse else (source, text) for text in texts]
+        asked = [index for index, text in enumerate(texts) if text.strip()]
+        found = [_UNSCORED] * len(texts)
+        try:
+            scored = self.lines.score([Request(*pairs[index]) for index in asked])
+        except LineError:
+            # One of them is too long.
+            if len(texts) == 1:
+                return found
+            return [score for text in texts for score in self.score(source, [text])]
+        for index, translation in zip(asked, scored, strict=True):
+            found[index] = score_per_token(translation.candidates[0])
+        return found
+
+
+@dataclass(frozen=True)
+class Ranker:
+    """Orders the candidates of a part by `inference.rerank`, with the folders that it names."""
+
+    learned: "Comet | None" = None
+    models: Mapping[Path, ModelScorer] = field(default_factory=dict)
+
+    def __call__(
+        self, source: EncodedSource, candidates: list[Hypothesis], settings: Inference
+    ) -> list[Hypothesis]:
+        """Returns the candidates, best first; in the search's order without `rerank`."""
+        if settings.rerank is None:
+            return candidates
+        return self.rank(candidates, settings.rerank, settings.n_best, source=source.text)
+
+    def rank(
+        self, candidates: Sequence[Hypothesis], settings: Rerank, n_best: int, *, source: str = ""
+    ) -> list[Hypothesis]:
+        """Returns the `n_best` best candidates, best first, each text once.
+
+        Of equal candidates the more probable one comes first, then the earlier one. There are fewer
+        if fewer texts differ. Learned metrics and models also read the source.
+        """
+        ordered = sorted(candidates, key=lambda each: -each.log_probability)
+        counts = Counter(each.text for each in ordered)
+        distinct: dict[str, Hypothesis] = {}
+        for each in ordered:
+            distinct.setdefault(each.text, each)
+        texts = list(distinct)
+        totals = np.array([score_per_token(each) for each in distinct.values()])
+        totals *= settings.translator_weight
+        utilities: list[float | None] = [None] * len(texts)
+        if settings.utility_weight:
+            measured = self._measure_utilities(counts, source, settings, n_best)
+            totals, utilities = totals + settings.utility_weight * measured, measured.tolist()
+        by_model = [self.models[model.path].score(source, texts) for model in settings.models]
+        for model, scores in zip(settings.models, by_model, strict=True):
+            totals += model.weight * np.array(scores)
+        best = np.argsort(-totals, kind="stable")[:n_best].tolist()
+        return [
+            replace(
+                distinct[texts[index]],
+                utility=utilities[index],
+                model_scores=tuple(scores[index] for scores in by_model),
+            )
+            for index in best
+        ]
+
+    def _measure_utilities(
+        self, counts: Mapping[str, int], source: str, settings: Rerank, n_best: int
+    ) -> Numbers:
+        if settings.is_learned and self.learned is not None:
+            return _measure_learned(counts, source, self.learned)
+        return measure_utilities(
+            list(counts),
+            list(counts.values()),
+            cast("UtilityMetric", settings.metric),
+            aggregate=settings.aggregate,
+            num_exact=0 if settings.prune is None else max(settings.prune, n_best),
+        )
+
+
+def score_per_token(candidate: Hypothesis) -> float:
+    """Returns a candidate's log-probability per token."""
+    return candidate.log_probability / max(1, len(candidate.pieces))
+
+
+def _measure_learned(counts: Mapping[str, int], source: str, metric: "Comet") -> Numbers:
+    """Returns each text's mean score against all, or its own by a metric without references."""
+    references = counts if "ref" in metric.segments else {"": 1}
+    rows = [(source, text, reference) for text in counts for reference in references]
+    scores = metric.score(rows).reshape(len(counts), -1)
+    found: Numbers = 100.0 * scores @ np.array(list(references.values()))
+    return found / sum(references.values())
