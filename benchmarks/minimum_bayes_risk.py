@@ -7,9 +7,9 @@ CANDIDATES is what the first command prints. The second prints milliseconds of C
 metric and kind of utility, the share of lines with the choice of exact utilities, and with
 `--reference` BLEU and chrF of the choices, beside those of the most probable candidates.
 
-With `--environments`, made by `peers/make_environments.sh E fastchrf`, it also prints the greatest
-difference from fastchrf, the package of reference aggregation's authors (arXiv 2402.04251), and its
-time.
+With `--environments`, made by `peers/make_environments.sh E fastchrf mbrs`, it also prints times of
+fastchrf, the package of reference aggregation's authors (arXiv 2402.04251), and of mbrs, and how
+far their utilities and choices differ.
 """
 
 import argparse
@@ -33,16 +33,45 @@ KINDS: dict[str, dict[str, Any]] = {
     "aggregated": {"aggregate": True},
     "pruned to 8": {"aggregate": True, "prune": 8},
 }
-_PEER = """
+_PEERS = {
+    "fastchrf": """
 import json, sys, time
 from fastchrf import aggregate_chrf, pairwise_chrf
 lists, found = json.load(sys.stdin), {}
-for name, function in (("exact", pairwise_chrf), ("aggregated", aggregate_chrf)):
+for name, function in (("chrf exact", pairwise_chrf), ("chrf aggregated", aggregate_chrf)):
     started_at = time.process_time()
     scores = function(lists, lists)
+    seconds = time.process_time() - started_at
+    if name == "chrf exact":
+        scores = [[sum(row) / len(row) for row in of_line] for of_line in scores]
+    found[name] = [scores, seconds]
+print(json.dumps(found))
+""",
+    # The package imports its learned metrics, which need older versions of their own packages.
+    "mbrs": """
+import importlib, importlib.util, json, os, sys, time, types
+metrics = types.ModuleType("mbrs.metrics")
+root = os.path.dirname(importlib.util.find_spec("mbrs").origin)
+metrics.__path__ = [os.path.join(root, "metrics")]
+sys.modules["mbrs.metrics"] = metrics
+base = importlib.import_module("mbrs.metrics.base")
+metrics.Metric, metrics.MetricAggregatable = base.Metric, base.MetricAggregatable
+metrics.register = lambda name: lambda kind: kind
+chrf, bleu = (importlib.import_module("mbrs.metrics." + name) for name in ("chrf", "bleu"))
+chrf = chrf.MetricChrF(chrf.MetricChrF.Config())
+bleu = bleu.MetricBLEU(bleu.MetricBLEU.Config(effective_order=True, num_workers=1))
+lists, found = json.load(sys.stdin), {}
+for name, function in (
+    ("chrf exact", chrf.expected_scores),
+    ("chrf aggregated", chrf.expected_scores_reference_aggregation),
+    ("bleu exact", bleu.expected_scores),
+):
+    started_at = time.process_time()
+    scores = [function(texts, texts).tolist() for texts in lists]
     found[name] = [scores, time.process_time() - started_at]
 print(json.dumps(found))
-"""
+""",
+}
 
 
 def main() -> None:
@@ -73,8 +102,10 @@ def main() -> None:
             same = sum(a.text == b.text for a, b in zip(exact, chosen, strict=True)) / len(found)
             scores = "" if references is None else f", {describe_scores(chosen, references)}"
             print(f"{metric}, {kind}: {milliseconds:.2f} ms, {100 * same:.1f}% as exact{scores}")
-    if options.environments is not None:
-        compare(found, options.environments / "fastchrf" / "bin" / "python")
+    for peer in _PEERS if options.environments is not None else ():
+        python = options.environments / peer / "bin" / "python"
+        if python.exists():
+            compare(found, peer, python)
 
 
 def describe_scores(chosen: Sequence[Hypothesis], references: list[str]) -> str:
@@ -83,21 +114,32 @@ def describe_scores(chosen: Sequence[Hypothesis], references: list[str]) -> str:
     return ", ".join(f"{each.name} {each.value:.2f}" for each in scores)
 
 
-def compare(found: Sequence[Sequence[Hypothesis]], python: Path) -> None:
+def compare(found: Sequence[Sequence[Hypothesis]], peer: str, python: Path) -> None:
+    """Prints a peer's time, and how far its utilities and its choices differ."""
     texts = [[each.text for each in of_line] for of_line in found]
     done = subprocess.run(
-        [python, "-c", _PEER], input=json.dumps(texts), capture_output=True, text=True, check=True
+        [python, "-c", _PEERS[peer]],
+        input=json.dumps(texts),
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    for kind, (scores, seconds) in json.loads(done.stdout).items():
-        greatest = 0.0
+    for name, (scores, seconds) in json.loads(done.stdout).items():
+        metric, kind = name.split()
+        settings = Rerank(metric=metric, **KINDS[kind])
+        greatest, num_same = 0.0, 0
         for of_line, theirs in zip(found, scores, strict=True):
-            ours = Ranker().rank(of_line, Rerank(**KINDS[kind]), len(of_line))
-            means = [sum(row) / len(row) for row in theirs] if kind == "exact" else theirs
-            utility_of = dict(zip([each.text for each in of_line], means, strict=True))
-            differences = (abs(utility_of[each.text] - (each.utility or 0.0)) for each in ours)
+            ours = Ranker().rank(of_line, settings, len(of_line))
+            utility_of = dict(zip([each.text for each in of_line], theirs, strict=True))
+            differences = [abs(utility_of[each.text] - (each.utility or 0.0)) for each in ours]
             greatest = max(greatest, *differences)
+            # Equal utilities may be ordered by rounding.
+            num_same += utility_of[ours[0].text] >= max(theirs) - 1e-4
         milliseconds = 1e3 * seconds / len(found)
-        print(f"fastchrf, {kind}: {milliseconds:.2f} ms, greatest difference {greatest:.1e}")
+        print(
+            f"{peer}, {name}: {milliseconds:.2f} ms, greatest difference {greatest:.1e}, "
+            f"{100 * num_same / len(found):.1f}% of choices the same"
+        )
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@
 #
 #   benchmarks/peers/make_environments.sh FOLDER [PEER ...]     PEER: onmt joeynmt marian; all without
 #   benchmarks/peers/make_environments.sh FOLDER kenlm
-#   benchmarks/peers/make_environments.sh FOLDER fastchrf
+#   benchmarks/peers/make_environments.sh FOLDER fastchrf mbrs
 #
-# fastchrf, for minimum_bayes_risk.py, is without torch.
+# fastchrf, for minimum_bayes_risk.py, is without torch, and mbrs without its learned metrics.
 #
 # kenlm, for language_model_peers.py, is no environment but programs, built from the sources on PyPI.
 # That takes cmake, a C++ compiler and Boost; on Debian:
@@ -46,12 +46,13 @@ build_kenlm() {
 }
 
 for peer; do
-  case $peer in onmt | joeynmt | marian | fastchrf) ;; kenlm) build_kenlm; continue ;; *) echo "no such peer: $peer" >&2; exit 2 ;; esac
+  case $peer in onmt | joeynmt | marian | fastchrf | mbrs) ;; kenlm) build_kenlm; continue ;; *) echo "no such peer: $peer" >&2; exit 2 ;; esac
   "${PYTHON:-python3}" -m venv "$folder/$peer"
   if [ "$peer" = fastchrf ]; then install fastchrf==0.2.1; continue; fi
   # First: as somebody's requirement it would come as another version, with gigabytes of CUDA.
   install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$torch"
   case $peer in
+    mbrs) install --no-deps mbrs==0.1.8; install fastchrf==0.2.1 simple-parsing sacrebleu ;;
     onmt)
       # It asks for torch < 2.3, which pip says is missing, and which it doesn't need: its other
       # requirements are named one by one.
