@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
@@ -9,6 +10,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.export import export
 from mtkit.inference.line_pipeline import copy_line
+from mtkit.inference.minimum_bayes_risk import rank
 from mtkit.inference.paragraphs import join_parts
 from mtkit.inference.request import Request
 from mtkit.inference.translation import Hypothesis
@@ -240,3 +242,48 @@ def test_servers_and_large_language_models_have_no_such_setting(tmp_path):
     )
     with pytest.raises(MtkitError, match="a large language model has no such setting"):
         open_llm(path, ["inference.rerank={}"])
+
+
+class Table:
+    """A learned metric whose scores are in a table; `segments` are the texts that it reads."""
+
+    def __init__(self, scores, *segments):
+        self.scores, self.segments = scores, set(segments)
+        self.rows = []
+
+    def score(self, rows):
+        self.rows += rows
+        return np.array([self.scores[row[1:]] for row in rows])
+
+
+def list_candidates(*texts):
+    return [Hypothesis((), -float(n), 0.0, is_finished=True, text=t) for n, t in enumerate(texts)]
+
+
+def test_a_learned_metric_compares_all_pairs():
+    scores = {("a", "a"): 1.0, ("a", "b"): 0.0, ("b", "a"): 0.5, ("b", "b"): 1.0}
+    metric = Table(scores, "mt", "src", "ref")
+    found = rank(
+        list_candidates("a", "b", "b"), Rerank(metric="./m"), 2, source="x", learned=metric
+    )
+    # By hand: b has (0.5 + 2 * 1.0) / 3, a has (1.0 + 2 * 0.0) / 3.
+    assert [(each.text, each.utility) for each in found] == [
+        ("b", pytest.approx(250 / 3)),
+        ("a", pytest.approx(100 / 3)),
+    ]
+    assert len(metric.rows) == 4
+    assert {row[0] for row in metric.rows} == {"x"}
+
+
+def test_a_metric_without_references_orders_by_its_score():
+    metric = Table({("a", ""): 0.2, ("b", ""): 0.7}, "mt", "src")
+    found = rank(list_candidates("a", "b", "a"), Rerank(metric="./m"), 1, learned=metric)
+    assert [(each.text, each.utility) for each in found] == [("b", pytest.approx(70.0))]
+
+
+def test_a_learned_metric_reads_each_part_of_a_line(monkeypatch):
+    metric = Table({(text, other): 1.0 for text in DOGS for other in DOGS}, "mt", "src", "ref")
+    monkeypatch.setattr("mtkit.inference.learned_metric.open_metric", lambda *_: metric)
+    translator, _ = open_fake(rerank=Rerank(metric="./m"))
+    translator.search(["dogs"])
+    assert {row[0] for row in metric.rows} == {"dogs"}
