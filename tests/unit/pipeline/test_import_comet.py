@@ -17,6 +17,7 @@ from tokenizers import Tokenizer, normalizers
 from mtkit.errors import MtkitError
 from mtkit.inference.learned_metric import check_metric, open_metric
 from mtkit.model.comet import load_comet, read_comet_config
+from mtkit.model.config import read_config
 from mtkit.model.importers.comet import read_tokenizer
 from mtkit.model.importers.source_folder import open_source
 from mtkit.pipeline.import_model import import_model
@@ -172,6 +173,17 @@ def test_a_missing_encoder_is_named(published: Path, tmp_path: Path) -> None:
         import_model(str(published), tmp_path / "metric", encoder=str(tmp_path / "nowhere"))
     assert "--encoder FOLDER" in caught.value.hint
     assert "xlm-roberta-large" in caught.value.hint
+
+
+def test_a_checkpoint_names_no_folder_here(tmp_path: Path) -> None:
+    published = write_metric(tmp_path / "da", pretrained_model=str(tmp_path))
+    with pytest.raises(MtkitError, match="which isn't opened"):
+        import_model(str(published), tmp_path / "metric")
+
+
+def test_a_metric_is_no_translator(metric: Path) -> None:
+    with pytest.raises(MtkitError, match="a learned metric, not a translator"):
+        read_config(metric)
 
 
 def test_a_sentencepiece_model_becomes_the_encoders_tokenizer(tmp_path: Path) -> None:
