@@ -58,8 +58,16 @@ def make_texts(kind: str = "", number: int = 64) -> list[dict[str, str]]:
     return [{name: draw() for name in ("src", "mt", "ref")} for _ in range(number)]
 
 
-def write_encoder(folder: Path, size: str, *, is_xl: bool) -> None:
-    """Writes an encoder's config, and its tokenizer in one of two forms."""
+def write_encoder(
+    folder: Path,
+    size: tuple[int, int, int, int, int],
+    lines: list[str],
+    *,
+    is_xl: bool = False,
+    num_pieces: int = 200,
+    num_rows: int = 0,
+) -> None:
+    """Writes an encoder's config, and its tokenizer, of a narrow one as a SentencePiece model."""
     import sentencepiece  # noqa: PLC0415
     from transformers import (  # noqa: PLC0415
         XLMRobertaConfig,
@@ -68,23 +76,22 @@ def write_encoder(folder: Path, size: str, *, is_xl: bool) -> None:
     )
 
     folder.mkdir(parents=True)
-    lines = [text for row in make_texts() for text in row.values() if text]
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines),
         model_prefix=str(folder / "sentencepiece.bpe"),
-        vocab_size=200,
+        vocab_size=num_pieces,
         hard_vocab_limit=False,
         minloglevel=2,
     )
     (folder / "sentencepiece.bpe.vocab").unlink()
     tokenizer = XLMRobertaTokenizerFast(str(folder / "sentencepiece.bpe.model"))
-    if size != "tiny":
+    width, num_layers, num_heads, inner, positions = size
+    if width > 32:
         tokenizer.save_pretrained(folder)
         (folder / "sentencepiece.bpe.model").unlink()
-    width, num_layers, num_heads, inner, positions = SIZES[size]
     kind = XLMRobertaXLConfig if is_xl else XLMRobertaConfig
     kind(
-        vocab_size=len(tokenizer),
+        vocab_size=num_rows or len(tokenizer),
         hidden_size=width,
         num_hidden_layers=num_layers,
         num_attention_heads=num_heads,
@@ -95,16 +102,15 @@ def write_encoder(folder: Path, size: str, *, is_xl: bool) -> None:
     ).save_pretrained(folder)
 
 
-def write_metric(folder: Path, size: str, kind: str) -> None:
-    """Writes a metric with random weights in its published form, and its scores."""
+def write_metric(folder: Path, kind: str, **changes: object) -> None:
+    """Writes a metric with random weights in its published form, for the encoder in its folder."""
     import comet.models  # noqa: PLC0415
     import pytorch_lightning  # noqa: PLC0415
     import torch  # noqa: PLC0415
     import yaml  # noqa: PLC0415
 
     name, identifier, keys = KINDS[kind]
-    write_encoder(folder / "encoder", size, is_xl=kind == "kiwi-xl")
-    own = {"pretrained_model": str(folder / "encoder"), **keys}
+    own = {"pretrained_model": str(folder / "encoder"), **keys, **changes}
     layers = {"word_layer": 1} if "word_level_training" in keys else {}
     loading = {"load_pretrained_weights": False, "local_files_only": True}
     metric = getattr(comet.models, name)(**own, **layers, **loading)
@@ -121,15 +127,26 @@ def write_metric(folder: Path, size: str, kind: str) -> None:
     trainer.save_checkpoint(path)
     facts = {"class_identifier": identifier, **own}
     (folder / "hparams.yaml").write_text(yaml.safe_dump(facts), "utf-8")
+
+
+def write_scores(folder: Path, kind: str) -> None:
+    """Writes unbabel-comet's scores of a published metric."""
+    import comet.models  # noqa: PLC0415
+
+    path = folder / "checkpoints" / "model.ckpt"
     loaded = comet.models.load_from_checkpoint(str(path), local_files_only=True)
     scores = loaded.predict(make_texts(kind), batch_size=8, gpus=0, progress_bar=False)
     (folder / "scores.json").write_text(json.dumps(scores.scores), "utf-8")
 
 
 def write(root: Path) -> None:
-    for size in SIZES:
+    lines = [text for row in make_texts() for text in row.values() if text]
+    for name, size in SIZES.items():
         for kind in KINDS:
-            write_metric(root / f"{size}-{kind}", size, kind)
+            folder = root / f"{name}-{kind}"
+            write_encoder(folder / "encoder", size, lines, is_xl=kind == "kiwi-xl")
+            write_metric(folder, kind)
+            write_scores(folder, kind)
 
 
 def compare(root: Path) -> None:

@@ -103,7 +103,8 @@ class Ranker:
     def _measure_utilities(
         self, counts: Mapping[str, int], source: str, settings: Rerank, n_best: int
     ) -> Numbers:
-        if settings.is_learned and self.learned is not None:
+        if settings.is_learned:
+            assert self.learned is not None, "the translator opens it"
             return _measure_learned(counts, source, self.learned)
         return measure_utilities(
             list(counts),

@@ -238,6 +238,10 @@ def read_config(folder: Path) -> ModelConfig:
     _check_exists(folder)
     path = folder / CONFIG_FILE
     facts = read_json(path, max_bytes=_MAX_BYTES)
+    if "metric" in facts:
+        raise MtkitError(
+            f"{path}: a learned metric, not a translator", "name its folder in evaluation.metrics"
+        )
     check_format(facts, path, FORMAT_VERSION, "train or import the model again")
     config = _read_section(path, ModelConfig)
     if config.special_tokens != SpecialTokens():

@@ -68,18 +68,21 @@ def import_model(source: str, output: Path, *, encoder: str = "") -> None:
 def _import_comet(folder: SourceFolder, output: Path, encoder: str) -> None:
     licence, metric = read_licence(folder), ForeignComet(folder)
     name = metric.encoder_name
-    try:
-        # The hub's first models have no owner in their older names.
-        of_encoder = open_source(
-            encoder or (name if "/" in name else f"FacebookAI/{name}"), has_weights=False
+    # The hub's first models have no owner in their older names.
+    of_hub = name if "/" in name else f"FacebookAI/{name}"
+    hint = (
+        f"copy config.json and tokenizer.json or {SENTENCEPIECE_FILE} of {shorten(name, 80)} into "
+        "a folder, and give it with --encoder FOLDER"
+    )
+    if not encoder and Path(of_hub).exists():
+        raise MtkitError(
+            f"{folder.origin} names the folder {shorten(name, 80)}, which isn't opened", hint
         )
+    try:
+        of_encoder = open_source(encoder or of_hub, has_weights=False)
         of_encoder.need(CONFIG_FILE)
     except MtkitError as error:
-        raise MtkitError(
-            f"the encoder of {folder.origin}: {error.message}",
-            f"copy config.json and tokenizer.json or {SENTENCEPIECE_FILE} of "
-            f"{shorten(name, 80)} into a folder, and give it with --encoder FOLDER",
-        ) from error
+        raise MtkitError(f"the encoder of {folder.origin}: {error.message}", hint) from error
     config, num_parameters = write_comet(output, metric, of_encoder, licence)
     say(f"imported {folder.origin}: a {config.metric} metric, {num_parameters:,} parameters")
     tell_licence(licence)

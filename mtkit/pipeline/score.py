@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +120,9 @@ def score(
     _note_other_settings(settings, workspace)
     _warn_of_own_metric(recipe)
     origin: dict[str, object] = {**asdict(model.identity), **settings}
+    rerank = recipe.inference.rerank
+    if rerank is not None and rerank.is_learned:
+        origin["rerank_metric"] = digest_model(Path(rerank.metric))
     if recipe.objective == "classification":
         scored = _score_labels(
             recipe.name, recipe.evaluation, recipe.inference, model, device=device

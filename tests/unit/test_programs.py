@@ -9,7 +9,7 @@ from mtkit.programs import find_program
 
 def _make(folder: Path, *, mode: int = 0o755) -> str:
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "comet-score"
+    path = folder / "some-program"
     path.write_text("#!/bin/sh\n")
     path.chmod(mode)
     return str(path)
@@ -22,10 +22,10 @@ def test_entries_that_are_not_absolute_are_left_out(tmp_path, monkeypatch, entry
     _make(here / "bin")
     monkeypatch.chdir(here)
     monkeypatch.setenv("PATH", entry)
-    assert find_program("comet-score") is None
+    assert find_program("some-program") is None
     expected = _make(tmp_path / "absolute")
     monkeypatch.setenv("PATH", f"{entry}:{tmp_path / 'absolute'}:{entry}")
-    assert find_program("comet-score") == expected
+    assert find_program("some-program") == expected
 
 
 def test_the_first_that_can_be_run_is_taken(tmp_path, monkeypatch) -> None:
@@ -35,4 +35,4 @@ def test_the_first_that_can_be_run_is_taken(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv(
         "PATH", ":".join(str(tmp_path / name) for name in ("first", "second", "third"))
     )
-    assert find_program("comet-score") == second
+    assert find_program("some-program") == second

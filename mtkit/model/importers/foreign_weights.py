@@ -5,6 +5,7 @@ pickle is ever run: `torch.load` with `weights_only` rejects everything except t
 """
 
 import pickle
+import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -130,7 +131,8 @@ def unpickle(path: Path, origin: str) -> tuple[object, bool]:
             # From PyTorch before 1.6, which can't be mapped.
             content, is_mapped = load(mmap=False), False
     except pickle.UnpicklingError as error:
-        reason = str(error).partition("\n")[0]
+        named = re.search(r"GLOBAL (\S+)", str(error))
+        reason = f"it names {named[1]}" if named else str(error).partition("\n")[0]
         raise MtkitError(
             f"{origin}: damaged, or a pickle with code in it, which is never run: "
             f"{shorten(reason, 200)}",

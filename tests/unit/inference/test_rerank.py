@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
@@ -11,7 +12,7 @@ from mtkit.inference.export import export
 from mtkit.inference.line_pipeline import copy_line
 from mtkit.inference.paragraphs import join_parts
 from mtkit.inference.request import LineError, Request
-from mtkit.inference.rerank import ModelScorer
+from mtkit.inference.rerank import ModelScorer, Ranker
 from mtkit.inference.translation import Hypothesis
 from mtkit.inference.translator import Translator
 from mtkit.llm.open_llm import open_llm
@@ -349,3 +350,48 @@ def test_a_model_folder_holds_no_paths(tmp_path, make_recipe, make_model, tokeni
         origin="random",
     )
     assert "other" not in (tmp_path / "model/inference.json").read_text()
+
+
+class Table:
+    """A learned metric whose scores are in a table; `segments` are the texts that it reads."""
+
+    def __init__(self, scores, *segments):
+        self.scores, self.segments = scores, set(segments)
+        self.rows = []
+
+    def score(self, rows):
+        self.rows += rows
+        return np.array([self.scores[row[1:]] for row in rows])
+
+
+def list_candidates(*texts):
+    return [Hypothesis((), -float(n), 0.0, is_finished=True, text=t) for n, t in enumerate(texts)]
+
+
+def test_a_learned_metric_compares_all_pairs():
+    scores = {("a", "a"): 1.0, ("a", "b"): 0.0, ("b", "a"): 0.5, ("b", "b"): 1.0}
+    metric = Table(scores, "mt", "src", "ref")
+    candidates, settings = list_candidates("a", "b", "b"), Rerank(metric="./m")
+    found = Ranker(metric).rank(candidates, settings, 2, source="x")
+    # By hand: b has (0.5 + 2 * 1.0) / 3, a has (1.0 + 2 * 0.0) / 3.
+    assert [(each.text, each.utility) for each in found] == [
+        ("b", pytest.approx(250 / 3)),
+        ("a", pytest.approx(100 / 3)),
+    ]
+    assert len(metric.rows) == 4
+    assert {row[0] for row in metric.rows} == {"x"}
+
+
+def test_a_metric_without_references_orders_by_its_score():
+    metric = Table({("a", ""): 0.2, ("b", ""): 0.7}, "mt", "src")
+    found = Ranker(metric).rank(list_candidates("a", "b", "a"), Rerank(metric="./m"), 1)
+    assert [(each.text, each.utility) for each in found] == [("b", pytest.approx(70.0))]
+
+
+def test_a_learned_metric_reads_a_part_of_a_line():
+    metric = Table({(text, other): 1.0 for text in DOGS for other in DOGS}, "mt", "src", "ref")
+    translator, engine = open_fake()
+    translator.search(["dogs"])
+    settings = translator.settings.model_copy(update={"rerank": Rerank(metric="./m")})
+    Ranker(metric)(engine.batches[0][0], list_candidates(*DOGS), settings)
+    assert {row[0] for row in metric.rows} == {"dogs"}

@@ -27,6 +27,7 @@ def test_temperatures_that_leave_no_probabilities(temperature):
         ({"n_best": 3, "rerank": {"candidates": 2}}, "n_best = 3 is greater than rerank.candidate"),
         ({"n_best": 5, "rerank": {}}, "n_best = 5 is greater than beam_size = 4"),
         ({"rerank": {"prune": 2}}, "set aggregate to true"),
+        ({"rerank": {"metric": "./da", "aggregate": True}}, "aggregate is for chrf and bleu"),
     ],
 )
 def test_candidates_that_a_search_hasnt(settings, message):
@@ -37,3 +38,9 @@ def test_candidates_that_a_search_hasnt(settings, message):
 def test_samples_need_no_beam():
     drawn = Inference(sampling=Sampling(), n_best=8, rerank=Rerank(candidates=100))
     assert drawn.num_candidates == 100
+
+
+def test_paths_of_other_folders_arent_saved():
+    settings = Inference(rerank=Rerank(metric="runs/da", candidates=3))
+    assert settings.without_paths.rerank is None
+    assert Inference(rerank=Rerank()).without_paths.rerank == Rerank()

@@ -108,6 +108,19 @@ def test_the_model_to_start_from_is_relative_to_data_root_also_if_it_is_set(proj
     )
 
 
+def test_a_metrics_folder_starts_from_data_root(project: Path) -> None:
+    overrides = ['evaluation.metrics=["bleu", "runs/da"]', "training.validation.metric=runs/da"]
+    recipe = load_recipe("../recipes/small.toml", overrides)
+    folder = str(project / "recipes" / "runs" / "da")
+    assert recipe.evaluation.metrics == ("bleu", folder)
+    assert recipe.evaluation.text_metrics == ("bleu",)
+    assert recipe.evaluation.learned_metrics == (folder,)
+    validation = recipe.training.validation
+    assert (validation.learned, validation.score_name) == (folder, "comet")
+    again = override_section(Evaluation(), "evaluation", overrides[:1])
+    assert again.metrics == ("bleu", "runs/da")
+
+
 def test_an_absolute_corpus_path_stays(project: Path) -> None:
     recipe = load_recipe("../recipes/small.toml", ["data.train.0.source=/text/train.en"])
     assert isinstance(recipe.data.train[0], FileCorpus)

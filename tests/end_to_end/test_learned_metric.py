@@ -1,0 +1,58 @@
+"""A metric's way: imported, it chooses the checkpoint, the translation, and scores them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mtkit.inference.learned_metric import open_metric
+from mtkit.pipeline.import_model import import_model
+from mtkit.pipeline.score import score
+from mtkit.recipe import load_recipe
+from mtkit.training.averaging.average import average
+from mtkit.training.metrics import read_metrics
+
+from ..learned_metrics import write_metric
+
+
+@pytest.fixture
+def metric(tmp_path: Path) -> Path:
+    published = write_metric(tmp_path / "da")
+    import_model(str(published), tmp_path / "metric", encoder=str(published / "encoder"))
+    return tmp_path / "metric"
+
+
+@pytest.mark.slow
+def test_it_chooses_and_scores(tiny_run, metric: Path, capsys) -> None:
+    run = tiny_run(
+        f"training.validation.metric={metric}",
+        "training.max_steps=4",
+        "training.checkpoint_every=2",
+    )
+    assert run.train()
+    [last] = [line for line in read_metrics(run.workspace.metrics_file) if line["kind"] == "dev"][
+        -1:
+    ]
+    assert isinstance(last["comet"], float)
+    average(run.recipe, run.workspace, choose="last", num_checkpoints=2)
+    record = capsys.readouterr().err
+    assert "development COMET" in record
+
+    overrides = [
+        f'evaluation.metrics=["bleu", "{metric}"]',
+        f"inference.rerank.metric={metric}",
+        'evaluation.test_sets=[{name = "few", builtin = "phrasebook", sentences = 20}]',
+    ]
+    recipe = load_recipe(run.options[1], overrides)
+    [scored] = score(recipe, run.workspace)
+    assert f'inference.rerank.metric = "{metric}" chose the translations' in capsys.readouterr().err
+    [system] = scored.evaluated.systems
+    assert [each.name for each in system.scores] == ["BLEU", "COMET"]
+    rows = zip(
+        scored.text.sources or (), scored.systems["tiny"], scored.text.references[0], strict=True
+    )
+    # The mean of what the metric itself says about the translations that were written.
+    expected = 100.0 * open_metric(str(metric)).score(list(rows)).mean()
+    assert system.scores[1].value == pytest.approx(expected, abs=1e-6)
+    saved = json.loads(run.workspace.scores_file.read_text())
+    assert saved["rerank_metric"] in saved["scores"][1]["signature"]
