@@ -1,10 +1,11 @@
 """Opens what answers lines: from model folders, or around an open engine."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from mtkit.console import warn
+from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.features import FeatureUse, check_features, list_uses
@@ -17,11 +18,14 @@ from mtkit.inference.terms import TermStep, choose_way
 from mtkit.inference.translation import FinishTranslations, Translation
 from mtkit.model.alignment_head import find_word_aligner, has_alignments
 from mtkit.model.config import OpenedFolder, check_translates, open_model_folder
-from mtkit.model.digest import reading
+from mtkit.model.digest import digest_model, reading
 from mtkit.model.exporters.ctranslate2_files import find_engine
 from mtkit.recipe.inference import Engine as EngineName
-from mtkit.recipe.inference import EngineChoice, Inference
+from mtkit.recipe.inference import EngineChoice, Inference, Quality
 from mtkit.text.languages import TranslatorLanguages
+
+if TYPE_CHECKING:
+    from mtkit.inference.quality import LineQuality, Measure
 
 
 @runtime_checkable
@@ -93,8 +97,62 @@ def open_translator(
             warn(note)
         # Before the model, which may load slowly.
         terms = TermStep(settings, model)
+        quality = None
+        if settings.quality is not None:
+            quality = _read_quality(folders, found, settings.quality, device)
         engine_with_model = _open_engine(found, folders, settings, device)
-    return LinePipeline(engine_with_model, model, settings, terms=terms)
+    pipeline = LinePipeline(engine_with_model, model, settings, terms=terms)
+    if quality is not None:
+        pipeline.quality = quality(pipeline)
+    return pipeline
+
+
+def _read_quality(
+    folders: Sequence[Path], engine: EngineName, quality: Quality, device: str
+) -> "Callable[[LinePipeline], LineQuality]":
+    """Returns what estimates quality for a pipeline; the file's models are checked here."""
+    # Imported here: most translators estimate nothing.
+    from mtkit.inference.quality import LineQuality, QualityFile
+
+    file = QualityFile.read(quality.path)
+    file.check_models(quality.path, digest_translator(folders, engine), digest_reverse(quality))
+    chosen = quality.model_copy(update={"samples": file.samples})
+    return lambda pipeline: LineQuality(file, quality, open_measures(pipeline, chosen, device))
+
+
+def digest_translator(folders: Sequence[Path], engine: EngineName) -> str:
+    """Returns a digest of the models of a translator."""
+    return digest([digest_model(folder, engine) for folder in folders])
+
+
+def digest_reverse(quality: Quality) -> str:
+    """Returns a digest of the model of `inference.quality.reverse`; empty without one."""
+    folder = quality.reverse
+    return "" if folder is None else digest_translator([folder], find_engine(folder, "auto"))
+
+
+def open_measures(pipeline: LinePipeline, quality: Quality, device: str) -> "list[Measure]":
+    """Returns what measures pairs for the quality of a pipeline's translations."""
+    from mtkit.inference.quality import list_measures
+
+    reverse = None
+    if quality.reverse is not None:
+        reverse = open_translator(
+            [quality.reverse],
+            engine=None,
+            device=device,
+            settings=None,
+            source_language="",
+            target_language="",
+        )
+        source, target = pipeline.languages.default
+        try:
+            reverse.languages.resolve(target, source)
+        except MtkitError as error:
+            raise MtkitError(
+                f"inference.quality.reverse = {quality.reverse}: {error.message}", error.hint
+            ) from error
+    return list_measures(pipeline, reverse, quality.samples)
 
 
 def _open_engine(

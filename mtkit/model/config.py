@@ -207,7 +207,7 @@ def read_settings(folder: Path) -> Inference:
     _check_exists(folder)
     settings = _read_section(folder / INFERENCE_FILE, Inference)
     # A folder from elsewhere must not name files outside it.
-    return settings.model_copy(update={"glossary": None})
+    return settings.model_copy(update={"glossary": None, "quality": None})
 
 
 def write_section(path: Path, section: BaseModel) -> None:

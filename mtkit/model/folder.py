@@ -113,7 +113,8 @@ def save_model_folder(
             licence=licence,
         )
     # Paths of other files mean nothing once this folder is copied.
-    alone = recipe.inference.model_copy(update={"fusion": None, "glossary": None})
+    of_files = dict.fromkeys(("fusion", "glossary", "quality"))
+    alone = recipe.inference.model_copy(update=of_files)
     opened = OpenedFolder(tokenizer, alone, config)
     write_model_folder(
         folder,
