@@ -141,7 +141,7 @@ def calibrate(
     source_language: str = "",
     target_language: str = "",
 ) -> Calibration:
-    """Fits the estimate of quality on labels, tests thresholds, and writes `inference.quality.path`.
+    """Fits the estimate of quality on labels, tests it, and writes `inference.quality.path`.
 
     Args:
         labels: As `read_labels` reads them.
