@@ -66,7 +66,7 @@ def count_needed(risk: float, confidence: float, share_wrong: float = 0.0) -> in
     """
     needed = math.ceil(math.log(1.0 - confidence) / math.log1p(-risk) - 1e-9)
     while needed <= _MAX_NEEDED:
-        if math.ceil(share_wrong * needed) <= count_allowed(needed, risk, confidence):
+        if compute_tail(math.ceil(share_wrong * needed), needed, risk) <= 1.0 - confidence:
             return needed
         needed += 1 + needed // 50
     return None
