@@ -78,7 +78,7 @@ def _describe(found: "Calibration", risk: float, confidence: float) -> str:
         [
             f"{found.num_labels:,} labels, {found.num_wrong:,} wrong: {found.num_fit:,} fit the "
             f"estimate, {found.num_tested:,} test it{area}",
-            f"with a confidence of {confidence:.1%}, each risk for itself:",
+            f"with a confidence of {100 * confidence:g}%, each risk for itself:",
             "risk     released    wrong of tested   from quality",
             *(_describe_outcome(each, found.num_tested, risk) for each in found.outcomes),
         ]
@@ -98,4 +98,4 @@ def _describe_outcome(found: "Outcome", num_tested: int, risk: float) -> str:
         share, wrong = found.threshold.released / num_tested, found.threshold.wrong
         of_tested = f"{wrong:,} of {found.threshold.released:,}"
         told = f"{share:<8.1%}    {of_tested:<15}   {found.threshold.at:.4f}"
-    return f"{found.risk:<6.1%}   {told}{mark}"
+    return f"{f'{100 * found.risk:g}%':<6}   {told}{mark}"
