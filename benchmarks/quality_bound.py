@@ -291,14 +291,7 @@ def measure_model(options: argparse.Namespace) -> Pool:
     translator = Translator(options.model, device="cpu", warns=False)
     hypotheses = [line for path in options.hypotheses or () for line in read(path)]
     variants = plant(sources, hypotheses or translator.translate(sources))
-    pipeline = open_translator(
-        [options.model],
-        engine=None,
-        device="cpu",
-        settings=None,
-        source_language="",
-        target_language="",
-    )
+    pipeline = open_translator([options.model], device="cpu")
     quality = Quality(path=Path("unused"), reverse=options.reverse, samples=options.samples)
     measures = open_measures(pipeline, quality, "cpu")
 

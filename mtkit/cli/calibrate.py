@@ -6,11 +6,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import DeviceOption, RunOptions, declare_option, with_run
+from mtkit.cli.options import (
+    DeviceOption,
+    RunOptions,
+    SourceOption,
+    TargetOption,
+    declare_option,
+    with_run,
+)
 from mtkit.standard_streams import check_stdout
 
 if TYPE_CHECKING:
-    from mtkit.pipeline.calibrate import Calibration, Outcome
+    from mtkit.pipeline.calibrate import Calibration
+
+_RISKS = (0.01, 0.02, 0.05, 0.1, 0.2)
+"""Risks that are told beside the one that is set."""
 
 
 @with_run
@@ -34,14 +44,8 @@ def calibrate(
         declare_option("--output", "FILE", "File to write (inference.quality.path).", "-o"),
     ] = None,
     device: DeviceOption = "auto",
-    source_language: Annotated[
-        str,
-        declare_option("--from", "CODE", "Source language, for a model of several: en, eng_Latn."),
-    ] = "",
-    target_language: Annotated[
-        str,
-        declare_option("--to", "CODE", "Target language, for a model of several."),
-    ] = "",
+    source_language: SourceOption = "",
+    target_language: TargetOption = "",
 ) -> None:
     """Fit the estimate of quality on labelled translations, and bound the released errors.
 
@@ -74,28 +78,21 @@ def calibrate(
 def _describe(found: "Calibration", risk: float, confidence: float) -> str:
     """Returns the report as lines."""
     area = "" if found.area is None else f"; area under their ROC curve {found.area:.3f}"
-    return "\n".join(
-        [
-            f"{found.num_labels:,} labels, {found.num_wrong:,} wrong: {found.num_fit:,} fit the "
-            f"estimate, {found.num_tested:,} test it{area}",
-            f"with a confidence of {100 * confidence:g}%, each risk for itself:",
-            "risk     released    wrong of tested   from quality",
-            *(_describe_outcome(each, found.num_tested, risk) for each in found.outcomes),
-        ]
-    )
-
-
-def _describe_outcome(found: "Outcome", num_tested: int, risk: float) -> str:
-    mark = " <- inference.quality.risk" if found.risk == risk else ""
-    if found.threshold is None:
-        about = (
-            "too many are wrong at any quality"
-            if found.num_needed is None
-            else f"about {found.num_needed:,} are needed"
-        )
-        told = f"nothing     at least {found.min_labels:,} labels, {about}"
-    else:
-        share, wrong = found.threshold.released / num_tested, found.threshold.wrong
-        of_tested = f"{wrong:,} of {found.threshold.released:,}"
-        told = f"{share:<8.1%}    {of_tested:<15}   {found.threshold.at:.4f}"
-    return f"{f'{100 * found.risk:g}%':<6}   {told}{mark}"
+    lines = [
+        f"{found.num_fit + found.num_tested:,} labels, {found.num_wrong:,} wrong: "
+        f"{found.num_fit:,} fit the estimate, {found.num_tested:,} test it{area}",
+        f"with a confidence of {100 * confidence:g}%, each risk for itself:",
+        "risk     released    wrong of tested   from quality",
+    ]
+    for each in sorted({*_RISKS, risk}):
+        chosen = found.choose(each, confidence)
+        if chosen is not None:
+            share, of_tested = chosen.released / found.num_tested, f"of {chosen.released:,}"
+            told = f"{share:<8.1%}    {f'{chosen.wrong:,} {of_tested}':<15}   {chosen.at:.4f}"
+        else:
+            minimum, needed = found.count_needed(each, confidence)
+            about = f"about {needed:,} are needed" if needed else "too many are wrong"
+            told = f"nothing     at least {minimum:,} labels, {about}"
+        mark = " <- inference.quality.risk" if each == risk else ""
+        lines.append(f"{f'{100 * each:g}%':<6}   {told}{mark}")
+    return "\n".join(lines)

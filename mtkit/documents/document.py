@@ -191,6 +191,14 @@ class Edit(NamedTuple):
     unit: Unit | None = None
 
 
+def mark_string(
+    unreleased: Edit, otherwise: Edit | None, edit: Edit, released: bool | None
+) -> list[Edit]:
+    """Returns a translation's edit, after that which marks its string as not released, or not."""
+    mark = unreleased if released is False else otherwise
+    return [edit] if mark is None else [mark._replace(unit=edit.unit), edit]
+
+
 class SkippedSpan(NamedTuple):
     """A visible text that isn't translated.
 

@@ -185,22 +185,11 @@ def count_released(
     """Returns thresholds, the strictest first: quantiles of the estimates of the fitted labels."""
     ordered = np.unique(fitted[0][fitted[0] > 0.0])[::-1]
     places = np.linspace(0, len(ordered) - 1, min(MAX_THRESHOLDS, len(ordered)))
-    found = []
-    for at in ordered[places.round().astype(int)].tolist():
-        (fit_released, fit_wrong), (released, wrong) = (
-            _count_at(*fitted, at),
-            _count_at(*tested, at),
-        )
-        found.append(
-            Threshold(
-                at=at,
-                fit_released=fit_released,
-                fit_wrong=fit_wrong,
-                released=released,
-                wrong=wrong,
-            )
-        )
-    return tuple(found)
+    rows = (
+        (at, *_count_at(*fitted, at), *_count_at(*tested, at))
+        for at in ordered[places.round().astype(int)].tolist()
+    )
+    return tuple(Threshold(**dict(zip(Threshold.model_fields, row, strict=True))) for row in rows)
 
 
 def _count_at(estimates: Matrix, right: Right, at: float) -> tuple[int, int]:

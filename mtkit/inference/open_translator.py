@@ -63,11 +63,11 @@ class AnswersLines(Protocol):
 def open_translator(
     folders: Sequence[Path],
     *,
-    engine: EngineChoice | None,
-    device: str,
-    settings: Inference | None,
-    source_language: str,
-    target_language: str,
+    engine: EngineChoice | None = None,
+    device: str = "auto",
+    settings: Inference | None = None,
+    source_language: str = "",
+    target_language: str = "",
 ) -> LinePipeline:
     """Opens a model, or an ensemble, with the arguments of `Translator`."""
     with reading(*folders):
@@ -137,17 +137,12 @@ def open_measures(pipeline: LinePipeline, quality: Quality, device: str) -> "lis
 
     reverse = None
     if quality.reverse is not None:
-        reverse = open_translator(
-            [quality.reverse],
-            engine=None,
-            device=device,
-            settings=None,
-            source_language="",
-            target_language="",
-        )
+        reverse = open_translator([quality.reverse], device=device)
         source, target = pipeline.languages.default
         try:
-            reverse.languages.resolve(target, source)
+            # Without a default each line names its own.
+            if source and target:
+                reverse.languages.resolve(target, source)
         except MtkitError as error:
             raise MtkitError(
                 f"inference.quality.reverse = {quality.reverse}: {error.message}", error.hint

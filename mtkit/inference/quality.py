@@ -24,7 +24,7 @@ from mtkit.inference.line import Line
 from mtkit.inference.request import Request
 from mtkit.inference.streams.byte_lines import answer_window
 from mtkit.inference.translation import Translation
-from mtkit.recipe.flags import FlagName, Flags
+from mtkit.recipe.flags import FLAG_NAMES, Flags
 from mtkit.recipe.inference import Quality, Sampling
 from mtkit.recipe.section import Section
 from mtkit.text.widths import measure_width
@@ -49,24 +49,14 @@ class Measure(NamedTuple):
 
 _FORMAT_VERSION = 1
 _MAX_BYTES = 1 << 20
-_FLAGS: tuple[FlagName, ...] = (
-    "copied",
-    "wrong language",
-    "looping",
-    "numbers differ",
-    "addresses differ",
-)
+_OF_FEATURES = ("too short", "too long", "unlikely", "poorly covered")
+_FLAGS = tuple(each for each in FLAG_NAMES if each not in _OF_FEATURES)
 """Flags that are counted; the others judge what has a feature of its own."""
 _SMOOTHING = 15
 """Characters added to both lengths, as in `inference.flags`."""
 _OF_SCORES = (
-    "log_probability",
-    "lowest_log_probability",
-    "length",
-    "length_ratio",
-    "length_ratio_squared",
-    "flags",
-    "coverage",
+    *("log_probability", "lowest_log_probability", "length"),
+    *("length_ratio", "length_ratio_squared", "flags", "coverage"),
 )
 _OF_REVERSE = ("reverse_log_probability", "reverse_lowest_log_probability")
 _CALIBRATE_AGAIN = "make it again: mtkit calibrate"
@@ -111,12 +101,10 @@ class QualityFile(Section):
             ("model", self.model, model),
             ("reverse", self.reverse, reverse),
         ):
-            if wanted == found:
-                continue
-            named = "translator" if key == "model" else "reverse translator"
-            fault = f"was fitted for another {named}" if wanted else f"was fitted without a {named}"
-            hint = "name it with inference.quality.reverse" if not found else _CALIBRATE_AGAIN
-            raise MtkitError(f"{path}: {fault}{'' if found else ', and there is none here'}", hint)
+            if wanted != found:
+                fault = f"was fitted for another {key} ({wanted or 'none'}, not {found or 'none'})"
+                hint = "name the reverse model in inference.quality.reverse, or calibrate again"
+                raise MtkitError(f"{path}: {fault}", hint if key == "reverse" else _CALIBRATE_AGAIN)
 
 
 def list_measures(
@@ -192,17 +180,12 @@ def _measure_reverse(
     """Measures the log-probability of the line, given its translation."""
     turned = []
     for pair in pairs:
-        source, target = "", ""
-        if reverse.languages.are_needed:
-            target, source = lines.languages.resolve(pair.source_language, pair.target_language)
-        turned.append(
-            Request(
-                pair.prefix,
-                prefix=lines.split_tags(pair.text)[1],
-                source_language=source,
-                target_language=target,
-            )
+        codes = pair.source_language, pair.target_language
+        source, target = (
+            lines.languages.resolve(*codes) if reverse.languages.are_needed else ("",) * 2
         )
+        text = lines.split_tags(pair.text)[1]
+        turned.append(Request(pair.prefix, text, source_language=target, target_language=source))
     return [_describe_tokens(each)[:2] for each in _score(reverse, turned)]
 
 
@@ -246,13 +229,8 @@ class LineQuality:
             assert line.translation is not None
             text = line.translation.text
             if line.text.strip() or text.strip():
-                request = Request(
-                    line.text,
-                    prefix=text,
-                    source_language=line.request.source_language,
-                    target_language=line.request.target_language,
-                )
-                asked.append((line, request))
+                codes = line.request.source_language, line.request.target_language
+                asked.append((line, Request(line.text, text, None, None, *codes)))
             else:
                 line.translation = replace(line.translation, quality=1.0, released=True)
         if not asked:

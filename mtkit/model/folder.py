@@ -112,10 +112,7 @@ def save_model_folder(
             training_facts=facts,
             licence=licence,
         )
-    # Paths of other files mean nothing once this folder is copied.
-    of_files = dict.fromkeys(("fusion", "glossary", "quality"))
-    alone = recipe.inference.model_copy(update=of_files)
-    opened = OpenedFolder(tokenizer, alone, config)
+    opened = OpenedFolder(tokenizer, recipe.inference.without_files(), config)
     write_model_folder(
         folder,
         opened,

@@ -33,7 +33,7 @@ from mtkit.model.config import read_settings
 from mtkit.model.digest import reading
 from mtkit.model.exporters.ctranslate2_files import find_engine
 from mtkit.pipeline.engine_choice import choose_engine
-from mtkit.recipe.inference import Inference, Quality
+from mtkit.recipe.inference import Inference
 from mtkit.recipe.override_section import override_section
 
 if TYPE_CHECKING:
@@ -42,32 +42,6 @@ if TYPE_CHECKING:
 
 _LABELS = {"ok": True, "1": True, "bad": False, "0": False}
 _WINDOW = 1_024
-_RISKS = (0.01, 0.02, 0.05, 0.1, 0.2)
-"""Risks that are told beside the one that is set."""
-
-
-@dataclass(frozen=True)
-class LabelledPairs:
-    """Pairs of a line and its translation, and whether each is right."""
-
-    pairs: list[tuple[str, str]]
-    right: list[bool]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What is released at a risk.
-
-    Attributes:
-        threshold: None if nothing is released.
-        min_labels: Minimum number of labels that could release anything.
-        num_needed: About how many would, judged by those that there are; None if none would.
-    """
-
-    risk: float
-    threshold: Threshold | None
-    min_labels: int
-    num_needed: int | None
 
 
 @dataclass(frozen=True)
@@ -76,25 +50,32 @@ class Calibration:
 
     Attributes:
         num_fit: Labels that fit the estimate.
-        area: Area under the ROC curve of the others; None if they are all right or all wrong.
-        outcomes: By risk.
+        num_tested: Labels that test thresholds.
+        area: Area under the ROC curve of these; None if they are all right or all wrong.
+        thresholds: The strictest first.
     """
 
-    num_labels: int
     num_wrong: int
     num_fit: int
+    num_tested: int
     area: float | None
-    outcomes: list[Outcome]
+    thresholds: Sequence[Threshold]
 
-    @property
-    def num_tested(self) -> int:
-        """Labels that test thresholds."""
-        return self.num_labels - self.num_fit
+    def choose(self, risk: float, confidence: float) -> Threshold | None:
+        """Returns the threshold of a risk; None if nothing is released."""
+        return choose_threshold(self.thresholds, risk, confidence)
+
+    def count_needed(self, risk: float, confidence: float) -> tuple[int, int | None]:
+        """Returns how many labels a risk needs at least, and about how many by those there are."""
+        minimum = math.ceil((count_needed(risk, confidence) or 0) / (1.0 - FIT_SHARE))
+        num_labels = self.num_fit + self.num_tested
+        about = estimate_needed(self.thresholds, risk, confidence, num_labels)
+        return minimum, None if about is None else max(about, num_labels + 1)
 
 
-def read_labels(path: Path) -> LabelledPairs:
+def read_labels(path: Path) -> list[tuple[str, str, bool]]:
     """Returns labelled pairs of a file: source, tab, translation, tab, `ok` or `bad` (1 or 0)."""
-    found = LabelledPairs([], [])
+    found = []
     for number, line in enumerate(read_lines(path), 1):
         columns = line.split("\t")
         if len(columns) != 3 or not columns[0].strip():
@@ -103,33 +84,19 @@ def read_labels(path: Path) -> LabelledPairs:
                 f"{path}:{number}: {fault}, expected a source, its translation and a label",
                 "write one segment a line, with tabs between the three",
             )
-        label = columns[2].strip().lower()
-        if label not in _LABELS:
+        source, target, label = columns
+        if label.strip().lower() not in _LABELS:
             raise MtkitError(
-                f"{path}:{number}: label '{shorten(columns[2], 40)}', expected ok or bad",
+                f"{path}:{number}: label '{shorten(label, 40)}', expected ok or bad",
                 "1 and 0 mean the same",
             )
-        found.pairs.append((columns[0], columns[1]))
-        found.right.append(_LABELS[label])
-    if len(set(found.right)) < 2:
-        kind = "empty" if not found.right else f"all labels are {'ok' if found.right[0] else 'bad'}"
+        found.append((source, target, _LABELS[label.strip().lower()]))
+    if len({right for _, _, right in found}) < 2:
+        kind = "empty" if not found else f"all labels are {'ok' if found[0][2] else 'bad'}"
         raise MtkitError(
             f"{path}: {kind}, so nothing can be learned", "label right and wrong translations"
         )
     return found
-
-
-def open_settings(
-    models: Sequence[Path],
-    run: "tuple[Recipe, Workspace] | None",
-    overrides: Sequence[str],
-    device: str,
-) -> tuple[list[Path], Inference]:
-    """Returns the model folders and settings of `--model`, or of a run, as for translating."""
-    if run is None:
-        return list(models), override_section(read_settings(models[0]), "inference", overrides)
-    choice = choose_engine(run[0].inference, run[1], device)
-    return [choice.folder], choice.settings
 
 
 def calibrate(
@@ -160,7 +127,6 @@ def calibrate(
     with reading(*folders):
         pipeline = open_translator(
             folders,
-            engine=None,
             device=device,
             settings=settings.model_copy(update={"quality": None}),
             source_language=source_language,
@@ -170,12 +136,19 @@ def calibrate(
     pipeline.languages.resolve()
     measures = open_measures(pipeline, quality, device)
     columns: dict[str, list[float]] = {}
-    for first in range(0, len(labelled.pairs), _WINDOW):
-        window = labelled.pairs[first : first + _WINDOW]
-        requests = [Request(source, prefix=target) for source, target in window]
-        for name, numbers in measure_pairs(measures, requests).items():
+    for first in range(0, len(labelled), _WINDOW):
+        window = labelled[first : first + _WINDOW]
+        pairs = [Request(source, prefix=target) for source, target, _ in window]
+        for name, numbers in measure_pairs(measures, pairs).items():
             columns.setdefault(name, []).extend(numbers)
-    calibration, estimator, thresholds = _fit(labelled, columns, quality)
+    fit, tested = split_labels(labelled)
+    of_fit = {name: [numbers[index] for index in fit] for name, numbers in columns.items()}
+    if all(map(math.isnan, of_fit["log_probability"])):
+        raise MtkitError(f"{labels}: too long for the model to score", "label shorter segments")
+    right = np.array([label for _, _, label in labelled])
+    estimator = Estimator.fit(of_fit, right[fit])
+    estimates = estimator.estimate(columns)
+    thresholds = count_released((estimates[fit], right[fit]), (estimates[tested], right[tested]))
     QualityFile(
         model=model,
         reverse=digest_reverse(quality),
@@ -183,42 +156,18 @@ def calibrate(
         estimator=estimator,
         thresholds=thresholds,
     ).write(quality.path)
-    return calibration
-
-
-def _fit(
-    labelled: LabelledPairs, columns: dict[str, list[float]], quality: Quality
-) -> tuple[Calibration, Estimator, tuple[Threshold, ...]]:
-    """Returns what the labels show, given their features."""
-    keys = [(*pair, right) for pair, right in zip(labelled.pairs, labelled.right, strict=True)]
-    fit, tested = split_labels(keys)
-    right = np.array(labelled.right)
-    of_fit = {name: [numbers[index] for index in fit] for name, numbers in columns.items()}
-    if np.isnan(np.array([*of_fit.values()])).any(axis=0).all():
-        raise MtkitError(
-            "the labelled segments are too long for the model to score", "label shorter ones"
-        )
-    estimator = Estimator.fit(of_fit, right[fit])
-    estimates = estimator.estimate(columns)
-    thresholds = count_released((estimates[fit], right[fit]), (estimates[tested], right[tested]))
-    outcomes = [
-        _judge(thresholds, risk, quality.confidence, len(right))
-        for risk in sorted({*_RISKS, quality.risk})
-    ]
     area = measure_area(estimates[tested], right[tested])
-    num_wrong = int((~right).sum())
-    return Calibration(len(right), num_wrong, len(fit), area, outcomes), estimator, thresholds
+    return Calibration(int((~right).sum()), len(fit), len(tested), area, thresholds)
 
 
-def _judge(
-    thresholds: Sequence[Threshold], risk: float, confidence: float, num_labels: int
-) -> Outcome:
-    minimum = count_needed(risk, confidence)
-    assert minimum is not None, "without wrong ones there is always a number"
-    needed = estimate_needed(thresholds, risk, confidence, num_labels)
-    return Outcome(
-        risk,
-        choose_threshold(thresholds, risk, confidence),
-        math.ceil(minimum / (1.0 - FIT_SHARE)),
-        None if needed is None else max(needed, num_labels + 1),
-    )
+def open_settings(
+    models: Sequence[Path],
+    run: "tuple[Recipe, Workspace] | None",
+    overrides: Sequence[str],
+    device: str,
+) -> tuple[list[Path], Inference]:
+    """Returns the model folders and settings of `--model`, or of a run, as for translating."""
+    if run is None:
+        return list(models), override_section(read_settings(models[0]), "inference", overrides)
+    choice = choose_engine(run[0].inference, run[1], device)
+    return [choice.folder], choice.settings

@@ -217,6 +217,10 @@ class Inference(Section):
             candidates = min(candidates or self.beam_size, self.beam_size)
         return max(self.n_best, candidates or _NUM_SAMPLES)
 
+    def without_files(self) -> "Inference":
+        """Returns the settings that are saved with a model: paths of other files mean nothing."""
+        return self.model_copy(update=dict.fromkeys(("fusion", "glossary", "quality")))
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.sampling is None and self.n_best > self.beam_size:

@@ -111,7 +111,7 @@ def _rejects_another_model(folder: Path) -> None:
     weights.write_bytes(content)
     done = run_here(folder, "translate", "--model", "other", "--json", *SET, text="a\n")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "q.json: was fitted for another translator" in done.stderr
+    assert "q.json: was fitted for another model" in done.stderr
     done = run_here(folder, "translate", "--model", "model", *SET[:1], text="a\n")
     assert done.returncode == 2
     reverse = ["--set", "inference.quality.reverse=other"]

@@ -19,6 +19,7 @@ from mtkit.documents.document import (
     LanguageCodes,
     Span,
     as_written,
+    mark_string,
 )
 from mtkit.documents.formats.string_markup import copy_units, make_string_units
 from mtkit.documents.units import MarkupPart, protect
@@ -171,10 +172,8 @@ class _Reader:
             self._skip(source, "already translated")
             return
         is_first_version = find_local_name(tokens[parent]) == "trans-unit"
-        states = [
-            self._edit_attribute(tokens[parent], "state", each)
-            for each in ("translated", "initial")
-        ]
+        initial = self._edit_attribute(tokens[parent], "state", "initial")
+        translated = self._edit_attribute(tokens[parent], "state", "translated")
         prefix = tokens[source].name[: -len("source")]
         if target is not None:
             token = tokens[target]
@@ -187,7 +186,7 @@ class _Reader:
             output = (end, end)
             before = f"{_find_indent(text, tokens[source].start)}<{prefix}target"
         before += f"{_REVIEW if is_first_version else ''}>"
-        mark = _mark_target if is_first_version else partial(_mark_segment, states)
+        mark = _mark_target if is_first_version else partial(mark_string, initial, translated)
         self._copy(source, output, before, f"</{prefix}target>", mark)
 
     def _fill_segments(
@@ -195,10 +194,7 @@ class _Reader:
     ) -> None:
         """Adds the units of a target's empty segments (`<mrk mtype="seg">`)."""
         state = self._edit_attribute(self.tokens[target], "state", "needs-review-translation")
-
-        def mark(edit: Edit, released: bool | None) -> list[Edit]:
-            return [state._replace(unit=edit.unit), edit] if released is False else [edit]
-
+        mark = partial(mark_string, state, None)
         for key, own in sources.items():
             if key not in targets or self.tokens[own].kind != "open":
                 self._skip(own, "without a place in their target")
@@ -298,11 +294,6 @@ def _mark_target(edit: Edit, released: bool | None) -> list[Edit]:
     """Returns the edit of a target of XLIFF 1.2, whose state needs no review if it is released."""
     text = edit.text.replace(_REVIEW, _TRANSLATED, 1) if released else edit.text
     return [edit._replace(text=text)]
-
-
-def _mark_segment(states: Sequence[Edit], edit: Edit, released: bool | None) -> list[Edit]:
-    """Returns a translation's edit, and that of its segment's state in XLIFF 2."""
-    return [states[released is False]._replace(unit=edit.unit), edit]
 
 
 def _find_indent(text: str, position: int) -> str:

@@ -16,6 +16,7 @@ from mtkit.documents.document import (
     Token,
     Unit,
     UnwritableError,
+    mark_string,
     unit_text,
 )
 from mtkit.documents.escaped_text import read_escaped_lines
@@ -96,7 +97,8 @@ def _translate_message(
     singular, plural = (message.read(text, key) for key in ("msgid", "msgid_plural"))
     forms = message.list_forms()
     line_end = "\r\n" if "\r\n" in text else "\n"
-    mark = functools.partial(_mark_fuzzy, Edit(message.start, message.start, f"#, fuzzy{line_end}"))
+    fuzzy = Edit(message.start, message.start, f"#, fuzzy{line_end}")
+    mark = functools.partial(mark_string, fuzzy, None)
     for form, key in enumerate(forms):
         output = message.strings[key]
         # As msgfmt, which compares all forms with the plural.
@@ -124,10 +126,6 @@ def _translate_message(
             # A message is written with all forms or none.
             copied[0] = replace(copied[0], follows=True)
         document.units += copied
-
-
-def _mark_fuzzy(fuzzy: Edit, edit: Edit, released: bool | None) -> list[Edit]:
-    return [fuzzy._replace(unit=edit.unit), edit] if released is False else [edit]
 
 
 def _check_unit(unit: Unit, flags: Iterable[str], check: Callable[[str], str] | None) -> Unit:

@@ -152,12 +152,12 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert QualityFile.read(path) == make_file()
     make_file().check_models(path, "m", "")
     for found, fault in (
-        (("x", ""), "fitted for another translator"),
-        (("m", "r"), "fitted without a reverse translator"),
+        (("x", ""), r"fitted for another model \(m, not x\)"),
+        (("m", "r"), r"fitted for another reverse \(none, not r\)"),
     ):
         with pytest.raises(MtkitError, match=fault):
             make_file().check_models(path, *found)
-    with pytest.raises(MtkitError, match="another reverse translator, and there is none here"):
+    with pytest.raises(MtkitError, match=r"another reverse \(r, not none\)"):
         make_file(reverse="r").check_models(path, "m", "")
 
 

@@ -14,9 +14,12 @@ GOOD = "A dog.\tEin Hund.\tok\n"
 def test_labels_in_all_forms(tmp_path: Path) -> None:
     path = tmp_path / "labels.tsv"
     path.write_bytes("\ufeffA dog.\tEin Hund.\tok\r\nA cat.\t\tBad\r\nx\ty\t1\nx\tz\t0".encode())
-    found = read_labels(path)
-    assert found.pairs == [("A dog.", "Ein Hund."), ("A cat.", ""), ("x", "y"), ("x", "z")]
-    assert found.right == [True, False, True, False]
+    assert read_labels(path) == [
+        ("A dog.", "Ein Hund.", True),
+        ("A cat.", "", False),
+        ("x", "y", True),
+        ("x", "z", False),
+    ]
 
 
 @pytest.mark.parametrize(
