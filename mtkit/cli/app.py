@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from mtkit.cli.align import align
 from mtkit.cli.attend import attend
 from mtkit.cli.average import average
+from mtkit.cli.calibrate import calibrate
 from mtkit.cli.export import export
 from mtkit.cli.import_model import import_model
 from mtkit.cli.init import init
@@ -102,6 +103,7 @@ app.command(
     context_settings={"allow_extra_args": True},
 )(translate)
 app.command(short_help="Serve translators over HTTP, and a page for people.")(serve)
+app.command(short_help="Fit the estimate of quality on labelled translations.")(calibrate)
 app.command(short_help="Align the words of given translations.")(align)
 app.command(short_help="Show what each attention head of the model does.")(attend)
 app.command(short_help="Export the model for CTranslate2.")(export)

@@ -47,6 +47,12 @@ DeviceOption = Annotated[
         help="Device of the model: cpu, cuda, or auto (a GPU if there is one).",
     ),
 ]
+SourceOption = Annotated[
+    str, declare_option("--from", "CODE", "Source language, for a model of several: en, eng_Latn.")
+]
+TargetOption = Annotated[
+    str, declare_option("--to", "CODE", "Target language, for a model of several.")
+]
 
 
 @dataclass(frozen=True)

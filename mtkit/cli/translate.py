@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from mtkit.cli.options import DeviceOption, RunOptions, declare_option, with_run
+from mtkit.cli.options import (
+    DeviceOption,
+    RunOptions,
+    SourceOption,
+    TargetOption,
+    declare_option,
+    with_run,
+)
 from mtkit.cpus import load_numpy
 from mtkit.errors import MtkitError
 from mtkit.input_forms import LINE_FORMS, InputForm
@@ -65,14 +72,8 @@ def translate(
         ),
     ] = None,
     device: DeviceOption = "auto",
-    source_language: Annotated[
-        str,
-        declare_option("--from", "CODE", "Source language, for a model of several: en, eng_Latn."),
-    ] = "",
-    target_language: Annotated[
-        str,
-        declare_option("--to", "CODE", "Target language, for a model of several."),
-    ] = "",
+    source_language: SourceOption = "",
+    target_language: TargetOption = "",
     form: Annotated[
         InputForm | None,
         typer.Option(

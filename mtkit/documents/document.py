@@ -26,11 +26,16 @@ class UnwritableError(Exception):
 
 @dataclass(frozen=True)
 class TranslatedText:
-    """A text's translation, with word alignments or None, and warnings about its sentences."""
+    """A text's translation, with word alignments or None, and warnings about its sentences.
+
+    Attributes:
+        released: Whether all its sentences are (`inference.quality`); None without.
+    """
 
     text: str
     links: tuple[Link, ...] | None = None
     warnings: tuple[LineWarning, ...] = ()
+    released: bool | None = None
 
 
 FinishTexts = Callable[[], Sequence[TranslatedText]]
@@ -146,6 +151,8 @@ class Unit:
             spaces for.
         join: Makes the document's characters from the translation's tokens, or raises
             `UnwritableError`; by default they are concatenated.
+        mark: Returns the edits of its translation, given the edit and whether all units of its
+            string are released: `fuzzy` in PO, `state` in XLIFF. By default the edit alone.
     """
 
     nodes: tuple[Node, ...]
@@ -159,6 +166,7 @@ class Unit:
     name: str = ""
     keeps_breaks: bool = False
     join: "Callable[[Sequence[Token]], str] | None" = None
+    mark: "Callable[[Edit, bool | None], Sequence[Edit]] | None" = None
 
 
 def unit_text(unit: Unit) -> str:
@@ -181,6 +189,14 @@ class Edit(NamedTuple):
     end: int
     text: str
     unit: Unit | None = None
+
+
+def mark_string(
+    unreleased: Edit, otherwise: Edit | None, edit: Edit, released: bool | None
+) -> list[Edit]:
+    """Returns a translation's edit, after that which marks its string as not released, or not."""
+    mark = unreleased if released is False else otherwise
+    return [edit] if mark is None else [mark._replace(unit=edit.unit), edit]
 
 
 class SkippedSpan(NamedTuple):

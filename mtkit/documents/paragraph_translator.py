@@ -8,9 +8,9 @@ from typing import NamedTuple, Protocol
 from mtkit.documents.atoms import link_words
 from mtkit.documents.document import FinishTexts, Link, TranslatedText
 from mtkit.errors import MtkitError, shorten
-from mtkit.inference.paragraphs import choose_gaps, place_texts, split_sentences
+from mtkit.inference.paragraphs import choose_gaps, find_lowest, place_texts, split_sentences
 from mtkit.inference.protect import protect_strings
-from mtkit.inference.request import LineError, Request
+from mtkit.inference.request import LineError, LineWarning, Request
 from mtkit.inference.translation import FinishTranslations, Hypothesis, Translation
 from mtkit.recipe.inference import Inference
 from mtkit.text.words import Span
@@ -159,8 +159,15 @@ class SentenceTranslator:
                 spans, hypotheses, starts, strict=True
             ):
                 links += _link(text[start:end], hypothesis, start, target_start)
-        warnings = tuple(warning for each in translations for warning in each.warnings)
-        return TranslatedText(joined, tuple(links) if needs_links else None, warnings)
+        warnings = [warning for each in translations for warning in each.warnings]
+        released = find_lowest([each.released for each in translations])
+        if released is False:
+            quality = find_lowest([each.quality for each in translations])
+            told = "" if quality is None else f": an estimated quality of {quality:.2f}"
+            warnings.append(LineWarning("not released", f"not released{told}", 1))
+        return TranslatedText(
+            joined, tuple(links) if needs_links else None, tuple(warnings), released
+        )
 
 
 def _link(sentence: str, hypothesis: Hypothesis, start: int, target_start: int) -> list[Link]:

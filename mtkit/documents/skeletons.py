@@ -112,7 +112,9 @@ def po_skeleton(text: str) -> Skeleton:
             count_tags(string or ids[min(index, len(ids) - 1)])
             for index, string in enumerate(strings)
         ]
-        items.append((tuple(ids), message.context, frozenset(message.flags), tuple(tags)))
+        # A translation that isn't released becomes fuzzy.
+        flags = frozenset(message.flags) - {"fuzzy"}
+        items.append((tuple(ids), message.context, flags, tuple(tags)))
     return items
 
 

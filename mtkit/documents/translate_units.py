@@ -3,7 +3,7 @@
 import bisect
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain, islice
@@ -24,6 +24,7 @@ from mtkit.documents.html_skeletons import ReadSkeleton, UnreadableError
 from mtkit.documents.plain_text import read_plain_text
 from mtkit.documents.render import render_unit
 from mtkit.errors import MtkitError
+from mtkit.inference.paragraphs import find_lowest
 from mtkit.inference.request import LineWarning
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -152,19 +153,23 @@ def write_checked(
         raise MtkitError(
             "its translation can't be read as a document of its format", "nothing is written"
         )
-    units = [edit.unit for index in sorted(wrong) for edit in groups[index]]
-    return written, [unit for unit in units if unit is not None]
+    units = {id(edit.unit): edit.unit for index in sorted(wrong) for edit in groups[index]}
+    return written, [unit for unit in units.values() if unit is not None]
 
 
 def _group(edits: Iterable[Edit]) -> list[list[Edit]]:
     """Returns the edits of units, those of one string together."""
     groups: list[list[Edit]] = []
     for edit in edits:
-        if edit.unit is not None and edit.unit.follows and groups:
+        if groups and edit.unit is not None and _continues(edit.unit, groups[-1][-1].unit):
             groups[-1].append(edit)
         elif edit.unit is not None:
             groups.append([edit])
     return groups
+
+
+def _continues(unit: Unit, before: Unit | None) -> bool:
+    return unit.follows or unit is before
 
 
 def _write_windows(windows: Iterable[FinishTexts], write: Callable[[FinishTexts], None]) -> None:
@@ -208,6 +213,7 @@ class _Writer:
         self.kept: list[Unit] = []
         self.faults: dict[int, str] = {}
         self.warnings: list[tuple[Unit, LineWarning]] = []
+        self._released: dict[int, bool | None] = {}
         self._begin_level()
 
     def _begin_level(self) -> None:
@@ -233,6 +239,7 @@ class _Writer:
                     if fault := str(error):
                         self.faults[id(unit)] = fault
             self.warnings += [(unit, warning) for warning in translated.warnings]
+            self._released[id(unit)] = translated.released
             self._made.append(Edit(start, end, text, unit))
             if not self._left:
                 self._edits = _replace_inner(self._edits, self._made)
@@ -242,9 +249,10 @@ class _Writer:
         """Returns the edits of the document once all units are written."""
         assert not self._left, "each text has a translation"
         kept = set(map(id, self.kept))
+        edits = self._mark(kept)
         if not kept:
-            return self._edits
-        groups = _group(self._edits)
+            return edits
+        groups = _group(edits)
         broken = [group for group in groups if any(id(edit.unit) in kept for edit in group)]
         dropped = {id(edit.unit) for group in broken for edit in group if len(group) > 1}
         self.kept += [
@@ -253,7 +261,24 @@ class _Writer:
             for edit in group
             if edit.unit is not None and id(edit.unit) not in kept
         ]
-        return [edit for edit in self._edits if edit.unit is None or id(edit.unit) not in dropped]
+        return [edit for edit in edits if edit.unit is None or id(edit.unit) not in dropped]
+
+    def _mark(self, kept: Collection[int]) -> list[Edit]:
+        """Returns the edits, with those that mark strings by whether they are released."""
+        if all(unit.mark is None for unit in self._document.units):
+            return self._edits
+        marked = [edit for edit in self._edits if edit.unit is None]
+        told: set[tuple[object, ...]] = set()
+        for group in _group(self._edits):
+            released = find_lowest([self._released.get(id(edit.unit)) for edit in group])
+            is_whole = not any(id(edit.unit) in kept for edit in group)
+            for edit in group:
+                mark = edit.unit.mark if edit.unit is not None and is_whole else None
+                found = [edit] if mark is None else mark(edit, released)
+                # Segments of one target share its state.
+                marked += [each for each in found if each[:2] == edit[:2] or each[:3] not in told]
+                told.update(each[:3] for each in found)
+        return marked
 
 
 def _repair(translated: TranslatedText) -> TranslatedText:

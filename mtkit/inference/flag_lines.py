@@ -40,7 +40,7 @@ class LineFlagger:
             source,
             target,
             mean_log_probability=_find_mean(best),
-            coverage=None if best.alignment is None else _measure_coverage(text, best.alignment),
+            coverage=None if best.alignment is None else measure_coverage(text, best.alignment),
         )
         return replace(translation, flags=find_by(settings).find(found))
 
@@ -51,7 +51,7 @@ def _find_mean(hypothesis: Hypothesis) -> float | None:
     return hypothesis.log_probability / num_tokens if num_tokens else None
 
 
-def _measure_coverage(line: str, alignment: WordAlignment) -> float | None:
+def measure_coverage(line: str, alignment: WordAlignment) -> float | None:
     """Returns the share of a line's words that are linked; None without letters or digits."""
     words = {
         index

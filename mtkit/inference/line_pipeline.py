@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from mtkit.inference.flag_lines import LineFlagger
     from mtkit.inference.parse import SentenceParser
     from mtkit.inference.protect import ProtectStep
+    from mtkit.inference.quality import LineQuality
 
 _WORD = regex.compile(
     r"[[\p{L}\p{M}\p{N}\p{Cn}]--[\p{Me}\p{Variation_Selector}\p{Extended_Pictographic}]]",
@@ -53,7 +54,7 @@ _WORD = regex.compile(
 variation selectors, and the newest ones aren't assigned in older Unicode tables."""
 _SYMBOL = regex.compile(r"[\p{P}\p{S}\p{Co}\p{Extended_Pictographic}]")
 """The visible ones of all other characters."""
-_ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens", "fusion", "glossary")
+_ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens", "fusion", "glossary", "quality")
 """Settings that a request can't change."""
 
 
@@ -174,6 +175,7 @@ class LinePipeline:
     Attributes:
         aligns: Whether a head was chosen, or an aligner learned, for alignments.
         batches_at_once: The engine's.
+        quality: Estimates the quality of translations; None unless it is set.
     """
 
     def __init__(
@@ -185,7 +187,8 @@ class LinePipeline:
         terms: TermStep | None = None,
         rerank: Reranker = rerank,
     ) -> None:
-        self._model, self.settings = model, settings
+        self._engine, self._model, self.settings = engine, model, settings
+        self.quality: LineQuality | None = None
         self.languages, self.batches_at_once = model.languages, engine.batches_at_once
         self._constrains = isinstance(engine, ConstrainingEngine) and engine.constrains
         self._parser = _open_parser(model, engine)
@@ -210,6 +213,14 @@ class LinePipeline:
         from mtkit.inference.protect import ProtectStep  # noqa: PLC0415
 
         return ProtectStep(self._model.tokenizer, self._translate, constrains=self._constrains)
+
+    def with_settings(self, settings: Inference) -> "LinePipeline":
+        """Returns another one around the same engine."""
+        return LinePipeline(self._engine, self._model, settings)
+
+    def split_tags(self, text: str) -> tuple[str, str]:
+        """Returns the tags before a line, and the line."""
+        return self._model.tokenizer.split_tags(text.rstrip("\r\n"))
 
     @property
     def summary(self) -> str:
@@ -246,7 +257,10 @@ class LinePipeline:
                 (candidate,) = part.candidates
                 warnings = warn_too_long(candidate.alignment, line.number)
                 line.translation = Translation((candidate,), warnings=tuple(warnings))
-        return [self._flag(line, self.settings) for line in lines]
+            line.translation = self._flag(line, self.settings)
+        if self.quality is not None:
+            self.quality.estimate(lines)
+        return [line.translation for line in lines if line.translation is not None]
 
     def _take(self, requests: Sequence[Request], first_line: int) -> list[Line]:
         """Returns new lines with checked settings."""
@@ -279,7 +293,7 @@ class LinePipeline:
     def _check(self, settings: Sequence[Inference]) -> None:
         """Checks that the model supports the requested extras."""
         for each in settings if not self._model.translates else ():
-            for key in ("paragraphs", "protect"):
+            for key in ("paragraphs", "protect", "quality"):
                 if getattr(each, key) is not None:
                     raise MtkitError(
                         f"inference.{key} is for translators, which this model isn't",
@@ -342,6 +356,8 @@ class LinePipeline:
         """Returns the translations of lines whose sentences have been searched."""
         sentences = [each for line in lines for each in line.sentences or [line]]
         self._finish([each for each in sentences if each.translation is None])
+        if self.quality is not None:
+            self.quality.estimate(sentences)
         found = []
         for line in lines:
             translation = join_line(line, self._model) if line.sentences else line.translation

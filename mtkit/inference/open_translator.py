@@ -1,10 +1,11 @@
 """Opens what answers lines: from model folders, or around an open engine."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from mtkit.console import warn
+from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.features import FeatureUse, check_features, list_uses
@@ -23,12 +24,15 @@ from mtkit.model.config import (
     open_model_folder,
     read_config,
 )
-from mtkit.model.digest import reading
+from mtkit.model.digest import digest_model, reading
 from mtkit.model.exporters.ctranslate2_files import find_engine
 from mtkit.recipe.inference import Engine as EngineName
-from mtkit.recipe.inference import EngineChoice, Inference
+from mtkit.recipe.inference import EngineChoice, Inference, Quality
 from mtkit.recipe.precision import Precision
 from mtkit.text.languages import TranslatorLanguages
+
+if TYPE_CHECKING:
+    from mtkit.inference.quality import LineQuality, Measure
 
 
 @runtime_checkable
@@ -66,11 +70,11 @@ class AnswersLines(Protocol):
 def open_translator(
     folders: Sequence[Path],
     *,
-    engine: EngineChoice | None,
-    device: str,
-    settings: Inference | None,
-    source_language: str,
-    target_language: str,
+    engine: EngineChoice | None = None,
+    device: str = "auto",
+    settings: Inference | None = None,
+    source_language: str = "",
+    target_language: str = "",
 ) -> LinePipeline:
     """Opens a model, or an ensemble, with the arguments of `Translator`."""
     with reading(*folders):
@@ -101,8 +105,14 @@ def open_translator(
         # Before the model, which may load slowly.
         rerank = _open_ranker(settings, (config.source_language, config.target_language), device)
         terms = TermStep(settings, model)
+        quality = None
+        if settings.quality is not None:
+            quality = _read_quality(folders, found, settings.quality, device)
         engine_with_model = _open_engine(found, folders, settings, device)
-    return LinePipeline(engine_with_model, model, settings, terms=terms, rerank=rerank)
+    pipeline = LinePipeline(engine_with_model, model, settings, terms=terms, rerank=rerank)
+    if quality is not None:
+        pipeline.quality = quality(pipeline)
+    return pipeline
 
 
 def _open_ranker(settings: Inference, languages: tuple[str, str], device: str) -> Reranker:
@@ -129,16 +139,52 @@ def _open_ranker(settings: Inference, languages: tuple[str, str], device: str) -
                 "give a model of the same languages, or of the other direction",
             )
         own = Inference(precision=settings.precision, processes=settings.processes)
-        lines = open_translator(
-            [model.path],
-            engine="torch",
-            device=device,
-            settings=own,
-            source_language="",
-            target_language="",
-        )
+        lines = open_translator([model.path], engine="torch", device=device, settings=own)
         models[model.path] = ModelScorer(lines, is_reverse=found != languages)
     return Ranker(learned, models)
+
+
+def _read_quality(
+    folders: Sequence[Path], engine: EngineName, quality: Quality, device: str
+) -> "Callable[[LinePipeline], LineQuality]":
+    """Returns what estimates quality for a pipeline; the file's models are checked here."""
+    # Imported here: most translators estimate nothing.
+    from mtkit.inference.quality import LineQuality, QualityFile
+
+    file = QualityFile.read(quality.path)
+    file.check_models(quality.path, digest_translator(folders, engine), digest_reverse(quality))
+    chosen = quality.model_copy(update={"samples": file.samples})
+    return lambda pipeline: LineQuality(file, quality, open_measures(pipeline, chosen, device))
+
+
+def digest_translator(folders: Sequence[Path], engine: EngineName) -> str:
+    """Returns a digest of the models of a translator."""
+    return digest([digest_model(folder, engine) for folder in folders])
+
+
+def digest_reverse(quality: Quality) -> str:
+    """Returns a digest of the model of `inference.quality.reverse`; empty without one."""
+    folder = quality.reverse
+    return "" if folder is None else digest_translator([folder], find_engine(folder, "auto"))
+
+
+def open_measures(pipeline: LinePipeline, quality: Quality, device: str) -> "list[Measure]":
+    """Returns what measures pairs for the quality of a pipeline's translations."""
+    from mtkit.inference.quality import list_measures
+
+    reverse = None
+    if quality.reverse is not None:
+        reverse = open_translator([quality.reverse], device=device)
+        source, target = pipeline.languages.default
+        try:
+            # Without a default each line names its own.
+            if source and target:
+                reverse.languages.resolve(target, source)
+        except MtkitError as error:
+            raise MtkitError(
+                f"inference.quality.reverse = {quality.reverse}: {error.message}", error.hint
+            ) from error
+    return list_measures(pipeline, reverse, quality.samples)
 
 
 def _open_engine(

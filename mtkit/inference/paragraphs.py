@@ -37,6 +37,7 @@ _SPACE = regex.compile(r"\s+")
 _GRAPHEME = regex.compile(r"\X")
 
 _Item = TypeVar("_Item")
+_Number = TypeVar("_Number", float, bool)
 _WAYS = ("plain", "masked", "n_best")
 """Values of `Protection.way`, the simplest first."""
 
@@ -226,6 +227,8 @@ def join_sentences(
         flags=_chain([each.flags for each in found]),
         terms=_chain([_shift_terms(each, by) for each, by in zip(found, shifts, strict=True)]),
         protection=_join_protections([each.protection for each in found]),
+        quality=find_lowest([each.quality for each in found]),
+        released=find_lowest([each.released for each in found]),
         sentences=()
         if len(spans) == 1
         else tuple(
@@ -261,6 +264,11 @@ def _chain(found: Sequence[tuple[_Item, ...] | None]) -> tuple[_Item, ...] | Non
     """Returns the results of all sentences; None if none was checked."""
     looked = [each for each in found if each is not None]
     return tuple(chain.from_iterable(looked)) if looked else None
+
+
+def find_lowest(found: Sequence[_Number | None]) -> _Number | None:
+    """Returns the lowest of sentences' qualities; None if none has any."""
+    return min((each for each in found if each is not None), default=None)
 
 
 def _join_protections(found: Iterable[Protection | None]) -> Protection | None:

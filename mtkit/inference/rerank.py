@@ -4,15 +4,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.evaluation.utilities import measure_utilities
 from mtkit.inference.engines.engine import EncodedSource
-from mtkit.inference.request import LineError, Request
-from mtkit.inference.translation import Hypothesis, Translation
+from mtkit.inference.request import Request
+from mtkit.inference.score_pairs import ScoresLines, score_pairs
+from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference, Rerank, UtilityMetric
 
 if TYPE_CHECKING:
@@ -24,32 +25,23 @@ _UNSCORED = -100.0
 """Log-probability per token of a candidate that a model can't score: empty, or too long."""
 
 
-class _ScoresLines(Protocol):
-    def score(self, requests: Sequence[Request]) -> list[Translation]: ...
-
-
 @dataclass(frozen=True)
 class ModelScorer:
     """Another model of `inference.rerank.models`, opened; threads may share it."""
 
-    lines: _ScoresLines
+    lines: ScoresLines
     is_reverse: bool
 
     def score(self, source: str, texts: Sequence[str]) -> list[float]:
         """Returns each text's log-probability per token, or the source's given the text."""
         pairs = [(text, source) if self.is_reverse else (source, text) for text in texts]
-        asked = [index for index, text in enumerate(texts) if text.strip()]
-        found = [_UNSCORED] * len(texts)
-        try:
-            scored = self.lines.score([Request(*pairs[index]) for index in asked])
-        except LineError:
-            # One of them is too long.
-            if len(texts) == 1:
-                return found
-            return [score for text in texts for score in self.score(source, [text])]
-        for index, translation in zip(asked, scored, strict=True):
-            found[index] = score_per_token(translation.candidates[0])
-        return found
+        found = score_pairs(self.lines, [Request(*pair) for pair in pairs])
+        return [
+            _UNSCORED
+            if scored is None or not text.strip()
+            else score_per_token(scored.candidates[0])
+            for text, scored in zip(texts, found, strict=True)
+        ]
 
 
 @dataclass(frozen=True)

@@ -252,6 +252,8 @@ class TranslationSchema(CandidateSchema):
     n_best: list[CandidateSchema]
     protection: NotRequired[Protection]
     sentences: NotRequired[list[TranslatedSentence]]
+    quality: NotRequired[float]
+    released: NotRequired[bool]
     model: NotRequired[str]
     warnings: NotRequired[list[WarningSchema]]
 
@@ -269,6 +271,10 @@ class Translation:
         protection: Protected pieces; None without `inference.protect`.
         sentences: The line's sentences, in order; empty if it was translated as one.
         model: Name of its model, told by a server with a fallback.
+        quality: Estimated probability that it is right (`inference.quality`), of several sentences
+            the lowest; None without.
+        released: Whether the quality, of each sentence, reaches the threshold of the risk; None
+            without.
     """
 
     candidates: tuple[Hypothesis, ...]
@@ -279,6 +285,8 @@ class Translation:
     protection: Protection | None = None
     sentences: tuple[TranslatedSentence, ...] = ()
     model: str | None = None
+    quality: float | None = None
+    released: bool | None = None
 
     @property
     def text(self) -> str:
@@ -301,6 +309,8 @@ class Translation:
             n_best=candidates,
             protection=self.protection,
             sentences=list(self.sentences) or None,
+            quality=self.quality,
+            released=self.released,
             model=self.model if with_warnings else None,
             warnings=warnings if with_warnings else None,
         )
@@ -336,6 +346,8 @@ def read_translation(content: Mapping[str, Any], line: int) -> Translation:
         protection=found.get("protection"),
         sentences=sentences,
         model=found.get("model"),
+        quality=found.get("quality"),
+        released=found.get("released"),
     )
 
 

@@ -73,6 +73,7 @@ class RunModel:
     """
 
     def __init__(self, settings: Inference, workspace: Workspace, *, device: str) -> None:
+        settings = settings.model_copy(update={"quality": None})
         if settings.engine == "auto":
             # Scores don't depend on what else is installed.
             settings = settings.model_copy(update={"engine": "torch"})

@@ -205,7 +205,7 @@ def _reverse(recipe: Recipe, workspace: Workspace, rounds: int) -> dict[str, Any
     script, duplicates = cleaning["script"], cleaning["duplicates"]
     script["source"], script["target"] = script["target"], script["source"]
     duplicates["by"] = _OTHER_SIDE.get(duplicates["by"], duplicates["by"])
-    for key in ("fusion", "glossary"):
+    for key in ("fusion", "glossary", "quality"):
         tables["inference"].pop(key, None)
     pretrained = tables["tokenizer"].get("pretrained", {})
     if pretrained.get("target"):

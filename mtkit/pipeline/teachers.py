@@ -266,6 +266,7 @@ class ModelTeachers:
                 "flags": Flags() if synthesis.drop_flagged else None,
                 "coverage_penalty": 0.0,
                 "glossary": None,
+                "quality": None,
                 "fusion": None,
                 "processes": 1,
             }

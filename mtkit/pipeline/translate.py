@@ -161,11 +161,12 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
             f"{path} is a classifier's checkpoint, and labels are given with model folders alone",
             "make a model folder of it with `mtkit average`",
         )
-    if recipe.inference.fusion is not None:
-        raise MtkitError(
-            f"{path} is a checkpoint, and inference.fusion works with model folders alone",
-            "make a model folder of it with `mtkit average`, or remove inference.fusion",
-        )
+    for key in ("fusion", "quality"):
+        if getattr(recipe.inference, key) is not None:
+            raise MtkitError(
+                f"{path} is a checkpoint, and inference.{key} works with model folders alone",
+                f"make a model folder of it with `mtkit average`, or remove inference.{key}",
+            )
     _check_its_data(folder, workspace)
     tokenizer = SubwordTokenizer.load(workspace.tokenizer)
     config = ModelConfig.of(recipe, tokenizer)

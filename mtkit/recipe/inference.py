@@ -158,6 +158,28 @@ class GlossarySection(Section):
     again. `auto`: `annotation` for a model that was trained so, else `constraints`."""
 
 
+class Quality(Section):
+    """Estimates each translation's quality, and releases those whose errors are bounded.
+
+    Labels of right and wrong translations give the estimate (`mtkit calibrate`). A translation is
+    released if its estimate is at least a threshold; at most the share `risk` of those is wrong.
+    """
+
+    path: RecipePath
+    """The file that `mtkit calibrate` writes; a relative path in a recipe starts from
+    `data.data_root`."""
+    risk: Annotated[float, Field(ge=0.001, le=0.5)] = 0.05
+    """Maximum share of the released translations that is wrong."""
+    confidence: Annotated[float, Field(ge=0.5, le=0.999)] = 0.95
+    """Probability of that, over the draw of the labels."""
+    reverse: RecipePath | None = None
+    """Model folder of a translator of the other direction, whose scores of the line given its
+    translation are part of the estimate."""
+    samples: Annotated[int, Field(ge=0, le=1_000)] = 0
+    """`mtkit calibrate`: samples per line, whose agreement with the translation is part of the
+    estimate; they take as long as a beam of as many hypotheses."""
+
+
 class Inference(Section):
     """Decoding defaults; they are saved with the model (paper, section 6.1)."""
 
@@ -203,6 +225,9 @@ class Inference(Section):
     more pass of the network for each line."""
     flags: Annotated[Flags | None, Invalidates.NOTHING] = None
     """Flag translations that look wrong, in `--json`, by the server and from Python."""
+    quality: Annotated[Quality | None, Invalidates.NOTHING] = None
+    """Estimate the quality of translations, in `--json`, by the server, from Python, and in PO and
+    XLIFF; not saved with the model."""
     protect: Annotated[Protect | None, Invalidates.TRANSLATIONS] = None
     """Check that numbers, addresses, placeholders and the like come out as they went in, and
     translate a line in another way where they don't; `{}` for all kinds."""
@@ -230,8 +255,8 @@ class Inference(Section):
 
     @property
     def without_paths(self) -> "Inference":
-        """These settings without paths of other folders, which mean nothing in a copy."""
-        changes: dict[str, object] = {"fusion": None, "glossary": None}
+        """These settings without paths of other files, which mean nothing in a copy."""
+        changes: dict[str, object] = {"fusion": None, "glossary": None, "quality": None}
         if self.rerank is not None and self.rerank.folders:
             changes["rerank"] = None
         return self.model_copy(update=changes)

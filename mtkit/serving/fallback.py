@@ -48,7 +48,9 @@ class Fallback:
         asks = [replace(requests[index], settings=None, **own) for index in flagged]
         for index, answer in zip(flagged, await self._ask(other, asks), strict=True):
             if isinstance(answer, Translation) and not answer.flags:
-                named[index] = replace(answer, model=self._name)
+                # Without an estimate, where others have one, it isn't released.
+                released = None if named[index].released is None else answer.released or False
+                named[index] = replace(answer, model=self._name, released=released)
                 continue
             why = "'s is flagged, too" if isinstance(answer, Translation) else " gives no answer"
             fault = f"the first translation stays, since {self._name}{why}"

@@ -166,7 +166,7 @@ class TextTranslation:
                 ]
             found = await self.ask(step, requests)
             texts = [translation.text for translation in found]
-        return found
+        return found if len(model_path.steps) == 1 else drop_estimates(found)
 
     async def ask(self, step: PathStep, requests: Sequence[Request]) -> list[Translation]:
         """Returns a model's answers, or those of the fallback where they are flagged.
@@ -264,6 +264,14 @@ class TextTranslation:
         documents = await self._processes.translate_documents(task, caller, answer)
         assert known is not None
         return documents, known
+
+
+def drop_estimates(found: Sequence[Translation]) -> list[Translation]:
+    """Returns a last step's translations as not released: models estimate their own step alone."""
+    return [
+        each if each.released is None else replace(each, quality=None, released=False)
+        for each in found
+    ]
 
 
 async def render_all(lines: Sequence[str], found: Sequence[Translation]) -> list[RenderedLine]:

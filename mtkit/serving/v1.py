@@ -21,7 +21,7 @@ from mtkit.serving.fair_queue import RenderedLine
 from mtkit.serving.model_service import ModelService
 from mtkit.serving.rendering import JsonPieces, to_pieces
 from mtkit.serving.request_errors import RequestError, busy
-from mtkit.serving.translate_texts import decoding_settings, render_all
+from mtkit.serving.translate_texts import decoding_settings, drop_estimates, render_all
 
 
 def list_v1_routes(context: ServerContext) -> list[Route]:
@@ -111,7 +111,11 @@ async def _answer(
     if body.glossary:
         terms = tuple(term.as_term() for term in body.glossary)
         asks = [replace(ask, glossary=terms) for ask in asks]
-    found = await context.translation.render(last, asks)
+    if last is first or decoding_settings(service).quality is None:
+        found = await context.translation.render(last, asks)
+    else:
+        translations = await context.translation.ask(last, asks)
+        found = await render_all(texts, drop_estimates(translations))
     head = {
         "model": service.model.name,
         "source": first.source,

@@ -376,7 +376,7 @@ class TranslationValidator(ModelValidator[TranslatingModel]):
     ) -> list[str]:
         is_narrow = next(model.parameters()).dtype == torch.bfloat16
         plain = {"engine": "auto", "precision": "bf16" if is_narrow else "fp32", "n_best": 1}
-        without = dict.fromkeys(("sampling", "rerank", "fusion", "flags", "glossary"))
+        without = dict.fromkeys(("sampling", "rerank", "fusion", "flags", "glossary", "quality"))
         settings = self._recipe.inference.model_copy(
             update=plain | without | {"beam_size": self._settings.beam_size} | changes
         )

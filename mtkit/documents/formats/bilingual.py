@@ -7,8 +7,9 @@ well-nested pairs.
 
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from mtkit.documents.document import (
@@ -18,6 +19,7 @@ from mtkit.documents.document import (
     LanguageCodes,
     Span,
     as_written,
+    mark_string,
 )
 from mtkit.documents.formats.string_markup import copy_units, make_string_units
 from mtkit.documents.units import MarkupPart, protect
@@ -44,6 +46,9 @@ _ENDS = {"ept": "id", "ex": "id", "ec": "startRef", "em": "startRef"}
 _HOLDERS = frozenset(["g", "mrk", "pc", "hi"])
 """Elements whose text belongs to the sentence."""
 _STATE = re.compile(r"\sstate(?:-qualifier)?\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+')")
+
+_REVIEW = ' state="needs-review-translation" state-qualifier="leveraged-mt"'
+_TRANSLATED = ' state="translated" state-qualifier="leveraged-mt"'
 
 _Kind = Literal["open", "close", "void"]
 
@@ -125,10 +130,13 @@ class _Reader:
             self._set_attribute(token, keys[1], html.escape(languages.target))
 
     def _set_attribute(self, token: XmlToken, name: str, value: str) -> None:
+        self.document.edits.append(self._edit_attribute(token, name, value))
+
+    def _edit_attribute(self, token: XmlToken, name: str, value: str) -> Edit:
         span = find_attribute(self._text, token, name)
         end = self._find_tag_end(token)
         added = Edit(end, end, f' {name}="{value}"')
-        self.document.edits.append(added if span is None else Edit(*span, value))
+        return added if span is None else Edit(*span, value)
 
     def _find_tag_end(self, token: XmlToken) -> int:
         """Returns where an attribute may be added to a tag."""
@@ -157,13 +165,15 @@ class _Reader:
         if targets:
             # A target's only segment covers its whole source.
             sources = sources or (dict.fromkeys(targets, source) if len(targets) == 1 else {})
-            self._fill_segments(sources, targets)
+            assert target is not None
+            self._fill_segments(sources, targets, target)
             return
         if target is not None and self._has_text(target):
             self._skip(source, "already translated")
             return
         is_first_version = find_local_name(tokens[parent]) == "trans-unit"
-        state = ' state="needs-review-translation" state-qualifier="leveraged-mt"'
+        initial = self._edit_attribute(tokens[parent], "state", "initial")
+        translated = self._edit_attribute(tokens[parent], "state", "translated")
         prefix = tokens[source].name[: -len("source")]
         if target is not None:
             token = tokens[target]
@@ -175,13 +185,16 @@ class _Reader:
             end = tokens[end_of(tokens, inside.get("seg-source", source))].end
             output = (end, end)
             before = f"{_find_indent(text, tokens[source].start)}<{prefix}target"
-        before += f"{state if is_first_version else ''}>"
-        is_translated = self._copy(source, output, before, f"</{prefix}target>")
-        if is_translated and not is_first_version:
-            self._set_attribute(tokens[parent], "state", "translated")
+        before += f"{_REVIEW if is_first_version else ''}>"
+        mark = _mark_target if is_first_version else partial(mark_string, initial, translated)
+        self._copy(source, output, before, f"</{prefix}target>", mark)
 
-    def _fill_segments(self, sources: Mapping[str, int], targets: Mapping[str, int]) -> None:
+    def _fill_segments(
+        self, sources: Mapping[str, int], targets: Mapping[str, int], target: int
+    ) -> None:
         """Adds the units of a target's empty segments (`<mrk mtype="seg">`)."""
+        state = self._edit_attribute(self.tokens[target], "state", "needs-review-translation")
+        mark = partial(mark_string, state, None)
         for key, own in sources.items():
             if key not in targets or self.tokens[own].kind != "open":
                 self._skip(own, "without a place in their target")
@@ -190,10 +203,10 @@ class _Reader:
             if self._has_text(targets[key]):
                 self._skip(own, "already translated")
             elif token.kind == "open":
-                self._copy(own, (token.end, self.tokens[token.partner].start))
+                self._copy(own, (token.end, self.tokens[token.partner].start), mark=mark)
             else:
                 tag = self._text[token.start : self._find_tag_end(token)]
-                self._copy(own, (token.start, token.end), f"{tag}>", f"</{token.name}>")
+                self._copy(own, (token.start, token.end), f"{tag}>", f"</{token.name}>", mark)
 
     def _find_segments(self, parent: int) -> dict[str, int]:
         """Returns the segments in an element by their numbers."""
@@ -255,8 +268,15 @@ class _Reader:
             start, join_token_text(self._text, find_inside(self.tokens, index)), reason
         )
 
-    def _copy(self, index: int, output: Span, before: str = "", behind: str = "") -> bool:
-        """Adds the units of an element's text for another output; returns whether any."""
+    def _copy(
+        self,
+        index: int,
+        output: Span,
+        before: str = "",
+        behind: str = "",
+        mark: Callable[[Edit, bool | None], list[Edit]] | None = None,
+    ) -> None:
+        """Adds the units of an element's text for another output, the first with a mark."""
         tokens = self.tokens
         span = (tokens[index].end, tokens[tokens[index].partner].start)
         is_cdata = is_cdata_alone(self._text, find_inside(tokens, index))
@@ -264,8 +284,16 @@ class _Reader:
         escapes = _CDATA_TEXT if is_cdata else XML_TEXT
         units = make_string_units(self.document, parts, escapes, self.languages)
         units = [replace(unit, name=self._name) for unit in units]
-        self.document.units += copy_units(self._text, units, [span], output, (before, behind))
-        return bool(units)
+        copied = copy_units(self._text, units, [span], output, (before, behind))
+        if copied:
+            copied[0] = replace(copied[0], mark=mark)
+        self.document.units += copied
+
+
+def _mark_target(edit: Edit, released: bool | None) -> list[Edit]:
+    """Returns the edit of a target of XLIFF 1.2, whose state needs no review if it is released."""
+    text = edit.text.replace(_REVIEW, _TRANSLATED, 1) if released else edit.text
+    return [edit._replace(text=text)]
 
 
 def _find_indent(text: str, position: int) -> str:

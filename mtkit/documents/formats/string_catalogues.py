@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from mtkit.documents.document import (
     Document,
+    Edit,
     EscapedText,
     Escapes,
     LanguageCodes,
@@ -15,6 +16,7 @@ from mtkit.documents.document import (
     Token,
     Unit,
     UnwritableError,
+    mark_string,
     unit_text,
 )
 from mtkit.documents.escaped_text import read_escaped_lines
@@ -71,7 +73,8 @@ def read_po_units(text: str, languages: LanguageCodes) -> Document:
 
     Translated messages stay, also fuzzy ones. The form for 1 is translated from the singular if
     there are several forms and `msgfmt -c` accepts it there, and the others from the plural.
-    Translations with a fault that `msgfmt -c` rejects can't be written.
+    Translations with a fault that `msgfmt -c` rejects can't be written; those that aren't released
+    (`inference.quality`) become fuzzy.
 
     Raises:
         MtkitError: It contains anything but comments, keywords and strings.
@@ -93,6 +96,9 @@ def _translate_message(
     text = document.text
     singular, plural = (message.read(text, key) for key in ("msgid", "msgid_plural"))
     forms = message.list_forms()
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    fuzzy = Edit(message.start, message.start, f"#, fuzzy{line_end}")
+    mark = functools.partial(mark_string, fuzzy, None)
     for form, key in enumerate(forms):
         output = message.strings[key]
         # As msgfmt, which compares all forms with the plural.
@@ -114,6 +120,8 @@ def _translate_message(
             copied = [
                 _check_unit(unit, message.flags, None if copied[1:] else check) for unit in copied
             ]
+        if copied:
+            copied[0] = replace(copied[0], mark=mark)
         if form and copied:
             # A message is written with all forms or none.
             copied[0] = replace(copied[0], follows=True)

@@ -79,6 +79,8 @@ def _list_keys(translator: Translator) -> set[str]:
         "alignment": settings.alignments,
         "terms": settings.glossary,
         "flags": settings.flags,
+        "quality": settings.quality,
+        "released": settings.quality,
         "protection": settings.protect,
         "sentences": settings.paragraphs,
     }

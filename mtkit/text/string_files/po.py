@@ -19,10 +19,15 @@ _TOKEN = re.compile(
 
 @dataclass
 class PoMessage:
-    """A message: the spans of the strings of each keyword (`msgid`, `msgstr[0]`), and its flags."""
+    """A message: the spans of the strings of each keyword (`msgid`, `msgstr[0]`), and its flags.
+
+    Attributes:
+        start: Where its keywords begin, or the comments with its previous ones.
+    """
 
     strings: dict[str, list[Span]] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()
+    start: int = 0
 
     def read(self, text: str, keyword: str) -> str:
         """Returns the string of a keyword in the file's text; empty without one."""
@@ -43,6 +48,7 @@ def read_messages(text: str) -> Iterator[PoMessage]:
     spans: list[Span] | None = None
     flags: set[str] = set()
     position = 0
+    start: int | None = None
     while position < len(text):
         found = _TOKEN.match(text, position)
         if found is None or (found["string"] is not None and spans is None):
@@ -51,10 +57,15 @@ def read_messages(text: str) -> Iterator[PoMessage]:
         keyword = found["keyword"]
         if found["flags"] is not None:
             flags.update(each.strip() for each in found["flags"].split(","))
+        elif found.group().startswith("#|"):
+            start = found.start() if start is None else start
         elif keyword is not None:
             if keyword in ("msgid", "msgctxt", "domain") and "msgid" in message.strings:
                 yield message
                 message = PoMessage()
+            if not message.strings:
+                message.start = found.start() if start is None else start
+            start = None
             message.flags |= flags
             flags.clear()
             spans = []

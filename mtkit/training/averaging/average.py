@@ -156,7 +156,7 @@ def is_averaged(recipe: Recipe, workspace: Workspace) -> bool:
     return (
         record.steps == list_steps(released)
         and record.digest == digest_model(workspace.model)
-        and read_settings(workspace.model) == recipe.inference
+        and read_settings(workspace.model) == recipe.inference.without_paths
     )
 
 

@@ -59,6 +59,7 @@ def test_help_names_the_commands_in_the_order_of_the_road() -> None:
         "average",
         "translate",
         "serve",
+        "calibrate",
         "align",
         "attend",
         "export",

@@ -21,6 +21,15 @@ OPTIONS = {
     "plan": [*RUN, "--gpus", "--hardware", "--share", "--json"],
     "train": [*RUN, "--gpus", "--processes", *LAUNCHING, "--dry-run"],
     "average": [*RUN, "--last", "--best", "--spaced", "--select", "--device"],
+    "calibrate": [
+        "labels",
+        *RUN,
+        "--model",
+        "--output",
+        "--device",
+        "--from",
+        "--to",
+    ],
     "align": [*RUN, "--model", "--input", "--apart", "--json"],
     "attend": [
         *RUN,
@@ -184,10 +193,11 @@ KEYS = {
     "training.averaging": "choose num_checkpoints if_worse",
     "inference": "engine precision allow_int8 beam_size n_best length_penalty coverage_penalty "
     "stop_margin min_length no_repeat_ngram sampling rerank fusion glossary alignments flags "
-    "protect protect_strings paragraphs max_extra_tokens max_output_tokens max_source_tokens "
-    "batch_tokens processes",
+    "quality protect protect_strings paragraphs max_extra_tokens max_output_tokens "
+    "max_source_tokens batch_tokens processes",
     "inference.flags": "names max_copied min_confidence min_letters max_repeats length_ratio "
     "max_ratio smoothing max_other_numbers max_other_addresses min_log_probability min_coverage",
+    "inference.quality": "path risk confidence reverse samples",
     "inference.length_penalty": "kind alpha",
     "inference.fusion": "model weight",
     "inference.glossary": "path way",

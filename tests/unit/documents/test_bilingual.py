@@ -1,12 +1,13 @@
 """XLIFF and TMX: which texts get a translation, and where it stands; read again by lxml."""
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from lxml import etree
 
-from mtkit.documents.document import LanguageCodes
+from mtkit.documents.document import LanguageCodes, TranslatedText
 from mtkit.documents.translate_file import translate_content, translate_file
 from mtkit.errors import MtkitError
 
@@ -92,6 +93,45 @@ def test_xliff_2_gets_the_targets_that_it_lacks() -> None:
     states = [each.get("state") for each in etree.fromstring(translated).iter("{*}segment")]
     assert states == ["translated", "final", "translated", None]
     assert etree.fromstring(translated).get("trgLang") == "de"
+
+
+def release_short(texts: Sequence[str]) -> list[TranslatedText]:
+    """Translates into capitals, and releases what has at most four words."""
+    return [TranslatedText(text.upper(), released=len(text.split()) <= 4) for text in texts]
+
+
+def test_the_state_of_what_is_released_in_xliff_1() -> None:
+    targets = read_targets(translate("xliff 1.2", release_short))
+    assert targets["<b>Bold word</b>"][1]["state"] == "translated"
+    (long,) = [of for source, of in targets.items() if source.startswith("The old man")]
+    assert long[1]["state"] == "needs-review-translation"
+    assert targets["Done"] == ("Fertig", {"state": "final"})
+
+
+def test_the_state_of_what_is_released_in_xliff_2() -> None:
+    translated = translate("xliff 2", release_short)
+    segments = etree.fromstring(translated).iter("{*}segment")
+    # The first has five words, the third two.
+    assert [each.get("state") for each in segments] == ["initial", "final", "translated", None]
+    assert ">GO " in translated
+
+
+def test_segments_of_one_target_share_its_state() -> None:
+    text = """<xliff version="1.2"><file source-language="en"><body><trans-unit id="1">
+ <source>A cat. A b c d e f.</source>
+ <seg-source><mrk mtype="seg" mid="1">A cat.</mrk> <mrk mtype="seg" mid="2">A b c d e f.</mrk>
+ <mrk mtype="seg" mid="3">B b c d e f.</mrk></seg-source>
+ <target state="translated"><mrk mtype="seg" mid="1"/> <mrk mtype="seg" mid="2"/>
+ <mrk mtype="seg" mid="3"/></target></trans-unit></body></file></xliff>"""
+
+    def state(translator: object) -> str | None:
+        found, _ = translate_content(text.encode(), "xliff", translator, LANGUAGES)  # type: ignore[arg-type]
+        (target,) = etree.fromstring(found).iter("{*}target")
+        assert "".join(target.itertext()).split()[:2] == ["A", "CAT."]
+        return target.get("state")
+
+    assert state(release_short) == "needs-review-translation"
+    assert state(lambda texts: [TranslatedText(text.upper()) for text in texts]) == "translated"
 
 
 def test_a_memory_gets_the_translations_that_it_lacks() -> None:

@@ -98,3 +98,60 @@ def test_a_form_of_many_numbers_is_translated_with_its_number() -> None:
     russian = _HEADER.replace("nplurals=2; plural=n != 1;", _RUSSIAN)
     found, _ = translate(f'{russian}{message}msgstr[2] ""\n', {})
     assert found[0].msgstr_plural == dict.fromkeys(range(3), "%d FILES")
+
+
+def release_short(texts: Sequence[str]) -> list[TranslatedText]:
+    """Translates into capitals, and releases what has at most two words."""
+    return [
+        TranslatedText(text.upper().replace("%S", "%s"), released=len(text.split()) <= 2)
+        for text in texts
+    ]
+
+
+def translate_released(text: str) -> bytes:
+    return translate_content(text.encode(), "po", release_short, LanguageCodes("en", "de"))[0]
+
+
+def test_what_is_not_released_is_fuzzy() -> None:
+    text = _HEADER + (
+        '#. A note\n#: a.c:1\n#, c-format\nmsgid "Save %s now or never"\nmsgstr ""\n\n'
+        'msgctxt "menu"\nmsgid "Save"\nmsgstr ""\n\n'
+        '#| msgid "Open a file"\nmsgid "Open the big file"\nmsgstr ""\n\n'
+        'msgid "a b c"\nmsgstr "given"\n\n'
+        'msgid "a file"\nmsgid_plural "many old files"\nmsgstr[0] ""\nmsgstr[1] ""\n\n'
+        'msgid "One. Two three four."\nmsgstr ""\n'
+    )
+    written = translate_released(text)
+    if shutil.which("msgfmt") is not None:
+        command = ["msgfmt", "-c", "-o", "/dev/null", "-"]
+        subprocess.run(command, input=written, check=True, capture_output=True)
+    entries = {entry.msgid: entry for entry in polib.pofile(written.decode())}
+    fuzzy = {text for text, entry in entries.items() if "fuzzy" in entry.flags}
+    # A message with a long plural form, or a long sentence, isn't released as a whole.
+    assert fuzzy == {"Save %s now or never", "Open the big file", "a file", "One. Two three four."}
+    assert entries["Save %s now or never"].flags == ["c-format", "fuzzy"]
+    assert entries["Save %s now or never"].msgstr == "SAVE %s NOW OR NEVER"
+    # Nothing else has changed.
+    kept = [line for line in written.decode().split("\n") if line != "#, fuzzy"]
+    assert [line for line in kept if not line.startswith("msgstr")] == [
+        line for line in text.split("\n") if not line.startswith("msgstr")
+    ]
+
+
+def test_what_is_kept_does_not_become_fuzzy() -> None:
+    def translate_all(texts: Sequence[str]) -> list[TranslatedText]:
+        return [TranslatedText("ohne", released=False) for _ in texts]
+
+    text = _HEADER + '#, c-format\nmsgid "Save %s now"\nmsgstr ""\n'
+    written, report = translate_content(
+        text.encode(), "po", translate_all, LanguageCodes("en", "de")
+    )
+    assert written.decode() == text
+    assert report.num_translated == 0
+
+
+def test_the_flag_ends_as_the_lines_of_the_file() -> None:
+    text = (_HEADER + 'msgid "a b c d"\nmsgstr ""\n').replace("\n", "\r\n")
+    written = translate_released(text)
+    assert b"\r\n#, fuzzy\r\nmsgid" in written
+    assert written.count(b"\n") == written.count(b"\r\n")

@@ -300,9 +300,10 @@ def test_without_weight_no_utility_is_computed(three_folders):
 
 def test_a_candidate_that_a_model_cant_score_comes_last():
     class _Lines:
-        def score(self, requests):
-            if any(len(each.text) > 3 for each in requests):
-                raise LineError(1, "too long")
+        def score(self, requests, *, first_line):
+            for index, each in enumerate(requests):
+                if len(each.text) > 3:
+                    raise LineError(first_line + index, "too long")
             return [copy_line(each.text) for each in requests]
 
     scorer = ModelScorer(_Lines(), is_reverse=True)

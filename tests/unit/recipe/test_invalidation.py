@@ -147,7 +147,7 @@ def test_what_a_translation_depends_on(recipes: list[Recipe]) -> None:
         tables = recipe.model_dump(mode="json")
         left_out = {
             "engine", "precision", "batch_tokens", "processes", "allow_int8", "alignments", "flags",
-            "protect_strings",
+            "quality", "protect_strings",
         }  # fmt: skip
         expected = {key: value for key, value in tables["inference"].items() if key not in left_out}
         assert select_keys(tables, Invalidates.TRANSLATIONS) == {"inference": expected}

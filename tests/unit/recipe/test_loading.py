@@ -349,7 +349,7 @@ def test_a_section_overridden_alone_refuses_other_sections_and_faults() -> None:
         "--set evaluation.tokenise=none: evaluation.tokenise: unknown key 'tokenise' "
         "(did you mean 'tokenize'?)"
     )
-    assert caught.value.hint.startswith("evaluation has these keys: language, ")
+    assert caught.value.hint.startswith("evaluation has these keys: glossary, language, ")
 
 
 @pytest.mark.parametrize(

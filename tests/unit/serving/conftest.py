@@ -124,6 +124,8 @@ class FakeWorker:
                 for rank, text in enumerate(texts)
             ),
             flags=(FLAG,) if "FLAG" in request.text else () if "CHECKED" in request.text else None,
+            quality=0.75 if "SURE" in request.text else None,
+            released=True if "SURE" in request.text else None,
         )
 
     async def stop(self) -> None:

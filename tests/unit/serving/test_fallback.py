@@ -142,3 +142,14 @@ def test_a_line_at_fault_does_not_stop_it(client: Callable[..., TestClient]) -> 
         "/v1/translate", json={"lines": ["FAULT"], "source": "en", "target": "de"}
     ).json() == {"error": "the prefix is too long", "line": 1}
     assert tell(translate(opened, "FLAG")) == [("chat:FLAG", "chat", 0)]
+
+
+def test_a_translation_without_an_estimate_is_not_released(
+    client: Callable[..., TestClient],
+) -> None:
+    sure, other = translate(client(), "SURE", "SURE FLAG")
+    assert (sure["quality"], sure["released"]) == (0.75, True)
+    # The fallback doesn't estimate.
+    assert other["text"] == "chat:SURE FLAG"
+    assert other["released"] is False
+    assert "quality" not in other

@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import httpx2
@@ -7,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from mtkit.model.config import INFERENCE_FILE, read_settings, write_section
+from mtkit.recipe.inference import Inference, Quality
 from mtkit.serving.app import make_app, make_context
 from mtkit.serving.keys import add_key
 from mtkit.serving.model_service import ServedModel
@@ -43,6 +45,30 @@ def test_flags_are_told_where_the_model_flags(serve: Serve) -> None:
     ]
     assert two["flags"] == []
     assert "flags" not in three
+
+
+def test_quality_is_told_where_it_is_estimated(serve: Serve) -> None:
+    lines = {"lines": ["SURE", "a"]}
+    one, two = serve().post("/v1/translate", json=lines).json()["translations"]
+    assert (one["quality"], one["released"]) == (0.75, True)
+    assert not {"quality", "released"} & two.keys()
+    schema = serve().get("/openapi.json").json()["components"]["schemas"]
+    found = [each["properties"] for each in schema.values() if "n_best" in str(each)]
+    assert any({"quality", "released"} <= properties.keys() for properties in found)
+
+
+def test_no_model_estimates_two_steps(serve: Serve) -> None:
+    second = make_model("y", "en", "de")
+    settings = Inference(quality=Quality(path=Path("q.json")))
+    second = replace(second, source=replace(second.source, settings=settings))
+    client = serve(make_model("x", "fr", "en"), second, pivot="en")
+    ask = {"lines": ["SURE"], "source": "fr", "target": "de"}
+    (found,) = client.post("/v1/translate", json=ask).json()["translations"]
+    assert found["text"] == "y:X:SURE"
+    assert found["released"] is False
+    assert "quality" not in found
+    (direct,) = client.post("/v1/translate", json={**ask, "source": "en"}).json()["translations"]
+    assert direct["released"]
 
 
 def test_the_page_gets_each_lines_flags_with_its_scores(serve: Serve) -> None:

@@ -1,0 +1,259 @@
+"""Estimates whether translations are right, and bounds the share of wrong ones among the released.
+
+Labels are of right and wrong segments. One part of them fits the estimate, a logistic regression of
+features, and orders thresholds; the other part tests the thresholds, by Learn then Test.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from mtkit.digests import digest
+from mtkit.recipe.section import CountFromZero, Section
+
+Matrix = NDArray[np.float64]
+Right = NDArray[np.bool_]
+
+FIT_SHARE = 0.4
+"""Share of the labels that fit the estimate; the others test thresholds."""
+MAX_THRESHOLDS = 50
+_RIDGE = 1.0
+"""Strength of the L2 penalty on the weights of standardised features."""
+_MAX_STEPS = 100
+_DIGITS = 6
+"""Digits of an estimate: two engines' differ in later ones."""
+_MAX_NEEDED = 20_000
+_MAX_FEATURES = 100
+_Number = Annotated[float, Field(ge=-1e9, le=1e9)]
+_Numbers = Annotated[tuple[_Number, ...], Field(max_length=_MAX_FEATURES)]
+
+
+def compute_tail(wrong: int, released: int, risk: float) -> float:
+    """Returns P(Bin(released, risk) <= wrong): the p-value of "more than `risk` are wrong"."""
+    if wrong >= released:
+        return 1.0
+    logs = (
+        math.lgamma(released + 1)
+        - math.lgamma(count + 1)
+        - math.lgamma(released - count + 1)
+        + count * math.log(risk)
+        + (released - count) * math.log1p(-risk)
+        for count in range(wrong + 1)
+    )
+    return min(1.0, math.fsum(map(math.exp, logs)))
+
+
+def count_allowed(released: int, risk: float, confidence: float) -> int:
+    """Returns how many of so many released segments may be wrong; -1 if there are too few."""
+    low, high = -1, math.floor(released * risk)
+    while low < high:
+        middle = (low + high + 1) // 2
+        is_allowed = compute_tail(middle, released, risk) <= 1.0 - confidence
+        low, high = (middle, high) if is_allowed else (low, middle - 1)
+    return low
+
+
+def count_needed(risk: float, confidence: float, share_wrong: float = 0.0) -> int | None:
+    """Returns how many released segments a test needs if so many of them are wrong.
+
+    It is exact for a share of 0, the smallest n with (1 - risk)^n <= 1 - confidence, and up to 2 %
+    too great for others; None for a share near the risk or above it.
+    """
+    needed = math.ceil(math.log(1.0 - confidence) / math.log1p(-risk) - 1e-9)
+    while needed <= _MAX_NEEDED:
+        if compute_tail(math.ceil(share_wrong * needed), needed, risk) <= 1.0 - confidence:
+            return needed
+        needed += 1 + needed // 50
+    return None
+
+
+def split_labels(keys: Sequence[Sequence[object]]) -> tuple[list[int], list[int]]:
+    """Returns the indices of labels that fit, and of those that test.
+
+    A hash of a label's content decides, so that the order of labels doesn't matter. The n-th label
+    with the same content has a hash of its own: each split is as probable as any other, and the
+    tested labels are drawn as all of them are.
+    """
+    seen: Counter[tuple[object, ...]] = Counter()
+    hashes = []
+    for index, key in enumerate(map(tuple, keys)):
+        seen[key] += 1
+        hashes.append((digest([*key, seen[key]]), index))
+    order = [index for _, index in sorted(hashes)]
+    num_fit = round(FIT_SHARE * len(order))
+    return order[:num_fit], order[num_fit:]
+
+
+class Estimator(Section):
+    """A logistic regression; its numbers are of each feature."""
+
+    names: Annotated[tuple[str, ...], Field(max_length=_MAX_FEATURES)]
+    means: _Numbers
+    scales: Annotated[
+        tuple[Annotated[float, Field(ge=1e-9, le=1e9)], ...], Field(max_length=_MAX_FEATURES)
+    ]
+    """What each feature's distance from its mean is divided by."""
+    weights: _Numbers
+    intercept: _Number
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if {len(each) for each in (self.means, self.scales, self.weights)} != {len(self.names)}:
+            raise ValueError("names, means, scales and weights of different numbers")
+        return self
+
+    @classmethod
+    def fit(cls, columns: Mapping[str, Sequence[float]], right: Right) -> "Estimator":
+        """Returns the estimator of the greatest penalised likelihood, by Newton's method.
+
+        Segments with a NaN are left out. Half a right and half a wrong segment are added at the
+        means, so that there is an estimator for any labels.
+        """
+        names, features = tuple(columns), stack(columns, tuple(columns))
+        known = np.isfinite(features).all(axis=1)
+        features, right = features[known], right[known]
+        means, scales = features.mean(axis=0), features.std(axis=0)
+        scales = np.where(scales > 1e-9, scales, 1.0)
+        rows = np.vstack([(features - means) / scales, np.zeros((2, len(names)))])
+        rows = np.hstack([rows, np.ones((len(rows), 1))])
+        wanted = np.append(right.astype(np.float64), [1.0, 0.0])
+        counts = np.append(np.ones(len(right)), [0.5, 0.5])
+        ridge = np.append(np.full(len(names), _RIDGE), 0.0)
+        found = np.zeros(len(names) + 1)
+        for _ in range(_MAX_STEPS):
+            likely = _squash((rows * found).sum(axis=1))
+            # Not matrix products: the order of their sums depends on the number of threads.
+            slope = np.einsum("ij,i->j", rows, counts * (wanted - likely)) - ridge * found
+            bend = np.einsum("ij,i,ik->jk", rows, counts * likely * (1.0 - likely), rows)
+            step = np.linalg.solve(bend + np.diag(ridge), slope)
+            found += step / max(1.0, np.abs(step).max())
+            if np.abs(step).max() < 1e-10:
+                break
+        weights = found.round(10).tolist()
+        return cls(
+            names=names,
+            means=tuple(means.round(10).tolist()),
+            scales=tuple(scales.round(10).tolist()),
+            weights=tuple(weights[:-1]),
+            intercept=weights[-1],
+        )
+
+    def estimate(self, columns: Mapping[str, Sequence[float]]) -> Matrix:
+        """Returns each segment's estimated probability of being right; 0 if a feature is NaN."""
+        features = (stack(columns, self.names) - np.array(self.means)) / np.array(self.scales)
+        sums = (features * np.array(self.weights)).sum(axis=1) + self.intercept
+        return np.nan_to_num(_squash(sums), nan=0.0).round(_DIGITS)
+
+
+def stack(columns: Mapping[str, Sequence[float]], names: Sequence[str]) -> Matrix:
+    """Returns features as [segments, names]."""
+    return np.array([columns[name] for name in names], np.float64).T
+
+
+def _squash(numbers: Matrix) -> Matrix:
+    return 1.0 / (1.0 + np.exp(-np.clip(numbers, -40.0, 40.0)))
+
+
+class Threshold(Section):
+    """A threshold of the estimate: segments with at least as much are released."""
+
+    at: Annotated[float, Field(gt=0.0, le=1.0)]
+    fit_released: CountFromZero
+    """Released labels among those that fitted the estimate."""
+    fit_wrong: CountFromZero
+    """Wrong ones among these."""
+    released: CountFromZero
+    """Released labels among those that test."""
+    wrong: CountFromZero
+    """Wrong ones among these."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.fit_wrong > self.fit_released or self.wrong > self.released:
+            raise ValueError("more wrong labels than released ones")
+        return self
+
+
+def count_released(
+    fitted: tuple[Matrix, Right], tested: tuple[Matrix, Right]
+) -> tuple[Threshold, ...]:
+    """Returns thresholds, the strictest first: quantiles of the estimates of the fitted labels."""
+    ordered = np.unique(fitted[0][fitted[0] > 0.0])[::-1]
+    places = np.linspace(0, len(ordered) - 1, min(MAX_THRESHOLDS, len(ordered)))
+    rows = (
+        (at, *_count_at(*fitted, at), *_count_at(*tested, at))
+        for at in ordered[places.round().astype(int)].tolist()
+    )
+    return tuple(Threshold(**dict(zip(Threshold.model_fields, row, strict=True))) for row in rows)
+
+
+def _count_at(estimates: Matrix, right: Right, at: float) -> tuple[int, int]:
+    released = estimates >= at
+    return int(released.sum()), int((released & ~right).sum())
+
+
+def choose_threshold(
+    thresholds: Sequence[Threshold], risk: float, confidence: float
+) -> Threshold | None:
+    """Returns the loosest threshold that passes Learn then Test; None if none does.
+
+    If it releases anything, the share of wrong segments among all that it releases is at most
+    `risk`, with a probability of `confidence` over the draw of the labels.
+
+    Why: thresholds, and where the tests begin, depend on the fitted labels alone. Given how many
+    tested segments a threshold releases, the wrong ones are binomial with its true share, so
+    `compute_tail` is a valid p-value of "more than `risk` are wrong". Thresholds are tested one
+    after the other, looser and looser, at the level 1 - confidence, up to the first that fails:
+    fixed sequence testing (arXiv 2110.01052, sections 2 and 3, and algorithm 1), which needs no
+    correction for their number. Its first threshold is the one that most probably passes by the
+    fitted labels.
+    """
+    if not thresholds:
+        return None
+
+    def compute_power(each: Threshold) -> float:
+        rate = (each.fit_wrong + 0.5) / (each.fit_released + 1.0)
+        expected = round(each.fit_released * (1.0 - FIT_SHARE) / FIT_SHARE)
+        allowed = count_allowed(expected, risk, confidence)
+        return compute_tail(allowed, expected, rate) if allowed >= 0 else 0.0
+
+    powers = [compute_power(each) for each in thresholds]
+    chosen = None
+    for each in thresholds[powers.index(max(powers)) :]:
+        if not each.released or compute_tail(each.wrong, each.released, risk) > 1.0 - confidence:
+            break
+        chosen = each
+    return chosen
+
+
+def estimate_needed(
+    thresholds: Sequence[Threshold], risk: float, confidence: float, num_labels: int
+) -> int | None:
+    """Returns about how many labels release something, by those that there are; None if none do."""
+    found = []
+    for each in thresholds:
+        released, wrong = each.released + each.fit_released, each.wrong + each.fit_wrong
+        share_wrong = (wrong + 0.5) / (released + 1.0)
+        needed = count_needed(risk, confidence, share_wrong) if released else None
+        if needed is not None:
+            share = released / num_labels * (1.0 - FIT_SHARE)
+            found.append(math.ceil(needed / share))
+    return min(found, default=None)
+
+
+def measure_area(estimates: Matrix, right: Right) -> float | None:
+    """Returns the area under the ROC curve; None if all are right or all wrong.
+
+    It is the probability that a right segment has a greater estimate than a wrong one, where equal
+    ones count half.
+    """
+    good, bad = estimates[right], np.sort(estimates[~right])
+    if not len(good) or not len(bad):
+        return None
+    below = np.searchsorted(bad, good, "left") + np.searchsorted(bad, good, "right")
+    return float(below.sum()) / (2.0 * len(good) * len(bad))

@@ -1,0 +1,231 @@
+"""Quality of translations (`inference.quality`): features of pairs, an estimate, what is released.
+
+The same function measures the user's labelled pairs and a translator's own: the estimate depends on
+the two texts and the model alone, not on how the translation was found.
+"""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+
+from pydantic import Field, ValidationError
+
+from mtkit.checks.lengths import compare_lengths
+from mtkit.errors import MtkitError
+from mtkit.evaluation.quality import MAX_THRESHOLDS, Estimator, Threshold, choose_threshold
+from mtkit.files import as_json_text, check_format, read_json, write_atomically
+from mtkit.foreign_files import describe_fault
+from mtkit.inference.flag_lines import measure_coverage
+from mtkit.inference.line import Line
+from mtkit.inference.request import Request
+from mtkit.inference.score_pairs import score_pairs
+from mtkit.inference.translation import Translation
+from mtkit.recipe.flags import FLAG_NAMES, Flags
+from mtkit.recipe.inference import Quality, Sampling
+from mtkit.recipe.section import Section
+from mtkit.text.widths import measure_width
+
+if TYPE_CHECKING:
+    from mtkit.inference.line_pipeline import LinePipeline
+
+Row = tuple[float, ...]
+
+
+class Measure(NamedTuple):
+    """Names of features, and what measures them.
+
+    Attributes:
+        measure: Returns a row with a number per name for each pair of a line and its translation,
+            the request's prefix; NaN where it can't be measured.
+    """
+
+    names: Sequence[str]
+    measure: Callable[[Sequence[Request]], list[Row]]
+
+
+_FORMAT_VERSION = 1
+_MAX_BYTES = 1 << 20
+_OF_FEATURES = ("too short", "too long", "unlikely", "poorly covered")
+_FLAGS = tuple(each for each in FLAG_NAMES if each not in _OF_FEATURES)
+"""Flags that are counted; the others judge what has a feature of its own."""
+_SMOOTHING = 15
+"""Characters added to both lengths, as in `inference.flags`."""
+_OF_SCORES = (
+    *("log_probability", "lowest_log_probability", "length"),
+    *("length_ratio", "length_ratio_squared", "flags", "coverage"),
+)
+_OF_REVERSE = ("reverse_log_probability", "reverse_lowest_log_probability")
+_CALIBRATE_AGAIN = "make it again: mtkit calibrate"
+_Digest = Annotated[str, Field(max_length=64)]
+
+
+class QualityFile(Section):
+    """What `mtkit calibrate` found."""
+
+    format_version: Literal[1] = 1
+    model: _Digest
+    """Digest of the translator that the features come from."""
+    reverse: _Digest = ""
+    """The same of the translator of the reverse direction."""
+    samples: Annotated[int, Field(ge=0, le=1_000)] = 0
+    estimator: Estimator
+    thresholds: Annotated[tuple[Threshold, ...], Field(max_length=MAX_THRESHOLDS)]
+    """The strictest first."""
+
+    @classmethod
+    def read(cls, path: Path) -> "QualityFile":
+        """Returns the content of a file; its numbers are checked."""
+        try:
+            content = read_json(path, max_bytes=_MAX_BYTES)
+        except FileNotFoundError as error:
+            raise MtkitError(
+                f"{path}: no such file (inference.quality.path)", "make it: mtkit calibrate"
+            ) from error
+        check_format(content, path, _FORMAT_VERSION, _CALIBRATE_AGAIN)
+        try:
+            return cls.model_validate_json(json.dumps(content))
+        except ValidationError as error:
+            raise MtkitError(f"{path}: {describe_fault(error)}", _CALIBRATE_AGAIN) from error
+
+    def write(self, path: Path) -> None:
+        """Writes the file atomically."""
+        write_atomically(path, as_json_text(self.model_dump(mode="json")))
+
+    def check_models(self, path: Path, model: str, reverse: str) -> None:
+        """Checks that the estimate was fitted for these translators, given their digests."""
+        for key, wanted, found in (
+            ("model", self.model, model),
+            ("reverse", self.reverse, reverse),
+        ):
+            if wanted != found:
+                fault = f"was fitted for another {key} ({wanted or 'none'}, not {found or 'none'})"
+                hint = "name the reverse model in inference.quality.reverse, or calibrate again"
+                raise MtkitError(f"{path}: {fault}", hint if key == "reverse" else _CALIBRATE_AGAIN)
+
+
+def list_measures(
+    pipeline: "LinePipeline", reverse: "LinePipeline | None", samples: int
+) -> list[Measure]:
+    """Returns what measures pairs; another feature is another entry here."""
+    without = dict.fromkeys(("quality", "glossary", "rerank", "sampling", "paragraphs", "protect"))
+    own = pipeline.with_settings(
+        pipeline.settings.model_copy(
+            update={**without, "alignments": pipeline.aligns, "flags": Flags(names=_FLAGS)}
+        )
+    )
+    names = _OF_SCORES if pipeline.aligns else _OF_SCORES[:-1]
+    measures = [Measure(names, partial(_measure_scores, own))]
+    if reverse is not None:
+        measures.append(Measure(_OF_REVERSE, partial(_measure_reverse, own, reverse)))
+    if samples:
+        measures.append(Measure(("agreement",), partial(_measure_agreement, own, samples)))
+    return measures
+
+
+def measure_pairs(measures: Sequence[Measure], pairs: Sequence[Request]) -> dict[str, list[float]]:
+    """Returns all features of pairs, a number for each pair."""
+    found: dict[str, list[float]] = {}
+    for names, measure in measures:
+        rows = measure(pairs)
+        found |= {name: [row[index] for row in rows] for index, name in enumerate(names)}
+    return found
+
+
+def _measure_scores(lines: "LinePipeline", pairs: Sequence[Request]) -> list[Row]:
+    """Measures forced scores, lengths, flags and the share of linked words."""
+    return [
+        (*_describe_tokens(scored), *_describe_texts(lines.split_tags(pair.text)[1], pair, scored))
+        for pair, scored in zip(pairs, score_pairs(lines, pairs), strict=True)
+    ]
+
+
+def _describe_tokens(scored: Translation | None) -> Row:
+    """Returns the mean and the lowest log-probability of a token, and the log of their number."""
+    found = () if scored is None else scored.candidates[0].token_log_probabilities
+    if not found:
+        return math.nan, math.nan, math.nan
+    return math.fsum(found) / len(found), min(found), math.log(len(found))
+
+
+def _describe_texts(line: str, pair: Request, scored: Translation | None) -> Row:
+    source, target = (float(measure_width(text.strip())) for text in (line, pair.prefix))
+    ratio = math.log(compare_lengths(source, target, 1.0, _SMOOTHING))
+    flags = () if scored is None else scored.flags or ()
+    alignment = None if scored is None else scored.candidates[0].alignment
+    coverage = None if alignment is None else measure_coverage(line, alignment)
+    # In a line without words, none lacks a link.
+    return ratio, ratio * ratio, float(len(flags)), 1.0 if coverage is None else coverage
+
+
+def _measure_reverse(
+    lines: "LinePipeline", reverse: "LinePipeline", pairs: Sequence[Request]
+) -> list[Row]:
+    """Measures the log-probability of the line, given its translation."""
+    turned = []
+    for pair in pairs:
+        codes = pair.source_language, pair.target_language
+        source, target = (
+            lines.languages.resolve(*codes) if reverse.languages.are_needed else ("",) * 2
+        )
+        text = lines.split_tags(pair.text)[1]
+        turned.append(Request(pair.prefix, text, source_language=target, target_language=source))
+    return [_describe_tokens(each)[:2] for each in score_pairs(reverse, turned)]
+
+
+def _measure_agreement(lines: "LinePipeline", samples: int, pairs: Sequence[Request]) -> list[Row]:
+    """Measures the mean chrF of the translation against samples (arXiv 2005.10608, section 3)."""
+    # Imported here: sacreBLEU loads slowly.
+    from mtkit.evaluation.utilities import measure_utilities  # noqa: PLC0415
+
+    changed = {"sampling": Sampling(epsilon=0.02), "n_best": samples, "coverage_penalty": 0.0}
+    settings = lines.settings.model_copy(update={**changed, "alignments": False, "flags": None})
+    # With the same number each line has the same draws, wherever it stands.
+    asked = [replace(each, prefix="", settings=settings, line=1) for each in pairs]
+    rows: list[Row] = []
+    for pair, found in zip(pairs, lines.search_ahead(asked)(), strict=True):
+        texts = [each.text for each in found.candidates]
+        utilities = measure_utilities([pair.prefix, *texts], [0, *[1] * len(texts)], "chrf")
+        rows.append((float(utilities[0]),))
+    return rows
+
+
+class LineQuality:
+    """Estimates the quality of lines' translations, by a file of `mtkit calibrate`."""
+
+    def __init__(self, file: QualityFile, settings: Quality, measures: Sequence[Measure]) -> None:
+        self._measures, self._estimator = measures, file.estimator
+        names = {name for measure in measures for name in measure.names}
+        if lacking := [name for name in file.estimator.names if name not in names]:
+            raise MtkitError(
+                f"{settings.path}: was fitted with '{lacking[0]}', which isn't measured here",
+                _CALIBRATE_AGAIN,
+            )
+        self._threshold = choose_threshold(file.thresholds, settings.risk, settings.confidence)
+
+    def estimate(self, lines: Sequence[Line]) -> None:
+        """Adds the quality of each line's translation, and whether it is released.
+
+        A blank line's is 1; that of a pair too long to be scored is 0.
+        """
+        asked: list[tuple[Line, Request]] = []
+        for line in lines:
+            assert line.translation is not None
+            text = line.translation.text
+            if line.text.strip() or text.strip():
+                codes = line.request.source_language, line.request.target_language
+                asked.append((line, Request(line.text, text, None, None, *codes)))
+            else:
+                line.translation = replace(line.translation, quality=1.0, released=True)
+        if not asked:
+            return
+        columns = measure_pairs(self._measures, [request for _, request in asked])
+        for (line, _), quality in zip(
+            asked, self._estimator.estimate(columns).tolist(), strict=True
+        ):
+            assert line.translation is not None
+            released = self._threshold is not None and quality >= self._threshold.at
+            line.translation = replace(line.translation, quality=quality, released=released)
