@@ -164,14 +164,14 @@ def compare(root: Path) -> None:
         rows = [(row["src"], row["mt"], row["ref"]) for row in texts]
         expected = json.loads((folder / "scores.json").read_text("utf-8"))
         differences = []
-        for precision in ("fp32", "bf16"):
+        # On a CPU without bf16's products the widest ones would take long in it.
+        for precision in ("fp32",) if folder.name.startswith("base") else ("fp32", "bf16"):
             found = open_metric(str(imported), precision, "cpu").score(rows)
             pairs = zip(expected, found, strict=True)
             differences.append(max(abs(one - other) for one, other in pairs))
+        shown = " | ".join(f"{each:.1e}" for each in differences)
         print(
-            f"| {folder.name} | {min(expected):.3f} | {max(expected):.3f} | {differences[0]:.1e} | "
-            f"{differences[1]:.1e} |",
-            flush=True,
+            f"| {folder.name} | {min(expected):.3f} | {max(expected):.3f} | {shown} |", flush=True
         )
 
 
