@@ -152,7 +152,8 @@ def _read_quality(
     from mtkit.inference.quality import LineQuality, QualityFile
 
     file = QualityFile.read(quality.path)
-    file.check_models(quality.path, digest_translator(folders, engine), digest_reverse(quality))
+    digests = {"model": digest_translator(folders, engine), **digest_others(quality)}
+    file.check_models(quality.path, digests)
     chosen = quality.model_copy(update={"samples": file.samples})
     return lambda pipeline: LineQuality(file, quality, open_measures(pipeline, chosen, device))
 
@@ -162,10 +163,15 @@ def digest_translator(folders: Sequence[Path], engine: EngineName) -> str:
     return digest([digest_model(folder, engine) for folder in folders])
 
 
-def digest_reverse(quality: Quality) -> str:
-    """Returns a digest of the model of `inference.quality.reverse`; empty without one."""
-    folder = quality.reverse
-    return "" if folder is None else digest_translator([folder], find_engine(folder, "auto"))
+def digest_others(quality: Quality) -> dict[str, str]:
+    """Returns digests of the other models of `inference.quality` by key; empty without one."""
+    reverse, metric = quality.reverse, quality.metric
+    return {
+        "reverse": ""
+        if reverse is None
+        else digest_translator([reverse], find_engine(reverse, "auto")),
+        "metric": "" if metric is None else digest_model(metric),
+    }
 
 
 def open_measures(pipeline: LinePipeline, quality: Quality, device: str) -> "list[Measure]":
@@ -184,7 +190,18 @@ def open_measures(pipeline: LinePipeline, quality: Quality, device: str) -> "lis
             raise MtkitError(
                 f"inference.quality.reverse = {quality.reverse}: {error.message}", error.hint
             ) from error
-    return list_measures(pipeline, reverse, quality.samples)
+    metric = None
+    if quality.metric is not None:
+        # Imported here: it needs torch.
+        from mtkit.inference.learned_metric import open_metric
+
+        metric = open_metric(str(quality.metric), device=device)
+        if "ref" in metric.segments:
+            raise MtkitError(
+                f"inference.quality.metric = {quality.metric}: {metric.model} needs references",
+                "name a metric without references, such as CometKiwi",
+            )
+    return list_measures(pipeline, reverse=reverse, metric=metric, samples=quality.samples)
 
 
 def _open_engine(

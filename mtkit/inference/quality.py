@@ -6,7 +6,7 @@ the two texts and the model alone, not on how the translation was found.
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError
 
 from mtkit.checks.lengths import compare_lengths
 from mtkit.errors import MtkitError
+from mtkit.evaluation.learned import LearnedMetric
 from mtkit.evaluation.quality import MAX_THRESHOLDS, Estimator, Threshold, choose_threshold
 from mtkit.files import as_json_text, check_format, read_json, write_atomically
 from mtkit.foreign_files import describe_fault
@@ -71,6 +72,8 @@ class QualityFile(Section):
     """Digest of the translator that the features come from."""
     reverse: _Digest = ""
     """The same of the translator of the reverse direction."""
+    metric: _Digest = ""
+    """The same of the learned metric."""
     samples: Annotated[int, Field(ge=0, le=1_000)] = 0
     estimator: Estimator
     thresholds: Annotated[tuple[Threshold, ...], Field(max_length=MAX_THRESHOLDS)]
@@ -95,20 +98,22 @@ class QualityFile(Section):
         """Writes the file atomically."""
         write_atomically(path, as_json_text(self.model_dump(mode="json")))
 
-    def check_models(self, path: Path, model: str, reverse: str) -> None:
-        """Checks that the estimate was fitted for these translators, given their digests."""
-        for key, wanted, found in (
-            ("model", self.model, model),
-            ("reverse", self.reverse, reverse),
-        ):
+    def check_models(self, path: Path, digests: Mapping[str, str]) -> None:
+        """Checks that the estimate was fitted for these models, given their digests by key."""
+        for key, found in digests.items():
+            wanted = getattr(self, key)
             if wanted != found:
                 fault = f"was fitted for another {key} ({wanted or 'none'}, not {found or 'none'})"
-                hint = "name the reverse model in inference.quality.reverse, or calibrate again"
-                raise MtkitError(f"{path}: {fault}", hint if key == "reverse" else _CALIBRATE_AGAIN)
+                hint = f"name it in inference.quality.{key}, or calibrate again"
+                raise MtkitError(f"{path}: {fault}", _CALIBRATE_AGAIN if key == "model" else hint)
 
 
 def list_measures(
-    pipeline: "LinePipeline", reverse: "LinePipeline | None", samples: int
+    pipeline: "LinePipeline",
+    *,
+    reverse: "LinePipeline | None" = None,
+    metric: LearnedMetric | None = None,
+    samples: int = 0,
 ) -> list[Measure]:
     """Returns what measures pairs; another feature is another entry here."""
     without = dict.fromkeys(("quality", "glossary", "rerank", "sampling", "paragraphs", "protect"))
@@ -121,6 +126,8 @@ def list_measures(
     measures = [Measure(names, partial(_measure_scores, own))]
     if reverse is not None:
         measures.append(Measure(_OF_REVERSE, partial(_measure_reverse, own, reverse)))
+    if metric is not None:
+        measures.append(Measure(("metric",), partial(_measure_metric, own, metric)))
     if samples:
         measures.append(Measure(("agreement",), partial(_measure_agreement, own, samples)))
     return measures
@@ -174,6 +181,15 @@ def _measure_reverse(
         text = lines.split_tags(pair.text)[1]
         turned.append(Request(pair.prefix, text, source_language=target, target_language=source))
     return [_describe_tokens(each)[:2] for each in score_pairs(reverse, turned)]
+
+
+def _measure_metric(
+    lines: "LinePipeline", metric: LearnedMetric, pairs: Sequence[Request]
+) -> list[Row]:
+    """Measures the score of a learned metric that reads no reference."""
+    rows = [(lines.split_tags(pair.text)[1], pair.prefix, "") for pair in pairs]
+    # The same in any batch, but for rare ties in rounding.
+    return [(score,) for score in metric.score(rows).round(5).tolist()]
 
 
 def _measure_agreement(lines: "LinePipeline", samples: int, pairs: Sequence[Request]) -> list[Row]:

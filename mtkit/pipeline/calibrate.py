@@ -22,7 +22,7 @@ from mtkit.evaluation.quality import (
     split_labels,
 )
 from mtkit.inference.open_translator import (
-    digest_reverse,
+    digest_others,
     digest_translator,
     open_measures,
     open_translator,
@@ -149,9 +149,11 @@ def calibrate(
     estimator = Estimator.fit(of_fit, right[fit])
     estimates = estimator.estimate(columns)
     thresholds = count_released((estimates[fit], right[fit]), (estimates[tested], right[tested]))
+    digests = digest_others(quality)
     QualityFile(
         model=model,
-        reverse=digest_reverse(quality),
+        reverse=digests["reverse"],
+        metric=digests["metric"],
         samples=quality.samples,
         estimator=estimator,
         thresholds=thresholds,

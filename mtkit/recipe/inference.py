@@ -175,6 +175,9 @@ class Quality(Section):
     reverse: RecipePath | None = None
     """Model folder of a translator of the other direction, whose scores of the line given its
     translation are part of the estimate."""
+    metric: RecipePath | None = None
+    """Folder of a learned metric without references, such as CometKiwi (`mtkit import`): its score
+    is part of the estimate."""
     samples: Annotated[int, Field(ge=0, le=1_000)] = 0
     """`mtkit calibrate`: samples per line, whose agreement with the translation is part of the
     estimate; they take as long as a beam of as many hypotheses."""

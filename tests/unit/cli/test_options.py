@@ -197,7 +197,7 @@ KEYS = {
     "max_source_tokens batch_tokens processes",
     "inference.flags": "names max_copied min_confidence min_letters max_repeats length_ratio "
     "max_ratio smoothing max_other_numbers max_other_addresses min_log_probability min_coverage",
-    "inference.quality": "path risk confidence reverse samples",
+    "inference.quality": "path risk confidence reverse metric samples",
     "inference.length_penalty": "kind alpha",
     "inference.fusion": "model weight",
     "inference.glossary": "path way",

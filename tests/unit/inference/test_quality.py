@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from sacrebleu import sentence_chrf
 
@@ -51,7 +52,7 @@ def open_pipeline(**settings: Any) -> LinePipeline:
 
 def estimating(quality: Quality = QUALITY, file: QualityFile | None = None, **settings: Any):
     pipeline = open_pipeline(quality=quality, **settings)
-    pipeline.quality = LineQuality(file or make_file(), quality, list_measures(pipeline, None, 0))
+    pipeline.quality = LineQuality(file or make_file(), quality, list_measures(pipeline))
     return Translator(pipeline)
 
 
@@ -106,7 +107,7 @@ def test_a_pair_that_cannot_be_scored_is_not_released(monkeypatch: pytest.Monkey
 
 
 def test_features_of_pairs() -> None:
-    measures = list_measures(open_pipeline(), None, 2)
+    measures = list_measures(open_pipeline(), samples=2)
     (names,) = (each.names for each in measures[:1])
     assert "coverage" not in names
     pairs = [Request("in 1987", prefix="1987"), Request("in 1987", prefix="in 1978!")]
@@ -137,7 +138,7 @@ def test_json_and_what_a_server_sends() -> None:
 
 
 def test_the_reverse_translators_score() -> None:
-    measures = list_measures(open_pipeline(), open_pipeline(), 0)
+    measures = list_measures(open_pipeline(), reverse=open_pipeline())
     found = measure_pairs(measures, [Request("<tag>abc", prefix="abcdefgh")])
     # Nine tokens are its source.
     assert found["reverse_log_probability"] == pytest.approx([-0.09])
@@ -150,15 +151,33 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "q.json"
     make_file().write(path)
     assert QualityFile.read(path) == make_file()
-    make_file().check_models(path, "m", "")
-    for found, fault in (
-        (("x", ""), r"fitted for another model \(m, not x\)"),
-        (("m", "r"), r"fitted for another reverse \(none, not r\)"),
+    fitted = {"model": "m", "reverse": "", "metric": ""}
+    make_file().check_models(path, fitted)
+    for changes, fault in (
+        ({"model": "x"}, r"fitted for another model \(m, not x\)"),
+        ({"reverse": "r"}, r"fitted for another reverse \(none, not r\)"),
+        ({"metric": "k"}, r"fitted for another metric \(none, not k\)"),
     ):
         with pytest.raises(MtkitError, match=fault):
-            make_file().check_models(path, *found)
+            make_file().check_models(path, fitted | changes)
     with pytest.raises(MtkitError, match=r"another reverse \(r, not none\)"):
-        make_file(reverse="r").check_models(path, "m", "")
+        make_file(reverse="r").check_models(path, fitted)
+
+
+class _Metric:
+    """A learned metric: the length of the translation, and the source's."""
+
+    name = model = signature = "lengths"
+
+    def score(self, rows):
+        return np.array([len(target) + len(source) / 100 for source, target, _ in rows])
+
+
+def test_a_learned_metric_is_a_feature() -> None:
+    measures = list_measures(open_pipeline(), metric=_Metric())
+    found = measure_pairs(measures, [Request("<tag>abc", prefix="abcdefgh")])
+    # The tag isn't text.
+    assert found["metric"] == [8.03]
 
 
 @pytest.mark.parametrize(
