@@ -16,12 +16,9 @@ Row = tuple[str, str, str]
 class LearnedMetric(Protocol):
     """A metric of sentences; see `mtkit.inference.learned_metric.Comet`."""
 
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def model(self) -> str: ...  # noqa: D102
-    @property
-    def signature(self) -> str: ...  # noqa: D102
+    name: str
+    model: str
+    signature: str
 
     def score(self, rows: Sequence[Row]) -> NDArray[np.float64]:
         """Returns the score of each row."""

@@ -46,7 +46,10 @@ class Comet:
             f"version:mtkit-{__version__}"
         )
         self._tokenizer, self._device = loaded.tokenizer, device
-        self._network = loaded.network.in_precision(precision).to(device)
+        self._network = loaded.network.to(device)
+        if precision == "bf16":
+            # All after the encoder stays in fp32.
+            self._network.encoder.to(torch.bfloat16)
 
     def score(
         self, rows: Sequence[Row], *, on_batch: Callable[[], object] | None = None

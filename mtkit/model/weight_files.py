@@ -100,7 +100,11 @@ def check_header(path: Path) -> None:
 
 
 def check_shapes(
-    found: Mapping[str, Shape], expected: Mapping[str, Shape], origin: Path | str
+    found: Mapping[str, Shape],
+    expected: Mapping[str, Shape],
+    origin: Path | str,
+    *,
+    hint: str = "use the [model] and [tokenizer] that the weights were trained with",
 ) -> None:
     """Raises an `MtkitError` unless shapes by name are as expected; `origin` is their file."""
     faults = [f"{name} is missing" for name in expected.keys() - found.keys()]
@@ -113,10 +117,7 @@ def check_shapes(
     if faults:
         others = f" (and {len(faults) - 1} more problems)" if len(faults) > 1 else ""
         fault = as_text(shorten(min(faults), _LONGEST_FAULT))
-        raise MtkitError(
-            f"{origin}: doesn't match the model: {fault}{others}",
-            "use the [model] and [tokenizer] that the weights were trained with",
-        )
+        raise MtkitError(f"{origin}: doesn't match the model: {fault}{others}", hint)
 
 
 def check_memory(shapes: Iterable[Shape], origin: Path | str) -> None:

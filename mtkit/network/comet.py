@@ -5,7 +5,7 @@ aclanthology.org/2022.wmt-1.60. The encoder is transformers' own class.
 """
 
 from collections.abc import Sequence
-from math import prod
+from itertools import pairwise
 from typing import Annotated, Literal
 
 import torch
@@ -14,7 +14,6 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from mtkit.programs import import_extra
-from mtkit.recipe.precision import Precision
 from mtkit.recipe.section import Section
 
 Segment = Literal["mt", "src", "ref"]
@@ -116,17 +115,17 @@ class LayerMix(nn.Module):
     def __init__(self, config: CometConfig) -> None:
         super().__init__()
         self.config = config
-        self.weights = nn.Parameter(torch.zeros(config.encoder.num_hidden_layers + 1))
+        layers = range(config.encoder.num_hidden_layers + 1)
+        self.scalar_parameters = nn.ParameterList([torch.zeros(1) for _ in layers])
         self.gamma = nn.Parameter(torch.ones(1))
 
     def forward(
         self, layers: Sequence[Float[Tensor, "b l d"]], mask: Bool[Tensor, "b l"]
     ) -> Float[Tensor, "b l d"]:
         """Returns the mean in fp32."""
-        if self.config.layer_transformation == "softmax":
-            weights = self.weights.softmax(dim=0)
-        else:
-            weights = sparsemax(self.weights)
+        logits = torch.cat(list(self.scalar_parameters))
+        is_soft = self.config.layer_transformation == "softmax"
+        weights = logits.softmax(dim=0) if is_soft else sparsemax(logits)
         mixed = torch.zeros_like(layers[0], dtype=torch.float32)
         for weight, layer in zip(weights, layers, strict=True):
             states = layer.float()
@@ -153,7 +152,7 @@ def _normalize(states: Float[Tensor, "b l d"], mask: Bool[Tensor, "b l"]) -> Flo
 
 
 class CometNetwork(nn.Module):
-    """An encoder, a mix of its layers, and an estimator of scores."""
+    """An encoder, a mix of its layers, and an estimator; weights have unbabel-comet's names."""
 
     def __init__(self, config: CometConfig) -> None:
         super().__init__()
@@ -161,31 +160,27 @@ class CometNetwork(nn.Module):
         name = "XLMRoberta" + ("XL" if config.encoder.model_type.endswith("xl") else "")
         theirs = getattr(transformers, f"{name}Config")(**config.encoder.model_dump())
         self.config = config
-        self.encoder = getattr(transformers, f"{name}Model")(theirs, add_pooling_layer=False)
-        self.mix = LayerMix(config) if config.layer == "mix" else None
+        encoder = getattr(transformers, f"{name}Model")(theirs, add_pooling_layer=False)
+        self.encoder = nn.ModuleDict({"model": encoder})
+        self.layerwise_attention = LayerMix(config) if config.layer == "mix" else None
         sizes = [_NUM_PARTS[config.metric] * config.encoder.hidden_size, *config.hidden_sizes]
-        self.estimator = nn.Sequential()
-        for index, size in enumerate(config.hidden_sizes):
-            self.estimator.append(nn.Linear(sizes[index], size))
-            self.estimator.append(getattr(nn, config.activations)())
+        layers: list[nn.Module] = []
+        for num_inputs, num_outputs in pairwise(sizes):
+            activation = getattr(nn, config.activations)()
             # In the checkpoint's numbering of layers, dropout is one.
-            self.estimator.append(nn.Identity())
-        self.estimator.append(nn.Linear(sizes[-1], 1))
+            layers += [nn.Linear(num_inputs, num_outputs), activation, nn.Identity()]
+        layers.append(nn.Linear(sizes[-1], 1))
         if config.final_activation is not None:
-            self.estimator.append(getattr(nn, config.final_activation)())
-
-    def in_precision(self, precision: Precision) -> "CometNetwork":
-        """Returns itself with an encoder in a precision; all after it stays in fp32."""
-        if precision == "bf16":
-            self.encoder.to(torch.bfloat16)
-        return self
+            layers.append(getattr(nn, config.final_activation)())
+        self.estimator = nn.ModuleDict({"ff": nn.Sequential(*layers)})
 
     def embed(self, ids: Int[Tensor, "b l"], mask: Bool[Tensor, "b l"]) -> Float[Tensor, "b d"]:
         """Returns the vector of each sequence of tokens, in fp32."""
-        found = self.encoder(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
+        encode = self.encoder["model"]
+        found = encode(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
         states: Tensor
-        if self.mix is not None:
-            states = self.mix(found.hidden_states, mask)
+        if self.layerwise_attention is not None:
+            states = self.layerwise_attention(found.hidden_states, mask)
         else:
             states = found.hidden_states[self.config.layer].float()
         if self.config.metric == "unified" or self.config.pool == "cls":
@@ -211,7 +206,7 @@ class CometNetwork(nn.Module):
         return self._estimate(torch.cat(parts, dim=-1))
 
     def _estimate(self, features: Float[Tensor, "... d"]) -> Float[Tensor, "..."]:
-        scores: Tensor = self.estimator(features)
+        scores: Tensor = self.estimator["ff"](features)
         return scores.squeeze(-1)
 
 
@@ -219,5 +214,4 @@ def list_comet_shapes(config: CometConfig) -> dict[str, tuple[int, ...]]:
     """Returns the shape of each weight of a metric's network, by name; allocates nothing."""
     with torch.device("meta"):
         weights = CometNetwork(config).state_dict()
-    assert all(prod(weight.shape) for weight in weights.values())
     return {name: tuple(weight.shape) for name, weight in weights.items()}
