@@ -28,9 +28,15 @@ def no_pictures() -> Iterator[None]:
 
 @pytest.fixture
 def folder(tiny_run, kept: Path, tmp_path: Path) -> Path:
-    """A folder with the model of a training of two updates, and labels: short texts are right."""
-    run = tiny_run("training.max_steps=2", "training.checkpoint_every=2")
+    """A folder with the model of a training of two updates, and labels: short texts are right.
+
+    The recipe names a file of quality, which isn't there yet.
+    """
+    run = tiny_run(
+        "training.max_steps=2", "training.checkpoint_every=2", "inference.quality.path=later.json"
+    )
     run.train_once(kept)
+    (tmp_path / "options.json").write_text(json.dumps(run.options))
     shutil.copytree(run.workspace.model, tmp_path / "model")
     lines = []
     for number in range(150):
@@ -58,6 +64,14 @@ def test_from_labels_to_what_is_released(folder: Path) -> None:
     first = (folder / "q.json").read_text()
     assert run_here(folder, "calibrate", "labels.tsv", "--model", "model", "-o", "q.json").stdout
     assert (folder / "q.json").read_text() == first
+
+    # By the run, whose recipe isn't about the labels.
+    options = json.loads((folder / "options.json").read_text())
+    done = run_here(folder, "calibrate", "labels.tsv", *options, "--output", "run.json")
+    assert done.returncode == 0, done.stderr
+    assert (folder / "run.json").read_text() == first
+    done = run_here(folder, "translate", *options, text="a\n")
+    assert "later.json: no such file (inference.quality.path)" in done.stderr
 
     # Given translations, one after the other and together.
     pairs = f"{SHORT}\tDer Hund schläft.\n{LONG}\t{'Der alte Hund und so weiter ' * 3}\n\n"
