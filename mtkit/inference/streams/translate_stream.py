@@ -77,6 +77,9 @@ def _list_keys(translator: Translator) -> set[str]:
     settings = translator.settings
     asked = {
         "alignment": settings.alignments,
+        "language_model_log_probability": settings.fusion,
+        "utility": settings.rerank,
+        "model_scores": settings.rerank,
         "terms": settings.glossary,
         "flags": settings.flags,
         "quality": settings.quality,
