@@ -5,7 +5,6 @@ encoder's config.json and tokenizer come from a second folder.
 """
 
 import re
-import zipfile
 from math import prod
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +21,7 @@ from mtkit.foreign_files import describe_fault, read_file
 from mtkit.model.card import CARD_FILE
 from mtkit.model.comet import MAX_TOKENIZER_BYTES, CometTokenizer
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, write_section
-from mtkit.model.importers.foreign_weights import check_tensors, unpickle
+from mtkit.model.importers.foreign_weights import check_storages, check_tensors, unpickle
 from mtkit.model.importers.licence import Licence
 from mtkit.model.importers.source_folder import SourceFolder
 from mtkit.model.weight_files import check_memory, check_shapes
@@ -78,7 +77,7 @@ class ForeignComet:
             raise self._reject("no state_dict in it")
         kept = {name: each for name, each in weights.items() if not _UNUSED.match(str(name))}
         self._tensors = check_tensors(kept, self._origin)
-        _check_storages(self._tensors, path, self._origin)
+        check_storages(self._tensors, path, self._origin)
         self._name = folder.name
         self.encoder_name = str(self._keys.get("pretrained_model") or "")
 
@@ -128,22 +127,6 @@ def _read_yaml(folder: SourceFolder) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise MtkitError(f"{folder.origin}/{HPARAMS_FILE}: damaged: expected keys and values")
     return found
-
-
-def _check_storages(tensors: dict[str, Tensor], path: Path, origin: str) -> None:
-    """Checks that tensors claim no more bytes than the file stores; mapped ones could overlap."""
-    storages = {each.untyped_storage().data_ptr(): each for each in tensors.values()}
-    claimed = sum(each.untyped_storage().nbytes() for each in storages.values())
-    stored = path.stat().st_size
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            parts = [each for each in archive.infolist() if "/data/" in each.filename]
-            stored = sum(part.file_size for part in parts)
-    if claimed > stored:
-        raise MtkitError(
-            f"{origin}: damaged: its tensors claim {claimed:,} bytes, but it stores {stored:,}",
-            "copy the complete folder again from where it came from",
-        )
 
 
 def read_tokenizer(encoder: SourceFolder) -> bytes:

@@ -7,6 +7,7 @@ pickle is ever run: `torch.load` with `weights_only` rejects everything except t
 import pickle
 import re
 import warnings
+import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -101,6 +102,7 @@ class _Pickle(ForeignWeights):
         for path in paths:
             content, is_mapped = unpickle(path, origin)
             tensors = check_tensors(content, origin)
+            check_storages(tensors, path, origin)
             self.shapes |= {name: tuple(tensor.shape) for name, tensor in tensors.items()}
             self._paths |= dict.fromkeys(tensors, path)
             if not is_mapped:
@@ -155,6 +157,19 @@ def check_tensors(content: object, origin: str) -> dict[str, Tensor]:
         if not tensor.is_floating_point():
             raise _damaged(origin, f"{shorten(name, 80)} has type {tensor.dtype}, expected floats")
     return content
+
+
+def check_storages(tensors: Mapping[str, Tensor], path: Path, origin: str) -> None:
+    """Checks that tensors claim no more bytes than a pickle stores: mapped ones could overlap."""
+    storages = {each.untyped_storage().data_ptr(): each for each in tensors.values()}
+    claimed = sum(each.untyped_storage().nbytes() for each in storages.values())
+    stored = path.stat().st_size
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            parts = [each for each in archive.infolist() if "/data/" in each.filename]
+            stored = sum(part.file_size for part in parts)
+    if claimed > stored:
+        raise _damaged(origin, f"its tensors claim {claimed:,} bytes, but it stores {stored:,}")
 
 
 def _damaged(origin: str, reason: str) -> MtkitError:
