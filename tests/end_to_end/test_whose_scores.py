@@ -155,10 +155,10 @@ def test_a_model_that_is_replaced_meanwhile_gets_no_other_models_scores(
             average_elsewhere(trained, "--last", "1")
         return translator
 
-    def score_with_pause(*arguments: Any) -> Any:
+    def score_with_pause(*arguments: Any, **options: Any) -> Any:
         if moment == "before filing":
             average_elsewhere(trained, "--last", "1")
-        return score_systems(*arguments)
+        return score_systems(*arguments, **options)
 
     monkeypatch.setattr(score_module, "load_run", load_run)
     monkeypatch.setattr(score_module, "score_systems", score_with_pause)
