@@ -127,7 +127,15 @@ def score(
         show_methods(score_methods(patterns, run.recipe, run.overrides), as_json=as_json)
         return
     if hypotheses and source is not None and not reference:
-        _flag(hypotheses, source, run.recipe, run.overrides, report=report, as_json=as_json)
+        _flag(
+            hypotheses,
+            source,
+            run.recipe,
+            run.overrides,
+            report=report,
+            as_json=as_json,
+            device=device,
+        )
         return
     if report is not None:
         from mtkit.pipeline.score_report import check_report_name
@@ -205,8 +213,9 @@ def _flag(
     *,
     report: Path | None,
     as_json: bool,
+    device: str,
 ) -> None:
-    """Counts flags of files of translations without references."""
+    """Counts flags of files of translations without references, or scores them by metrics."""
     from mtkit.console import say
     from mtkit.files import as_json_text
     from mtkit.pipeline.score_flags import (
@@ -223,6 +232,12 @@ def _flag(
 
         check_report_name(report, has_references=False)
     flagging = load_flagging(recipe, overrides)
+    if flagging.evaluation.learned_metrics and report is None:
+        from mtkit.pipeline.score_files import score_without_references
+
+        scored = score_without_references(hypotheses, flagging.evaluation, source, device=device)
+        _render([scored], as_json=as_json, names_systems=True)
+        return
     systems = flag_files(hypotheses, source, flagging)
     if as_json:
         takes_all = (sys.stdout.encoding or "utf-8").lower().startswith("utf")

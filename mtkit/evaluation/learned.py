@@ -19,6 +19,7 @@ class LearnedMetric(Protocol):
     name: str
     model: str
     signature: str
+    needs_reference: bool
 
     def score(self, rows: Sequence[Row]) -> NDArray[np.float64]:
         """Returns the score of each row."""

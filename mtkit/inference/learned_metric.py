@@ -33,14 +33,14 @@ class Comet:
         name: `COMET`, or `CometKiwi` or `COMET-QE` if it needs no reference.
         model: The published model's name.
         signature: Everything that a score depends on besides the texts.
-        segments: The texts that it reads.
+        needs_reference: Whether it reads one.
     """
 
     def __init__(self, loaded: LoadedComet, precision: Precision, device: torch.device) -> None:
         config = loaded.config
-        self.model, self.segments = config.name, config.segments
+        self.model, self.needs_reference = config.name, "ref" in config.segments
         without = "CometKiwi" if config.metric == "unified" else "COMET-QE"
-        self.name = "COMET" if "ref" in config.segments else without
+        self.name = "COMET" if self.needs_reference else without
         self.signature = (
             f"model:{config.name}|digest:{loaded.digest}|precision:{precision}|mean|x100|"
             f"version:mtkit-{__version__}"

@@ -196,7 +196,7 @@ def open_measures(pipeline: LinePipeline, quality: Quality, device: str) -> "lis
         from mtkit.inference.learned_metric import open_metric
 
         metric = open_metric(str(quality.metric), device=device)
-        if "ref" in metric.segments:
+        if metric.needs_reference:
             raise MtkitError(
                 f"inference.quality.metric = {quality.metric}: {metric.model} needs references",
                 "name a metric without references, such as CometKiwi",

@@ -4,20 +4,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.evaluation.learned import LearnedMetric
 from mtkit.evaluation.utilities import measure_utilities
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.request import Request
 from mtkit.inference.score_pairs import ScoresLines, score_pairs
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference, Rerank, UtilityMetric
-
-if TYPE_CHECKING:
-    from mtkit.inference.learned_metric import Comet
 
 Numbers = NDArray[np.float64]
 
@@ -48,7 +46,7 @@ class ModelScorer:
 class Ranker:
     """Orders the candidates of a part by `inference.rerank`, with the folders that it names."""
 
-    learned: "Comet | None" = None
+    learned: LearnedMetric | None = None
     models: Mapping[Path, ModelScorer] = field(default_factory=dict)
 
     def __call__(
@@ -112,9 +110,9 @@ def score_per_token(candidate: Hypothesis) -> float:
     return candidate.log_probability / max(1, len(candidate.pieces))
 
 
-def _measure_learned(counts: Mapping[str, int], source: str, metric: "Comet") -> Numbers:
+def _measure_learned(counts: Mapping[str, int], source: str, metric: LearnedMetric) -> Numbers:
     """Returns each text's mean score against all, or its own by a metric without references."""
-    references = counts if "ref" in metric.segments else {"": 1}
+    references = counts if metric.needs_reference else {"": 1}
     rows = [(source, text, reference) for text in counts for reference in references]
     scores = metric.score(rows).reshape(len(counts), -1)
     found: Numbers = 100.0 * scores @ np.array(list(references.values()))

@@ -10,8 +10,14 @@ from mtkit.console import say
 from mtkit.data.sources.lines import read_lines
 from mtkit.data.sources.published import read_published
 from mtkit.errors import MtkitError
-from mtkit.evaluation.evaluate import EvaluatedTestSet, ReferenceText, evaluate
-from mtkit.evaluation.learned import LearnedMetric
+from mtkit.evaluation.evaluate import (
+    EvaluatedTestSet,
+    ReferenceText,
+    check_counts,
+    evaluate,
+    rate,
+)
+from mtkit.evaluation.learned import LearnedMetric, measure_learned
 from mtkit.paths import as_text
 from mtkit.recipe import PROJECT_RECIPE, load_recipe
 from mtkit.recipe.evaluation import Evaluation
@@ -116,6 +122,23 @@ def _translate(
         if translator.summary:
             say(translator.summary)
     return found
+
+
+def score_without_references(
+    hypotheses: Sequence[Path], settings: Evaluation, source: Path, *, device: str = "auto"
+) -> ScoredText:
+    """Returns the scores of files of translations by learned metrics that need no references."""
+    learned = open_learned(settings, device)
+    for metric in learned:
+        if metric.needs_reference:
+            raise MtkitError(
+                f"evaluation.metrics: {metric.model} needs references", "give --reference FILE"
+            )
+    sources, systems = list(read_lines(source)), read_systems(hypotheses)
+    check_counts(as_text(source), sources, systems.items())
+    text = ReferenceText(as_text(source), [sources], sources)
+    statistics = measure_learned(systems, [""] * len(sources), sources, learned)
+    return ScoredText(rate(text.name, statistics, settings), systems, text)
 
 
 def score_systems(

@@ -33,12 +33,14 @@ class Flagging:
     Attributes:
         settings: Thresholds, and the flags that need only files.
         not_told: Omitted flags, with the reason.
+        evaluation: Metrics and significance.
     """
 
     settings: Flags
     source_language: str
     target_language: str
     not_told: Mapping[str, str]
+    evaluation: Evaluation
 
 
 @dataclass(frozen=True)
@@ -61,25 +63,27 @@ def load_flagging(recipe: str, overrides: Sequence[str]) -> Flagging:
     """Returns the flagging settings of a recipe, or the defaults without a recipe.
 
     An empty `recipe` means `./mtkit.toml`, if that exists. Without a recipe `overrides` are only of
-    `inference.flags` and `evaluation.language`.
+    `inference.flags` and `evaluation`.
     """
     source = ""
     if recipe or PROJECT_RECIPE.is_file():
         loaded = load_recipe(recipe, overrides)
         flags = loaded.inference.flags
         source = loaded.data.source_language
-        target = loaded.evaluation.language or loaded.data.target_language
+        evaluation = loaded.evaluation
+        target = evaluation.language or loaded.data.target_language
     else:
         of_flags = [each for each in overrides if each.lstrip("~").startswith("inference.")]
         others = [each for each in overrides if each not in of_flags]
         flags = override_section(Inference(flags=Flags()), "inference", of_flags).flags
-        target = override_section(Evaluation(), "evaluation", others).language
+        evaluation = override_section(Evaluation(), "evaluation", others)
+        target = evaluation.language
     flags = flags or Flags()
     not_told: dict[str, str] = {name: "needs a model" for name in _OF_MODELS if name in flags.names}
     if not target and "wrong language" in flags.names:
         not_told["wrong language"] = "name the language: --set evaluation.language=de"
     names = tuple(name for name in flags.names if name not in not_told)
-    return Flagging(flags.model_copy(update={"names": names}), source, target, not_told)
+    return Flagging(flags.model_copy(update={"names": names}), source, target, not_told, evaluation)
 
 
 def flag_files(hypotheses: Sequence[Path], source: Path, flagging: Flagging) -> list[FlaggedSystem]:

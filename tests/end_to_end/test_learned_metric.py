@@ -12,6 +12,7 @@ from mtkit.recipe import load_recipe
 from mtkit.training.averaging.average import average
 from mtkit.training.metrics import read_metrics
 
+from ..command import run_here
 from ..learned_metrics import write_metric
 
 
@@ -56,3 +57,30 @@ def test_it_chooses_and_scores(tiny_run, metric: Path, capsys) -> None:
     assert system.scores[1].value == pytest.approx(expected, abs=1e-6)
     saved = json.loads(run.workspace.scores_file.read_text())
     assert saved["rerank_metric"] in saved["scores"][1]["signature"]
+
+
+def test_translations_without_references_are_scored_by_a_metric_that_needs_none(
+    tmp_path: Path,
+) -> None:
+    published = write_metric(tmp_path / "kiwi", "kiwi")
+    import_model(str(published), tmp_path / "metric", encoder=str(published / "encoder"))
+    sources, good, poor = ["ein hund", "das haus"], ["a dog", "the house"], ["a", "b"]
+    for name, lines in (("src", sources), ("a", good), ("b", poor)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    chosen = f'evaluation.metrics=["{tmp_path / "metric"}"]'
+    files = ("--hypothesis", "a", "--hypothesis", "b", "--source", "src")
+    done = run_here(tmp_path, "score", *files, "--set", chosen, "--json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    opened = open_metric(str(tmp_path / "metric"))
+    for row, lines in zip(rows, (good, poor), strict=True):
+        scores = opened.score([(*pair, "") for pair in zip(sources, lines, strict=True)])
+        assert row["metric"] == "CometKiwi"
+        assert row["value"] == pytest.approx(100.0 * scores.mean())
+    assert rows[1]["difference"]["value"] == pytest.approx(rows[1]["value"] - rows[0]["value"])
+
+    published = write_metric(tmp_path / "da")
+    import_model(str(published), tmp_path / "other", encoder=str(published / "encoder"))
+    chosen = f'evaluation.metrics=["{tmp_path / "other"}"]'
+    done = run_here(tmp_path, "score", *files, "--set", chosen)
+    assert (done.returncode, "needs references" in done.stderr) == (1, True)

@@ -354,10 +354,10 @@ def test_a_model_folder_holds_no_paths(tmp_path, make_recipe, make_model, tokeni
 
 
 class Table:
-    """A learned metric whose scores are in a table; `segments` are the texts that it reads."""
+    """A learned metric whose scores are in a table."""
 
-    def __init__(self, scores, *segments):
-        self.scores, self.segments = scores, set(segments)
+    def __init__(self, scores, *, needs_reference=True):
+        self.scores, self.needs_reference = scores, needs_reference
         self.rows = []
 
     def score(self, rows):
@@ -371,7 +371,7 @@ def list_candidates(*texts):
 
 def test_a_learned_metric_compares_all_pairs():
     scores = {("a", "a"): 1.0, ("a", "b"): 0.0, ("b", "a"): 0.5, ("b", "b"): 1.0}
-    metric = Table(scores, "mt", "src", "ref")
+    metric = Table(scores)
     candidates, settings = list_candidates("a", "b", "b"), Rerank(metric="./m")
     found = Ranker(metric).rank(candidates, settings, 2, source="x")
     # By hand: b has (0.5 + 2 * 1.0) / 3, a has (1.0 + 2 * 0.0) / 3.
@@ -384,13 +384,13 @@ def test_a_learned_metric_compares_all_pairs():
 
 
 def test_a_metric_without_references_orders_by_its_score():
-    metric = Table({("a", ""): 0.2, ("b", ""): 0.7}, "mt", "src")
+    metric = Table({("a", ""): 0.2, ("b", ""): 0.7}, needs_reference=False)
     found = Ranker(metric).rank(list_candidates("a", "b", "a"), Rerank(metric="./m"), 1)
     assert [(each.text, each.utility) for each in found] == [("b", pytest.approx(70.0))]
 
 
 def test_a_learned_metric_reads_a_part_of_a_line():
-    metric = Table({(text, other): 1.0 for text in DOGS for other in DOGS}, "mt", "src", "ref")
+    metric = Table({(text, other): 1.0 for text in DOGS for other in DOGS})
     translator, engine = open_fake()
     translator.search(["dogs"])
     settings = translator.settings.model_copy(update={"rerank": Rerank(metric="./m")})
