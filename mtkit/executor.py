@@ -11,6 +11,7 @@ from queue import SimpleQueue
 from typing import Any, BinaryIO, Protocol, TypeVar
 
 from mtkit.child_processes import describe_end, prepare_start
+from mtkit.cpus import count_cpus
 from mtkit.errors import MtkitError
 
 Item = TypeVar("Item")
@@ -19,6 +20,8 @@ JobBuilder = Callable[[], Callable[[Item], Result]]
 
 _FEW_ITEMS = 2
 """Up to this many are done here: starting processes would take longer."""
+_MIN_SECONDS_PER_WORKER = 2.0
+"""Starting a process takes one."""
 _ITEMS_AHEAD = 2
 """Items per worker: one in progress and one waiting."""
 
@@ -55,6 +58,12 @@ class LocalExecutor(Executor):
 
     num_workers: int
     hint: str = "if it ran out of memory: --workers 1"
+
+    @classmethod
+    def for_work(cls, seconds: float, num_items: int, *, hint: str) -> "LocalExecutor":
+        """Returns workers for work of so many seconds: at most one per CPU and item, at least one."""
+        worthwhile = int(seconds / _MIN_SECONDS_PER_WORKER)
+        return cls(max(1, min(count_cpus(), worthwhile, num_items)), hint)
 
     def run(
         self, build_job: JobBuilder[Item, Result], items: Iterable[Item], *, ordered: bool = True

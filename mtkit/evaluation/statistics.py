@@ -13,7 +13,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.cpus import count_cpus
 from mtkit.errors import MtkitError
 from mtkit.evaluation.results import Interval, ScoreDifference, SystemScore
 from mtkit.evaluation.scores import open_scorer, pair_sentences
@@ -29,8 +28,6 @@ _SECONDS_PER_SENTENCE = 0.0006
 _SECONDS_PER_PORTION = 0.5
 # chrF's n-grams of a reference take 100 kB.
 _MAX_SENTENCES_PER_PORTION = 500
-# Starting a process takes a second.
-_MIN_SECONDS_PER_PROCESS = 2.0
 
 TreeMetric = Literal["tree-precision", "tree-recall", "tree-f1", "tree-exact"]
 """EVALB's scores of trees."""
@@ -171,9 +168,9 @@ def measure_systems(
         for metric in settings.text_metrics
     }
     every = [portion for cut in portions.values() for portion in cut]
-    worthwhile = int(sum(portion.seconds for portion in every) / _MIN_SECONDS_PER_PROCESS)
-    executor = LocalExecutor(
-        max(1, min(count_cpus(), worthwhile, len(every))),
+    executor = LocalExecutor.for_work(
+        sum(portion.seconds for portion in every),
+        len(every),
         hint="check whether the machine ran out of memory",
     )
     counted = executor.run(_make_counter, every)

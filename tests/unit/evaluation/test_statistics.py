@@ -20,6 +20,7 @@ from sacrebleu import sentence_bleu, sentence_chrf, sentence_ter
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 import mtkit.evaluation.statistics as statistics_module
+import mtkit.executor as executor_module
 from mtkit.errors import MtkitError
 from mtkit.evaluation.scores import score_corpus
 from mtkit.evaluation.statistics import Statistics, measure_systems
@@ -241,8 +242,8 @@ def test_several_systems_are_measured_as_one_by_one() -> None:
 def test_several_processes_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Evaluation(metrics=METRICS)
     alone = measure_systems(SYSTEMS, [REFERENCES], settings)
-    monkeypatch.setattr(statistics_module, "count_cpus", lambda: 2)
-    monkeypatch.setattr(statistics_module, "_MIN_SECONDS_PER_PROCESS", 0.001)
+    monkeypatch.setattr(executor_module, "count_cpus", lambda: 2)
+    monkeypatch.setattr(executor_module, "_MIN_SECONDS_PER_WORKER", 0.001)
     monkeypatch.setattr(statistics_module, "_SECONDS_PER_PORTION", 0.01)
     shared = measure_systems(SYSTEMS, [REFERENCES], settings)
     for name, expected in alone.items():
@@ -253,9 +254,10 @@ def test_several_processes_find_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
 # A script without `if __name__ == "__main__":`, which no worker runs.
 MANY = """
 import mtkit.evaluation.statistics as statistics
+import mtkit.executor as executor
 from mtkit.recipe.evaluation import Evaluation
 
-statistics.count_cpus = lambda: 2
+executor.count_cpus = lambda: 2
 line = "a b c d e f g h i j k l m n o p q r s t u v w x y z " * 2
 system = [line + line[:number % 50] for number in range(40_000)]
 reference = [line[number % 20:] for number in range(40_000)]
