@@ -61,7 +61,7 @@ class LocalExecutor(Executor):
 
     @classmethod
     def for_work(cls, seconds: float, num_items: int, *, hint: str) -> "LocalExecutor":
-        """Returns workers for work of so many seconds: at most one per CPU and item, at least one."""
+        """Returns workers for so many seconds of work, at most one per CPU and item."""
         worthwhile = int(seconds / _MIN_SECONDS_PER_WORKER)
         return cls(max(1, min(count_cpus(), worthwhile, num_items)), hint)
 
