@@ -6,8 +6,9 @@
 
 DATA holds `multi30k`. `train`: networks of `multi30k-en-de` by their encoder's and decoder's layers
 (arXiv 2006.10369), each for the same time in one thread; what an update takes is measured first,
-for which nothing else should be at work. `measure`: translate_speed.py, each beam in a run of its
-own. `draw`: the table, by speed, those that no other beats in both marked, and a picture.
+for which nothing else should be at work. `measure`: translate_speed.py for each WORK/NAME/model,
+such as a teacher's and its students', each beam in a run of its own. `draw`: the table, by speed,
+those that no other beats in both marked, and a picture.
 """
 
 import argparse
@@ -16,12 +17,14 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 
 from text_runs import Run
 
 SHAPES = ((6, 6), (6, 2), (6, 1), (12, 1), (4, 4))
 """Layers of encoder and decoder."""
+COLORS = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#7f7f7f"
 PROBED_UPDATES = 20, 80
 """Those between which is told what an update takes, and the last of a short training."""
 SEARCHES = {"beam 1": "1", "beam 4": "4"}
@@ -92,8 +95,8 @@ def measure(options: argparse.Namespace) -> None:
             continue
         script = Path(__file__).parent / "translate_speed.py"
         command = [sys.executable, str(script), "--json", str(output), "--beam", beam]
-        for encoder, decoder in SHAPES:
-            command += ["--model", str(work / f"{encoder}+{decoder}" / "model")]
+        for model in sorted(work.glob("*/model")):
+            command += ["--model", str(model)]
         command += ["--work", str(work / slug), "--measure", "steady"]
         command += ["--rounds", str(options.rounds), "--threads", str(options.threads)]
         for language, option in (("en", "--source"), ("de", "--reference")):
@@ -173,13 +176,8 @@ def draw_picture(points: list[Point], front: list[Point], path: Path) -> None:
     # Not needed by the other commands.
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    colors = dict(
-        zip(
-            (f"{encoder}+{decoder}" for encoder, decoder in SHAPES),
-            ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#7f7f7f"),
-            strict=True,
-        )
-    )
+    names = list(dict.fromkeys(point.layers for point in points))
+    colors = dict(zip(names, cycle(COLORS), strict=False))
     markers = {"fp32": "o", "bf16": "s", "int8": "^", "float32": "o"}
     figure = Figure(figsize=(9, 5.6), dpi=110, layout="constrained")
     axes = figure.add_subplot()
@@ -196,13 +194,13 @@ def draw_picture(points: list[Point], front: list[Point], path: Path) -> None:
             zorder=2,
         )
     for layers, color in colors.items():
-        axes.scatter([], [], color=color, label=f"{layers} layers")
+        axes.scatter([], [], color=color, label=layers)
     for name, marker in (("fp32", "o"), ("bf16", "s"), ("int8", "^")):
         axes.scatter([], [], marker=marker, color="black", label=name)
     axes.scatter([], [], facecolors="none", edgecolors="black", label="CTranslate2 (hollow)")
     axes.plot([], [], color="#bbbbbb", label="unbeaten")
     axes.set_xscale("log")
-    ticks = [50, 100, 200, 500, 1_000, 2_000]
+    ticks = [50, 100, 200, 500, 1_000, 2_000, 5_000]
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     axes.minorticks_off()
     axes.set_xlabel("sentences a second, one thread")
