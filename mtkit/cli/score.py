@@ -118,13 +118,17 @@ def score(
     _check_methods(runs, against, is_alone=not (is_of_files or test_set or report or run.workspace))
     check_stdout("mtkit score")
     if glossary is not None:
+        if hypotheses and not (reference or test_set):
+            raise typer.BadParameter("--glossary needs --reference or --test-set")
         # A path may contain characters with a meaning in TOML.
         run.overrides.append(f"evaluation.glossary={json.dumps(str(glossary.absolute()))}")
     if runs:
         from mtkit.pipeline.score_methods import score_methods, show_methods
 
         patterns = [pattern for pattern in (runs, against) if pattern]
-        show_methods(score_methods(patterns, run.recipe, run.overrides), as_json=as_json)
+        show_methods(
+            score_methods(patterns, run.recipe, run.overrides, device=device), as_json=as_json
+        )
         return
     if hypotheses and source is not None and not reference:
         _flag(

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.evaluation.learned import LearnedMetric, measure_learned
 from mtkit.evaluation.paper_bleu import paper_bleu
@@ -111,6 +112,9 @@ def measure(
     statistics = {name: [*each, *measured[name]] for name, each in statistics.items()}
     if settings.glossary is not None:
         scorer = TermScorer(settings.glossary, text.sources, text.origins)
+        if not scorer.num_occurrences:
+            warn(f"{text.name}: its source text has none of the terms of {settings.glossary}")
+            return statistics
         statistics = {
             name: [*each, *scorer.measure(systems[name])] for name, each in statistics.items()
         }

@@ -157,6 +157,8 @@ def compare_methods(
         for method, of_runs in methods.items():
             values = np.array([each[index].value for each in of_runs.values()])
             drawn = np.array([resampled[name][index] for name in of_runs], np.float64)
+            # All runs have the same resamples without anything to score.
+            drawn = drawn[:, ~np.isnan(drawn).any(axis=0)]
             found.append((method, values, _Spread.of(values, drawn)))
         for method, values, spread in found:
             value = float(values.mean())

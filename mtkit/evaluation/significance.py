@@ -90,6 +90,7 @@ def find_differences(
         for position, statistics in enumerate(systems[name]):
             value = statistics.value - systems[baseline][position].value
             resampled = scores[name][position] - scores[baseline][position]
+            resampled = resampled[~np.isnan(resampled)]
             if test == "bootstrap":
                 p_value = _find_p_value(resampled, abs(value), exceeding=_exceed_mean(resampled))
                 smallest = _find_smallest_of_bootstrap(resampled, value)
@@ -255,8 +256,11 @@ def _find_smallest_of_bootstrap(resampled: Numbers, difference: float) -> float:
 
 
 def find_interval(values: Numbers, confidence: float) -> Interval:
-    """Returns the ends of the values without as many at either end as the confidence allows."""
-    ordered = np.sort(values)
+    """Returns the ends of the values without as many at either end as the confidence allows.
+
+    NaN, of a resample without anything to score, doesn't count.
+    """
+    ordered = np.sort(values[~np.isnan(values)])
     # In decimal digits as given: 1 - 0.9 is less than 0.1 in binary.
     left_out = int(len(ordered) * (1 - Fraction(str(confidence))) / 2)
     return Interval(float(ordered[left_out]), float(ordered[-1 - left_out]))

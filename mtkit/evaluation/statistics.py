@@ -125,7 +125,7 @@ class Statistics:
         the orders that the hypothesis is long enough for (sacreBLEU's effective order), where a
         corpus score is the mean over all four.
         """
-        return self._score(self.per_sentence, effective_order=True)
+        return np.nan_to_num(self._score(self.per_sentence, effective_order=True), nan=0.0)
 
     def _score(self, sums: Numbers, *, effective_order: bool) -> Numbers:
         if sums.dtype.kind != "f":
@@ -258,8 +258,10 @@ def _compute_of_mean(
     """Returns a function of a mean, from [..., 2]: a sum and its count."""
     match metric:
         case "comet" | "accuracy":
-            # A sentence or a resample may have no terms.
-            return np.asarray(100.0 * sums[..., 0] / np.maximum(sums[..., 1], 1.0))
+            # A sentence or a resample may have no terms: NaN.
+            counts = sums[..., 1]
+            has_any = counts > 0
+            return np.where(has_any, 100.0 * sums[..., 0] / np.where(has_any, counts, 1), np.nan)
         case "perplexity":
             return np.asarray(np.exp(sums[..., 0] / sums[..., 1]))
         case "bits":

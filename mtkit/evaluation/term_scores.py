@@ -21,6 +21,9 @@ class TermScorer:
         path: The glossary.
         sources: The source sentences; None is an error.
         documents: Each sentence's document, or None: all are one.
+
+    Attributes:
+        num_occurrences: Occurrences of its terms; without any there are no scores.
     """
 
     def __init__(
@@ -41,11 +44,9 @@ class TermScorer:
             for of_sentence in found
         ]
         self._documents = documents if documents is not None else [""] * len(sources)
-        num_occurrences = sum(map(len, self._occurrences))
-        if not num_occurrences:
-            raise MtkitError(f"{path}: none of its terms is in the source text")
+        self.num_occurrences = sum(map(len, self._occurrences))
         self._signature = (
-            f"glossary:{digest_file(path)[:12]}|occurrences:{num_occurrences}"
+            f"glossary:{digest_file(path)[:12]}|occurrences:{self.num_occurrences}"
             f"|version:mtkit-{__version__}"
         )
 

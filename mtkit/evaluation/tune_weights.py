@@ -35,8 +35,12 @@ def tune_weights(
         seed: Seed of further weights to begin with, against local optima.
     """
     generator = np.random.default_rng(seed)
-    starts = [np.array(start, np.float64)]
-    starts += [generator.normal(size=len(start)) for _ in range(_NUM_STARTS - 1)]
+    given = np.array(start, np.float64)
+    # A feature in which no line's candidates differ keeps its weight.
+    varies = np.any([np.ptp(each, axis=0) > 0.0 for each in features], axis=0)
+    starts = [given]
+    for _ in range(_NUM_STARTS - 1):
+        starts.append(np.where(varies, generator.normal(size=len(start)), given))
     best = max(
         (_climb(features, statistics, score, weights) for weights in starts),
         key=lambda found: found[1],

@@ -4,7 +4,7 @@ Each step takes a batch of `Line` and fills in its results; lines skip steps tha
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from mtkit.inference.search_parts import (
     check_finite,
     cut_warning,
     detokenize,
+    names_no_folder,
     rerank,
 )
 from mtkit.inference.terms import TermStep
@@ -36,7 +37,7 @@ from mtkit.inference.translation import (
     Translation,
     WordAlignment,
 )
-from mtkit.recipe.inference import Inference
+from mtkit.recipe.inference import Inference, Rerank
 from mtkit.text.languages import NO_MARKS
 from mtkit.text.words import find_words
 
@@ -171,6 +172,7 @@ class LinePipeline:
         terms: Chooses the terms of lines; by default those of the settings.
         rerank: Orders the candidates of each part before parts are joined; by default as
             `inference.rerank` says.
+        can_rerank: Whether the folders that a request's settings name are open.
 
     Attributes:
         aligns: Whether a head was chosen, or an aligner learned, for alignments.
@@ -186,9 +188,11 @@ class LinePipeline:
         *,
         terms: TermStep | None = None,
         rerank: Reranker = rerank,
+        can_rerank: Callable[[Rerank], bool] = names_no_folder,
     ) -> None:
         self._engine, self._model, self.settings = engine, model, settings
         self.quality: LineQuality | None = None
+        self._can_rerank = can_rerank
         self.languages, self.batches_at_once = model.languages, engine.batches_at_once
         self._constrains = isinstance(engine, ConstrainingEngine) and engine.constrains
         self._parser = _open_parser(model, engine)
@@ -304,8 +308,7 @@ class LinePipeline:
                 "inference.rerank compares texts, and this model writes trees",
                 "remove it: --set ~inference.rerank",
             )
-        own = frozenset() if self.settings.rerank is None else self.settings.rerank.folders
-        if any(each.rerank is not None and each.rerank.folders - own for each in settings):
+        if any(each.rerank is not None and not self._can_rerank(each.rerank) for each in settings):
             raise MtkitError(
                 "inference.rerank: a request names a folder that the translator hasn't opened",
                 "open the translator with these settings",

@@ -14,7 +14,7 @@ from mtkit.inference.learned_aligner import LearnedAligner
 from mtkit.inference.line import TextModel
 from mtkit.inference.line_pipeline import LinePipeline
 from mtkit.inference.request import Request
-from mtkit.inference.search_parts import Reranker, rerank
+from mtkit.inference.search_parts import Reranker, names_no_folder, rerank
 from mtkit.inference.terms import TermStep, choose_way
 from mtkit.inference.translation import FinishTranslations, Translation
 from mtkit.model.alignment_head import find_word_aligner, has_alignments
@@ -27,7 +27,7 @@ from mtkit.model.config import (
 from mtkit.model.digest import digest_model, reading
 from mtkit.model.exporters.ctranslate2_files import find_engine
 from mtkit.recipe.inference import Engine as EngineName
-from mtkit.recipe.inference import EngineChoice, Inference, Quality
+from mtkit.recipe.inference import EngineChoice, Inference, Quality, Rerank
 from mtkit.recipe.precision import Precision
 from mtkit.text.languages import TranslatorLanguages
 
@@ -103,22 +103,27 @@ def open_translator(
         for note in check_features(found, _list_uses(opened[0], settings)):
             warn(note)
         # Before the model, which may load slowly.
-        rerank = _open_ranker(settings, (config.source_language, config.target_language), device)
+        pair = config.source_language, config.target_language
+        rerank, can_rerank = _open_ranker(settings, pair, device)
         terms = TermStep(settings, model)
         quality = None
         if settings.quality is not None:
             quality = _read_quality(folders, found, settings.quality, device)
         engine_with_model = _open_engine(found, folders, settings, device)
-    pipeline = LinePipeline(engine_with_model, model, settings, terms=terms, rerank=rerank)
+    pipeline = LinePipeline(
+        engine_with_model, model, settings, terms=terms, rerank=rerank, can_rerank=can_rerank
+    )
     if quality is not None:
         pipeline.quality = quality(pipeline)
     return pipeline
 
 
-def _open_ranker(settings: Inference, languages: tuple[str, str], device: str) -> Reranker:
+def _open_ranker(
+    settings: Inference, languages: tuple[str, str], device: str
+) -> tuple[Reranker, Callable[[Rerank], bool]]:
     """Returns what orders candidates, with the folders that `inference.rerank` names."""
     if settings.rerank is None or not settings.rerank.folders:
-        return rerank
+        return rerank, names_no_folder
     # Imported here: sacreBLEU loads slowly, and a learned metric needs torch.
     from mtkit.inference.rerank import ModelScorer, Ranker
 
@@ -140,8 +145,14 @@ def _open_ranker(settings: Inference, languages: tuple[str, str], device: str) -
             )
         own = Inference(precision=settings.precision, processes=settings.processes)
         lines = open_translator([model.path], engine="torch", device=device, settings=own)
+        if lines.languages.are_needed:
+            raise MtkitError(
+                f"inference.rerank.models.{index}: {model.path} is a model of several languages",
+                "give a model of this pair",
+            )
         models[model.path] = ModelScorer(lines, is_reverse=found != languages)
-    return Ranker(learned, models)
+    ranker = Ranker(settings.rerank.metric, learned, models)
+    return ranker, ranker.opens
 
 
 def _read_quality(

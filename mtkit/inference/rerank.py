@@ -44,10 +44,21 @@ class ModelScorer:
 
 @dataclass(frozen=True)
 class Ranker:
-    """Orders the candidates of a part by `inference.rerank`, with the folders that it names."""
+    """Orders the candidates of a part by `inference.rerank`, with the folders that it names.
 
+    Attributes:
+        metric: The folder of `learned`.
+        models: The models by their folders.
+    """
+
+    metric: str = ""
     learned: LearnedMetric | None = None
     models: Mapping[Path, ModelScorer] = field(default_factory=dict)
+
+    def opens(self, settings: Rerank) -> bool:
+        """Checks whether all folders that settings name are open."""
+        knows_metric = not settings.is_learned or settings.metric == self.metric
+        return knows_metric and all(model.path in self.models for model in settings.models)
 
     def __call__(
         self, source: EncodedSource, candidates: list[Hypothesis], settings: Inference

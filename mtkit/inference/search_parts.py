@@ -8,7 +8,7 @@ from mtkit.inference.engines.engine import EncodedSource, Engine, search_in_batc
 from mtkit.inference.line import Line, TextModel, list_parts
 from mtkit.inference.request import LineError, LineWarning
 from mtkit.inference.translation import BLANK, Hypothesis
-from mtkit.recipe.inference import Inference
+from mtkit.recipe.inference import Inference, Rerank
 from mtkit.text.tokenizer import SubwordTokenizer
 
 CUT = "cut at the length limit"
@@ -66,6 +66,11 @@ def cut_warning(line: int) -> LineWarning:
         "raise inference.max_extra_tokens or inference.max_output_tokens",
         line,
     )
+
+
+def names_no_folder(settings: Rerank) -> bool:
+    """Checks that settings need no folders, which `rerank` hasn't opened."""
+    return not settings.folders
 
 
 def rerank(

@@ -17,8 +17,8 @@ from mtkit.evaluation.report.tables import (
 from mtkit.pipeline.export import update_export
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.prepare import prepare
-from mtkit.pipeline.score import score
-from mtkit.pipeline.score_files import check_learned
+from mtkit.pipeline.score import check_named_files, score
+from mtkit.pipeline.score_files import check_metric_folder
 from mtkit.pipeline.teacher_runs import list_runs
 from mtkit.pipeline.teachers import ModelTeachers
 from mtkit.pipeline.train import train
@@ -50,8 +50,9 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
             "`mtkit train` works",
         )
     check_gpus(hardware.num_gpus)
-    if recipe.evaluation.test_sets:
-        check_learned(recipe.evaluation)
+    check_named_files(recipe)
+    if recipe.training.validation.learned is not None:
+        check_metric_folder(recipe.training.validation.learned)
     code = _train_teachers(recipe, workspace, hardware, options)
     if code:
         return code

@@ -34,13 +34,14 @@ from mtkit.inference.predict_text import predict_text
 from mtkit.inference.translator import Translator
 from mtkit.locks import locked
 from mtkit.model.card import write_scores
-from mtkit.model.config import open_model_folder
+from mtkit.model.config import open_model_folder, read_config
 from mtkit.model.digest import digest_model, reading, replaced
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
 from mtkit.pipeline.engine_choice import choose_engine, find_export_fault
 from mtkit.pipeline.score_files import (
     ScoredText,
     check_learned,
+    check_metric_folder,
     read_origins,
     score_systems,
     split_pair,
@@ -114,7 +115,7 @@ def score(
             "add an [[evaluation.test_sets]] with name, source and target, or score a file: "
             "mtkit score --hypothesis FILE --reference FILE",
         )
-    check_learned(recipe.evaluation)
+    check_named_files(recipe)
     model = RunModel(recipe.inference, workspace, device=device)
     # A translation's dependencies besides its source, as JSON values.
     settings = select_keys(recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
@@ -122,8 +123,10 @@ def score(
     _warn_of_own_metric(recipe)
     origin: dict[str, object] = {**asdict(model.identity), **settings}
     rerank = recipe.inference.rerank
-    if rerank is not None and rerank.is_learned:
+    if rerank is not None and rerank.is_learned and rerank.utility_weight:
         origin["rerank_metric"] = digest_model(Path(rerank.metric))
+    if rerank is not None and rerank.models:
+        origin["rerank_models"] = [digest_model(each.path) for each in rerank.models]
     if recipe.objective == "classification":
         scored = _score_labels(
             recipe.name, recipe.evaluation, recipe.inference, model, device=device
@@ -146,6 +149,18 @@ def score(
     return scored
 
 
+def check_named_files(recipe: Recipe) -> None:
+    """Checks the files and folders that scoring and reranking will need, without their weights."""
+    check_learned(recipe.evaluation)
+    if recipe.evaluation.glossary is not None:
+        read_glossary(recipe.evaluation.glossary)
+    rerank = recipe.inference.rerank
+    if rerank is not None and rerank.is_learned:
+        check_metric_folder(rerank.metric)
+    for model in () if rerank is None else rerank.models:
+        read_config(model.path)
+
+
 def _note_other_settings(settings: dict[str, object], workspace: Workspace) -> None:
     """Says what differs from the recipe that the run was trained with."""
     try:
@@ -163,7 +178,10 @@ def _note_other_settings(settings: dict[str, object], workspace: Workspace) -> N
 def _warn_of_own_metric(recipe: Recipe) -> None:
     """Warns if translations are chosen by a metric that is reported."""
     rerank, metrics = recipe.inference.rerank, recipe.evaluation.metrics
-    if rerank is not None and (own := [each for each in metrics if each.startswith(rerank.metric)]):
+    if rerank is None or not rerank.utility_weight:
+        return
+    chosen = (rerank.metric,) if rerank.is_learned else (rerank.metric, f"{rerank.metric}++")
+    if own := [each for each in metrics if each in chosen]:
         warn(
             f'inference.rerank.metric = "{rerank.metric}" chose the translations, so their '
             f"{' and '.join(own)} is too good to compare: compare systems by another metric"
@@ -202,15 +220,7 @@ def _score_translations(
     device: str,
 ) -> list[ScoredText]:
     """Returns the scores of each test set's translation, made unless it is up to date."""
-    if settings.origins is not None and len(settings.test_sets) != 1:
-        raise MtkitError(
-            "evaluation.origins names the origins of one test set's sentences, but there are "
-            f"{len(settings.test_sets)} test sets",
-            "remove it, and score that test set's translation with --hypothesis",
-        )
-    origins = read_origins(settings)
-    if settings.glossary is not None:
-        read_glossary(settings.glossary)
+    origins = read_origins(settings, len(settings.test_sets))
     # All are read before the first is translated: a missing file is reported at once.
     texts = [_read_test_set(test_set, languages) for test_set in settings.test_sets]
     scored = []
@@ -218,12 +228,12 @@ def _score_translations(
         files = TranslationFiles(workspace, test_set.name)
         tagged = [put_tag(test_set.tag, source) for source in sources]
         made_from = {**origin, "source": digest(tagged)}
-        translation = files.take(tagged, references, made_from)
+        translation = files.take(sources, references, made_from)
         if translation is not None:
             say(f"{test_set.name}: {len(sources):,} sentences, already translated")
         else:
             say(f"{test_set.name}: translating {len(sources):,} sentences")
-            translation = files.write(tagged, references, model.translate(tagged), made_from)
+            translation = files.write(sources, references, model.translate(tagged), made_from)
         text = ReferenceText(test_set.name, translation.references, sources, origins)
         systems = {name: translation.hypotheses}
         scored.append(score_systems(systems, text, settings, languages[1], device=device))

@@ -173,11 +173,16 @@ def open_learned(
 
 def check_learned(settings: Evaluation) -> None:
     """Checks the folders of the settings' learned metrics, without their weights."""
-    if settings.learned_metrics:
-        from mtkit.inference.learned_metric import check_metric  # noqa: PLC0415
+    for folder in settings.learned_metrics:
+        check_metric_folder(folder)
 
-        for folder in settings.learned_metrics:
-            check_metric(folder)
+
+def check_metric_folder(folder: str) -> None:
+    """Checks the folder of a learned metric, without its weights."""
+    # Imported here: other metrics need no torch.
+    from mtkit.inference.learned_metric import check_metric  # noqa: PLC0415
+
+    check_metric(folder)
 
 
 def split_pair(test_set: str, languages: tuple[str, str]) -> tuple[str, tuple[str, str]]:
@@ -242,8 +247,14 @@ def _without_returns(lines: Sequence[str]) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
-def read_origins(settings: Evaluation) -> list[str] | None:
+def read_origins(settings: Evaluation, num_test_sets: int = 1) -> list[str] | None:
     """Returns the origin of each sentence, if the settings name a file of origins."""
+    if settings.origins is not None and num_test_sets != 1:
+        raise MtkitError(
+            "evaluation.origins names the origins of one test set's sentences, but there are "
+            f"{num_test_sets} test sets",
+            "remove it, and score that test set's translation with --hypothesis",
+        )
     return None if settings.origins is None else list(read_lines(settings.origins))
 
 

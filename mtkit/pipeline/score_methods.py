@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from glob import glob
 from itertools import combinations
 from pathlib import Path
@@ -17,13 +17,13 @@ from mtkit.evaluation.evaluate import ReferenceText, measure
 from mtkit.evaluation.methods import MethodScore, compare_methods
 from mtkit.evaluation.tokenizers import resolve_tokenizer
 from mtkit.files import as_json_text
-from mtkit.pipeline.score_files import load_scoring, open_learned
+from mtkit.pipeline.score_files import load_scoring, open_learned, read_origins
 from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.workspace import Workspace
 
 
 def score_methods(
-    patterns: Sequence[str], recipe: str, overrides: Sequence[str]
+    patterns: Sequence[str], recipe: str, overrides: Sequence[str], *, device: str = "auto"
 ) -> list[MethodScore]:
     """Returns the scores of one or two methods on every test set that all of their runs have.
 
@@ -31,7 +31,10 @@ def score_methods(
         patterns: Of each method, a pattern of its runs' workspaces; the second is the baseline.
         recipe: Whose `evaluation` counts; empty: the first run's.
         overrides: As in `load_recipe`.
+        device: Where learned metrics run.
     """
+    if len(set(patterns)) < len(patterns):
+        raise MtkitError(f"{patterns[0]} is compared with itself", "name two methods")
     methods = {pattern: _find_runs(pattern) for pattern in patterns}
     folders = [folder for found in methods.values() for folder in found]
     for folder in folders:
@@ -42,11 +45,12 @@ def score_methods(
     first = next(iter(workspaces.values()))
     scoring = load_scoring(recipe or str(first.recipe_file), overrides)
     settings = resolve_tokenizer(scoring.settings, scoring.target_language)
-    learned = open_learned(settings)
+    learned = open_learned(settings, device)
+    origins = read_origins(settings, len(names))
     scores: list[MethodScore] = []
     for name in names:
         found = {run: TranslationFiles(each, name).read() for run, each in workspaces.items()}
-        text = _check_same_text(name, found)
+        text = replace(_check_same_text(name, found), origins=origins)
         _check_different(name, found)
         systems = {run: each.hypotheses for run, each in found.items()}
         statistics = measure(systems, text, settings, learned)

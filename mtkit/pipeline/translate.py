@@ -161,8 +161,10 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
             f"{path} is a classifier's checkpoint, and labels are given with model folders alone",
             "make a model folder of it with `mtkit average`",
         )
-    for key in ("fusion", "quality"):
-        if getattr(recipe.inference, key) is not None:
+    rerank = recipe.inference.rerank
+    for key in ("fusion", "quality", "rerank"):
+        is_named = rerank is not None and bool(rerank.folders)
+        if is_named if key == "rerank" else getattr(recipe.inference, key) is not None:
             raise MtkitError(
                 f"{path} is a checkpoint, and inference.{key} works with model folders alone",
                 f"make a model folder of it with `mtkit average`, or remove inference.{key}",

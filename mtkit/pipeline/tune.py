@@ -20,6 +20,7 @@ from mtkit.pipeline.translate import load_run
 from mtkit.recipe import Recipe
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Rerank
+from mtkit.units import plural
 from mtkit.workspace import Workspace
 
 Numbers = NDArray[np.float64]
@@ -28,7 +29,8 @@ Numbers = NDArray[np.float64]
 def tune(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> str:
     """Returns the section `inference.rerank` as TOML, with weights that suit the development set.
 
-    They give its candidates the best score by the first of `evaluation.metrics`.
+    They give its candidates the best score by the first of `evaluation.metrics` that counts words
+    or characters. Lines that are translated in parts are left out.
     """
     rerank = recipe.inference.rerank
     if rerank is None or not (rerank.models or rerank.translator_weight):
@@ -41,26 +43,40 @@ def tune(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> str:
     if not metric:
         raise MtkitError("evaluation.metrics has no score of text", 'set it to ["bleu"]')
     pairs = list(read_held_out(recipe.data, recipe.data.dev, "dev"))
-    settings = recipe.inference.model_copy(update={"n_best": recipe.inference.num_candidates})
-    translator = load_run(settings, workspace, device=device)
+    changes = {"n_best": recipe.inference.num_candidates, "paragraphs": None, "quality": None}
+    translator = load_run(recipe.inference.model_copy(update=changes), workspace, device=device)
     say(f"translating the development set: {len(pairs):,} lines")
-    found = [
-        each.candidates for each in translator.search([Request(source) for source, _ in pairs])
-    ]
+    translated = translator.search([Request(source) for source, _ in pairs])
+    # The parts of a line are ranked each for itself.
+    whole = [index for index, each in enumerate(translated) if not each.was_split]
+    if len(whole) < len(pairs):
+        say(f"left out: {plural(len(pairs) - len(whole), 'line')} that are translated in parts")
+    if not whole:
+        raise MtkitError(
+            "no line of the development set is translated as one",
+            "raise inference.max_source_tokens, or give a development set of shorter lines",
+        )
+    found = [translated[index].candidates for index in whole]
     evaluation = resolve_tokenizer(
         recipe.evaluation.model_copy(update={"metrics": metric}), recipe.data.target_language
     )
-    first, statistics = _measure(found, [reference for _, reference in pairs], evaluation)
+    first, statistics = _measure(found, [pairs[index][1] for index in whole], evaluation)
     features = [np.array([_list_features(each) for each in candidates]) for candidates in found]
     start = [rerank.utility_weight, rerank.translator_weight]
     start += [model.weight for model in rerank.models]
     sign = 1.0 if first.higher_is_better else -1.0
-    weights, value = tune_weights(
+    weights, _ = tune_weights(
         features, statistics, lambda sums: sign * np.asarray(first.score(sums)), start
     )
-    before = first.score(np.sum([rows[0] for rows in statistics], axis=0))
-    say(f"{first.name} of the development set: {float(before):.2f}, tuned: {sign * value:.2f}")
-    return _as_toml(rerank, [round(weight, 4) for weight in weights])
+    weights = [float(f"{weight:.4g}") for weight in weights]
+
+    def score(chosen: Sequence[float]) -> float:
+        best = [int(np.argmax(each @ np.array(chosen))) for each in features]
+        rows = [rows[index] for rows, index in zip(statistics, best, strict=True)]
+        return float(first.score(np.sum(rows, axis=0)))
+
+    say(f"{first.name} of {len(whole):,} lines: {score(start):.2f}, tuned: {score(weights):.2f}")
+    return _as_toml(rerank, weights)
 
 
 def _list_features(candidate: Hypothesis) -> list[float]:

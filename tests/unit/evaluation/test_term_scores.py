@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import MtkitError
+from mtkit.evaluation.evaluate import ReferenceText, evaluate
+from mtkit.evaluation.results import Interval
 from mtkit.evaluation.term_scores import TermScorer
+from mtkit.recipe.evaluation import Evaluation
 
 from ...command import run_here
 
@@ -55,8 +58,6 @@ def test_what_cant_be_scored(glossary: Path, tmp_path: Path) -> None:
     with pytest.raises(MtkitError, match="terms are found in the source text") as missing:
         TermScorer(glossary, None, None)
     assert missing.value.hint == "give it with --source FILE"
-    with pytest.raises(MtkitError, match="none of its terms is in the source text"):
-        TermScorer(glossary, ["nothing"], None)
 
 
 def test_systems_are_compared_by_terms(glossary: Path, tmp_path: Path) -> None:
@@ -79,3 +80,25 @@ def test_systems_are_compared_by_terms(glossary: Path, tmp_path: Path) -> None:
     without_source = files[:-2]
     done = run_here(tmp_path, "score", *without_source, "--glossary", "terms.tsv")
     assert "give it with --source FILE" in done.stderr
+
+
+def test_resamples_without_an_occurrence_dont_count(glossary: Path) -> None:
+    text = ReferenceText("test", [["x"] * 40], ["a cat", *["nothing"] * 39])
+    settings = Evaluation(metrics=("chrf",), glossary=glossary)
+    systems = {"a": ["Katze"] + ["x"] * 39, "b": ["Hund"] + ["x"] * 39}
+    found = evaluate(systems, text, settings)
+    right, wrong = ({each.name: each for each in of.scores} for of in found.systems)
+    # Each resample has one right occurrence or more, or none at all.
+    assert right["term accuracy"].interval == Interval(100.0, 100.0)
+    difference = wrong["term accuracy"].difference
+    assert difference is not None
+    assert (difference.value, difference.interval) == (-100.0, Interval(-100.0, -100.0))
+
+
+def test_a_test_set_without_terms_keeps_its_other_scores(
+    glossary: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = ReferenceText("test", [["x", "y"]], ["nothing", "nothing"])
+    found = evaluate({"a": ["x", "y"]}, text, Evaluation(metrics=("chrf",), glossary=glossary))
+    assert [each.name for each in found.systems[0].scores] == ["chrF2"]
+    assert "test: its source text has none of the terms" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """`inference.rerank` in the pipeline, with sacreBLEU's scores of the candidates as the oracle."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -373,7 +374,7 @@ def test_a_learned_metric_compares_all_pairs():
     scores = {("a", "a"): 1.0, ("a", "b"): 0.0, ("b", "a"): 0.5, ("b", "b"): 1.0}
     metric = Table(scores)
     candidates, settings = list_candidates("a", "b", "b"), Rerank(metric="./m")
-    found = Ranker(metric).rank(candidates, settings, 2, source="x")
+    found = Ranker("./m", metric).rank(candidates, settings, 2, source="x")
     # By hand: b has (0.5 + 2 * 1.0) / 3, a has (1.0 + 2 * 0.0) / 3.
     assert [(each.text, each.utility) for each in found] == [
         ("b", pytest.approx(250 / 3)),
@@ -385,7 +386,7 @@ def test_a_learned_metric_compares_all_pairs():
 
 def test_a_metric_without_references_orders_by_its_score():
     metric = Table({("a", ""): 0.2, ("b", ""): 0.7}, needs_reference=False)
-    found = Ranker(metric).rank(list_candidates("a", "b", "a"), Rerank(metric="./m"), 1)
+    found = Ranker("./m", metric).rank(list_candidates("a", "b", "a"), Rerank(metric="./m"), 1)
     assert [(each.text, each.utility) for each in found] == [("b", pytest.approx(70.0))]
 
 
@@ -394,5 +395,13 @@ def test_a_learned_metric_reads_a_part_of_a_line():
     translator, engine = open_fake()
     translator.search(["dogs"])
     settings = translator.settings.model_copy(update={"rerank": Rerank(metric="./m")})
-    Ranker(metric)(engine.batches[0][0], list_candidates(*DOGS), settings)
+    Ranker("./m", metric)(engine.batches[0][0], list_candidates(*DOGS), settings)
     assert {row[0] for row in metric.rows} == {"dogs"}
+
+
+def test_a_ranker_knows_which_folders_it_has_opened():
+    ranker = Ranker("x/m", Table({}), {Path("other"): None})
+    assert ranker.opens(Rerank(metric="x/m", models=({"path": Path("other")},)))
+    assert ranker.opens(Rerank())
+    assert not ranker.opens(Rerank(metric="x/other"))
+    assert not ranker.opens(Rerank(models=({"path": Path("m")},)))

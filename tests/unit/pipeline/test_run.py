@@ -163,3 +163,14 @@ def test_workers_of_torchrun_do_not_write_the_same_files(stages: Stages, monkeyp
     with pytest.raises(MtkitError, match="torchrun started this process"):
         run_all()
     assert stages.done == []
+
+
+def test_missing_files_are_told_before_anything_is_prepared(stages: Stages) -> None:
+    for override in (
+        'inference.rerank.models=[{path="nix"}]',
+        "training.validation.metric=./nix",
+        "evaluation.glossary=nix.tsv",
+    ):
+        with pytest.raises(MtkitError, match="nix"):
+            run_all(override)
+    assert stages.done == []

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.report.tables import ScoreRow, list_rows
 from mtkit.model.config import ModelConfig, write_section
 from mtkit.pipeline import score as score_module
-from mtkit.pipeline.score import score
+from mtkit.pipeline.score import check_named_files, score
 from mtkit.pipeline.score_files import ScoredText
 from mtkit.pipeline.translation_files import TranslationFiles
 from mtkit.recipe import Recipe, dump_recipe, load_recipe
@@ -264,3 +264,47 @@ def test_a_recipes_origins_lie_beside_its_corpora(
     loaded = load_recipe(tmp_path / "small.toml", ["evaluation.origins=origins"])
     [scored] = score(loaded, workspace)
     assert scored.text.origins == ["a", "b", "a"]
+
+
+def test_another_model_that_reranks_makes_other_translations(
+    tmp_path: Path, workspace: Workspace, shouter: Shouter, make_folder: Callable[[Path], Path]
+) -> None:
+    other = make_folder(tmp_path / "other")
+    chosen = f'inference.rerank.models=[{{path="{other}"}}]'
+    recipe = load_recipe(tmp_path / "small.toml", [chosen])
+    score(recipe, workspace)
+    score(recipe, workspace)
+    assert shouter.num_lines == 3
+    weights = other / "model.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-4] + b"\0\0\0\1")
+    score(recipe, workspace)
+    assert shouter.num_lines == 6
+
+
+@pytest.mark.usefixtures("shouter")
+@pytest.mark.parametrize(
+    ("override", "fault"),
+    [
+        ('inference.rerank.models=[{path="nix"}]', "nix: no model"),
+        ("inference.rerank.metric=./nix", "nix: no metric here"),
+        ("evaluation.glossary=nix.tsv", "nix.tsv: no such glossary"),
+    ],
+)
+def test_missing_files_are_found_before_a_model_is_opened(
+    tmp_path: Path, workspace: Workspace, override: str, fault: str
+) -> None:
+    recipe = load_recipe(tmp_path / "small.toml", [override])
+    with pytest.raises(MtkitError, match=fault):
+        check_named_files(recipe)
+    with pytest.raises(MtkitError, match=fault):
+        score(recipe, workspace)
+
+
+@pytest.mark.usefixtures("shouter")
+def test_a_test_sets_tag_is_not_in_its_text(tmp_path: Path, workspace: Workspace) -> None:
+    recipe = load_recipe(tmp_path / "small.toml", ["evaluation.test_sets.0.tag=<f>"])
+    score(recipe, workspace)
+    translation = TranslationFiles(workspace, "test").read()
+    assert translation.sources[0] == "a b c d"
+    assert translation.hypotheses[0] == "<F> A B C D"

@@ -100,3 +100,16 @@ def test_other_options_are_refused(runs: Path) -> None:
     assert (done.returncode, "--against needs --runs" in done.stderr) == (2, True)
     files = "--hypothesis", "x", "--reference", "y"
     assert run_here(runs, "score", "--runs", "runs/a-*", *files).returncode == 2
+
+
+def test_a_method_isnt_compared_with_itself(runs: Path) -> None:
+    with pytest.raises(MtkitError, match="is compared with itself"):
+        score_methods(["runs/a-*", "runs/a-*"], "", [])
+
+
+def test_origins_of_several_test_sets_are_refused(runs: Path) -> None:
+    for number in (1, 2, 3):
+        write_run(runs / f"runs/a-{number}", [number], name="other")
+    (runs / "origins").write_text("x\n" * 120)
+    with pytest.raises(MtkitError, match="but there are 2 test sets"):
+        score_methods(["runs/a-*"], "", [f"evaluation.origins={runs}/origins"])

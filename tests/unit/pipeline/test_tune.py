@@ -1,6 +1,7 @@
 """Weights of `inference.rerank`, tuned on the development set by models with random weights."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -54,7 +55,9 @@ def test_tuned_weights_are_a_section_of_the_recipe(run, capsys) -> None:
     section = tomllib.loads(tune(recipe, workspace))["inference"]["rerank"]
     tuned = Rerank.model_validate_json(json.dumps(section))
     before, after = score(recipe, workspace, recipe.inference.rerank), score(*run, tuned)
-    printed = f"chrF2 of the development set: {before:.2f}, tuned: {after:.2f}"
+    printed = f"chrF2 of 60 lines: {before:.2f}, tuned: {after:.2f}"
+    # It isn't computed, so that no weight of it can be learned.
+    assert section["utility_weight"] == 0.0
     assert printed in capsys.readouterr().err
     assert after > before
 
@@ -64,3 +67,12 @@ def test_nothing_to_tune(run) -> None:
     alone = recipe.inference.model_copy(update={"rerank": Rerank()})
     with pytest.raises(MtkitError, match="there are no weights to tune"):
         tune(recipe.model_copy(update={"inference": alone}), workspace)
+
+
+def test_lines_that_are_translated_in_parts_are_left_out(run, capsys) -> None:
+    recipe, workspace = run
+    shorter = recipe.inference.model_copy(update={"max_source_tokens": 40})
+    tune(recipe.model_copy(update={"inference": shorter}), workspace)
+    errors = capsys.readouterr().err
+    (count,) = re.findall(r"left out: (\d+) lines that are translated in parts", errors)
+    assert f"chrF2 of {60 - int(count)} lines" in errors
