@@ -10,8 +10,8 @@ from mtkit.pipeline.calibrate import Calibration
 @pytest.mark.parametrize(
     ("wrong", "one_percent", "ten_percent"),
     [
-        # Half a wrong one of 20 is 2.5 %, more than 1 % allows, but none of 19 is wrong. For 10 % it
-        # takes 61 with 2 wrong (29 and 46 with 0 and 1), of 60 % of 19 in 40 labels.
+        # Half a wrong one of 20 is 2.5 %, more than 1 % allows, but none of 19 is wrong. For 10 %
+        # it takes 61 with 2 wrong (29 and 46 with 0 and 1), of 60 % of 19 in 40.
         (0, "at least 499 labels, these are too few", "at least 49 labels, about 215 are needed"),
         (3, "at least 499 labels, too many are wrong", "at least 49 labels, too many are wrong"),
     ],
