@@ -71,11 +71,11 @@ def calibrate(
         target_language=target_language,
     )
     assert settings.quality is not None, "checked before"
-    typer.echo(_describe(found, settings.quality.risk, settings.quality.confidence))
+    typer.echo(describe(found, settings.quality.risk, settings.quality.confidence))
     say(f"wrote {settings.quality.path}")
 
 
-def _describe(found: "Calibration", risk: float, confidence: float) -> str:
+def describe(found: "Calibration", risk: float, confidence: float) -> str:
     """Returns the report as lines."""
     area = "" if found.area is None else f"; area under their ROC curve {found.area:.3f}"
     lines = [
@@ -91,7 +91,8 @@ def _describe(found: "Calibration", risk: float, confidence: float) -> str:
             told = f"{share:<8.1%}    {f'{chosen.wrong:,} {of_tested}':<15}   {chosen.at:.4f}"
         else:
             minimum, needed = found.count_needed(each, confidence)
-            about = f"about {needed:,} are needed" if needed else "too many are wrong"
+            short = "too many are wrong" if found.exceeds(each) else "these are too few"
+            about = f"about {needed:,} are needed" if needed else short
             told = f"nothing     at least {minimum:,} labels, {about}"
         mark = " <- inference.quality.risk" if each == risk else ""
         lines.append(f"{f'{100 * each:g}%':<6}   {told}{mark}")

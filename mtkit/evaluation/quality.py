@@ -5,6 +5,7 @@ features, and orders thresholds; the other part tests the thresholds, by Learn t
 """
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Self
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from mtkit.digests import digest
-from mtkit.recipe.section import CountFromZero, Section
+from mtkit.errors import MtkitError
+from mtkit.recipe.section import Section
 
 Matrix = NDArray[np.float64]
 Right = NDArray[np.bool_]
@@ -29,7 +31,8 @@ _DIGITS = 6
 """Digits of an estimate: two engines' differ in later ones."""
 _MAX_NEEDED = 20_000
 _MAX_FEATURES = 100
-_Number = Annotated[float, Field(ge=-1e9, le=1e9)]
+_GREATEST = 1e9
+_Number = Annotated[float, Field(ge=-_GREATEST, le=_GREATEST)]
 _Numbers = Annotated[tuple[_Number, ...], Field(max_length=_MAX_FEATURES)]
 
 
@@ -37,15 +40,20 @@ def compute_tail(wrong: int, released: int, risk: float) -> float:
     """Returns P(Bin(released, risk) <= wrong): the p-value of "more than `risk` are wrong"."""
     if wrong >= released:
         return 1.0
-    logs = (
+    if wrong > released * risk:
+        return 1.0 - compute_tail(released - wrong - 1, released, 1.0 - risk)
+    log_last = (
         math.lgamma(released + 1)
-        - math.lgamma(count + 1)
-        - math.lgamma(released - count + 1)
-        + count * math.log(risk)
-        + (released - count) * math.log1p(-risk)
-        for count in range(wrong + 1)
+        - math.lgamma(wrong + 1)
+        - math.lgamma(released - wrong + 1)
+        + wrong * math.log(risk)
+        + (released - wrong) * math.log1p(-risk)
     )
-    return min(1.0, math.fsum(map(math.exp, logs)))
+    # Below the mean, terms this far from the last are less than 1e-16 of it (Bernstein's bound).
+    num_terms = 30 + math.ceil(9.0 * math.sqrt(released * risk * (1.0 - risk)))
+    counts = np.arange(wrong, max(0, wrong - num_terms), -1.0)
+    ratios = counts / (released - counts + 1.0) * ((1.0 - risk) / risk)
+    return min(1.0, math.exp(log_last) * (1.0 + float(ratios.cumprod().sum())))
 
 
 def count_allowed(released: int, risk: float, confidence: float) -> int:
@@ -61,15 +69,23 @@ def count_allowed(released: int, risk: float, confidence: float) -> int:
 def count_needed(risk: float, confidence: float, share_wrong: float = 0.0) -> int | None:
     """Returns how many released segments a test needs if so many of them are wrong.
 
-    It is exact for a share of 0, the smallest n with (1 - risk)^n <= 1 - confidence, and up to 2 %
-    too great for others; None for a share near the risk or above it.
+    It is the smallest n that passes with ceil(share_wrong * n) wrong ones; for a share of 0 that
+    with (1 - risk)^n <= 1 - confidence. None for a share near the risk or above it.
     """
-    needed = math.ceil(math.log(1.0 - confidence) / math.log1p(-risk) - 1e-9)
-    while needed <= _MAX_NEEDED:
-        if compute_tail(math.ceil(share_wrong * needed), needed, risk) <= 1.0 - confidence:
-            return needed
-        needed += 1 + needed // 50
-    return None
+    if share_wrong >= risk:
+        return None
+
+    def passes(wrong: int, released: int) -> bool:
+        return compute_tail(wrong, released, risk) <= 1.0 - confidence
+
+    def count_most(wrong: int) -> int:
+        return math.floor(min(wrong / share_wrong, _MAX_NEEDED)) if share_wrong else _MAX_NEEDED
+
+    tried = range(math.ceil(_MAX_NEEDED * share_wrong) + 1)
+    wrong = bisect_left(tried, True, key=lambda each: passes(each, count_most(each)))
+    if wrong == len(tried):
+        return None
+    return bisect_left(range(count_most(wrong)), True, key=lambda each: passes(wrong, each))
 
 
 def split_labels(keys: Sequence[Sequence[object]]) -> tuple[list[int], list[int]]:
@@ -95,7 +111,7 @@ class Estimator(Section):
     names: Annotated[tuple[str, ...], Field(max_length=_MAX_FEATURES)]
     means: _Numbers
     scales: Annotated[
-        tuple[Annotated[float, Field(ge=1e-9, le=1e9)], ...], Field(max_length=_MAX_FEATURES)
+        tuple[Annotated[float, Field(ge=1e-9, le=_GREATEST)], ...], Field(max_length=_MAX_FEATURES)
     ]
     """What each feature's distance from its mean is divided by."""
     weights: _Numbers
@@ -111,12 +127,21 @@ class Estimator(Section):
     def fit(cls, columns: Mapping[str, Sequence[float]], right: Right) -> "Estimator":
         """Returns the estimator of the greatest penalised likelihood, by Newton's method.
 
-        Segments with a NaN are left out. Half a right and half a wrong segment are added at the
-        means, so that there is an estimator for any labels.
+        Segments with a missing feature are left out. Half a right and half a wrong segment are
+        added at the means, so that there is an estimator for any labels.
+
+        Raises:
+            MtkitError: No segment is left.
         """
         names, features = tuple(columns), stack(columns, tuple(columns))
-        known = np.isfinite(features).all(axis=1)
-        features, right = features[known], right[known]
+        known = _find_known(features)
+        if not known.all(axis=1).any():
+            name = names[known.sum(axis=0).argmin()]
+            raise MtkitError(
+                f"no label has all features as finite numbers, least often '{name}'",
+                "label other segments, or leave out what measures this feature",
+            )
+        features, right = features[known.all(axis=1)], right[known.all(axis=1)]
         means, scales = features.mean(axis=0), features.std(axis=0)
         scales = np.where(scales > 1e-9, scales, 1.0)
         rows = np.vstack([(features - means) / scales, np.zeros((2, len(names)))])
@@ -144,10 +169,12 @@ class Estimator(Section):
         )
 
     def estimate(self, columns: Mapping[str, Sequence[float]]) -> Matrix:
-        """Returns each segment's estimated probability of being right; 0 if a feature is NaN."""
-        features = (stack(columns, self.names) - np.array(self.means)) / np.array(self.scales)
+        """Returns each segment's probability of being right; 0 if a feature is missing."""
+        features = stack(columns, self.names)
+        known = _find_known(features)
+        features = (np.where(known, features, 0.0) - np.array(self.means)) / np.array(self.scales)
         sums = (features * np.array(self.weights)).sum(axis=1) + self.intercept
-        return np.nan_to_num(_squash(sums), nan=0.0).round(_DIGITS)
+        return np.where(known.all(axis=1), _squash(sums), 0.0).round(_DIGITS)
 
 
 def stack(columns: Mapping[str, Sequence[float]], names: Sequence[str]) -> Matrix:
@@ -155,21 +182,29 @@ def stack(columns: Mapping[str, Sequence[float]], names: Sequence[str]) -> Matri
     return np.array([columns[name] for name in names], np.float64).T
 
 
+def _find_known(features: Matrix) -> Right:
+    """Returns which features are numbers that an estimator can hold; others are missing."""
+    return np.abs(features) <= _GREATEST
+
+
 def _squash(numbers: Matrix) -> Matrix:
     return 1.0 / (1.0 + np.exp(-np.clip(numbers, -40.0, 40.0)))
+
+
+_CountFromZero = Annotated[int, Field(ge=0, le=10_000_000)]
 
 
 class Threshold(Section):
     """A threshold of the estimate: segments with at least as much are released."""
 
     at: Annotated[float, Field(gt=0.0, le=1.0)]
-    fit_released: CountFromZero
+    fit_released: _CountFromZero
     """Released labels among those that fitted the estimate."""
-    fit_wrong: CountFromZero
+    fit_wrong: _CountFromZero
     """Wrong ones among these."""
-    released: CountFromZero
+    released: _CountFromZero
     """Released labels among those that test."""
-    wrong: CountFromZero
+    wrong: _CountFromZero
     """Wrong ones among these."""
 
     @model_validator(mode="after")

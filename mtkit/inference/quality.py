@@ -26,7 +26,7 @@ from mtkit.inference.request import Request
 from mtkit.inference.score_pairs import score_pairs
 from mtkit.inference.translation import Translation
 from mtkit.recipe.flags import FLAG_NAMES, Flags
-from mtkit.recipe.inference import Quality, Sampling
+from mtkit.recipe.inference import Inference, Quality, Sampling
 from mtkit.recipe.section import Section
 from mtkit.text.widths import measure_width
 
@@ -53,6 +53,8 @@ _MAX_BYTES = 1 << 20
 _OF_FEATURES = ("too short", "too long", "unlikely", "poorly covered")
 _FLAGS = tuple(each for each in FLAG_NAMES if each not in _OF_FEATURES)
 """Flags that are counted; the others judge what has a feature of its own."""
+_OF_ENGINE = ("engine", "precision", "allow_int8", "processes", "batch_tokens", "max_source_tokens")
+"""Settings that measures take from the translator's; how it searches is of no matter to them."""
 _SMOOTHING = 15
 """Characters added to both lengths, as in `inference.flags`."""
 _OF_SCORES = (
@@ -116,12 +118,9 @@ def list_measures(
     samples: int = 0,
 ) -> list[Measure]:
     """Returns what measures pairs; another feature is another entry here."""
-    without = dict.fromkeys(("quality", "glossary", "rerank", "sampling", "paragraphs", "protect"))
-    own = pipeline.with_settings(
-        pipeline.settings.model_copy(
-            update={**without, "alignments": pipeline.aligns, "flags": Flags(names=_FLAGS)}
-        )
-    )
+    kept = {key: getattr(pipeline.settings, key) for key in _OF_ENGINE}
+    changed = {"alignments": pipeline.aligns, "flags": Flags(names=_FLAGS)}
+    own = pipeline.with_settings(Inference().model_copy(update={**kept, **changed}))
     names = _OF_SCORES if pipeline.aligns else _OF_SCORES[:-1]
     measures = [Measure(names, partial(_measure_scores, own))]
     if reverse is not None:

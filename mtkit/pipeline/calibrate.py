@@ -65,6 +65,13 @@ class Calibration:
         """Returns the threshold of a risk; None if nothing is released."""
         return choose_threshold(self.thresholds, risk, confidence)
 
+    def exceeds(self, risk: float) -> bool:
+        """Checks that among the labels, whatever is released, more than `risk` is wrong."""
+        return all(
+            each.wrong + each.fit_wrong > risk * (each.released + each.fit_released)
+            for each in self.thresholds
+        )
+
     def count_needed(self, risk: float, confidence: float) -> tuple[int, int | None]:
         """Returns how many labels a risk needs at least, and about how many by those there are."""
         minimum = math.ceil((count_needed(risk, confidence) or 0) / (1.0 - FIT_SHARE))

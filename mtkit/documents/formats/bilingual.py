@@ -193,20 +193,27 @@ class _Reader:
         self, sources: Mapping[str, int], targets: Mapping[str, int], target: int
     ) -> None:
         """Adds the units of a target's empty segments (`<mrk mtype="seg">`)."""
-        state = self._edit_attribute(self.tokens[target], "state", "needs-review-translation")
-        mark = partial(mark_string, state, None)
+        token = self.tokens[target]
+        review = self._edit_attribute(token, "state", "needs-review-translation")
+        translated = self._edit_attribute(token, "state", "translated")
+        left: set[int] = set()
+        mark = partial(_mark_segment, left, review, translated)
+        num_before = len(self.document.units)
         for key, own in sources.items():
             if key not in targets or self.tokens[own].kind != "open":
                 self._skip(own, "without a place in their target")
+                left.add(-1)
                 continue
             token = self.tokens[targets[key]]
             if self._has_text(targets[key]):
                 self._skip(own, "already translated")
+                left.add(-1)
             elif token.kind == "open":
                 self._copy(own, (token.end, self.tokens[token.partner].start), mark=mark)
             else:
                 tag = self._text[token.start : self._find_tag_end(token)]
                 self._copy(own, (token.start, token.end), f"{tag}>", f"</{token.name}>", mark)
+        left.update(each.start for each in self.document.units[num_before:] if each.mark)
 
     def _find_segments(self, parent: int) -> dict[str, int]:
         """Returns the segments in an element by their numbers."""
@@ -294,6 +301,18 @@ def _mark_target(edit: Edit, released: bool | None) -> list[Edit]:
     """Returns the edit of a target of XLIFF 1.2, whose state needs no review if it is released."""
     text = edit.text.replace(_REVIEW, _TRANSLATED, 1) if released else edit.text
     return [edit._replace(text=text)]
+
+
+def _mark_segment(
+    left: set[int], review: Edit, translated: Edit, edit: Edit, released: bool | None
+) -> list[Edit]:
+    """Marks a target's segment; the last one that is released marks the target as translated.
+
+    `left` has the starts of its units that aren't known to be released, and -1 for other segments.
+    """
+    if released and edit.unit is not None:
+        left.discard(edit.unit.start)
+    return mark_string(review, translated if released and not left else None, edit, released)
 
 
 def _find_indent(text: str, position: int) -> str:

@@ -74,7 +74,7 @@ def read_po_units(text: str, languages: LanguageCodes) -> Document:
     Translated messages stay, also fuzzy ones. The form for 1 is translated from the singular if
     there are several forms and `msgfmt -c` accepts it there, and the others from the plural.
     Translations with a fault that `msgfmt -c` rejects can't be written; those that aren't released
-    (`inference.quality`) become fuzzy.
+    (`inference.quality`) become fuzzy; a message that is fuzzy stays so.
 
     Raises:
         MtkitError: It contains anything but comments, keywords and strings.
@@ -98,7 +98,8 @@ def _translate_message(
     forms = message.list_forms()
     line_end = "\r\n" if "\r\n" in text else "\n"
     fuzzy = Edit(message.start, message.start, f"#, fuzzy{line_end}")
-    mark = functools.partial(mark_string, fuzzy, None)
+    is_fuzzy = "fuzzy" in message.flags
+    mark = None if is_fuzzy else functools.partial(mark_string, fuzzy, None)
     for form, key in enumerate(forms):
         output = message.strings[key]
         # As msgfmt, which compares all forms with the plural.
@@ -111,7 +112,6 @@ def _translate_message(
         parts = _read_string(text, source)
         if any(start < end for start, end in output):
             value = "".join(each.text for part in parts for each in part.spelled)
-            is_fuzzy = "fuzzy" in message.flags
             document.skip(source[0][0], value, "fuzzy, kept" if is_fuzzy else "already translated")
             continue
         units = make_string_units(document, parts, _C_TEXT, languages, keeps_breaks=True)

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,34 @@ def test_segments_of_one_target_share_its_state() -> None:
 
     assert state(release_short) == "needs-review-translation"
     assert state(lambda texts: [TranslatedText(text.upper()) for text in texts]) == "translated"
+
+
+@pytest.mark.parametrize("before", ["", ' state="needs-translation"', " state='new'"])
+@pytest.mark.parametrize(
+    ("second", "given", "released", "expected"),
+    [
+        ("A dog.", "", True, "translated"),
+        # What isn't released, was there before, or has no place, isn't known to be right.
+        ("A b c d e f.", "", True, "needs-review-translation"),
+        ("A dog.", "Ein Hund.", True, None),
+        ("A dog.", None, True, None),
+        ("A dog.", "", None, None),
+    ],
+)
+def test_a_target_is_translated_once_all_its_segments_are_released(
+    before: str, second: str, given: str | None, released: bool | None, expected: str | None
+) -> None:
+    place = "" if given is None else f'<mrk mtype="seg" mid="2">{given}</mrk>'
+    text = f"""<xliff version="1.2"><file source-language="en"><body><trans-unit id="1">
+ <source>A cat. {second}</source>
+ <seg-source><mrk mtype="seg" mid="1">A cat.</mrk> <mrk mtype="seg" mid="2">{second}</mrk>
+ </seg-source>
+ <target{before}><mrk mtype="seg" mid="1"/>{place}</target></trans-unit></body></file></xliff>"""
+    translator = release_short if released else partial(map, TranslatedText)
+    found, _ = translate_content(text.encode(), "xliff", translator, LANGUAGES)  # type: ignore[arg-type]
+    (target,) = etree.fromstring(found).iter("{*}target")
+    unchanged = etree.fromstring(f"<a{before}/>").get("state")
+    assert target.get("state") == (expected or unchanged)
 
 
 def test_a_memory_gets_the_translations_that_it_lacks() -> None:

@@ -150,6 +150,16 @@ def test_what_is_kept_does_not_become_fuzzy() -> None:
     assert report.num_translated == 0
 
 
+def test_a_message_that_is_fuzzy_stays_as_it_is() -> None:
+    text = _HEADER + (
+        '#, fuzzy, c-format\nmsgid "a b c d"\nmsgstr ""\n\n#, fuzzy\nmsgid "a b"\nmsgstr ""\n'
+    )
+    written = translate_released(text).decode()
+    assert written == text.replace('"a b c d"\nmsgstr ""', '"a b c d"\nmsgstr "A B C D"').replace(
+        '"a b"\nmsgstr ""', '"a b"\nmsgstr "A B"'
+    )
+
+
 def test_the_flag_ends_as_the_lines_of_the_file() -> None:
     text = (_HEADER + 'msgid "a b c d"\nmsgstr ""\n').replace("\n", "\r\n")
     written = translate_released(text)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from mtkit.errors import MtkitError
 from mtkit.evaluation.quality import (
     Estimator,
     Threshold,
@@ -40,10 +41,12 @@ def test_numbers_of_samples_are_those_of_the_tables() -> None:
     found = [count_needed(*each) for each in ((0.05, 0.95), (0.01, 0.95), (0.1, 0.9))]
     assert found == [59, 299, 22]
     assert count_needed(0.05, 0.95, 0.05) is None
-    some = count_needed(0.05, 0.95, 0.02)
-    assert some is not None
-    # 4 of 181 are 2.2 %, and 3 of 153 are 2.0 %.
-    assert 124 < some <= 190
+    # 3 of 150 are 2 %, but 3 take 153; so 4, of 181. However few are wrong, one is.
+    assert count_needed(0.05, 0.95, 0.02) == 181
+    assert count_needed(0.05, 0.95, 1e-9) == 93
+    # By trying each number with scipy 1.17.1's binom.cdf.
+    assert count_needed(0.01, 0.95, 0.008) == 6_990
+    assert count_needed(0.05, 0.95, 0.049) is None
 
 
 @pytest.mark.parametrize(
@@ -54,6 +57,7 @@ def test_numbers_of_samples_are_those_of_the_tables() -> None:
         (0, 59, 0.05, 0.04849452524942322),
         (41, 1_000, 0.05, 0.10629617073627556),
         (900, 20_000, 0.05, 0.0005260337804944139),
+        (950, 1_000, 0.95, 0.5202589429126815),
         (7, 10, 0.3, 0.9984096136),
         (0, 0, 0.05, 1.0),
         (5, 5, 0.05, 1.0),
@@ -61,6 +65,19 @@ def test_numbers_of_samples_are_those_of_the_tables() -> None:
 )
 def test_the_tail_of_a_binomial(wrong: int, released: int, risk: float, expected: float) -> None:
     assert compute_tail(wrong, released, risk) == pytest.approx(expected, rel=1e-9)
+
+
+def test_millions_of_labels() -> None:
+    # scipy 1.17.1: binom.cdf, and the last number with at most 5 %.
+    found = compute_tail(499_000, 10_000_000, 0.05), compute_tail(5_001_000, 10_000_000, 0.5)
+    assert found == pytest.approx((0.07346410840608869, 0.7365586485143509), rel=1e-7)
+    assert count_allowed(10_000_000, 0.05, 0.95) == 498_866
+    thresholds = [
+        make_threshold(0.9 - place / 100, (9_000_000, 440_000), (10_000_000, 498_866 + place))
+        for place in range(50)
+    ]
+    assert choose_threshold(thresholds, 0.05, 0.95) is thresholds[0]
+    assert estimate_needed(thresholds, 0.01, 0.95, 19_000_000) is None
 
 
 def test_the_tail_agrees_with_clopper_and_pearson() -> None:
@@ -139,6 +156,19 @@ def test_odd_features_and_labels() -> None:
     # One feature tells right from wrong.
     split = Estimator.fit({"x": [0.0, 0.0, 1.0, 1.0]}, np.array([False, False, True, True]))
     assert all(map(math.isfinite, (*split.weights, split.intercept)))
+
+
+@pytest.mark.parametrize("missing", [math.nan, math.inf, -math.inf, 1e300])
+def test_a_feature_that_is_no_number(missing: float) -> None:
+    right = np.array([True, True, False, False])
+    columns = {"a": [2.0, 1.0, 0.0, missing], "b": [1.0, 1.0, 1.0, 1.0]}
+    found = Estimator.fit(columns, right)
+    # As if the segment weren't there, and never released.
+    some = {name: numbers[:3] for name, numbers in columns.items()}
+    assert found == Estimator.fit(some, right[:3])
+    assert found.estimate(columns).tolist() == [*found.estimate(some).tolist(), 0.0]
+    with pytest.raises(MtkitError, match="least often 'b'"):
+        Estimator.fit({"a": [1.0, 2.0, missing], "b": [missing] * 3}, right[:3])
 
 
 def test_labels_are_split_by_content_and_not_by_order() -> None:

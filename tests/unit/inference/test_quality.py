@@ -19,7 +19,7 @@ from mtkit.inference.request import Request
 from mtkit.inference.streams.translate_stream import translate_stream
 from mtkit.inference.translation import read_translation
 from mtkit.inference.translator import Translator
-from mtkit.recipe.inference import Inference, Paragraphs, Quality
+from mtkit.recipe.inference import Fusion, Inference, Paragraphs, Quality
 from mtkit.text.languages import TranslatorLanguages
 
 from .fakes import BracketEngine, CharacterTokenizer
@@ -125,6 +125,28 @@ def test_features_of_pairs() -> None:
         assert agreement == pytest.approx(sum(scores) / 2)
 
 
+def test_features_do_not_depend_on_how_translations_are_searched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[Inference] = []
+    search = BracketEngine.search
+
+    def watch(engine: BracketEngine, sources: Any, settings: Inference) -> Any:
+        seen.append(settings)
+        return search(engine, sources, settings)
+
+    monkeypatch.setattr(BracketEngine, "search", watch)
+    lengths = {"min_length": 20, "max_extra_tokens": 3, "max_output_tokens": 7, "stop_margin": 1}
+    fusion = Fusion(model=Path("lm"))
+    for others in ({}, {"no_repeat_ngram": 2, "beam_size": 9, "fusion": fusion, **lengths}):
+        pipeline = open_pipeline(precision="fp32", max_source_tokens=32, **others)
+        measure_pairs(list_measures(pipeline, samples=2), [Request("a b", prefix="a c")])
+    first, second = seen
+    assert first == second
+    # The engine's own settings stay.
+    assert (first.batch_tokens, first.precision, first.max_source_tokens) == (64, "fp32", 32)
+
+
 def test_json_and_what_a_server_sends() -> None:
     target = io.BytesIO()
     translate_stream(estimating(), io.BytesIO(b"abc\nabcdefgh\n"), target, as_json=True)
@@ -191,7 +213,7 @@ def test_a_learned_metric_is_a_feature() -> None:
         ("estimator.names", ["x"] * 101, "at most 100"),
         ("thresholds", [{"at": 2.0}], "thresholds.0.at"),
         ("thresholds.0.wrong", 101, "more wrong labels than released"),
-        ("thresholds.0.released", 10**12, "a larger number"),
+        ("thresholds.0.released", 10**9, "less than or equal to 10000000"),
         ("thresholds.0.released", -1, "greater than or equal"),
         ("samples", 1_001, "less than or equal"),
         ("format_version", 2, "format 2"),
