@@ -19,7 +19,7 @@ from mtkit.files import write_atomically
 from mtkit.folders import building
 from mtkit.foreign_files import describe_fault, read_file
 from mtkit.model.card import CARD_FILE
-from mtkit.model.comet import MAX_TOKENIZER_BYTES, CometTokenizer
+from mtkit.model.comet import MAX_TOKENIZER_BYTES, SPECIAL, CometTokenizer, naming_faults
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, write_section
 from mtkit.model.importers.foreign_weights import check_storages, check_tensors, unpickle
 from mtkit.model.importers.licence import Licence
@@ -50,7 +50,6 @@ _UNUSED = re.compile(
     r"|encoder\.model\.embeddings\.position_ids"
 )
 """Of words, of training, and numbers that the network computes."""
-_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 
 
 class ForeignComet:
@@ -141,13 +140,10 @@ def read_tokenizer(encoder: SourceFolder) -> bytes:
     fault = "importing COMET needs transformers"
     slow = import_extra("transformers.convert_slow_tokenizer", fault, "transformers")
     tokenizers = import_extra("tokenizers", fault, "transformers")
-    known = SimpleNamespace(vocab_file=str(path), convert_tokens_to_ids=_SPECIAL.index)
-    try:
+    known = SimpleNamespace(vocab_file=str(path), convert_tokens_to_ids=SPECIAL.index)
+    with naming_faults(encoder.origin):
         tokenizer = slow.XLMRobertaConverter(known).converted()
-    # protobuf's and tokenizers' errors share no other class.
-    except Exception as error:
-        raise MtkitError(f"{encoder.origin}: damaged tokenizer: {error}") from error
-    tokenizer.add_special_tokens([*_SPECIAL, tokenizers.AddedToken("<mask>", lstrip=True)])
+    tokenizer.add_special_tokens([*SPECIAL, tokenizers.AddedToken("<mask>", lstrip=True)])
     return bytes(tokenizer.to_str().encode("utf-8"))
 
 
