@@ -86,6 +86,45 @@ def test_a_key_of_hparams_replaces_sparsemax(published: Path) -> None:
     assert read_comet_config(convert(published)).layer_transformation == "softmax"
 
 
+LAUGHS = "a0: &a0 [ha, ha]\n" + "".join(
+    f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 10)}]\n" for number in range(1, 40)
+)
+"""Its last list has 2e39 words once it is text."""
+
+
+@pytest.mark.parametrize("key", ["class_identifier", "pretrained_model"])
+@pytest.mark.parametrize("value", ["*a39", "[x]", "null", "7", "x" * 201], ids=len)
+def test_a_name_is_a_short_text(published: Path, key: str, value: str) -> None:
+    path = published / CHECKPOINT
+    saved = torch.load(path)
+    saved["hyper_parameters"].pop(key, None)
+    torch.save(saved, path)
+    path = published / "hparams.yaml"
+    lines = [line for line in path.read_text().splitlines() if not line.startswith(key)]
+    path.write_text("\n".join([LAUGHS, *lines, f"{key}: {value}", ""]))
+    assert f"{key}: expected a name of up to 200 characters" in fault_of(published).message
+
+
+def test_what_aliases_hold_is_not_written_out(published: Path) -> None:
+    path = published / CHECKPOINT
+    saved = torch.load(path)
+    laughs: list[object] = ["ha"]
+    for _ in range(40):
+        laughs = [laughs] * 10
+    saved["hyper_parameters"] |= {"pool": laughs}
+    torch.save(saved, path)
+    assert "pool: Input should be 'avg', 'max' or 'cls'" in fault_of(published).message
+    saved["hyper_parameters"] |= {"pretrained_model": laughs}
+    torch.save(saved, path)
+    assert "pretrained_model: expected a name" in fault_of(published).message
+    merged = "a0: &a0 {x: 1, y: 2}\n" + "".join(
+        f"a{number}: &a{number} {{<<: [{', '.join([f'*a{number - 1}'] * 10)}]}}\n"
+        for number in range(1, 40)
+    )
+    (published / "hparams.yaml").write_text(merged)
+    assert "hparams.yaml: a merge key" in fault_of(published).message
+
+
 class Program:
     """Makes a file when it is unpickled."""
 
@@ -354,6 +393,19 @@ def test_transformers_is_named_if_it_is_missing(metric: Path, monkeypatch) -> No
     with pytest.raises(MtkitError, match="COMET needs transformers") as caught:
         load_comet(metric)
     assert "[transformers]" in caught.value.hint
+
+
+def test_a_score_that_is_nan_names_its_row(published: Path) -> None:
+    name = "encoder.model.embeddings.word_embeddings.weight"
+    weights = torch.load(published / CHECKPOINT)["state_dict"][name]
+    # The vector of `z`, after four special pieces and 25 letters.
+    weights[29] = torch.nan
+    change(published, **{name: weights})
+    opened = open_metric(str(convert(published)))
+    assert opened.score(ROWS[:2]).shape == (2,)
+    fault = "COMET wmt22-comet-da: the score of row 3 is NaN or infinite, of the translation 'zoo'"
+    with pytest.raises(MtkitError, match=fault):
+        opened.score([*ROWS[:2], ("ein hund", "zoo", "a dog")])
 
 
 def test_rows_without_a_reference_need_none(published: Path, tmp_path: Path) -> None:
