@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, shorten
 from mtkit.evaluation.learned import LearnedMetric, Row
 from mtkit.inference.engines.engine import make_batches
 from mtkit.model.comet import LoadedComet, load_comet, read_comet_config
@@ -58,6 +58,9 @@ class Comet:
 
         Scores of a row in other batches differ by rounding: 1e-6 in fp32. `on_batch` is called
         before each batch.
+
+        Raises:
+            MtkitError: A score is NaN or infinite.
         """
         if not rows:
             return np.zeros(0)
@@ -75,7 +78,16 @@ class Comet:
                 self._network.estimate(vectors[part.T.to(self._device)])
                 for part in torch.split(numbers, _BATCH_ROWS)
             ]
-        return torch.cat(scores).to("cpu", torch.float64).numpy()
+        found = torch.cat(scores).to("cpu", torch.float64).numpy()
+        if not np.isfinite(found).all():
+            first = int(np.flatnonzero(~np.isfinite(found))[0])
+            raise MtkitError(
+                f"{self.name} {self.model}: the score of row {first + 1:,} is NaN or infinite, of "
+                f"the translation {shorten(rows[first][1], 80)!r}",
+                "the metric's weights are damaged, or overflow: import it again, or set "
+                'evaluation.precision to "fp32"',
+            )
+        return found
 
     def _embed(
         self, sequences: Sequence[Sequence[int]], on_batch: Callable[[], object] | None

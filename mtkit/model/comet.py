@@ -6,15 +6,18 @@ tokenizer.json     the encoder's tokenizer, in the form of the `tokenizers` libr
 README.md          the card
 """
 
-from collections.abc import Mapping, Sequence
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from pydantic import ValidationError
 
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, shorten
 from mtkit.foreign_files import describe_fault, parse_json, read_file
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE
 from mtkit.model.digest import digest_model, reading
@@ -29,6 +32,12 @@ _MAX_CONFIG_BYTES = 1 << 20
 _IMPORT = "import a published metric: mtkit import FOLDER --output NEW"
 _STEPS = {"Metaspace", "Precompiled", "Replace", "Sequence", "Strip", "WhitespaceSplit"}
 """What XLM-R's tokenizer does to a text; other steps could make it grow without bound."""
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+"""The first pieces of XLM-R's tokenizer."""
+_MAX_UNUSED_ROWS = 1_024
+"""XLM-R XL has 878 rows without a piece."""
+_MAX_REPLACEMENT = 64
+"""Bytes; the longest of SentencePiece's own maps has 33."""
 _SPACES = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁"}
 
 
@@ -43,33 +52,37 @@ class CometTokenizer:
                 f"{origin}: not XLM-R's tokenizer: expected SentencePiece's unigram model",
                 "use the files that the encoder was published with",
             )
-        # Its errors have no class of their own.
-        try:
+        self._origin = origin
+        with naming_faults(origin):
             self._tokenizer = tokenizers.Tokenizer.from_str(content.decode("utf-8"))
-        except Exception as error:
-            raise MtkitError(f"{origin}: damaged tokenizer: {error}", _IMPORT) from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         ids = self._tokenizer.get_vocab(with_added_tokens=True)
         rows = config.encoder.vocab_size
-        if max(ids.values(), default=0) >= rows or ids.get("<pad>") != config.encoder.pad_token_id:
+        least = rows - min(_MAX_UNUSED_ROWS, rows // 2)
+        if (
+            max(ids.values(), default=0) >= rows
+            or len(ids) < least
+            or [ids.get(each) for each in SPECIAL] != [0, 1, 2, 3]
+        ):
             raise MtkitError(
-                f"{origin}: {len(ids):,} pieces, with padding {ids.get('<pad>')}, but the encoder "
-                f"has {rows:,} rows, with padding {config.encoder.pad_token_id}",
+                f"{origin}: {len(ids):,} pieces, but the encoder has {rows:,} rows, of which the "
+                f"first are for {', '.join(SPECIAL)}",
                 "use the files that the encoder was published with",
             )
-        if "<s>" not in ids or "</s>" not in ids:
-            raise MtkitError(f"{origin}: no <s> or no </s>", "is it the encoder's tokenizer?")
         self._begin, self._end, self._pad = ids["<s>"], ids["</s>"], ids["<pad>"]
         # The first two positions aren't used.
         self._max_tokens = config.encoder.max_position_embeddings - 2
         self._inputs, self._is_joined = config.inputs, config.metric == "unified"
+        # Some faults show in the first text only.
+        self.encode([{name: "½ text" for names in self._inputs for name in names}])
 
     def encode(self, rows: Sequence[Mapping[Segment, str]]) -> list[list[tuple[int, ...]]]:
         """Returns the sequences of each row of texts, as `config.inputs` lists them."""
         names = {name for texts in self._inputs for name in texts}
         texts = list(dict.fromkeys(row[name] for row in rows for name in names))
-        encoded = self._tokenizer.encode_batch(texts, add_special_tokens=False)
+        with naming_faults(self._origin):
+            encoded = self._tokenizer.encode_batch(texts, add_special_tokens=False)
         # COMET cuts each text two tokens before the encoder would, and joined ones again.
         limit = self._max_tokens - 4
         tokens = {text: each.ids[:limit] for text, each in zip(texts, encoded, strict=True)}
@@ -87,9 +100,22 @@ class CometTokenizer:
         return tuple(sequence[: self._max_tokens])
 
 
+@contextmanager
+def naming_faults(origin: Path | str) -> Iterator[None]:
+    """Turns whatever the tokenizer's library raises into an error that names its file."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    # Its errors have no class of their own, and a panic of Rust is no `Exception`.
+    except BaseException as error:
+        fault = shorten(str(error), 200)
+        raise MtkitError(f"{origin}: damaged tokenizer: {fault}", _IMPORT) from error
+
+
 def _is_plain(settings: Mapping[str, Any]) -> bool:
     """Checks that a tokenizer is a unigram model with steps that don't make a text grow."""
-    steps = [settings.get("normalizer"), settings.get("pre_tokenizer")]
+    steps, num_maps = [settings.get("normalizer"), settings.get("pre_tokenizer")], 0
     while steps:
         step = steps.pop()
         if step is None:
@@ -98,13 +124,47 @@ def _is_plain(settings: Mapping[str, Any]) -> bool:
             return False
         if step["type"] == "Replace" and step != _SPACES:
             return False
+        if step["type"] == "Precompiled":
+            num_maps += 1
+            # Each could multiply a text's length.
+            if num_maps > 1 or not _is_sound_map(step.get("precompiled_charsmap")):
+                return False
         for key in ("normalizers", "pretokenizers"):
             inner = step.get(key, [])
             if not isinstance(inner, list):
                 return False
             steps += inner
     model = settings.get("model")
-    return isinstance(model, dict) and model.get("type") == "Unigram"
+    return isinstance(model, dict) and (model.get("type"), model.get("unk_id")) == ("Unigram", 3)
+
+
+def _is_sound_map(encoded: object) -> bool:
+    """Checks that every text has a way through SentencePiece's map of characters.
+
+    It has the trie's size in bytes, the trie (Darts: 32 bits a unit), and replacements, each with a
+    NUL behind it.
+    """
+    try:
+        content = b64decode(str(encoded), validate=True)
+        size = int.from_bytes(content[:4], "little")
+        replacements = content[4 + size :]
+        replacements.decode("utf-8")
+        units = np.frombuffer(content, "<u4", size // 4, offset=4)
+    except ValueError:
+        return False
+    longest = max(map(len, replacements.split(b"\0")))
+    # A byte leads to another unit of the same 256.
+    if not size or size % 1_024 or longest > _MAX_REPLACEMENT or units[0] >> 31:
+        return False
+    inner = units >> 31 == 0
+    following = np.arange(len(units)) ^ ((units >> 10) << ((units & 512) >> 6))
+    if following[inner].max() >= len(units):
+        return False
+    starts = units[following[inner & (units & 256 > 0)]] & 0x7FFFFFFF
+    if starts.max(initial=0) >= len(replacements):
+        return False
+    first_bytes = np.frombuffer(replacements, np.uint8)[starts]
+    return not (first_bytes & 0xC0 == 0x80).any()
 
 
 @dataclass(frozen=True)

@@ -66,11 +66,11 @@ def _check_checkpoints(
         A check of the prepared data's digest, and phrases on files that may have changed.
     """
     # Imported here: they load torch, which takes two seconds and isn't needed in a first prepare.
-    from mtkit.training.checkpoint import check_same_run  # noqa: PLC0415
+    from mtkit.training.checkpoint import check_same_run, describe_recipe  # noqa: PLC0415
     from mtkit.training.checkpoint_folder import CheckpointFolder  # noqa: PLC0415
 
     saved = CheckpointFolder(workspace.checkpoints).list()
-    tables = recipe.model_dump(mode="json", exclude_none=True)
+    tables = describe_recipe(recipe)
     changed: list[str] = []
     perhaps: list[str] = []
     if saved and read_digest(workspace) == saved[-1].data_digest:

@@ -9,6 +9,7 @@ import ast
 import inspect
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -125,8 +126,13 @@ class WordOrFolder:
 
     def _check(self, name: str, info: ValidationInfo) -> str:
         if "/" in name:
-            return str(start_from_data_root(Path(name), info))
+            path = str(start_from_data_root(Path(name), info))
+            # `./bleu` is no word.
+            return path if "/" in path else f"./{path}"
         if name not in self._words:
+            with suppress(OSError, RuntimeError):
+                if start_from_data_root(Path(name), info).is_dir():
+                    raise ValueError(f"{name} is a folder here, which needs a slash: ./{name}")
             expected = " or ".join(map(repr, self._words))
             raise PydanticKnownError("literal_error", {"expected": expected})
         return name

@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,9 +26,12 @@ from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.files import check_format, read_json, write_atomically
 from mtkit.foreign_files import check_file, describe_fault
+from mtkit.model.comet import read_comet_config
 from mtkit.model.config import WEIGHTS_FILE
+from mtkit.model.digest import digest_model
 from mtkit.model.parameters import Shape
 from mtkit.model.weight_files import MAX_HEADER_BYTES
+from mtkit.recipe import Recipe
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import list_differences, relative_to_root, select_keys
 from mtkit.recipe.training import Training
@@ -230,6 +234,21 @@ _KEEP_BOTH = (
     "set another `name` in the recipe, or use another folder with --workspace FOLDER; or remove "
     "the checkpoints to start over"
 )
+
+
+def describe_recipe(recipe: Recipe) -> dict[str, Any]:
+    """Returns a recipe as plain tables, a learned metric by what is in its folder."""
+    tables = recipe.model_dump(mode="json", exclude_none=True)
+    learned = recipe.training.validation.learned
+    if learned is not None:
+        tables["training"]["validation"]["metric"] = _identify_metric(Path(learned))
+    return tables
+
+
+@cache
+def _identify_metric(folder: Path) -> str:
+    """Returns its name and digest, when the process began with it: `open_metric` keeps it too."""
+    return f"{read_comet_config(folder).name}, digest {digest_model(folder)}"
 
 
 def check_same_run(

@@ -16,7 +16,7 @@ from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.network.device import peak_memory_bytes
 from mtkit.recipe import Recipe
-from mtkit.training.checkpoint import Checkpoint, TrainingState, is_finished
+from mtkit.training.checkpoint import Checkpoint, TrainingState, describe_recipe, is_finished
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import ProcessGroup
 from mtkit.training.learner import Learner
@@ -308,7 +308,7 @@ class Trainer:
                 self.learner,
                 replace(state, checkpoint_seconds=state.elapsed_seconds) if is_regular else state,
                 is_regular=is_regular,
-                recipe=self.recipe.model_dump(mode="json", exclude_none=True),
+                recipe=describe_recipe(self.recipe),
                 data_digest=self.data_digest,
             )
         self.processes.barrier()

@@ -6,6 +6,7 @@ from typing import Any
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.model.config import ModelConfig
 from mtkit.recipe import Recipe
+from mtkit.training.checkpoint import describe_recipe
 from mtkit.workspace import Workspace
 
 
@@ -30,4 +31,4 @@ class TrainingRun:
     @property
     def tables(self) -> dict[str, Any]:
         """The recipe as plain tables, as in checkpoints."""
-        return self.recipe.model_dump(mode="json", exclude_none=True)
+        return describe_recipe(self.recipe)

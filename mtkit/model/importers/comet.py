@@ -19,7 +19,7 @@ from mtkit.files import write_atomically
 from mtkit.folders import building
 from mtkit.foreign_files import describe_fault, read_file
 from mtkit.model.card import CARD_FILE
-from mtkit.model.comet import MAX_TOKENIZER_BYTES, CometTokenizer
+from mtkit.model.comet import MAX_TOKENIZER_BYTES, SPECIAL, CometTokenizer, naming_faults
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, write_section
 from mtkit.model.importers.foreign_weights import check_storages, check_tensors, unpickle
 from mtkit.model.importers.licence import Licence
@@ -34,6 +34,7 @@ HPARAMS_FILE = "hparams.yaml"
 CHECKPOINT_FILE = "checkpoints/model.ckpt"
 SENTENCEPIECE_FILE = "sentencepiece.bpe.model"
 _MAX_BYTES = 1 << 20
+_MAX_NAME = 200
 _KINDS = {
     "regression_metric": "regression",
     "referenceless_regression_metric": "referenceless",
@@ -50,7 +51,6 @@ _UNUSED = re.compile(
     r"|encoder\.model\.embeddings\.position_ids"
 )
 """Of words, of training, and numbers that the network computes."""
-_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 
 
 class ForeignComet:
@@ -72,14 +72,23 @@ class ForeignComet:
         if settings.get("layer_transformation") == "sparsemax_patch":
             self._keys["layer_transformation"] = "softmax"
         self._keys["class_identifier"] = settings.get("class_identifier")
+        for key in ("class_identifier", "pretrained_model"):
+            # What aliases of YAML and pickles hold could be endless once it is text.
+            value = self._keys.get(key)
+            if not isinstance(value, str) or len(value) > _MAX_NAME:
+                raise self._reject(f"{key}: expected a name of up to {_MAX_NAME} characters")
         weights = found.get("state_dict")
         if not isinstance(weights, dict):
             raise self._reject("no state_dict in it")
-        kept = {name: each for name, each in weights.items() if not _UNUSED.match(str(name))}
+        kept = {
+            name: each
+            for name, each in weights.items()
+            if not (isinstance(name, str) and _UNUSED.match(name))
+        }
         self._tensors = check_tensors(kept, self._origin)
         check_storages(self._tensors, path, self._origin)
         self._name = folder.name
-        self.encoder_name = str(self._keys.get("pretrained_model") or "")
+        self.encoder_name: str = self._keys["pretrained_model"]
 
     def _reject(self, fault: str) -> MtkitError:
         hint = "mtkit imports COMET, CometKiwi and COMET-QE with XLM-R encoders"
@@ -88,9 +97,9 @@ class ForeignComet:
     def read_config(self, encoder: SourceFolder) -> CometConfig:
         """Returns the network that the checkpoint and the encoder's config.json describe."""
         keys = self._keys
-        kind = _KINDS.get(str(keys["class_identifier"]))
+        kind = _KINDS.get(keys["class_identifier"])
         if kind is None:
-            found = shorten(str(keys["class_identifier"]), 80)
+            found = shorten(keys["class_identifier"], 80)
             raise self._reject(f"class_identifier is {found}, expected {' or '.join(_KINDS)}")
         theirs = encoder.read_json(CONFIG_FILE, max_bytes=_MAX_BYTES)
         wanted = {**_DEFAULTS[kind], "layer_norm": True, **keys}
@@ -120,8 +129,12 @@ def _read_yaml(folder: SourceFolder) -> dict[str, Any]:
     import yaml  # noqa: PLC0415
 
     path = folder.need(HPARAMS_FILE)
+    content = read_file(path, max_bytes=_MAX_BYTES, inside=folder.root)
+    if b"<<" in content:
+        # Merged mappings of merged ones could fill the memory.
+        raise MtkitError(f"{folder.origin}/{HPARAMS_FILE}: a merge key, which no metric has")
     try:
-        found = yaml.safe_load(read_file(path, max_bytes=_MAX_BYTES, inside=folder.root))
+        found = yaml.safe_load(content)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise MtkitError(f"{folder.origin}/{HPARAMS_FILE}: damaged: {error}") from error
     if not isinstance(found, dict):
@@ -141,13 +154,10 @@ def read_tokenizer(encoder: SourceFolder) -> bytes:
     fault = "importing COMET needs transformers"
     slow = import_extra("transformers.convert_slow_tokenizer", fault, "transformers")
     tokenizers = import_extra("tokenizers", fault, "transformers")
-    known = SimpleNamespace(vocab_file=str(path), convert_tokens_to_ids=_SPECIAL.index)
-    try:
+    known = SimpleNamespace(vocab_file=str(path), convert_tokens_to_ids=SPECIAL.index)
+    with naming_faults(encoder.origin):
         tokenizer = slow.XLMRobertaConverter(known).converted()
-    # protobuf's and tokenizers' errors share no other class.
-    except Exception as error:
-        raise MtkitError(f"{encoder.origin}: damaged tokenizer: {error}") from error
-    tokenizer.add_special_tokens([*_SPECIAL, tokenizers.AddedToken("<mask>", lstrip=True)])
+    tokenizer.add_special_tokens([*SPECIAL, tokenizers.AddedToken("<mask>", lstrip=True)])
     return bytes(tokenizer.to_str().encode("utf-8"))
 
 

@@ -150,8 +150,10 @@ def check_tensors(content: object, origin: str) -> dict[str, Tensor]:
     if not isinstance(content, dict):
         raise _damaged(origin, f"a {type(content).__name__}, expected tensors by their names")
     for name, tensor in content.items():
-        if not isinstance(name, str) or not isinstance(tensor, Tensor):
-            raise _damaged(origin, f"{shorten(str(name), 80)} is no tensor")
+        if not isinstance(name, str):
+            raise _damaged(origin, f"a name that is a {type(name).__name__}")
+        if not isinstance(tensor, Tensor):
+            raise _damaged(origin, f"{shorten(name, 80)} is no tensor")
         if tensor.layout != torch.strided or tensor.is_meta:
             raise _damaged(origin, f"{shorten(name, 80)} has no plain numbers")
         if not tensor.is_floating_point():

@@ -41,7 +41,8 @@ def read_licence(folder: SourceFolder) -> Licence:
         if text.startswith("---"):
             head = text.removeprefix("---").partition("\n---")[0]
             try:
-                found = yaml.safe_load(head)
+                # Merged mappings of merged ones could fill the memory.
+                found = None if "<<" in head else yaml.safe_load(head)
             except (yaml.YAMLError, RecursionError, ValueError):
                 found = None
             if isinstance(found, dict):
@@ -49,6 +50,6 @@ def read_licence(folder: SourceFolder) -> Licence:
                 if told == "other" and found.get("license_name"):
                     told = found["license_name"]
                 listed = told if isinstance(told, list) else [told]
-                name = ", ".join(str(one) for one in listed if one)
+                name = ", ".join(one for one in listed if isinstance(one, str) and one)
     origin = folder.origin if folder.is_of_hub else folder.name
     return Licence(origin=origin, name=shorten(" ".join(name.split()), _MAX_CHARACTERS))

@@ -35,7 +35,7 @@ from mtkit.training.averaging.model_record import (
     list_candidates,
     show_candidates,
 )
-from mtkit.training.checkpoint import Checkpoint, check_same_run, list_steps
+from mtkit.training.checkpoint import Checkpoint, check_same_run, describe_recipe, list_steps
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.metrics import LABELS
 from mtkit.training.release import has_wanted_form, save_model
@@ -148,7 +148,7 @@ def is_averaged(recipe: Recipe, workspace: Workspace) -> bool:
         chosen = choose_checkpoints(saved, averaging.choose, averaging.num_checkpoints)
         comparison = None
         if _is_to_be_compared(averaging, chosen):
-            tables = recipe.model_dump(mode="json", exclude_none=True)
+            tables = describe_recipe(recipe)
             comparison = _read_comparison(tables, record, saved, chosen)
             if comparison is None:
                 return False

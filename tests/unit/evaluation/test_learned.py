@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from mtkit.errors import MtkitError
 from mtkit.evaluation.evaluate import ReferenceText, evaluate
 from mtkit.evaluation.learned import Row
 from mtkit.evaluation.report.tables import list_metrics
@@ -72,13 +71,3 @@ def test_two_of_a_kind_are_named_apart() -> None:
     learned = [LengthMetric(), LengthMetric(model="mqm")]
     evaluated = evaluate({"a": ["ja", "nein"]}, TEXT, settings, learned=learned)
     assert [each.name for each in list_metrics(evaluated.systems)] == ["COMET da", "COMET mqm"]
-
-
-def test_a_score_that_is_nan_names_its_sentence() -> None:
-    class Broken(LengthMetric):
-        def score(self, rows: Sequence[Row]) -> np.ndarray:
-            return np.array([0.5, 0.5, 0.5, np.nan])
-
-    systems = {"a": ["ja", "nein"], "b": ["ja", "nein"]}
-    with pytest.raises(MtkitError, match="the score of sentence 2 of b is NaN or infinite"):
-        evaluate(systems, TEXT, SETTINGS, learned=[Broken()])

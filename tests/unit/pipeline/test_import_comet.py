@@ -4,7 +4,9 @@ import io
 import json
 import os
 import pickle
+import struct
 import zipfile
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,12 @@ from tokenizers import Tokenizer, normalizers
 
 from mtkit.errors import MtkitError
 from mtkit.inference.learned_metric import check_metric, open_metric
-from mtkit.model.comet import load_comet, read_comet_config
+from mtkit.model.comet import load_comet, naming_faults, read_comet_config
 from mtkit.model.config import read_config
 from mtkit.model.importers.comet import read_tokenizer
 from mtkit.model.importers.source_folder import open_source
 from mtkit.pipeline.import_model import import_model
+from mtkit.text.arrange_pieces import read_charsmap
 
 from ...learned_metrics import ROWS, write_metric
 from ...public_models import ENGLISH, train_sentencepiece
@@ -81,6 +84,45 @@ def test_a_key_of_hparams_replaces_sparsemax(published: Path) -> None:
     facts = {**yaml.safe_load(path.read_text()), "layer_transformation": "sparsemax_patch"}
     path.write_text(yaml.safe_dump(facts))
     assert read_comet_config(convert(published)).layer_transformation == "softmax"
+
+
+LAUGHS = "a0: &a0 [ha, ha]\n" + "".join(
+    f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 10)}]\n" for number in range(1, 40)
+)
+"""Its last list has 2e39 words once it is text."""
+
+
+@pytest.mark.parametrize("key", ["class_identifier", "pretrained_model"])
+@pytest.mark.parametrize("value", ["*a39", "[x]", "null", "7", "x" * 201], ids=len)
+def test_a_name_is_a_short_text(published: Path, key: str, value: str) -> None:
+    path = published / CHECKPOINT
+    saved = torch.load(path)
+    saved["hyper_parameters"].pop(key, None)
+    torch.save(saved, path)
+    path = published / "hparams.yaml"
+    lines = [line for line in path.read_text().splitlines() if not line.startswith(key)]
+    path.write_text("\n".join([LAUGHS, *lines, f"{key}: {value}", ""]))
+    assert f"{key}: expected a name of up to 200 characters" in fault_of(published).message
+
+
+def test_what_aliases_hold_is_not_written_out(published: Path) -> None:
+    path = published / CHECKPOINT
+    saved = torch.load(path)
+    laughs: list[object] = ["ha"]
+    for _ in range(40):
+        laughs = [laughs] * 10
+    saved["hyper_parameters"] |= {"pool": laughs}
+    torch.save(saved, path)
+    assert "pool: Input should be 'avg', 'max' or 'cls'" in fault_of(published).message
+    saved["hyper_parameters"] |= {"pretrained_model": laughs}
+    torch.save(saved, path)
+    assert "pretrained_model: expected a name" in fault_of(published).message
+    merged = "a0: &a0 {x: 1, y: 2}\n" + "".join(
+        f"a{number}: &a{number} {{<<: [{', '.join([f'*a{number - 1}'] * 10)}]}}\n"
+        for number in range(1, 40)
+    )
+    (published / "hparams.yaml").write_text(merged)
+    assert "hparams.yaml: a merge key" in fault_of(published).message
 
 
 class Program:
@@ -206,7 +248,8 @@ def test_a_sentencepiece_model_becomes_the_encoders_tokenizer(tmp_path: Path) ->
 def test_a_folder_whose_sizes_lie_is_refused(metric: Path) -> None:
     config = json.loads((metric / "config.json").read_text())
     for key, value, fault in (
-        ("vocab_size", 2_000_000, "model.safetensors: doesn't match the model"),
+        ("vocab_size", 2_000_000, "39 pieces, but the encoder has 2,000,000 rows"),
+        ("vocab_size", 60, "model.safetensors: doesn't match the model"),
         ("hidden_size", 1 << 20, "but this machine has"),
         ("num_hidden_layers", 3, "model.safetensors: doesn't match the model"),
         ("num_hidden_layers", 10**9, "num_hidden_layers"),
@@ -225,9 +268,112 @@ def test_a_tokenizer_that_makes_texts_grow_is_refused(metric: Path) -> None:
     tokenizer.save(str(path))
     with pytest.raises(MtkitError, match=r"tokenizer\.json: not XLM-R's tokenizer"):
         load_comet(metric)
-    path.write_text('{"model": {"type": "Unigram"}}')
+    path.write_text('{"model": {"type": "Unigram", "unk_id": 3}}')
     with pytest.raises(MtkitError, match=r"tokenizer\.json: damaged tokenizer"):
         load_comet(metric)
+
+
+def make_map(
+    replacement: bytes = b"xx", *, value: int = 0, offset: int = 1, size: int = 1024
+) -> str:
+    """Returns a SentencePiece map of `a`, by hand: units 0, 97 and, if `offset` is 1, 96."""
+    units = [0] * 256
+    # Unit 97: its label, that a leaf follows, and that this one is unit 97 ^ offset.
+    units[97], units[96] = 97 | 1 << 8 | offset << 10, 1 << 31 | value
+    content = struct.pack("<I256I", size, *units) + replacement + b"\0"
+    return b64encode(content).decode()
+
+
+def set_maps(metric: Path, *maps: str) -> None:
+    steps = [{"type": "Precompiled", "precompiled_charsmap": each} for each in maps]
+    edit_json(metric / "tokenizer.json", normalizer={"type": "Sequence", "normalizers": steps})
+
+
+def test_sound_maps_of_characters_are_accepted(metric: Path) -> None:
+    set_maps(metric, make_map())
+    tokenizer = Tokenizer.from_file(str(metric / "tokenizer.json"))
+    assert tokenizer.normalizer.normalize_str("bab") == "bxxb"
+    load_comet(metric)
+    for rule in ("nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf"):
+        model = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(ENGLISH),
+            model_writer=model,
+            vocab_size=60,
+            hard_vocab_limit=False,
+            normalization_rule_name=rule,
+            minloglevel=2,
+        )
+        set_maps(metric, read_charsmap(model.getvalue()))
+        load_comet(metric)
+
+
+@pytest.mark.parametrize(
+    "maps",
+    [
+        [make_map(b"x" * 200)],
+        [make_map(), make_map()],
+        [""],
+        ["AAAAAAAA"],
+        ["no base64"],
+        [b64encode(bytes(range(1, 9))).decode()],
+        [make_map(size=1020)],
+        [make_map(size=0)],
+        [make_map(size=2**32 - 1024)],
+        # Ways out of the trie and out of the replacements, and into the middle of a letter.
+        [make_map(offset=1 << 12)],
+        [make_map(value=3)],
+        [make_map(value=2**31 - 1)],
+        [make_map("ü".encode(), value=1)],
+        [make_map(b"\xff")],
+    ],
+    ids=str,
+)
+def test_hostile_maps_of_characters_are_refused(metric: Path, maps: list[str]) -> None:
+    set_maps(metric, *maps)
+    with pytest.raises(MtkitError, match=r"tokenizer\.json: not XLM-R's tokenizer"):
+        load_comet(metric)
+
+
+@pytest.mark.parametrize("unknown", [None, 0, True, "3", 10**30])
+def test_the_unknown_piece_is_number_3(metric: Path, unknown: object) -> None:
+    path = metric / "tokenizer.json"
+    edit_json(path, model={**json.loads(path.read_text())["model"], "unk_id": unknown})
+    with pytest.raises(MtkitError, match=r"tokenizer\.json: not XLM-R's tokenizer"):
+        load_comet(metric)
+
+
+def test_what_the_tokenizers_library_raises_becomes_an_error() -> None:
+    class PanicError(BaseException):
+        pass
+
+    with pytest.raises(MtkitError, match="t: damaged tokenizer: index out of"), naming_faults("t"):
+        raise PanicError("index out of bounds")
+    with pytest.raises(KeyboardInterrupt), naming_faults("t"):
+        raise KeyboardInterrupt
+
+
+def test_a_tokenizer_of_another_model_is_refused(published: Path) -> None:
+    encoder = published / "encoder"
+    tokenizer = json.loads((encoder / "tokenizer.json").read_text())
+    pieces = tokenizer["model"]["vocab"]
+    swapped = [*pieces[2::-1], *pieces[3:]]
+    tokenizer["added_tokens"][0]["id"], tokenizer["added_tokens"][2]["id"] = 2, 0
+    edit_json(
+        encoder / "tokenizer.json",
+        added_tokens=tokenizer["added_tokens"],
+        model={**tokenizer["model"], "vocab": swapped},
+    )
+    fault = fault_of(published)
+    assert "39 pieces, but the encoder has 39 rows, of which the first are for <s>" in fault.message
+    (encoder / "tokenizer.json").unlink()
+    (encoder / "sentencepiece.bpe.model").write_bytes(b"")
+    # Special pieces alone.
+    assert "5 pieces, but the encoder has 39 rows" in fault_of(published).message
+    train_sentencepiece(encoder / "other.model", ENGLISH).rename(
+        encoder / "sentencepiece.bpe.model"
+    )
+    assert "pieces, but the encoder has 39 rows" in fault_of(published).message
 
 
 def test_a_missing_or_other_folder_is_refused(tmp_path: Path) -> None:
@@ -247,6 +393,19 @@ def test_transformers_is_named_if_it_is_missing(metric: Path, monkeypatch) -> No
     with pytest.raises(MtkitError, match="COMET needs transformers") as caught:
         load_comet(metric)
     assert "[transformers]" in caught.value.hint
+
+
+def test_a_score_that_is_nan_names_its_row(published: Path) -> None:
+    name = "encoder.model.embeddings.word_embeddings.weight"
+    weights = torch.load(published / CHECKPOINT)["state_dict"][name]
+    # The vector of `z`, after four special pieces and 25 letters.
+    weights[29] = torch.nan
+    change(published, **{name: weights})
+    opened = open_metric(str(convert(published)))
+    assert opened.score(ROWS[:2]).shape == (2,)
+    fault = "COMET wmt22-comet-da: the score of row 3 is NaN or infinite, of the translation 'zoo'"
+    with pytest.raises(MtkitError, match=fault):
+        opened.score([*ROWS[:2], ("ein hund", "zoo", "a dog")])
 
 
 def test_rows_without_a_reference_need_none(published: Path, tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from mtkit.errors import MtkitError
 from mtkit.model.card import CARD_FILE
 from mtkit.model.folder import load_model_folder
 from mtkit.model.importers import source_folder
+from mtkit.model.importers.licence import read_licence
+from mtkit.model.importers.source_folder import open_source
 from mtkit.pipeline.import_model import import_model
 from mtkit.text.token_ids import BOS
 
@@ -259,6 +261,16 @@ def test_neither_a_folder_nor_a_name(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(MtkitError, match="no such folder"):
         import_model(name, tmp_path / "imported")
+
+
+@pytest.mark.parametrize(
+    ("first", "form"), [("[x]", "[{}]"), ("{x: 1}", "{{<<: [{}]}}")], ids=["aliases", "merges"]
+)
+def test_a_card_whose_values_are_endless_names_no_licence(first, form, tmp_path):
+    lines = [f"license: &0 {first}"]
+    lines += [f"license: &{n + 1} {form.format(', '.join([f'*{n}'] * 10))}" for n in range(40)]
+    (tmp_path / "README.md").write_text("\n".join(["---", *lines, "---", ""]))
+    assert read_licence(open_source(str(tmp_path))).name == ""
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,17 @@ def test_a_metrics_folder_starts_from_data_root(project: Path) -> None:
     assert again.metrics == ("bleu", "runs/da")
 
 
+def test_a_metrics_folder_keeps_its_slash(project: Path) -> None:
+    folders = ['evaluation.metrics=["bleu", "./bleu", "da/"]']
+    found = override_section(Evaluation(), "evaluation", folders)
+    assert found.learned_metrics == ("./bleu", "./da")
+    (project / "recipes" / "m-kiwi").mkdir()
+    fault = "evaluation.metrics.0: m-kiwi is a folder here, which needs a slash: ./m-kiwi"
+    assert fault in fault_of('evaluation.metrics=["m-kiwi"]')
+    for name in ("m" * 300, "~nobody"):
+        assert "expected" in fault_of(f'evaluation.metrics=["{name}"]')
+
+
 def test_an_absolute_corpus_path_stays(project: Path) -> None:
     recipe = load_recipe("../recipes/small.toml", ["data.train.0.source=/text/train.en"])
     assert isinstance(recipe.data.train[0], FileCorpus)

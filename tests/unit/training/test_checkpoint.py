@@ -1,6 +1,21 @@
 """Where training stands."""
 
-from mtkit.training.checkpoint import TrainingState
+from pathlib import Path
+
+import pytest
+
+from mtkit.errors import MtkitError
+from mtkit.pipeline.import_model import import_model
+from mtkit.recipe import load_recipe
+from mtkit.training.checkpoint import (
+    Checkpoint,
+    TrainingState,
+    check_same_run,
+    describe_recipe,
+)
+from mtkit.training.validation import list_score_settings
+
+from ...learned_metrics import write_metric
 
 
 def test_patience_counts_checkpoints_since_the_best() -> None:
@@ -8,3 +23,24 @@ def test_patience_counts_checkpoints_since_the_best() -> None:
     for score, best, waited in ((3.0, 3.0, 0), (3.0, 3.0, 1), (2.0, 3.0, 2), (4.0, 4.0, 0)):
         state = state.after_validation(score)
         assert (state.best_score, state.num_without_best) == (best, waited)
+
+
+def test_a_learned_metric_is_what_is_in_its_folder(tmp_path: Path) -> None:
+    def describe(folder: Path) -> dict:
+        return describe_recipe(
+            load_recipe("multi30k-en-de", [f"training.validation.metric={folder}"])
+        )
+
+    metrics = [tmp_path / "metric", tmp_path / "other"]
+    for folder, keys in zip(metrics, ({}, {"activations": "Sigmoid"}), strict=True):
+        published = write_metric(tmp_path / f"of-{folder.name}" / "da", **keys)
+        import_model(str(published), folder, encoder=str(published / "encoder"))
+    earlier = describe(metrics[0])
+    saved = [Checkpoint(tmp_path / "step", TrainingState(), 1.0, True, {}, "data", earlier)]
+    moved = describe(metrics[0].rename(tmp_path / "moved"))
+    check_same_run(moved, "data", saved)
+    assert list_score_settings(moved) == list_score_settings(earlier)
+    other = describe(metrics[1])
+    with pytest.raises(MtkitError, match=r"training\.validation\.metric was 'da, digest .*, now"):
+        check_same_run(other, "data", saved)
+    assert list_score_settings(other) != list_score_settings(earlier)
