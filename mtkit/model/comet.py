@@ -38,7 +38,7 @@ _MAX_UNUSED_ROWS = 1_024
 """XLM-R XL has 878 rows without a piece."""
 _MAX_REPLACEMENT = 64
 """Bytes; the longest of SentencePiece's own maps has 33."""
-_SPACES = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁"}
+_SPACES = [{"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": to} for to in "▁ "]
 
 
 class CometTokenizer:
@@ -122,7 +122,7 @@ def _is_plain(settings: Mapping[str, Any]) -> bool:
             continue
         if not isinstance(step, dict) or step.get("type") not in _STEPS:
             return False
-        if step["type"] == "Replace" and step != _SPACES:
+        if step["type"] == "Replace" and step not in _SPACES:
             return False
         if step["type"] == "Precompiled":
             num_maps += 1
