@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 import numpy as np
@@ -11,11 +12,11 @@ from numpy.typing import NDArray
 
 from mtkit.evaluation.learned import LearnedMetric
 from mtkit.evaluation.utilities import measure_utilities
-from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.request import Request
 from mtkit.inference.score_pairs import ScoresLines, score_pairs
+from mtkit.inference.search_parts import RankedPart
 from mtkit.inference.translation import Hypothesis
-from mtkit.recipe.inference import Inference, Rerank, UtilityMetric
+from mtkit.recipe.inference import Rerank, UtilityMetric
 
 Numbers = NDArray[np.float64]
 
@@ -30,15 +31,15 @@ class ModelScorer:
     lines: ScoresLines
     is_reverse: bool
 
-    def score(self, source: str, texts: Sequence[str]) -> list[float]:
-        """Returns each text's log-probability per token, or the source's given the text."""
-        pairs = [(text, source) if self.is_reverse else (source, text) for text in texts]
-        found = score_pairs(self.lines, [Request(*pair) for pair in pairs])
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Returns log-probabilities per token, of each target or of the source given the target."""
+        requests = [Request(*(pair[::-1] if self.is_reverse else pair)) for pair in pairs]
+        found = score_pairs(self.lines, requests)
         return [
             _UNSCORED
             if scored is None or not text.strip()
             else score_per_token(scored.candidates[0])
-            for text, scored in zip(texts, found, strict=True)
+            for (_, text), scored in zip(pairs, found, strict=True)
         ]
 
 
@@ -60,21 +61,42 @@ class Ranker:
         knows_metric = not settings.is_learned or settings.metric == self.metric
         return knows_metric and all(model.path in self.models for model in settings.models)
 
-    def __call__(
-        self, source: EncodedSource, candidates: list[Hypothesis], settings: Inference
-    ) -> list[Hypothesis]:
-        """Returns the candidates, best first; in the search's order without `rerank`."""
-        if settings.rerank is None:
-            return candidates
-        return self.rank(candidates, settings.rerank, settings.n_best, source=source.text)
+    def __call__(self, parts: Sequence[RankedPart]) -> list[list[Hypothesis]]:
+        """Returns the candidates of each, best first; in the search's order without `rerank`."""
+        # Together: a pass of a network over few pairs is slow.
+        scores: dict[tuple[Path, str, str], float] = {}
+        for path, model in self.models.items():
+            pairs = dict.fromkeys(
+                (part.source.text, each.text)
+                for part in parts
+                if part.settings.rerank is not None and path in part.settings.rerank.paths
+                for each in part.candidates
+            )
+            found = model.score(list(pairs))
+            scores |= {(path, *pair): score for pair, score in zip(pairs, found, strict=True)}
+        return [
+            candidates
+            if settings.rerank is None
+            else self.rank(
+                candidates, settings.rerank, settings.n_best, source=source.text, scores=scores
+            )
+            for source, candidates, settings in parts
+        ]
 
     def rank(
-        self, candidates: Sequence[Hypothesis], settings: Rerank, n_best: int, *, source: str = ""
+        self,
+        candidates: Sequence[Hypothesis],
+        settings: Rerank,
+        n_best: int,
+        *,
+        source: str = "",
+        scores: Mapping[tuple[Path, str, str], float] = MappingProxyType({}),
     ) -> list[Hypothesis]:
         """Returns the `n_best` best candidates, best first, each text once.
 
         Of equal candidates the more probable one comes first, then the earlier one. There are fewer
-        if fewer texts differ. Learned metrics and models also read the source.
+        if fewer texts differ. A learned metric also reads the source; `scores` are those of models,
+        by folder, source and text.
         """
         ordered = sorted(candidates, key=lambda each: -each.log_probability)
         counts = Counter(each.text for each in ordered)
@@ -88,15 +110,17 @@ class Ranker:
         if settings.utility_weight:
             measured = self._measure_utilities(counts, source, settings, n_best)
             totals, utilities = totals + settings.utility_weight * measured, measured.tolist()
-        by_model = [self.models[model.path].score(source, texts) for model in settings.models]
-        for model, scores in zip(settings.models, by_model, strict=True):
-            totals += model.weight * np.array(scores)
+        by_model = [
+            [scores[model.path, source, text] for text in texts] for model in settings.models
+        ]
+        for model, of_model in zip(settings.models, by_model, strict=True):
+            totals += model.weight * np.array(of_model)
         best = np.argsort(-totals, kind="stable")[:n_best].tolist()
         return [
             replace(
                 distinct[texts[index]],
                 utility=utilities[index],
-                model_scores=tuple(scores[index] for scores in by_model),
+                model_scores=tuple(of_model[index] for of_model in by_model),
             )
             for index in best
         ]

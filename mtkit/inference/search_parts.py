@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from mtkit.inference.engines.engine import EncodedSource, Engine, search_in_batches
 from mtkit.inference.line import Line, TextModel, list_parts
@@ -13,10 +14,20 @@ from mtkit.text.tokenizer import SubwordTokenizer
 
 CUT = "cut at the length limit"
 """Kind of the warning about a cut translation."""
-Reranker = Callable[[EncodedSource, list[Hypothesis], Inference], list[Hypothesis]]
-"""Reorders the candidates of a part, best first; it may drop some, but not all.
 
-The first of the returned candidates is the translation.
+
+class RankedPart(NamedTuple):
+    """A part of a line with its candidates."""
+
+    source: EncodedSource
+    candidates: list[Hypothesis]
+    settings: Inference
+
+
+Reranker = Callable[[Sequence[RankedPart]], list[list[Hypothesis]]]
+"""Reorders the candidates of parts, best first; it may drop some of a part's, but not all.
+
+The first of the returned candidates is a part's translation.
 """
 
 
@@ -73,16 +84,14 @@ def names_no_folder(settings: Rerank) -> bool:
     return not settings.folders
 
 
-def rerank(
-    source: EncodedSource, candidates: list[Hypothesis], settings: Inference
-) -> list[Hypothesis]:
+def rerank(parts: Sequence[RankedPart]) -> list[list[Hypothesis]]:
     """Returns candidates as `inference.rerank` orders them without other folders."""
-    if settings.rerank is None:
-        return candidates
+    if all(part.settings.rerank is None for part in parts):
+        return [part.candidates for part in parts]
     # Imported here: sacreBLEU loads slowly.
     from mtkit.inference.rerank import Ranker  # noqa: PLC0415
 
-    return Ranker()(source, candidates, settings)
+    return Ranker()(parts)
 
 
 class PartSearch:
@@ -99,12 +108,14 @@ class PartSearch:
         """
         parts = list(list_parts(lines))
         found = self._search([(part.annotated or part, line.settings) for line, part in parts])
+        ranked = []
         for (line, part), hypotheses in zip(parts, found, strict=True):
             # The output is empty if none contains what it must.
             is_missed = bool(part.required) and not are_finite(hypotheses)
             known = BLANK.candidates if is_missed else hypotheses
             check_finite(known, line.settings, line.number)
-            self._rank(part, known, line.settings)
+            ranked.append((part, known, line.settings))
+        self._rank(ranked)
         parts = [each for each in parts if each[0].terms is not None]
         if parts:
             self._insist_on_terms(parts)
@@ -118,10 +129,14 @@ class PartSearch:
                 if required is not None:
                     again.append((part, required, line.settings))
         found = self._search([(required, settings) for _, required, settings in again])
-        for (part, _, settings), hypotheses in zip(again, found, strict=True):
-            # If no output has all required terms, the earlier result stays.
-            if are_finite(hypotheses):
-                self._rank(part, hypotheses, settings)
+        # If no output has all required terms, the earlier result stays.
+        self._rank(
+            [
+                (part, hypotheses, settings)
+                for (part, _, settings), hypotheses in zip(again, found, strict=True)
+                if are_finite(hypotheses)
+            ]
+        )
 
     def _search(self, asked: Sequence[tuple[EncodedSource, Inference]]) -> list[list[Hypothesis]]:
         """Returns the hypotheses of each part; equal settings share batches."""
@@ -147,16 +162,18 @@ class PartSearch:
                 found[index] = hypotheses if is_as_asked else _forget_weights(hypotheses)
         return found
 
-    def _rank(
-        self, part: EncodedSource, hypotheses: Sequence[Hypothesis], settings: Inference
-    ) -> None:
-        """Sets a part's candidates."""
-        if part.annotated is not None:
+    def _rank(self, found: Sequence[tuple[EncodedSource, Sequence[Hypothesis], Inference]]) -> None:
+        """Sets the candidates of parts."""
+        ranked = []
+        for part, hypotheses, settings in found:
             # The attention refers to the glossary's insertions, too.
-            hypotheses = _forget_weights(hypotheses)
-        begun = part.tokens if self._model.continues else ()
-        candidates = [detokenize(self._model.tokenizer, each, begun=begun) for each in hypotheses]
-        part.candidates = self._rerank(part, candidates, settings)
+            has_others = part.annotated is not None
+            known = _forget_weights(hypotheses) if has_others else hypotheses
+            begun = part.tokens if self._model.continues else ()
+            candidates = [detokenize(self._model.tokenizer, each, begun=begun) for each in known]
+            ranked.append(RankedPart(part, candidates, settings))
+        for each, ordered in zip(ranked, self._rerank(ranked), strict=True):
+            each.source.candidates = ordered
 
 
 def _forget_weights(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:

@@ -1,5 +1,6 @@
 """The `inference` section: how a trained model translates."""
 
+from pathlib import Path
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
@@ -116,9 +117,14 @@ class Rerank(Section):
         return self.metric not in get_args(UtilityMetric)
 
     @property
+    def paths(self) -> frozenset[Path]:
+        """Folders of `models`."""
+        return frozenset(model.path for model in self.models)
+
+    @property
     def folders(self) -> frozenset[str]:
         """Folders of other models, which a model folder can't hold."""
-        named = {str(model.path) for model in self.models}
+        named = set(map(str, self.paths))
         return frozenset(named | {self.metric} if self.is_learned else named)
 
 

@@ -51,9 +51,10 @@ def test_parts_and_what_lies_between_them_give_the_line(text, has_tag):
 def test_hypotheses_are_reranked_before_parts_are_joined():
     seen = []
 
-    def turn_round(source, hypotheses, settings):
-        seen.append((source.span, [hypothesis.text for hypothesis in hypotheses]))
-        return hypotheses[::-1]
+    def turn_round(parts):
+        for source, hypotheses, _ in parts:
+            seen.append((source.span, [hypothesis.text for hypothesis in hypotheses]))
+        return [hypotheses[::-1] for _, hypotheses, _ in parts]
 
     line = "A b c. D e f."
     (found,), _ = translate([Request(line)], rerank=turn_round, max_source_tokens=8, n_best=2)

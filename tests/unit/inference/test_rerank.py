@@ -14,6 +14,7 @@ from mtkit.inference.line_pipeline import copy_line
 from mtkit.inference.paragraphs import join_parts
 from mtkit.inference.request import LineError, Request
 from mtkit.inference.rerank import ModelScorer, Ranker
+from mtkit.inference.search_parts import RankedPart
 from mtkit.inference.translation import Hypothesis
 from mtkit.inference.translator import Translator
 from mtkit.llm.open_llm import open_llm
@@ -308,7 +309,7 @@ def test_a_candidate_that_a_model_cant_score_comes_last():
             return [copy_line(each.text) for each in requests]
 
     scorer = ModelScorer(_Lines(), is_reverse=True)
-    assert scorer.score("x", ["ab", "", "long text"]) == [0.0, -100.0, -100.0]
+    assert scorer.score([("x", "ab"), ("x", ""), ("x", "long text")]) == [0.0, -100.0, -100.0]
 
 
 @pytest.mark.parametrize(
@@ -395,7 +396,8 @@ def test_a_learned_metric_reads_a_part_of_a_line():
     translator, engine = open_fake()
     translator.search(["dogs"])
     settings = translator.settings.model_copy(update={"rerank": Rerank(metric="./m")})
-    Ranker("./m", metric)(engine.batches[0][0], list_candidates(*DOGS), settings)
+    part = RankedPart(engine.batches[0][0], list_candidates(*DOGS), settings)
+    Ranker("./m", metric)([part])
     assert {row[0] for row in metric.rows} == {"dogs"}
 
 
