@@ -65,7 +65,6 @@ def write_encoder(
     *,
     is_xl: bool = False,
     num_pieces: int = 200,
-    num_rows: int = 0,
 ) -> None:
     """Writes an encoder's config, and its tokenizer, of a narrow one as a SentencePiece model."""
     import sentencepiece  # noqa: PLC0415
@@ -91,7 +90,7 @@ def write_encoder(
         (folder / "sentencepiece.bpe.model").unlink()
     kind = XLMRobertaXLConfig if is_xl else XLMRobertaConfig
     kind(
-        vocab_size=num_rows or len(tokenizer),
+        vocab_size=len(tokenizer),
         hidden_size=width,
         num_hidden_layers=num_layers,
         num_attention_heads=num_heads,

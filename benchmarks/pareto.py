@@ -183,7 +183,7 @@ def draw_picture(points: list[Point], front: list[Point], path: Path) -> None:
     axes = figure.add_subplot()
     axes.plot([one.speed for one in front], [one.bleu for one in front], color="#bbbbbb", zorder=1)
     for point in points:
-        is_ours = "torch" in point.engine
+        is_ours = "CTranslate2" not in point.engine
         axes.scatter(
             point.speed,
             point.bleu,

@@ -36,7 +36,7 @@ INDEPENDENT = {
     *("beam_size", "length_penalty", "coverage_penalty", "stop_margin", "min_length"),
     *("no_repeat_ngram", "max_extra_tokens", "max_output_tokens", "max_source_tokens"),
     # Around the search: what is asked of it is a feature of its own.
-    *("flags", "paragraphs", "protect_strings", "rerank"),
+    *("flags", "paragraphs", "protect_strings", "rerank", "quality"),
 }
 """Keys that every engine follows, or that are another check's (pipeline/engine_choice.py)."""
 BY_KEY: dict[str, Feature] = {
