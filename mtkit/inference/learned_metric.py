@@ -20,8 +20,8 @@ from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.precision import Precision
 from mtkit.version import __version__
 
-_BATCH_TOKENS = 4_096
-"""Of the encoder, with padding; all layers of a batch are in memory."""
+_BATCH_TOKENS = {"cpu": 512, "cuda": 8_192}
+"""Of the encoder, with padding, by device: a CPU takes half the time with what fits its caches."""
 _BATCH_ROWS = 4_096
 """Of the estimator."""
 
@@ -95,7 +95,7 @@ class Comet:
         """Returns the vector of each sequence, [sequences, width], in fp32."""
         width = self._network.config.encoder.hidden_size
         vectors = torch.empty(len(sequences), width, device=self._device)
-        for batch in make_batches(list(map(len, sequences)), _BATCH_TOKENS):
+        for batch in make_batches(list(map(len, sequences)), _BATCH_TOKENS[self._device.type]):
             if on_batch is not None:
                 on_batch()
             tokens = [torch.tensor(sequences[index]) for index in batch]
