@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from glob import glob
 from itertools import combinations
 from pathlib import Path
@@ -13,7 +13,7 @@ from rich.text import Text
 
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
-from mtkit.evaluation.evaluate import ReferenceText, measure
+from mtkit.evaluation.evaluate import ReferenceText, check_counts, measure
 from mtkit.evaluation.methods import MethodScore, compare_methods
 from mtkit.evaluation.tokenizers import resolve_tokenizer
 from mtkit.files import as_json_text
@@ -50,7 +50,7 @@ def score_methods(
     scores: list[MethodScore] = []
     for name in names:
         found = {run: TranslationFiles(each, name).read() for run, each in workspaces.items()}
-        text = replace(_check_same_text(name, found), origins=origins)
+        text = _check_same_text(name, found, origins)
         _check_different(name, found)
         systems = {run: each.hypotheses for run, each in found.items()}
         statistics = measure(systems, text, settings, learned)
@@ -98,7 +98,9 @@ def _find_test_sets(workspaces: Sequence[Workspace]) -> list[str]:
     return sorted(common)
 
 
-def _check_same_text(name: str, found: dict[str, TranslatedTestSet]) -> ReferenceText:
+def _check_same_text(
+    name: str, found: dict[str, TranslatedTestSet], origins: list[str] | None
+) -> ReferenceText:
     (first, text), *others = found.items()
     for run, other in others:
         if (other.sources, other.references) != (text.sources, text.references):
@@ -106,14 +108,10 @@ def _check_same_text(name: str, found: dict[str, TranslatedTestSet]) -> Referenc
                 f"{name}: {first} and {run} have another source or reference",
                 "score both on the same test set",
             )
-    for run, each in found.items():
-        if len(each.hypotheses) != len(text.references[0]):
-            raise MtkitError(
-                f"{name}: {run} has {len(each.hypotheses):,} translations of "
-                f"{len(text.references[0]):,} sentences",
-                f"score it again: mtkit score --workspace {run}",
-            )
-    return ReferenceText(name, text.references, text.sources)
+    counted = [(run, each.hypotheses) for run, each in found.items()]
+    counted += [("evaluation.origins", origins)] if origins is not None else []
+    check_counts(name, text.references[0], counted)
+    return ReferenceText(name, text.references, text.sources, origins)
 
 
 def _check_different(name: str, found: dict[str, TranslatedTestSet]) -> None:

@@ -103,7 +103,8 @@ class Rerank(Section):
             raise ValueError("all weights are 0: give one, or models")
         if self.prune is not None and not self.aggregate:
             raise ValueError("prune keeps the best by aggregate: set aggregate to true")
-        if self.prune is not None and (self.models or self.translator_weight):
+        has_weights = bool(self.models or self.translator_weight or self.utility_weight < 0.0)
+        if self.prune is not None and has_weights:
             raise ValueError(
                 "prune drops candidates by utility alone: it can't be used with models"
             )

@@ -82,8 +82,14 @@ def test_runs_that_cant_be_compared(runs: Path) -> None:
 
 def test_a_translation_that_was_cut_is_reported(runs: Path) -> None:
     (runs / "runs/a-2/translations/test.hyp").write_text("one\n")
-    with pytest.raises(MtkitError, match="runs/a-2 has 1 translations of 120 sentences"):
+    with pytest.raises(MtkitError, match="runs/a-2 has 1 lines, but test has 120"):
         score_methods(["runs/a-*"], "", [])
+
+
+def test_origins_of_another_number_of_sentences_are_reported(runs: Path) -> None:
+    (runs / "origins").write_text("x\n" * 7)
+    with pytest.raises(MtkitError, match=r"evaluation\.origins has 7 lines, but test has 120"):
+        score_methods(["runs/a-*"], "", [f"evaluation.origins={runs}/origins"])
 
 
 def test_a_test_set_that_a_run_lacks_is_left_out(
