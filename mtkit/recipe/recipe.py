@@ -5,6 +5,7 @@ from typing import Annotated, get_args
 from pydantic import Field, model_validator
 
 from mtkit.errors import suggest
+from mtkit.recipe.cluster import Cluster
 from mtkit.recipe.corpora import corpus_names
 from mtkit.recipe.data import Data
 from mtkit.recipe.evaluation import Evaluation
@@ -52,6 +53,8 @@ class Recipe(Section):
     """Decoding defaults."""
     evaluation: Annotated[Evaluation, Invalidates.RESULTS] = Evaluation()
     """Test sets and metrics."""
+    cluster: Annotated[Cluster | None, Invalidates.NOTHING] = None
+    """Machines that share the work; absent, it is done on this one."""
 
     @property
     def classification(self) -> Classification:
