@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,13 @@ def digest(content: Any) -> str:
 def digest_bytes(content: bytes) -> str:
     """Returns a short digest of bytes; equals `digest_file` of a file with these bytes."""
     return hashlib.sha256(content).hexdigest()[:16]
+
+
+@cache
+def digest_package() -> str:
+    """Returns a short digest of mtkit's own source, which two installations may share."""
+    files = sorted(Path(__file__).parent.rglob("*.py"))
+    return digest([[path.name, digest_file(path)] for path in files])
 
 
 def digest_file(path: Path) -> str:

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Protocol, TypeVar
 from mtkit.child_processes import describe_end, prepare_start
 from mtkit.cpus import count_cpus
 from mtkit.errors import MtkitError
+from mtkit.memory import free_memory_bytes
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -26,24 +27,49 @@ _ITEMS_AHEAD = 2
 """Items per worker: one in progress and one waiting."""
 
 
+@dataclass(frozen=True)
+class WorkerNeeds:
+    """What each worker of a job needs.
+
+    Attributes:
+        num_bytes: Memory of the models that it holds; 0 for a job without models.
+        on_gpu: Whether they run on this machine's GPU, where there is one.
+        is_remote: Whether they run behind an address, which one worker keeps busy.
+    """
+
+    num_bytes: int = 0
+    on_gpu: bool = False
+    is_remote: bool = False
+
+
+NO_MODELS = WorkerNeeds()
+
+
 class Executor(Protocol):
     """Runs a job over many items; callers don't know how many workers it has or where they are."""
 
     def run(
-        self, build_job: JobBuilder[Item, Result], items: Iterable[Item], *, ordered: bool = True
+        self,
+        build_job: JobBuilder[Item, Result],
+        items: Iterable[Item],
+        *,
+        ordered: bool = True,
+        on_loss: Callable[[Item], Result] | None = None,
     ) -> Iterator[Result]:
         """Yields the job's result for each item; results don't depend on the number of workers.
 
         Closing the iterator ends the workers, whatever they are doing. `build_job` makes the job
         once in each worker; it, items and results must be picklable (a `functools.partial` of a
         module's function is). Items are read only slightly ahead of results, so they may be
-        endless. Unless `ordered`, results come as they are completed. Raises MtkitError if a worker
-        dies, OSError if none can be started, and the job's own errors of these types.
+        endless. Unless `ordered`, results come as they are completed. `on_loss` makes the result of
+        an item that keeps killing workers, where the user wants to go on without it. Raises
+        MtkitError if a worker dies, OSError if none can be started, and the job's own errors of
+        these types.
         """
         ...
 
-    def limit(self, max_workers: int | None) -> "Executor":
-        """Returns an executor with at most `max_workers`; None doesn't limit it."""
+    def fit(self, needs: WorkerNeeds) -> "Executor":
+        """Returns an executor with as many workers as there is memory, or are GPUs, for."""
         ...
 
 
@@ -66,9 +92,15 @@ class LocalExecutor(Executor):
         return cls(max(1, min(count_cpus(), worthwhile, num_items)), hint)
 
     def run(
-        self, build_job: JobBuilder[Item, Result], items: Iterable[Item], *, ordered: bool = True
+        self,
+        build_job: JobBuilder[Item, Result],
+        items: Iterable[Item],
+        *,
+        ordered: bool = True,
+        on_loss: Callable[[Item], Result] | None = None,
     ) -> Iterator[Result]:
-        """Yields the job's result for each item; see `Executor`."""
+        """Yields the job's result for each item; a worker that dies is an error; see `Executor`."""
+        del on_loss
         remaining = iter(items)
         first = list(islice(remaining, _FEW_ITEMS + 1))
         if self.num_workers == 1 or len(first) <= _FEW_ITEMS:
@@ -112,9 +144,14 @@ class LocalExecutor(Executor):
                 for worker in started:
                     worker.stop()
 
-    def limit(self, max_workers: int | None) -> "LocalExecutor":
-        """Returns an executor with at most `max_workers`; None doesn't limit it."""
-        return replace(self, num_workers=min(self.num_workers, max_workers or self.num_workers))
+    def fit(self, needs: WorkerNeeds) -> "LocalExecutor":
+        """Returns an executor with as many workers as there is memory for; one on a GPU."""
+        if needs.on_gpu or needs.is_remote:
+            return replace(self, num_workers=1)
+        free = free_memory_bytes()
+        if free is None or not needs.num_bytes:
+            return self
+        return replace(self, num_workers=max(1, min(self.num_workers, free // needs.num_bytes)))
 
 
 ONE_WORKER = LocalExecutor(1)
@@ -161,16 +198,22 @@ class _Worker:
         return MtkitError(f"a worker process {how} while it was working", self._hint)
 
 
+def do_item(
+    build_job: JobBuilder[Item, Result], job: Callable[[Item], Result] | None, item: Item
+) -> tuple[Callable[[Item], Result] | None, tuple[bool, Any]]:
+    """Returns a worker's job, built for its first item, and its answer: a result or an error."""
+    try:
+        job = job or build_job()
+        return job, (True, job(item))
+    except (MtkitError, OSError) as error:
+        return job, (False, error)
+
+
 def main(tasks: BinaryIO, results: BinaryIO) -> None:
     """Applies a job to items: the main function of a worker."""
     build_job = pickle.load(tasks)
     job: Callable[[Any], Any] | None = None
     while True:
-        item = pickle.load(tasks)
-        try:
-            job = job or build_job()
-            answer = (True, job(item))
-        except (MtkitError, OSError) as error:
-            answer = (False, error)
+        job, answer = do_item(build_job, job, pickle.load(tasks))
         pickle.dump(answer, results, pickle.HIGHEST_PROTOCOL)
         results.flush()

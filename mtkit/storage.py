@@ -4,11 +4,15 @@ An object store would be another file beside `http_file.py`.
 """
 
 import io
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
 from pydantic_core import CoreSchema, core_schema
+
+from mtkit.errors import MtkitError
 
 _BUFFER_BYTES = 1 << 18
 
@@ -69,6 +73,29 @@ def measure_location(location: Location) -> int | None:
 
         return read_version(location).num_bytes
     return location.stat().st_size
+
+
+@dataclass(frozen=True)
+class FileRange:
+    """Bytes of a file that hasn't changed since `version`, its `describe_location`."""
+
+    location: Location
+    offset: int
+    size: int
+    version: Mapping[str, Any]
+
+    def read(self) -> bytes:
+        """Returns the bytes; raises MtkitError if the file is another one now."""
+        check_unchanged(self.location, self.version)
+        with open_location(self.location) as stream:
+            stream.seek(self.offset)
+            return stream.read(self.size)
+
+
+def check_unchanged(location: Location, version: Mapping[str, Any]) -> None:
+    """Checks that a file is the one that `describe_location` described."""
+    if describe_location(location) != version:
+        raise MtkitError(f"{location}: has changed while it was read", "run the same command again")
 
 
 def describe_location(location: Location) -> dict[str, Any]:

@@ -19,15 +19,15 @@ from mtkit.data.prepare import list_changed_files
 from mtkit.data.prepare import prepare as prepare_data
 from mtkit.data.prepared import read_digest
 from mtkit.errors import MtkitError, suggest
-from mtkit.executor import LocalExecutor
+from mtkit.executor import Executor, LocalExecutor, WorkerNeeds
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.predict_text import predict_text
-from mtkit.memory import free_memory_bytes
 from mtkit.model.config import open_model_folder
 from mtkit.model.digest import reading
 from mtkit.pipeline.teacher_runs import list_runs
 from mtkit.pipeline.teachers import ModelTeachers
 from mtkit.recipe import Recipe
+from mtkit.recipe.cluster import Cluster
 from mtkit.recipe.corpora import list_translated
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -41,7 +41,10 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
     and tokenise, by default one per available CPU.
     """
     models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
-    executor = LocalExecutor(num_workers or count_cpus())
+    if recipe.cluster is not None:
+        # The same folder on every node.
+        workspace = Workspace(workspace.root.absolute())
+    executor = choose_executor(recipe.cluster, workspace.root, num_workers)
     teachers = ModelTeachers(recipe, workspace.root)
     if not any(workspace.checkpoints.glob("step-*")):
         prepare_data(recipe, workspace, executor=executor, models=models, teachers=teachers)
@@ -54,6 +57,20 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
         )
     prepare_data(
         recipe, workspace, executor=executor, check=check, models=models, teachers=teachers
+    )
+
+
+def choose_executor(
+    cluster: Cluster | None, folder: Path, num_workers: int | None = None
+) -> Executor:
+    """Returns the workers of a cluster that sees a folder, or this machine's, one per CPU."""
+    if cluster is None or cluster.address is None:
+        return LocalExecutor(num_workers or count_cpus())
+    # Imported here: few have a cluster.
+    from mtkit.pipeline.ray_executor import RayExecutor  # noqa: PLC0415
+
+    return RayExecutor(
+        cluster.address, folder, max_workers=num_workers, skips=cluster.skip_bad_blocks
     )
 
 
@@ -181,21 +198,16 @@ class TorchLanguageModels:
         """Returns a scorer of pairs with the classifier in a folder."""
         return TorchPairJudge(folder, label, self.device)
 
-    def max_processes(self, folders: Sequence[Path]) -> int | None:
-        """Returns how many processes have memory for all these models; one with a GPU."""
+    def needs(self, folders: Sequence[Path]) -> WorkerNeeds:
+        """Returns what a worker with all these models needs."""
         # Imported here: without a selection, preparing needs no torch.
         from mtkit.model.adapter import list_weight_files  # noqa: PLC0415
         from mtkit.network.device import find_device  # noqa: PLC0415
 
-        if find_device(self.device).type != "cpu":
-            return 1
-        free = free_memory_bytes()
-        if free is None:
-            return None
         files = (path for folder in set(folders) for path in list_weight_files(folder))
-        num_bytes = sum(path.stat().st_size for path in files)
         # Weights exist twice while they are loaded or reordered.
-        return max(1, free // (2 * num_bytes + _PROCESS_BYTES))
+        num_bytes = 2 * sum(path.stat().st_size for path in files) + _PROCESS_BYTES
+        return WorkerNeeds(num_bytes, on_gpu=find_device(self.device).type != "cpu")
 
 
 class TorchLineScorer:

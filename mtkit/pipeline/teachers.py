@@ -12,10 +12,10 @@ from mtkit.data.preparation.held_out import check_unseen
 from mtkit.data.preparation.teachers import TeacherLine, Translated, TranslateLines
 from mtkit.data.sources.corpora import put_tag
 from mtkit.errors import MtkitError, suggest
+from mtkit.executor import WorkerNeeds
 from mtkit.inference.request import Request
 from mtkit.inference.translation import Translation
 from mtkit.inference.translator import Translator
-from mtkit.memory import free_memory_bytes
 from mtkit.model.card import find_licence
 from mtkit.model.config import check_translates, open_model_folder, read_settings
 from mtkit.model.digest import digest_model
@@ -139,29 +139,24 @@ class ModelTeachers:
         tag = corpus.tag if not corpus.is_backwards and _knows_tag(teacher, corpus.tag) else ""
         return LineTeacher(synthesis, opened, checker, tag)
 
-    def max_processes(self, corpus: TranslatedCorpus) -> int | None:
-        """Returns how many processes have memory for all these models; one with a GPU."""
+    def needs(self, corpus: TranslatedCorpus) -> WorkerNeeds:
+        """Returns what a worker that translates a corpus needs."""
         named = self._list(corpus)
         if any(each.is_remote for each in named):
             # It sends several requests at once.
-            return 1
+            return WorkerNeeds(is_remote=True)
         # Imported here: without such corpora, preparing needs no torch.
         from mtkit.network.device import find_device  # noqa: PLC0415
 
-        if find_device(self.device).type != "cpu":
-            return 1
-        free = free_memory_bytes()
-        if free is None:
-            return None
         files = (
             path
             for each in named
             for folder in each.folders
             for path in folder.glob("*.safetensors")
         )
-        num_bytes = sum(path.stat().st_size for path in files)
         # The engine keeps its own copy of the weights.
-        return max(1, free // (2 * num_bytes + _PROCESS_BYTES))
+        num_bytes = 2 * sum(path.stat().st_size for path in files) + _PROCESS_BYTES
+        return WorkerNeeds(num_bytes, on_gpu=find_device(self.device).type != "cpu")
 
     def _list(self, corpus: TranslatedCorpus) -> list[_Named]:
         """Returns the translator of a corpus, and the one that checks it, if any."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.data.sources.lines import decode_text, read_lines
+from mtkit.data.sources.decode_text import decode_text
+from mtkit.data.sources.lines import read_lines
 from mtkit.digests import digest_bytes
 from mtkit.files import read_json, write_atomically
 from mtkit.locks import locked
@@ -119,4 +120,4 @@ def _split_lines(content: bytes, path: Path) -> list[str]:
     """Returns lines as `read_lines` would."""
     if not content:
         return []
-    return decode_text(content.removesuffix(b"\n"), str(path), 1, drop_invalid=False)[0]
+    return decode_text(content, str(path), 1, drop_invalid=False)[0]

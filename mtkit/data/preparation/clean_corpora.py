@@ -24,6 +24,7 @@ from mtkit.data.preparation.cleaned_block import (
     BlockCleaner,
     CleaningJob,
     choose_scattered,
+    drop_block,
     shorten_row,
 )
 from mtkit.data.preparation.dropped_rows import (
@@ -220,7 +221,9 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
         KeyFiles(folder, job.duplicate_keys) as keys,
     ):
         for blocks in _read_corpora(preparation):
-            cleaned = preparation.executor.run(partial(BlockCleaner, job), blocks)
+            cleaned = preparation.executor.run(
+                partial(BlockCleaner, job), blocks, on_loss=partial(drop_block, job)
+            )
             counted = ((block.facts["read"], block) for block in cleaned)
             # In a check a fault in one corpus leaves the others to be checked.
             with preparation.listing_faults():

@@ -1,7 +1,7 @@
 """Cleans a block of pairs or lines, in any process: what is left, and what was dropped."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -129,6 +129,22 @@ class BlockCleaner:
             notes=self._cleaner.notes(),
             num_unlinked=num_unlinked,
         )
+
+
+class _DropsAll:
+    """Drops every row."""
+
+    def clean(self, *sides: Sequence[str]) -> Cleaned:
+        dropped = {"bad_block": np.arange(len(sides[0]))}
+        return Cleaned(tuple([] for _ in sides), np.zeros(0, np.int64), dropped, {}, {}, [])
+
+    def notes(self) -> tuple[str, ...]:
+        return ()
+
+
+def drop_block(job: CleaningJob, block: Block) -> CleanedBlock:
+    """Returns a block of which all rows are dropped."""
+    return BlockCleaner(replace(job, build_cleaner=_DropsAll, drop_invalid=True))(block)
 
 
 def _carry_alignments(rows: Rows, cleaned: Cleaned) -> list[set[Link] | None]:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.executor import WorkerNeeds
 from mtkit.recipe.corpora import TranslatedCorpus
 
 
@@ -69,6 +70,6 @@ class Teachers(Protocol):
         """Returns what translates a corpus's lines."""
         ...
 
-    def max_processes(self, corpus: TranslatedCorpus) -> int | None:
-        """Returns how many processes may hold a corpus's models at once; None for any number."""
+    def needs(self, corpus: TranslatedCorpus) -> WorkerNeeds:
+        """Returns what a worker that translates a corpus needs."""
         ...

@@ -44,6 +44,15 @@ class TextPart:
     corpus: int
     is_unique: NDArray[np.bool_]
 
+    @property
+    def num_rows(self) -> int:
+        """Rows, with those that don't count."""
+        return len(self.is_unique)
+
+    def __str__(self) -> str:
+        """Returns a name for messages."""
+        return f"part {self.number} of the cleaned text"
+
 
 def make_text_batch(columns: Mapping[str, Sequence[str] | Indices]) -> pa.RecordBatch:
     """Returns sentences by column, such as `source` and `target`, as a part of a text store."""

@@ -59,11 +59,13 @@ class TranslatingJob:
     Attributes:
         drop_invalid: Whether a line of invalid UTF-8 is translated with U+FFFD in it, and then
             dropped by the cleaning; otherwise it is an error.
+        digests: Of the models, which are the same wherever blocks are translated.
     """
 
     teachers: Teachers
     corpus: TranslatedCorpus
     drop_invalid: bool
+    digests: list[Any]
 
 
 class BlockTranslator:
@@ -71,6 +73,12 @@ class BlockTranslator:
 
     def __init__(self, job: TranslatingJob) -> None:
         self._job = job
+        if job.teachers.describe(job.corpus)["digests"] != job.digests:
+            raise MtkitError(
+                f"{', '.join(job.corpus.translated_by)}: the translator was replaced while it was "
+                "translated, or this machine has another copy of it",
+                "run the same command again, with the same model on every machine",
+            )
         self._translate = job.teachers.open(job.corpus)
         self._given, self._made = _PAIR[::-1] if job.corpus.is_backwards else _PAIR
 
@@ -152,7 +160,6 @@ def _translate_corpus(
     described = _describe(preparation, corpus)
     parts = preparation.draft / UNFINISHED_FOLDER / digest(described)[:16]
     drops_invalid = preparation.data.cleaning.encoding.invalid_utf8 == "drop"
-    job = TranslatingJob(teachers, corpus, sample is not None or drops_invalid)
     chosen = CorpusSample(_SAMPLE_BLOCKS, _SAMPLE_LINES)
     if sample is not None:
         teachers.check(corpus)
@@ -162,9 +169,12 @@ def _translate_corpus(
         for block in _read(preparation, corpus, index, _LINES_PER_BLOCK):
             block.decode(drop_invalid=drops_invalid)
         blocks = _read(preparation, corpus, index, _LINES_PER_BLOCK)
+    teacher = teachers.describe(corpus)
+    drops_invalid |= sample is not None
+    job = TranslatingJob(teachers, corpus, drops_invalid, teacher["digests"])
     seconds_per_line = _translate_blocks(preparation, job, blocks, parts, name)
     facts = _join_parts(preparation, index, corpus, parts, folder)
-    facts["name"], facts["teacher"] = name, teachers.describe(corpus)
+    facts["name"], facts["teacher"] = name, teacher
     if _describe(preparation, corpus) != described:
         raise MtkitError(
             f"{name}: its text or its translator was replaced while it was translated",
@@ -225,7 +235,7 @@ def _translate_blocks(
             # A file that has become shorter has another key.
             break
     summary = ""
-    executor = preparation.executor.limit(job.teachers.max_processes(job.corpus))
+    executor = preparation.executor.fit(job.teachers.needs(job.corpus))
     done = executor.run(partial(BlockTranslator, job), blocks)
     counted = ((batch.num_rows, batch) for batch in done)
     started_at, opened_at, num_lines = time.monotonic(), 0.0, 0

@@ -10,7 +10,7 @@ isn't a translation.
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -30,6 +30,7 @@ from mtkit.data.selection.language_models import (
     PairJudge,
     Unit,
     choose_unit,
+    digest_language_model,
     digest_models,
 )
 from mtkit.digests import digest, digest_file
@@ -54,6 +55,7 @@ class ScoringJob:
         by_column: Folders of the in-domain and the general model of each measured column.
         unit: The divisor of a cross-entropy.
         classifier: Folder of a classifier of pairs, and the label to keep; instead of models.
+        digests: Of the models, which are the same wherever parts are measured.
     """
 
     text: Path
@@ -61,6 +63,7 @@ class ScoringJob:
     unit: Unit
     models: LanguageModels
     classifier: tuple[Path, str] | None = None
+    digests: Sequence[Mapping[str, str]] = ()
 
     @classmethod
     def of(cls, selection: Selection, text: Path, models: LanguageModels) -> "ScoringJob":
@@ -68,7 +71,8 @@ class ScoringJob:
         by_column, classifier = selection.models, None
         if selection.classifier is not None:
             classifier = selection.classifier, selection.label
-        return cls(text, by_column, choose_unit(by_column), models, classifier)
+        job = cls(text, by_column, choose_unit(by_column), models, classifier)
+        return replace(job, digests=list(map(digest_language_model, job.folders)))
 
     @property
     def folders(self) -> list[Path]:
@@ -84,6 +88,12 @@ class PartScorer:
 
     def __init__(self, job: ScoringJob) -> None:
         self._job = job
+        if job.digests and list(map(digest_language_model, job.folders)) != job.digests:
+            raise MtkitError(
+                "data.cleaning.selection: a model was replaced while it measured the text, or this "
+                "machine has another copy of it",
+                "run the same command again, with the same models on every machine",
+            )
         self._text = TextStore(job.text)
         self._judge: PairJudge | None = None
         self._scorers: dict[Path, LanguageModelScorer] = {}
@@ -141,7 +151,7 @@ def score_store(
     num_done = _count_done(unfinished, key, num_rows)
     done = sum(num_rows[:num_done])
     todo = islice(TextStore(job.text).list_parts(parts), num_done, None)
-    executor = executor.limit(job.models.max_processes(job.folders))
+    executor = executor.fit(job.models.needs(job.folders))
     found = executor.run(partial(PartScorer, job), todo)
     unit = "line" if "text" in job.by_column else "pair"
     with unfinished.open("r+b" if num_done else "wb") as stream:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
+from mtkit.executor import WorkerNeeds
 from mtkit.recipe.cleaning import Selection
 from mtkit.recipe.data import Data
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -60,8 +61,8 @@ class LanguageModels(Protocol):
         """Returns the judge for the classifier in a folder."""
         ...
 
-    def max_processes(self, folders: Sequence[Path]) -> int | None:
-        """Returns how many processes may hold all these models at once; None for any number."""
+    def needs(self, folders: Sequence[Path]) -> WorkerNeeds:
+        """Returns what a worker with all these models needs."""
         ...
 
 

@@ -63,7 +63,7 @@ class Decoder(Protocol):
         ...
 
     def locate(self, number: int, column: str) -> str:
-        """Returns file and number of a row, for messages."""
+        """Returns file and number of a row, for messages; of the first file without a column."""
         ...
 
 
@@ -112,6 +112,11 @@ class Block:
     decoder: Decoder
     shape: Shape
     num_skipped: int = 0
+
+    def __str__(self) -> str:
+        """Returns its rows' location, for messages."""
+        first = self.decoder.locate(self.decoder.first_number + self.first, "")
+        return f"{self.num_rows:,} rows from {first}"
 
     def decode(self, *, drop_invalid: bool) -> Rows:
         r"""Returns its rows, without the corpus's `tag`; see `Decoder` for `drop_invalid`.

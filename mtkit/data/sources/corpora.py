@@ -53,7 +53,7 @@ from mtkit.recipe.text_corpora import (
     TextCorpus,
     TextTableCorpus,
 )
-from mtkit.storage import Location, Url, describe_location
+from mtkit.storage import Location, Url, check_unchanged, describe_location
 
 
 class NumberedPairs(FileTrainingCorpus):
@@ -111,8 +111,7 @@ def read_blocks(
     with opened as source:
         yield from split_into_blocks(source, reading, shape)
     for path, version in zip(inputs, before, strict=True):
-        if describe_location(path) != version:
-            raise MtkitError(f"{path}: has changed while it was read", "run the same command again")
+        check_unchanged(path, version)
 
 
 def _open(

@@ -5,42 +5,36 @@ import codecs
 import gzip
 import io
 import lzma
-import shlex
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path, PurePath
-from typing import IO, cast
+from pathlib import Path
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.data.cleaning.alignment import find_divergence
 from mtkit.data.sources.blocks import Decoder
+from mtkit.data.sources.decode_text import BYTE_ORDER_MARK, MAGIC, decode_text
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpus_files import COMPRESSIONS
-from mtkit.storage import Location, Url, measure_location, open_location
-from mtkit.text.letters import guess_encoding
-from mtkit.units import plural
+from mtkit.storage import (
+    FileRange,
+    Location,
+    Url,
+    describe_location,
+    measure_location,
+    open_location,
+)
 
-BYTE_ORDER_MARK = "\ufeff"
-"""Windows editors write it before the first line of UTF-8; it isn't part of the line."""
 _BUFFER_BYTES = 1 << 18
 _PEEK_BYTES = 1 << 16
 _LINES_AT_ONCE = 4_096
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, OSError)
-_MAGIC = {
-    "gzip": b"\x1f\x8b",
-    "bzip2": b"BZh",
-    "xz": b"\xfd7zXZ\x00",
-    "zstd": b"\x28\xb5\x2f\xfd",
-    "zip": b"PK",
-}
-"""First bytes of a file of each kind."""
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _TEST_COMMANDS = {
     "gzip": "gzip -t",
     "bzip2": "bzip2 -t",
@@ -53,13 +47,22 @@ _TEST_COMMANDS = {
 class LineReader:
     r"""Takes raw lines from a stream, some at a time; only "\n" ends a line.
 
-    The stream is closed with the reader. `name` is for messages, by default the path.
+    The stream is closed with the reader. `name` is for messages, by default the path. `version` is
+    of a file whose ranges any process can read.
     """
 
     def __init__(
-        self, stream: IO[bytes], path: Location, *, name: str = "", compression: str = ""
+        self,
+        stream: IO[bytes],
+        path: Location,
+        *,
+        name: str = "",
+        compression: str = "",
+        version: Mapping[str, Any] | None = None,
     ) -> None:
         self._stream = stream
+        self._version = version
+        self._num_bytes = 0
         self.path = path
         self._compression = compression
         self.name = name or str(path)
@@ -69,7 +72,10 @@ class LineReader:
     def open(cls, path: Location) -> "LineReader":
         """Returns a reader of a text file, decompressed by its ending."""
         check_is_file(path)
-        return cls(open_binary(path), path, compression=compression_of(path))
+        compression = compression_of(path)
+        has_ranges = isinstance(path, Path) and not compression
+        version = describe_location(path) if has_ranges else None
+        return cls(open_binary(path), path, compression=compression, version=version)
 
     def __enter__(self) -> "LineReader":
         return self
@@ -86,7 +92,15 @@ class LineReader:
             finally:
                 # Lines before the damage count too.
                 self.num_taken += len(lines)
+        self._num_bytes += sum(map(len, lines))
         return lines
+
+    def pack(self, lines: list[bytes]) -> bytes | FileRange:
+        """Returns the last lines that were taken as one text, or where it is in the file."""
+        if self._version is None:
+            return b"".join(lines)
+        size = sum(map(len, lines))
+        return FileRange(self.path, self._num_bytes - size, size, self._version)
 
     def peek(self) -> bytes:
         """Returns the start of the next line without taking it; 64 KiB at most."""
@@ -133,9 +147,11 @@ class LineSource:
                 raise _unequal(self._readers[0], reader)
         return taken
 
-    def pack(self, columns: Sequence[list[bytes]]) -> tuple[bytes, ...]:
-        """Returns the text of each column as it is in the file."""
-        return tuple(map(join_lines, columns))
+    def pack(self, columns: Sequence[list[bytes]]) -> tuple[bytes | FileRange, ...]:
+        """Returns the text of each column as it is in the file, or where it is."""
+        return tuple(
+            reader.pack(lines) for reader, lines in zip(self._readers, columns, strict=True)
+        )
 
 
 def _unequal(first: LineReader, other: LineReader) -> MtkitError:
@@ -186,7 +202,7 @@ class LineDecoder:
     first_number = 1
 
     def decode(
-        self, content: Sequence[bytes], number: int, *, drop_invalid: bool
+        self, content: Sequence[bytes | FileRange], number: int, *, drop_invalid: bool
     ) -> tuple[dict[str, list[str]], int]:
         """Returns the lines of each column; see `Decoder`."""
         found = [
@@ -203,7 +219,8 @@ class LineDecoder:
 
     def locate(self, number: int, column: str) -> str:
         """Returns file and line."""
-        return f"{self.names[self.columns.index(column)]}:{number}"
+        index = self.columns.index(column) if column else 0
+        return f"{self.names[index]}:{number}"
 
 
 @contextmanager
@@ -231,7 +248,7 @@ def read_lines(path: Path, *, is_verbatim: bool = False) -> Iterator[str]:
     with LineReader(open_binary(path), path, compression=compression_of(path)) as reader:
         while lines := reader.take(_LINES_AT_ONCE):
             first = reader.num_taken - len(lines) + 1
-            decoded, _ = decode_text(join_lines(lines), reader.name, first, drop_invalid=False)
+            decoded, _ = decode_text(b"".join(lines), reader.name, first, drop_invalid=False)
             if is_verbatim:
                 decoded = list(map(_put_back, lines, decoded))
             yield from decoded
@@ -243,87 +260,6 @@ def _put_back(raw: bytes, line: str) -> str:
         BYTE_ORDER_MARK if raw.startswith(codecs.BOM_UTF8) and line[:1] != BYTE_ORDER_MARK else ""
     )
     return mark + line + ("\r" if raw.endswith(b"\r\n") else "")
-
-
-def join_lines(lines: list[bytes]) -> bytes:
-    r"""Returns raw lines as one text without the last "\n"."""
-    return b"".join(lines).removesuffix(b"\n")
-
-
-def decode_text(
-    content: bytes,
-    name: str,
-    first_line: int,
-    *,
-    drop_invalid: bool,
-    languages: Sequence[str] = (),
-) -> tuple[list[str], list[int]]:
-    r"""Returns lines of a text file without their ends, and indices of those of invalid UTF-8.
-
-    `content` is from `join_lines`. Removes a byte-order mark if `first_line` is 1. Invalid UTF-8
-    becomes U+FFFD if `drop_invalid`, except in a file that is UTF-16 or compressed. `languages` are
-    for the error's hint.
-    """
-
-    def fault(index: int, error: UnicodeDecodeError) -> MtkitError:
-        number = first_line + index
-        invalid = list(filter(is_invalid, content.split(b"\n")))
-        last = first_line + content.count(b"\n")
-        more = f"; also {plural(len(invalid) - 1, 'other line')} up to line {last:,}"
-        return MtkitError(
-            f"{name}:{number}: byte {error.start + 1} of the line is invalid UTF-8 "
-            f"(0x{error.object[error.start]:02x})" + (more if len(invalid) > 1 else ""),
-            explain_encoding(PurePath(name), number, invalid, languages),
-        )
-
-    is_no_text = first_line == 1 and content.startswith((*_UTF_16, *_MAGIC.values()))
-    on_fault = None if drop_invalid and not is_no_text else fault
-    lines, invalid = decode_lines(content, on_fault)
-    if b"\r" in content:
-        lines = [line.removesuffix("\r") for line in lines]
-    if first_line == 1:
-        lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
-    return lines, invalid
-
-
-def is_invalid(line: bytes) -> bool:
-    """Checks that a line isn't UTF-8."""
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return True
-    return False
-
-
-def decode_lines(
-    content: bytes, fault: Callable[[int, UnicodeDecodeError], MtkitError] | None
-) -> tuple[list[str], list[int]]:
-    r"""Returns lines joined by "\n", decoded, and indices of those of invalid UTF-8.
-
-    `fault` makes the error from a line's index and the fault; without it, U+FFFD replaces bytes.
-    """
-    try:
-        return content.decode().split("\n"), []
-    except UnicodeDecodeError:
-        # Checked line by line only now.
-        return decode_values(content.split(b"\n"), fault)
-
-
-def decode_values(
-    values: Sequence[bytes], fault: Callable[[int, UnicodeDecodeError], MtkitError] | None
-) -> tuple[list[str], list[int]]:
-    """Returns values, decoded, and indices of those of invalid UTF-8; see `decode_lines`."""
-    texts: list[str] = []
-    invalid: list[int] = []
-    for index, value in enumerate(values):
-        try:
-            texts.append(value.decode())
-        except UnicodeDecodeError as error:
-            if fault is not None:
-                raise fault(index, error) from error
-            texts.append(value.decode(errors="replace"))
-            invalid.append(index)
-    return texts, invalid
 
 
 def open_binary(path: Location) -> IO[bytes]:
@@ -378,7 +314,7 @@ def damage_told(
 ) -> Iterator[None]:
     """Turns errors of decompression in damaged files into a `MtkitError`.
 
-    `packing` is a key of `_MAGIC`, or empty; `progress` returns how far reading has come, with a
+    `packing` is a key of `MAGIC`, or empty; `progress` returns how far reading has come, with a
     leading space. `name` is for messages, by default the path.
     """
     try:
@@ -393,7 +329,7 @@ def damage_told(
         if not packing:
             raise
         with open_location(path) as stream:
-            is_such = stream.read(len(_MAGIC.get(packing, b""))) == _MAGIC.get(packing, b"")
+            is_such = stream.read(len(MAGIC.get(packing, b""))) == MAGIC.get(packing, b"")
         raise MtkitError(
             f"{name or path}: damaged {packing} file{progress()}: {error}",
             f"`{_TEST_COMMANDS[packing]} {path}` shows more; download or compress it again"
@@ -424,27 +360,3 @@ def check_has_content(path: Location) -> None:
     check_is_file(path)
     if measure_location(path) == 0:
         raise MtkitError(f"{path}: empty file", "is the file complete?")
-
-
-def explain_encoding(
-    path: PurePath, number: int, invalid: Sequence[bytes], languages: Sequence[str]
-) -> str:
-    """Returns what to do about a file with invalid lines or values; the first is in row `number`.
-
-    `languages` are those of the text, if known.
-    """
-    endings = {compression: ending for ending, compression in COMPRESSIONS.items()}
-    if number == 1:
-        for compression, ending in endings.items():
-            if invalid[0].startswith(_MAGIC[compression]):
-                return f"it is compressed with {compression}: rename it to {path.name}{ending}"
-        if invalid[0].startswith(_UTF_16):
-            return f"it is UTF-16; convert it: {_convert(path, 'UTF-16')}"
-    if encoding := guess_encoding(invalid, languages):
-        return f"it looks like {encoding}; convert it: {_convert(path, encoding)}"
-    return f"convert it: {_convert(path, 'WINDOWS-1252')}, if that is its encoding"
-
-
-def _convert(path: PurePath, encoding: str) -> str:
-    names = (path, path.with_name(f"{path.stem}.utf8{path.suffix}"))
-    return f"iconv -f {encoding} -t UTF-8 {' > '.join(map(shlex.quote, map(str, names)))}"

@@ -4,8 +4,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from mtkit.data.sources.lines import LineReader, LineSource, decode_text
+from mtkit.data.sources.decode_text import decode_text
+from mtkit.data.sources.lines import LineReader, LineSource
 from mtkit.errors import MtkitError, suggest
+from mtkit.storage import FileRange
 
 TRANSLATION = "translation"
 """Column in which hub data sets keep a sentence in several languages, by code."""
@@ -118,7 +120,7 @@ class TableDecoder:
     languages: tuple[str, str] = ("", "")
 
     def decode(
-        self, content: Sequence[bytes], number: int, *, drop_invalid: bool
+        self, content: Sequence[bytes | FileRange], number: int, *, drop_invalid: bool
     ) -> tuple[dict[str, list[str]], int]:
         """Returns the values of each column; see `Decoder`."""
         lines, invalid = decode_text(

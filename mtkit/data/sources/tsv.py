@@ -5,13 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mtkit.console import warn
-from mtkit.data.sources.lines import (
-    LineReader,
-    LineSource,
-    check_has_content,
-    decode_text,
-    join_lines,
-)
+from mtkit.data.sources.decode_text import decode_text
+from mtkit.data.sources.lines import LineReader, LineSource, check_has_content
 from mtkit.data.sources.tables import TableColumns, list_names, open_rows, parse_lines
 from mtkit.errors import MtkitError, suggest
 from mtkit.storage import Location
@@ -65,7 +60,7 @@ class TsvParser:
 
 
 def _read_names(reader: LineReader) -> list[str]:
-    header = join_lines(reader.take(1))
+    header = b"".join(reader.take(1))
     [line], _ = decode_text(header, reader.name, 1, drop_invalid=False)
     return line.split("\t")
 

@@ -12,6 +12,7 @@ from mtkit.data.check import check_recipe_data
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
+from mtkit.executor import WorkerNeeds
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -88,8 +89,8 @@ class CountingModels:
 
         return score
 
-    def max_processes(self, folders: Sequence[Path]) -> int | None:
-        return None
+    def needs(self, folders: Sequence[Path]) -> WorkerNeeds:
+        return WorkerNeeds()
 
 
 def list_lines(kind: str, count: int) -> list[str]:

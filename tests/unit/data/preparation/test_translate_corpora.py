@@ -13,7 +13,7 @@ from mtkit.data.check import check_recipe_data
 from mtkit.data.preparation.teachers import TeacherLine, Translated
 from mtkit.data.prepare import is_prepared, prepare
 from mtkit.errors import MtkitError
-from mtkit.executor import LocalExecutor
+from mtkit.executor import LocalExecutor, WorkerNeeds
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.workspace import Workspace
 
@@ -90,8 +90,8 @@ class SpellingTeachers:
             np.full(len(lines), -0.5),
         )
 
-    def max_processes(self, corpus) -> int | None:
-        return None
+    def needs(self, corpus) -> WorkerNeeds:
+        return WorkerNeeds()
 
 
 def translate(line: str) -> str:

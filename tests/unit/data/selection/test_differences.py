@@ -21,7 +21,7 @@ from mtkit.data.selection.differences import (
     score_store,
 )
 from mtkit.errors import MtkitError
-from mtkit.executor import LocalExecutor
+from mtkit.executor import LocalExecutor, WorkerNeeds
 
 KEY = "0123456789abcdef"
 
@@ -40,8 +40,8 @@ class WordModels:
 
         return score
 
-    def max_processes(self, folders: Sequence[Path]) -> int | None:
-        return None
+    def needs(self, folders: Sequence[Path]) -> WorkerNeeds:
+        return WorkerNeeds()
 
 
 @dataclass(frozen=True)

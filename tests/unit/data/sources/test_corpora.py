@@ -169,7 +169,7 @@ def test_a_tag_stands_before_each_source_that_is_not_blank(tmp_path: Path, pairs
     tagged = corpus.model_copy(update={"tag": "<BT>"})
     assert pairs_of(tagged) == [("<BT> one", "eins"), ("", "zwei"), (" ", "")]
     [block] = read_blocks(tagged, index=0, rows_per_block=9, languages=LANGUAGES)
-    assert block.content[0] == b"one\n\n "
+    assert block.content[0].read() == b"one\n\n \n"
 
 
 def test_the_phrasebook_knows_one_direction(pairs_of, blocks_of) -> None:

@@ -101,7 +101,7 @@ def test_max_pairs(tmp_path: Path, blocks_of) -> None:
     path = corpus_of(tmp_path, "a\tb\nc\td\ne\tf\ng\n").path
     blocks = blocks_of(PairedFileTrainingCorpus(path=path, max_pairs=3))
     assert [block.num_rows for block in blocks] == [2, 1]
-    assert blocks[1].content == (b"e\tf",)
+    assert blocks[1].content[0].read() == b"e\tf\n"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,199 @@
+"""Work on a real Ray cluster of three nodes: the same bytes as on one machine, whatever dies."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ray_cluster import ROOT, Nodes, start_nodes
+
+pytest.importorskip("ray", reason="Ray isn't installed")
+
+SCRIPT = """
+import json, sys
+from functools import partial
+from pathlib import Path
+from mtkit.errors import MtkitError
+from mtkit.pipeline.ray_executor import RayExecutor
+from tests import ray_jobs
+address, folder, items, options = sys.argv[1], Path(sys.argv[2]), *map(json.loads, sys.argv[3:])
+executor = RayExecutor(address, folder, skips=options.pop("skips", False))
+build = partial(ray_jobs.build, folder)
+try:
+    found = executor.run(build, items, on_loss=lambda item: ["left out", item], **options)
+    print(json.dumps(list(found)))
+except (MtkitError, OSError) as error:
+    print(json.dumps(str(error)))
+"""
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    with start_nodes(3) as started:
+        yield started
+
+
+def run_jobs(nodes: Nodes, folder: Path, items: list[int], **options: Any) -> Any:
+    """Returns results, each with its process, or an error's message."""
+    arguments = [nodes.address, folder, json.dumps(items), json.dumps(options)]
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def prepare(folder: Path, name: str, *options: str, root: Path = ROOT) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "mtkit", "prepare", "-r", "r.toml", "--workspace", name, *options],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    """Returns what a command printed on stderr; it must succeed."""
+    _, printed = process.communicate(timeout=300)
+    assert process.returncode == 0, printed
+    return printed
+
+
+def write_recipe(folder: Path, num_pairs: int) -> None:
+    """Writes a recipe that learns word alignments, and its corpus."""
+    text = "".join(f"the {number % 97} cats of {number} are near\n" for number in range(num_pairs))
+    (folder / "a.en").write_text(text)
+    (folder / "a.de").write_text(text.replace("cats", "Katzen").replace("near", "nah"))
+    (folder / "dev.en").write_text("a cat\n")
+    (folder / "dev.de").write_text("EINE KATZE\n")
+    (folder / "r.toml").write_text(RECIPE)
+
+
+RECIPE = """\
+name = "r"
+[data]
+source_language = "en"
+target_language = "de"
+word_aligner = true
+[[data.train]]
+source = "a.en"
+target = "a.de"
+[data.dev]
+source = "dev.en"
+target = "dev.de"
+[tokenizer]
+vocab_size = 200
+[training.guided_alignment]
+"""
+REPORTS = ("report.html", "report.json", "stage.json")
+"""Files with times in them."""
+
+
+def read_data(workspace: Path) -> dict[str, bytes]:
+    """Returns all prepared files, except for those with times."""
+    data = workspace / "data"
+    return {
+        str(path.relative_to(data)): path.read_bytes()
+        for path in sorted(data.rglob("*"))
+        if path.is_file() and path.name not in REPORTS
+    }
+
+
+@pytest.mark.slow
+def test_results_are_in_order_from_several_nodes(nodes: Nodes, tmp_path: Path) -> None:
+    found = run_jobs(nodes, tmp_path, list(range(40)))
+    assert [square for square, _ in found] == [number * number for number in range(40)]
+    assert len({process for _, process in found}) == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_jobs_own_error_comes_through(nodes: Nodes, tmp_path: Path) -> None:
+    assert run_jobs(nodes, tmp_path, [1, 2, -2, 3]) == "[Errno 5] the disk failed"
+
+
+@pytest.mark.slow
+def test_an_item_that_kills_three_workers_is_named(nodes: Nodes, tmp_path: Path) -> None:
+    found = run_jobs(nodes, tmp_path, [1, 2, 3, -1, 4, 5])
+    assert found == "3 workers were killed by -1"
+    assert (tmp_path / "killed").read_text() == "xxx"
+    found = run_jobs(nodes, tmp_path, [1, 2, 3, -1, 4, 5], skips=True)
+    assert [first for first, _ in found] == [1, 4, 9, "left out", 16, 25]
+    assert found[3] == ["left out", -1]
+
+
+@pytest.mark.slow
+def test_prepared_data_are_those_of_one_machine(nodes: Nodes, tmp_path: Path) -> None:
+    write_recipe(tmp_path, 25_000)
+    finish(prepare(tmp_path, "here"))
+    finish(prepare(tmp_path, "there", "--set", f"cluster.address={nodes.address}"))
+    here = read_data(tmp_path / "here")
+    assert len(here) > 10
+    assert read_data(tmp_path / "there") == here
+    assert not list((tmp_path / "there").glob(".*probe"))
+
+
+def test_a_cluster_that_isnt_there_is_an_error(tmp_path: Path) -> None:
+    write_recipe(tmp_path, 10)
+    process = prepare(tmp_path, "there", "--set", "cluster.address=127.0.0.1:1")
+    _, printed = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert "no Ray cluster at 127.0.0.1:1" in printed
+    assert "Traceback" not in printed
+
+
+@pytest.mark.patient
+def test_another_version_on_a_node_is_refused(nodes: Nodes, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "mtkit", tmp_path / "mtkit")
+    version = tmp_path / "mtkit" / "version.py"
+    version.write_text(version.read_text().replace('__version__ = "', '__version__ = "9'))
+    write_recipe(tmp_path, 10)
+    process = prepare(tmp_path, "there", "--set", f"cluster.address={nodes.address}", root=tmp_path)
+    _, printed = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert "and this machine 9" in printed
+    assert not (tmp_path / "there" / "data").exists()
+
+
+@pytest.mark.patient
+def test_a_node_killed_at_any_moment_changes_nothing(tmp_path: Path) -> None:
+    write_recipe(tmp_path, 100_000)
+    finish(prepare(tmp_path, "here"))
+    here = read_data(tmp_path / "here")
+    with start_nodes(3) as nodes:
+        for moment in range(10):
+            process = prepare(
+                tmp_path, f"there{moment}", "--set", f"cluster.address={nodes.address}"
+            )
+            time.sleep(3 + 1.5 * moment)
+            nodes.tell(f"kill {moment % 2}")
+            finish(process)
+            assert read_data(tmp_path / f"there{moment}") == here, moment
+            nodes.tell("add")
+
+
+@pytest.mark.patient
+def test_a_driver_killed_at_any_moment_goes_on(nodes: Nodes, tmp_path: Path) -> None:
+    write_recipe(tmp_path, 100_000)
+    finish(prepare(tmp_path, "here"))
+    here = read_data(tmp_path / "here")
+    for moment in range(5):
+        arguments = (tmp_path, f"there{moment}", "--set", f"cluster.address={nodes.address}")
+        process = prepare(*arguments)
+        time.sleep(4 + 3 * moment)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        finish(prepare(*arguments))
+        assert read_data(tmp_path / f"there{moment}") == here, moment
