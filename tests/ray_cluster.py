@@ -1,9 +1,10 @@
-"""Nodes of a Ray cluster on this machine, each of one CPU; run as a program, it obeys its stdin.
+"""Nodes of a Ray cluster on this machine; run as a program, it obeys its stdin.
 
     add      a node more; prints `added`
     kill N   kills a node at once, as a power cut would; prints `killed`
 
 Its first line of output is the address. It ends with its stdin.
+A node has one CPU, or MTKIT_NODE_CPUS.
 """
 
 import os
@@ -21,6 +22,7 @@ class Nodes:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
+        self.pid = process.pid
         self.address = self._read()
 
     def _read(self) -> str:
@@ -60,7 +62,10 @@ def main(num_nodes: int, folder: str) -> None:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster  # noqa: PLC0415
 
-    each = {"num_cpus": 1, "object_store_memory": 100 << 20}
+    each = {
+        "num_cpus": int(os.environ.get("MTKIT_NODE_CPUS", "1")),
+        "object_store_memory": 100 << 20,
+    }
     head = {**each, "include_dashboard": False, "temp_dir": folder}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     nodes = [cluster.add_node(**each) for _ in range(num_nodes - 1)]

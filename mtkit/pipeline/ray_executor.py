@@ -84,7 +84,8 @@ class RayExecutor(Executor):
         if num_gpus and holds_models and not self.needs.is_remote:
             each = max(1, num_cpus // num_gpus) if self.takes_nodes else 1
             return num_gpus, {"num_gpus": 1, "num_cpus": min(each, num_cpus)}
-        wanted = 1 if self.takes_nodes else min(num_cpus, self.max_workers or num_cpus)
+        is_alone = self.takes_nodes or self.needs.is_remote
+        wanted = 1 if is_alone else min(num_cpus, self.max_workers or num_cpus)
         if self.needs.num_bytes:
             wanted = min(wanted, max(1, int(resources["memory"]) // self.needs.num_bytes))
         return wanted, {"num_cpus": num_cpus if self.takes_nodes else 1}

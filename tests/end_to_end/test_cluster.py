@@ -156,8 +156,10 @@ def test_a_cluster_that_isnt_there_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.patient
 def test_another_version_on_a_node_is_refused(nodes: Nodes, tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "mtkit", tmp_path / "mtkit")
-    version = tmp_path / "mtkit" / "version.py"
+    # Not in the working directory, which Ray's workers search first.
+    other = tmp_path / "other"
+    shutil.copytree(ROOT / "mtkit", other / "mtkit")
+    version = other / "mtkit" / "version.py"
     version.write_text(version.read_text().replace('__version__ = "', '__version__ = "9'))
     write_recipe(tmp_path, 10)
     process = prepare(tmp_path, "there", "--set", f"cluster.address={nodes.address}", root=tmp_path)

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.executor import LocalExecutor
+from mtkit.executor import LocalExecutor, WorkerNeeds
 
 
 def scale(factor: int) -> Callable[[int], int]:
@@ -146,7 +146,7 @@ SCRIPT = """\
 import sys
 sys.path.insert(0, {tests!r})
 import slow_work
-from mtkit.executor import LocalExecutor
+from mtkit.executor import LocalExecutor, WorkerNeeds
 for number in LocalExecutor(2).run(slow_work.build, range(1000)):
     print(number, flush=True)
 """
@@ -200,3 +200,15 @@ def test_an_interrupt_ends_workers_and_is_told_once(tmp_path: Path) -> None:
     assert errors.endswith("KeyboardInterrupt\n")
     _, alive = psutil.wait_procs(workers, timeout=30)
     assert alive == []
+
+
+def test_workers_with_models_have_memory_or_a_gpu_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mtkit.executor.free_memory_bytes", lambda: 10 << 30)
+    executor = LocalExecutor(8)
+    assert executor.fit(WorkerNeeds()).num_workers == 8
+    assert executor.fit(WorkerNeeds(num_bytes=3 << 30)).num_workers == 3
+    assert executor.fit(WorkerNeeds(num_bytes=30 << 30)).num_workers == 1
+    assert executor.fit(WorkerNeeds(num_bytes=1, on_gpu=True)).num_workers == 1
+    assert executor.fit(WorkerNeeds(is_remote=True)).num_workers == 1
+    monkeypatch.setattr("mtkit.executor.free_memory_bytes", lambda: None)
+    assert executor.fit(WorkerNeeds(num_bytes=3 << 30)).num_workers == 8

@@ -1,0 +1,140 @@
+"""What `mtkit prepare` costs by stage, on local workers and on one node of a Ray cluster.
+
+    python benchmarks/cluster_costs.py CORPUS FOLDER [--pairs 1000000] [--cores 16]
+
+CORPUS is a folder with {train,dev,test}.{en,de}.gz; FOLDER gets gigabytes. Processor time of the
+driver and of all workers is taken at the end of each stage; on the cluster, that of Ray's own
+processes counts. From it follows a table for larger corpora and clusters, by
+
+    seconds of a stage = pairs * max(driver, workers / (nodes * cores))
+
+where `driver` and `workers` are seconds per pair: the driver's work isn't spread.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+from prepare_scale import write_corpus
+
+from mtkit.folders import remove_folder
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.ray_cluster import start_nodes
+
+RECIPE = """\
+name = "scale"
+[data]
+source_language = "en"
+target_language = "de"
+word_aligner = true
+[[data.train]]
+source = "train.en"
+target = "train.de"
+[data.dev]
+source = "dev.en"
+target = "dev.de"
+[tokenizer]
+vocab_size = 16000
+"""
+CORPORA = (36_000_000, 500_000_000)
+NODES = (1, 4, 32)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--pairs", type=int, default=1_000_000)
+    parser.add_argument("--cores", type=int, default=16, help="cores of a node in the table")
+    options = parser.parse_args()
+    folder = options.folder / f"{options.pairs}"
+    if not (folder / "costs.toml").is_file():
+        write_corpus(options.corpus, folder, options.pairs)
+        (folder / "costs.toml").write_text(RECIPE)
+    local = measure(folder, ["--workers", "2"], [])
+    show("two local workers", local, options.pairs)
+    with start_nodes(1, MTKIT_NODE_CPUS="2") as nodes:
+        ray = [psutil.Process(nodes.pid)]
+        spread = measure(folder, ["--set", f"cluster.address={nodes.address}"], ray)
+    show("one node with two workers", spread, options.pairs)
+    totals = [sum(sum(costs) for costs in each.values()) for each in (local, spread)]
+    print(f"processor time, node / local: {totals[1] / totals[0]:.3f}")
+    show_table(local, options.pairs, options.cores)
+
+
+def measure(
+    folder: Path, options: list[str], others: list[psutil.Process]
+) -> dict[str, tuple[float, float]]:
+    """Returns the driver's and the workers' processor seconds of each stage."""
+    remove_folder(folder / "run")
+    command = [sys.executable, "-m", "mtkit", "prepare", "-r", str(folder / "costs.toml")]
+    command += ["--workspace", str(folder / "run"), *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    driver = psutil.Process(process.pid)
+    found: dict[str, tuple[float, float]] = {}
+    others_before = read_tree(others)
+    before = (0.0, 0.0)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if stage := re.match(r"(\w+): [\d.,]+ s$", line.strip()):
+            # Ray's processes take a moment to end, and to be counted.
+            time.sleep(1.0 if others else 0.0)
+            used = driver.cpu_times()
+            now = (
+                used.user + used.system,
+                used.children_user + used.children_system + read_tree(others) - others_before,
+            )
+            found[stage[1]] = (now[0] - before[0], now[1] - before[1])
+            before = now
+    if process.wait():
+        raise SystemExit(process.returncode)
+    return found
+
+
+_SEEN: dict[int, float] = {}
+
+
+def read_tree(roots: list[psutil.Process]) -> float:
+    """Returns the processor seconds of processes and all below them, ended ones included."""
+    for root in roots:
+        for each in (root, *root.children(recursive=True)):
+            try:
+                used = each.cpu_times()
+            except psutil.Error:
+                continue
+            _SEEN[each.pid] = used.user + used.system
+    return sum(_SEEN.values())
+
+
+def show(name: str, costs: dict[str, tuple[float, float]], num_pairs: int) -> None:
+    print(f"{name}: processor time in microseconds per pair")
+    for stage, (driver, workers) in costs.items():
+        print(f"  {stage:12} driver {driver / num_pairs * 1e6:8.2f}"
+              f"  workers {workers / num_pairs * 1e6:8.2f}")  # fmt: skip
+    print(json.dumps({stage: [round(each, 2) for each in pair] for stage, pair in costs.items()}))
+
+
+def show_table(costs: dict[str, tuple[float, float]], num_pairs: int, num_cores: int) -> None:
+    """Prints the hours of corpora on clusters, and the stage that takes longest."""
+    print(f"| pairs | nodes of {num_cores} cores | hours | longest stage |")
+    print("|---|---:|---:|---|")
+    for total in CORPORA:
+        for num_nodes in NODES:
+            hours = {
+                stage: max(driver, workers / (num_nodes * num_cores)) / num_pairs * total / 3600
+                for stage, (driver, workers) in costs.items()
+            }
+            longest = max(hours, key=lambda stage: hours[stage])
+            driver, workers = costs[longest]
+            limit = "driver" if driver > workers / (num_nodes * num_cores) else "workers"
+            print(f"| {total:,} | {num_nodes} | {sum(hours.values()):.1f} | {longest}, {limit} |")
+
+
+if __name__ == "__main__":
+    main()
