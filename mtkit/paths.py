@@ -22,6 +22,12 @@ def as_text(name: str | os.PathLike[str]) -> str:
     )
 
 
+def expand_home(path: str | os.PathLike[str]) -> Path:
+    """Returns a path with `~` or `~user` replaced; as it is if there is no such user."""
+    # pathlib's own raises an error then.
+    return Path(os.path.expanduser(path))  # noqa: PTH111
+
+
 def without_surrogates(text: str) -> str:
     r"""Returns a text with the bytes that the system couldn't decode written as `\xff`."""
     try:

@@ -67,11 +67,11 @@ class RayExecutor(Executor):
         on_loss: Callable[[Item], Result] | None = None,
     ) -> Iterator[Result]:
         """Yields the job's result for each item; see `Executor`."""
-        crew = _Crew(_connect(self.address), self, build_job, on_loss if self.skips else None)
+        pool = _ActorPool(_connect(self.address), self, build_job, on_loss if self.skips else None)
         try:
-            yield from crew.run(items, ordered=ordered)
+            yield from pool.run(items, ordered=ordered)
         finally:
-            crew.close()
+            pool.close()
 
     def fit(self, needs: WorkerNeeds) -> "RayExecutor":
         """Returns an executor whose workers have what they need; see `Executor`."""
@@ -157,7 +157,7 @@ class _Task:
     worker: _Worker
 
 
-class _Crew:
+class _ActorPool:
     """The workers of one run, and what they work on."""
 
     def __init__(
@@ -172,11 +172,11 @@ class _Crew:
         self._workers: list[_Worker] = []
         self._starting: dict[Any, _Worker] = {}
         self._tasks: dict[Any, _Task] = {}
-        self._again: deque[tuple[int, Any]] = deque()
+        self._to_do: deque[tuple[int, Any]] = deque()
         self._num_killed: Counter[int] = Counter()
         self._num_failed: Counter[str] = Counter()
         self._num_rows: Counter[str] = Counter()
-        self._started_at = self._told_at = time.monotonic()
+        self._started_at = self._reported_at = time.monotonic()
         self._looked_at = 0.0
         executor.folder.mkdir(parents=True, exist_ok=True)
         self._probe = executor.folder / f".{secrets.token_hex(8)}.probe"
@@ -192,15 +192,15 @@ class _Crew:
             while worker := self._find_free():
                 # Results that wait for an earlier one take memory.
                 is_full = num_read - num_passed >= 2 * _ITEMS_AHEAD * len(self._workers)
-                if not self._again and not is_read and not is_full:
+                if not self._to_do and not is_read and not is_full:
                     following = next(remaining, None)
                     is_read = following is None
                     if following is not None:
                         num_read += 1
-                        self._again.append(following)
-                if not self._again:
+                        self._to_do.append(following)
+                if not self._to_do:
                     break
-                self._give(worker, *self._again.popleft())
+                self._give(worker, *self._to_do.popleft())
             for index, result in self._take():
                 done[index] = result
                 num_done += 1
@@ -242,7 +242,7 @@ class _Crew:
             except self._ray.exceptions.ObjectLostError:
                 task = self._tasks.pop(future)
                 worker.waiting.remove(future)
-                self._again.append((task.index, task.item))
+                self._to_do.append((task.index, task.item))
             else:
                 if self._starting.pop(future, None):
                     self._check(worker, *answer)
@@ -255,7 +255,7 @@ class _Crew:
         task = self._tasks.pop(future)
         task.worker.waiting.remove(future)
         self._num_rows[task.worker.host] += getattr(task.item, "num_rows", 1)
-        self._tell_rates()
+        self._report_rates()
         return task.index, content
 
     def _check(self, worker: _Worker, version: str, source: str, sees_folder: bool) -> None:
@@ -289,7 +289,7 @@ class _Crew:
             if number == 0 and not is_node_lost:
                 self._num_killed[task.index] += 1
             if self._num_killed[task.index] < _MAX_KILLED:
-                self._again.append((task.index, task.item))
+                self._to_do.append((task.index, task.item))
                 continue
             message = f"{_MAX_KILLED} workers were killed by {task.item}"
             if self._on_loss is None:
@@ -336,11 +336,11 @@ class _Crew:
         self._workers.append(worker)
         self._starting[worker.actor.describe.remote(self._probe)] = worker
 
-    def _tell_rates(self) -> None:
+    def _report_rates(self) -> None:
         """Prints how many rows each node does in a second."""
         now = time.monotonic()
-        if now - self._told_at < _SECONDS_BETWEEN_LINES:
+        if now - self._reported_at < _SECONDS_BETWEEN_LINES:
             return
-        self._told_at = now
+        self._reported_at = now
         for host, count in sorted(self._num_rows.items()):
             say(f"node {host}: {count / (now - self._started_at):,.0f} rows per second")

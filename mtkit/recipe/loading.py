@@ -10,6 +10,7 @@ import tomli_w
 from pydantic import ValidationError
 
 from mtkit.errors import MtkitError, suggest
+from mtkit.paths import expand_home
 from mtkit.recipe.corpora import PairKeys
 from mtkit.recipe.key_errors import explain, find_origin
 from mtkit.recipe.objective import LANGUAGE_MODELS
@@ -126,7 +127,7 @@ def check_recipe(
     """
     data = tables.get("data")
     given = data.get("data_root", "") if isinstance(data, dict) else ""
-    root = (folder / Path(str(given)).expanduser()).resolve()
+    root = (folder / expand_home(str(given))).resolve()
     try:
         # Strict JSON input keeps "5" from passing as 5, yet lets text be a path.
         text = json.dumps(choose_defaults(tables), default=str)
@@ -179,7 +180,7 @@ def _find(recipe: str | Path) -> tuple[Path, Path]:
                 "create one with `mtkit init own-corpus`, or name one with --recipe",
             )
         recipe = PROJECT_RECIPE
-    path = Path(recipe).expanduser()
+    path = expand_home(recipe)
     if path.is_file():
         return path, path.resolve().parent
     shipped = shipped_recipes()

@@ -28,6 +28,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError, core_schema
 
+from mtkit.paths import expand_home
+
 _MAX_NUMBER = 1_000_000_000
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 """Of a random number generator."""
@@ -92,7 +94,7 @@ StrengthFromZero = Annotated[NonNegativeFloat, AfterValidator(refuse_boundless)]
 def start_from_data_root(path: Path, info: ValidationInfo) -> Path:
     """Returns an absolute path; the path as it is where no recipe is read."""
     root: Path | None = (info.context or {}).get(DATA_ROOT)
-    return path if root is None else root / path.expanduser()
+    return path if root is None else root / expand_home(path)
 
 
 def _find_folder(name: str, info: ValidationInfo) -> str:

@@ -162,7 +162,7 @@ def test_another_version_on_a_node_is_refused(nodes: Nodes, tmp_path: Path) -> N
     version = other / "mtkit" / "version.py"
     version.write_text(version.read_text().replace('__version__ = "', '__version__ = "9'))
     write_recipe(tmp_path, 10)
-    process = prepare(tmp_path, "there", "--set", f"cluster.address={nodes.address}", root=tmp_path)
+    process = prepare(tmp_path, "there", "--set", f"cluster.address={nodes.address}", root=other)
     _, printed = process.communicate(timeout=300)
     assert process.returncode == 1
     assert "and this machine 9" in printed

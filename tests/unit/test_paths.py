@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.paths import as_text, for_library
+from mtkit.paths import as_text, expand_home, for_library
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,9 @@ def test_a_library_gets_a_link_to_what_it_could_not_name(tmp_path: Path) -> None
 def test_other_paths_are_given_as_they_are(tmp_path: Path) -> None:
     with for_library(tmp_path / "ü.de") as path:
         assert path == tmp_path / "ü.de"
+
+
+def test_an_unknown_users_home_stays_in_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert expand_home("~/corpus") == Path("/home/me/corpus")
+    assert expand_home("~nobody-of-that-name/corpus") == Path("~nobody-of-that-name/corpus")
