@@ -1,11 +1,12 @@
-"""`mtkit translate`: translates lines from stdin to stdout, or a document."""
+"""`mtkit translate`: translates lines from stdin to stdout, or a file of lines, or a document."""
 
 import gc
 import json
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,7 +22,7 @@ from mtkit.cli.options import (
 )
 from mtkit.cpus import load_numpy
 from mtkit.errors import MtkitError
-from mtkit.input_forms import LINE_FORMS, InputForm
+from mtkit.input_forms import FILE_FORMS, LINE_FORMS, STDIN_FORMS, InputForm
 from mtkit.standard_streams import check_stdin, check_stdout
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ def translate(
     context: typer.Context,
     file: Annotated[
         Path | None,
-        typer.Argument(show_default=False, help="Document to translate, with --output."),
+        typer.Argument(
+            show_default=False, help="Document or file of lines to translate, with --output."
+        ),
     ] = None,
     *,
     run: RunOptions,
@@ -79,8 +82,8 @@ def translate(
         typer.Option(
             "--input",
             show_default=False,
-            help="Lines of stdin: text, tsv (source, tab, target) or jsonl (objects with source, "
-            "target, source_language, target_language), where the target is a prefix or is "
+            help="Lines of FILE or stdin: lines, tsv (source, tab, target) or jsonl (objects with "
+            "source, target, source_language, target_language), where the target is a prefix or is "
             "scored. Or the format of a document: FILE, or all of stdin.",
         ),
     ] = None,
@@ -123,32 +126,36 @@ def translate(
         ),
     ] = False,
 ) -> None:
-    """Translate stdin to stdout, one line out for each line in, or a document."""
+    """Translate stdin to stdout, or a file of lines, one line out for each in; or a document."""
     if context.args:
         raise typer.BadParameter("one FILE at a time")
-    _check_file(file, output, form)
-    is_document = file is not None or form not in (None, *LINE_FORMS)
-    if is_document and (score_only or check or errors != "strict"):
-        raise typer.BadParameter("--score-only, --check and --errors are for lines on stdin")
-    if is_document and as_json and file is None:
-        raise typer.BadParameter(
-            "--json of a document is for a file: mtkit translate FILE --output FILE --json"
-        )
+    if score_only and form is None:
+        form = "tsv"
+    is_document = form not in ((None, *STDIN_FORMS) if file is None else FILE_FORMS)
+    _check_file(file, output, form, is_document=is_document)
+    _check_options(
+        form,
+        is_document=is_document,
+        has_file=file is not None,
+        has_glossary=glossary is not None,
+        replaces_errors=errors == "replace",
+        score_only=score_only,
+        check=check,
+        as_json=as_json,
+    )
     run.check_model_alone(has_model=bool(model))
-    if score_only and form == "text":
-        raise typer.BadParameter("--score-only needs --input tsv or jsonl")
     if file is None:
         check_stdin("mtkit translate")
         check_stdout("mtkit translate")
-    if glossary is not None and score_only:
-        raise typer.BadParameter("--glossary is for translating, not for --score-only")
     changes = [*run.overrides, *_list_changes(engine, glossary)]
     languages = {"source_language": source_language, "target_language": target_language}
     load_numpy()
     from mtkit.pipeline.translate import is_address, open_classifier
+    from mtkit.recipe.override_section import read_cluster
 
+    cluster, own_changes = read_cluster(changes)
     if check:
-        _check_job(model or [], changes, languages, _describe_input(form or "text", errors))
+        _check_job(model or [], own_changes, languages, _describe_input(form or "text", errors))
         return
     if is_document and any(map(is_address, model or [])):
         raise MtkitError(
@@ -156,26 +163,44 @@ def translate(
             "give lines on stdin, or --model FOLDER",
         )
     opened = None if model else run.open(changes)
+    cluster = (opened[0].cluster if opened else None) or cluster
+    if is_document or file is None:
+        cluster.check_whole()
     folders = [opened[1].model] if opened else [Path(each) for each in model or ()]
     classifier = open_classifier(folders, device=device, score_only=score_only)
     if classifier is not None:
         _check_labelling(
-            is_document=is_document,
+            is_file=is_document or file is not None,
             has_languages=bool(source_language or target_language),
             has_glossary=glossary is not None,
         )
         _label_stdin(classifier, form, errors, as_json=as_json)
         return
-    translator = _open_translator(model or [], opened, changes, languages, device=device)
+    open_translator = _choose_translator(model or [], opened, own_changes, languages, device)
+    translator = open_translator()
     if form != "jsonl":
         # Before waiting for input; each JSON object may name its own languages.
         translator.resolve_languages()
     with _keeping_what_is_loaded(is_document=is_document):
         if is_document:
             _translate_document(translator, file, output, form, as_json=as_json)
-        else:
-            input_format = _describe_input(form or ("tsv" if score_only else "text"), errors)
+        elif file is None or output is None:
+            input_format = _describe_input(form or "text", errors)
             _answer_stdin(translator, input_format, score_only=score_only, as_json=as_json)
+        else:
+            from mtkit.pipeline.translate_lines import OpenTranslator, Work, translate_lines
+
+            if opened and translator.settings.engine == "ctranslate2":
+                folders = [opened[1].export]
+            names = tuple(model or map(str, folders))
+            translate_lines(
+                file,
+                output,
+                OpenTranslator(open_translator, names, device, translator),
+                Work(_describe_input(form or "text", errors), as_json, score_only),
+                cluster=cluster,
+            )
+            return
     _tell_summary(translator)
 
 
@@ -194,21 +219,20 @@ def _keeping_what_is_loaded(*, is_document: bool) -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _open_translator(
+def _choose_translator(
     models: list[str],
     run: "tuple[Recipe, Workspace] | None",
     changes: list[str],
     languages: dict[str, str],
-    *,
     device: str,
-) -> "Translator":
-    """Returns the translator of a run, or of `--model`."""
+) -> "Callable[[], Translator]":
+    """Returns what opens the translator of a run, or of `--model`, in any process."""
     from mtkit.pipeline.translate import load_run, open_models
 
     if run is None:
-        return open_models(models, changes, device=device, **languages)
+        return partial(open_models, models, changes, device=device, **languages)
     recipe, workspace = run
-    return load_run(recipe.inference, workspace, device=device, **languages)
+    return partial(load_run, recipe.inference, workspace, device=device, **languages)
 
 
 def _check_job(
@@ -228,17 +252,19 @@ def _describe_input(form: InputForm, errors: Errors) -> "InputFormat":
     from mtkit.inference.streams.input_format import InputFormat
 
     # The same form, for the type checker.
-    of_lines = next(each for each in LINE_FORMS if each == form)
-    return InputFormat(form=of_lines, replaces_errors=errors == "replace")
+    of_lines = [each for each in LINE_FORMS if each == form]
+    return InputFormat(
+        form=of_lines[0] if of_lines else "text", replaces_errors=errors == "replace"
+    )
 
 
-def _check_labelling(*, is_document: bool, has_languages: bool, has_glossary: bool) -> None:
+def _check_labelling(*, is_file: bool, has_languages: bool, has_glossary: bool) -> None:
     """Checks that no option for translators is given with a classifier."""
     if has_glossary:
         raise typer.BadParameter("--glossary is for translators, not classifiers")
     if has_languages:
         raise typer.BadParameter("--from and --to are for translators, not classifiers")
-    if is_document:
+    if is_file:
         raise MtkitError("a classifier labels lines, not documents", "give lines on stdin")
 
 
@@ -296,7 +322,35 @@ def _list_changes(engine: Engine | None, glossary: Path | None) -> list[str]:
     return changes
 
 
-def _check_file(file: Path | None, output: Path | None, form: InputForm | None) -> None:
+def _check_options(
+    form: InputForm | None,
+    *,
+    is_document: bool,
+    has_file: bool,
+    has_glossary: bool,
+    replaces_errors: bool,
+    score_only: bool,
+    check: bool,
+    as_json: bool,
+) -> None:
+    """Checks that options suit each other."""
+    if is_document and (score_only or check or replaces_errors):
+        raise typer.BadParameter("--score-only, --check and --errors are for lines")
+    if check and has_file:
+        raise typer.BadParameter("--check is for lines on stdin")
+    if is_document and as_json and not has_file:
+        raise typer.BadParameter(
+            "--json of a document is for a file: mtkit translate FILE --output FILE --json"
+        )
+    if score_only and form in ("text", "lines"):
+        raise typer.BadParameter("--score-only needs --input tsv or jsonl")
+    if score_only and has_glossary:
+        raise typer.BadParameter("--glossary is for translating, not for --score-only")
+
+
+def _check_file(
+    file: Path | None, output: Path | None, form: InputForm | None, *, is_document: bool
+) -> None:
     """Checks that a file and its output are given together, or neither."""
     if file is not None and output is None:
         raise typer.BadParameter(
@@ -305,15 +359,16 @@ def _check_file(file: Path | None, output: Path | None, form: InputForm | None) 
         )
     if file is None and output is not None:
         raise typer.BadParameter(
-            "--output goes with a document: mtkit translate FILE --output FILE; lines go to "
+            "--output goes with a file: mtkit translate FILE --output FILE; lines of stdin go to "
             "stdout: mtkit translate < input.txt > output.txt"
         )
     if file is None or output is None:
         return
-    if form in ("tsv", "jsonl"):
-        raise typer.BadParameter(f"--input {form} is for lines on stdin: mtkit translate < FILE")
-    from mtkit.documents.translate_file import check_output_path, choose_format
+    from mtkit.documents.translate_file import check_output_path, check_writable, choose_format
 
-    check_output_path(output, file, choose_format(file, form))
+    if is_document:
+        check_output_path(output, file, choose_format(file, form))
+    else:
+        check_writable(output, file)
     if not file.is_file():
         raise MtkitError(f"{file}: no such file")

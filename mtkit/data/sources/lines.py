@@ -346,6 +346,24 @@ def open_binary(path: Location) -> IO[bytes]:
     return buffered(stream, opened)
 
 
+def compress(content: bytes, path: Path) -> bytes:
+    """Returns content, compressed by a file's ending; joined, such parts are one file."""
+    match compression_of(path):
+        case "gzip":
+            return gzip.compress(content, mtime=0)
+        case "bzip2":
+            return bz2.compress(content)
+        case "xz":
+            return lzma.compress(content)
+        case "zstd":
+            import pyarrow as pa  # noqa: PLC0415
+
+            found: bytes = pa.compress(content, codec="zstd", asbytes=True)
+            return found
+        case _:
+            return content
+
+
 class _Buffered(io.BufferedReader):
     """A stream that also closes the stream below the decompressor."""
 
