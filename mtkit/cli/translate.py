@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from mtkit.inference.classify import LineClassifier
     from mtkit.inference.streams.input_format import InputFormat
     from mtkit.inference.translator import Translator
+    from mtkit.pipeline.translate_lines import Opening
     from mtkit.recipe import Recipe
+    from mtkit.recipe.cluster import Cluster
     from mtkit.workspace import Workspace
 
 _OBJECTS_OF_A_DOCUMENT = 1_000_000
@@ -133,16 +135,7 @@ def translate(
         form = "tsv"
     is_document = form not in ((None, *STDIN_FORMS) if file is None else FILE_FORMS)
     _check_file(file, output, form, is_document=is_document)
-    _check_options(
-        form,
-        is_document=is_document,
-        has_file=file is not None,
-        has_glossary=glossary is not None,
-        replaces_errors=errors == "replace",
-        score_only=score_only,
-        check=check,
-        as_json=as_json,
-    )
+    _check_options(context.params, is_document=is_document)
     run.check_model_alone(has_model=bool(model))
     if file is None:
         check_stdin("mtkit translate")
@@ -164,8 +157,7 @@ def translate(
         )
     opened = None if model else run.open(changes)
     cluster = (opened[0].cluster if opened else None) or cluster
-    if is_document or file is None:
-        cluster.check_whole()
+    _check_cluster(cluster, has_parts=file is not None and not is_document)
     folders = [opened[1].model] if opened else [Path(each) for each in model or ()]
     classifier = open_classifier(folders, device=device, score_only=score_only)
     if classifier is not None:
@@ -184,23 +176,16 @@ def translate(
     with _keeping_what_is_loaded(is_document=is_document):
         if is_document:
             _translate_document(translator, file, output, form, as_json=as_json)
-        elif file is None or output is None:
-            input_format = _describe_input(form or "text", errors)
-            _answer_stdin(translator, input_format, score_only=score_only, as_json=as_json)
         else:
-            from mtkit.pipeline.translate_lines import OpenTranslator, Work, translate_lines
+            stream = _choose_stream(form or "text", errors, score_only=score_only, as_json=as_json)
+            if file is None or output is None:
+                stream(translator, sys.stdin.buffer, sys.stdout.buffer)
+            else:
+                from mtkit.pipeline.translate_lines import translate_lines
 
-            if opened and translator.settings.engine == "ctranslate2":
-                folders = [opened[1].export]
-            names = tuple(model or map(str, folders))
-            translate_lines(
-                file,
-                output,
-                OpenTranslator(open_translator, names, device, translator),
-                Work(_describe_input(form or "text", errors), as_json, score_only),
-                cluster=cluster,
-            )
-            return
+                opening = _describe_opening(open_translator, translator, model, opened, device)
+                translate_lines(file, output, opening, stream, cluster=cluster)
+                return
     _tell_summary(translator)
 
 
@@ -235,6 +220,24 @@ def _choose_translator(
     return partial(load_run, recipe.inference, workspace, device=device, **languages)
 
 
+def _describe_opening(
+    open_translator: "Callable[[], Translator]",
+    translator: "Translator",
+    models: list[str] | None,
+    run: "tuple[Recipe, Workspace] | None",
+    device: str,
+) -> "Opening":
+    """Returns a translator with what it depends on."""
+    from mtkit.pipeline.translate import describe_translator
+    from mtkit.pipeline.translate_lines import Opening
+
+    if run is not None:
+        is_exported = translator.settings.engine == "ctranslate2"
+        models = [str(run[1].export if is_exported else run[1].model)]
+    identity = describe_translator(models or [], translator.settings, device)
+    return Opening(open_translator, identity, translator)
+
+
 def _check_job(
     models: list[str], changes: list[str], languages: dict[str, str], input_format: "InputFormat"
 ) -> None:
@@ -252,10 +255,8 @@ def _describe_input(form: InputForm, errors: Errors) -> "InputFormat":
     from mtkit.inference.streams.input_format import InputFormat
 
     # The same form, for the type checker.
-    of_lines = [each for each in LINE_FORMS if each == form]
-    return InputFormat(
-        form=of_lines[0] if of_lines else "text", replaces_errors=errors == "replace"
-    )
+    of_lines = next((each for each in LINE_FORMS if each == form), LINE_FORMS[0])
+    return InputFormat(form=of_lines, replaces_errors=errors == "replace")
 
 
 def _check_labelling(*, is_file: bool, has_languages: bool, has_glossary: bool) -> None:
@@ -283,13 +284,14 @@ def _label_stdin(
     )
 
 
-def _answer_stdin(
-    translator: "Translator", input_format: "InputFormat", *, score_only: bool, as_json: bool
-) -> None:
+def _choose_stream(
+    form: InputForm, errors: Errors, *, score_only: bool, as_json: bool
+) -> "partial[int]":
+    """Returns what translates or scores a stream, given the translator, source and target."""
     from mtkit.inference.streams.translate_stream import score_stream, translate_stream
 
     run = score_stream if score_only else translate_stream
-    run(translator, sys.stdin.buffer, sys.stdout.buffer, input_format=input_format, as_json=as_json)
+    return partial(run, input_format=_describe_input(form, errors), as_json=as_json)
 
 
 def _translate_document(
@@ -322,30 +324,29 @@ def _list_changes(engine: Engine | None, glossary: Path | None) -> list[str]:
     return changes
 
 
-def _check_options(
-    form: InputForm | None,
-    *,
-    is_document: bool,
-    has_file: bool,
-    has_glossary: bool,
-    replaces_errors: bool,
-    score_only: bool,
-    check: bool,
-    as_json: bool,
-) -> None:
-    """Checks that options suit each other."""
-    if is_document and (score_only or check or replaces_errors):
+def _check_options(given: dict[str, Any], *, is_document: bool) -> None:
+    """Checks that options, by parameter, suit each other."""
+    if is_document and (given["score_only"] or given["check"] or given["errors"] != "strict"):
         raise typer.BadParameter("--score-only, --check and --errors are for lines")
-    if check and has_file:
+    if given["check"] and given["file"]:
         raise typer.BadParameter("--check is for lines on stdin")
-    if is_document and as_json and not has_file:
+    if is_document and given["as_json"] and not given["file"]:
         raise typer.BadParameter(
             "--json of a document is for a file: mtkit translate FILE --output FILE --json"
         )
-    if score_only and form in ("text", "lines"):
+    if given["score_only"] and given["form"] in ("text", "lines"):
         raise typer.BadParameter("--score-only needs --input tsv or jsonl")
-    if score_only and has_glossary:
+    if given["score_only"] and given["glossary"]:
         raise typer.BadParameter("--glossary is for translating, not for --score-only")
+
+
+def _check_cluster(cluster: "Cluster", *, has_parts: bool) -> None:
+    """Checks that a part is chosen only of a file of lines."""
+    if cluster.part is not None and not has_parts:
+        raise MtkitError(
+            f"cluster.part = {cluster.part} is for files of lines: --input lines",
+            f"mtkit translate FILE --input lines --output FILE --set cluster.part={cluster.part}",
+        )
 
 
 def _check_file(

@@ -234,30 +234,27 @@ def _check_its_data(folder: Path, workspace: Workspace) -> None:
         )
 
 
-def describe_models(models: Sequence[str], settings: "Inference", device: str) -> list[Any]:
-    """Returns what identifies models, the values of `--model`, on a device; see `identify`."""
+def describe_translator(
+    models: Sequence[str], settings: "Inference", device: str
+) -> dict[str, Any]:
+    """Returns what a translation depends on: models (values of `--model`), and search settings.
+
+    Files that the settings name are digests.
+    """
     from mtkit.inference.identity import identify
 
-    found: list[Any] = []
-    for model in models:
-        path = Path(model)
-        if is_address(model):
-            found.append(model)
-        elif is_llm_file(model):
-            found.append(digest_file(path))
-        elif _is_checkpoint(path):
-            found.append(digest_file(path if path.is_file() else path / WEIGHTS_FILE))
-        else:
-            found.append(asdict(identify(path, settings, device)))
-    return found
-
-
-def describe_settings(settings: "Inference") -> dict[str, Any]:
-    """Returns the settings that change an output, with digests of the files that they name."""
     found: dict[str, Any] = _digest_paths(settings.model_dump(exclude=_OF_SPEED))
     if settings.rerank is not None and settings.rerank.is_learned:
         found["rerank"]["metric"] = digest_model(Path(settings.rerank.metric))
-    return found
+    identities: list[Any] = []
+    for model, path in zip(models, map(Path, models), strict=True):
+        if is_address(model):
+            identities.append(model)
+        elif is_llm_file(model) or _is_checkpoint(path):
+            identities.append(digest_file(path / WEIGHTS_FILE if path.is_dir() else path))
+        else:
+            identities.append(asdict(identify(path, settings, device)))
+    return {"model": identities, "inference": found}
 
 
 def _digest_paths(value: Any) -> Any:

@@ -8,18 +8,18 @@ import json
 import shlex
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mtkit.console import say
 from mtkit.data.preparation.run_stage import show_progress
 from mtkit.data.sources.byte_blocks import BlockFile, ByteBlock
-from mtkit.data.sources.lines import compress
+from mtkit.data.sources.lines import compress, compression_of
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.executor import ONE_WORKER, Executor
@@ -28,10 +28,9 @@ from mtkit.folders import discard_folder
 from mtkit.inference.request import LineError
 from mtkit.inference.streams.byte_lines import WarningPrinter
 from mtkit.inference.streams.input_format import InputFormat, read_requests
-from mtkit.inference.streams.translate_stream import score_stream, translate_stream
+from mtkit.inference.streams.translate_stream import score_stream
 from mtkit.inference.translator import Translator
 from mtkit.locks import locked
-from mtkit.pipeline.translate import describe_models, describe_settings
 from mtkit.recipe.cluster import Cluster
 from mtkit.recipe.tables import list_differences
 from mtkit.storage import describe_location
@@ -44,69 +43,72 @@ _WHOLE = Cluster()
 
 
 @dataclass(frozen=True)
-class OpenTranslator:
-    """A translator, and how another process opens the same; picklable.
+class Opening:
+    """An open translator, and how another process opens the same; picklable.
 
     Attributes:
-        open: Opens it.
-        models: The values of `--model` that it has, or a run's model folder.
-        device: As `--device`.
-        opened: The open one; None in another process.
+        identity: What its translations depend on; see `describe_translator`.
     """
 
     open: Callable[[], Translator]
-    models: tuple[str, ...]
-    device: str
-    opened: Translator | None = None
+    identity: Mapping[str, Any]
+    translator: Translator
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.open, self.models, self.device)
-
-    def use(self) -> Translator:
-        """Returns the translator of this process."""
-        return self.opened or self.open()
+        return _open_again, (self.open, self.identity)
 
 
-@dataclass(frozen=True)
-class Work:
-    """How lines are read and written.
+def _open_again(open_translator: Callable[[], Translator], identity: Mapping[str, Any]) -> Opening:
+    return Opening(open_translator, identity, open_translator())
+
+
+class TranslatedBlock(NamedTuple):
+    """What a worker returns of a block, whose translation it has written.
 
     Attributes:
-        as_json: As `translate_stream` takes it.
-        score_only: Whether given translations are scored.
+        block: The block, without its content.
+        worker: Name of the worker.
+        summary: Its translator's summary, of all blocks so far.
     """
 
-    input_format: InputFormat
-    as_json: bool = False
-    score_only: bool = False
+    block: ByteBlock
+    num_lines: int
+    warnings: WarningPrinter
+    worker: str
+    summary: str
 
 
 @dataclass(frozen=True)
 class LinesJob:
-    """What a worker needs to translate blocks: a file, and what its translation depends on."""
+    """Translates the blocks of a file; picklable.
+
+    Attributes:
+        stream: `translate_stream` or `score_stream` with its options.
+        record: What the parts belong to.
+    """
 
     source: BlockFile
     output: Path
-    translator: OpenTranslator
-    work: Work
+    opening: Opening
+    stream: "partial[int]"
     record: Mapping[str, Any]
 
-    def __call__(self) -> "BlockTranslator":
-        """Returns what translates blocks in this process."""
-        return BlockTranslator(self)
+    def __call__(self) -> Callable[[ByteBlock | int], TranslatedBlock]:
+        """Returns what translates a block, given or by its number, in this process."""
+        return partial(self._translate, uuid.uuid4().hex)
 
     @property
     def folder(self) -> Path:
         """The folder of parts."""
         return self.output.with_name(f".{self.output.name}.parts")
 
-    def name_part(self, number: int) -> Path:
-        """Returns the file of a block's translation."""
-        return self.folder / f"{digest(self.record)}-{number:07}"
-
     @property
     def _start_over(self) -> str:
         return f"to start over: rm -r {shlex.quote(str(self.folder))}"
+
+    def name_part(self, number: int) -> Path:
+        """Returns the file of a block's translation."""
+        return self.folder / f"{digest(self.record)}-{number:07}"
 
     def start(self) -> None:
         """Checks that the parts that are there belong to this translation."""
@@ -125,8 +127,16 @@ class LinesJob:
         if not (self.folder / _RECORD_FILE).is_file():
             raise MtkitError(f"{self.folder} is gone", "has another command joined the parts?")
 
+    def check_lines(self, block: ByteBlock) -> None:
+        """Checks that each line can be read."""
+        form: InputFormat = self.stream.keywords["input_format"]
+        form = replace(form, needs_target=self.stream.func is score_stream)
+        with self._reading(block) as lines:
+            for _ in read_requests(lines, form, WarningPrinter(is_silent=True), block.base_line):
+                pass
+
     @contextmanager
-    def reading(self, block: ByteBlock) -> Iterator[BytesIO]:
+    def _reading(self, block: ByteBlock) -> Iterator[BytesIO]:
         """Yields a block's lines; names file and line in the error of a line."""
         try:
             yield BytesIO(block.content)
@@ -134,65 +144,24 @@ class LinesJob:
             place = self.source.locate(block, error.line)
             raise MtkitError(f"{place}: {error.fault}", error.hint) from error
 
-    def check(self, block: ByteBlock) -> None:
-        """Checks that each line can be read."""
-        wanted = replace(self.work.input_format, needs_target=self.work.score_only)
-        with self.reading(block) as lines:
-            silent = WarningPrinter(is_silent=True)
-            for _ in read_requests(lines, wanted, silent, block.base_line):
-                pass
-
-
-@dataclass(frozen=True)
-class TranslatedBlock:
-    """What a worker returns of a block, whose translation it has written.
-
-    Attributes:
-        block: The block, without its content.
-        warnings: Warnings about its lines.
-        worker: Name of the worker.
-        summary: Its translator's summary, of all blocks so far.
-    """
-
-    block: ByteBlock
-    num_lines: int
-    warnings: WarningPrinter
-    worker: str
-    summary: str
-
-
-class BlockTranslator:
-    """Writes translations of blocks; created once per worker."""
-
-    def __init__(self, job: LinesJob) -> None:
-        self._job, self._translator, self._worker = job, job.translator.use(), uuid.uuid4().hex
-
-    def __call__(self, item: ByteBlock | int) -> TranslatedBlock:
-        """Writes the translation of a block, which is given or read by its number."""
-        job, warnings, target = self._job, WarningPrinter(is_silent=True), BytesIO()
-        block = job.source.read(item) if isinstance(item, int) else item
-        translate = score_stream if job.work.score_only else translate_stream
-        with job.reading(block) as lines:
-            num_lines = translate(
-                self._translator,
-                lines,
-                target,
-                input_format=job.work.input_format,
-                as_json=job.work.as_json,
-                printer=warnings,
-                first_line=block.base_line,
-            )
-        job.check_unchanged()
-        write_atomically(job.name_part(block.number), compress(target.getvalue(), job.output))
+    def _translate(self, worker: str, item: ByteBlock | int) -> TranslatedBlock:
+        """Writes the translation of a block."""
+        warnings, target = WarningPrinter(is_silent=True), BytesIO()
+        block = self.source.read(item) if isinstance(item, int) else item
+        translator, first = self.opening.translator, block.base_line
+        with self._reading(block) as lines:
+            count = self.stream(translator, lines, target, printer=warnings, first_line=first)
+        self.check_unchanged()
+        write_atomically(self.name_part(block.number), compress(target.getvalue(), self.output))
         block = replace(block, content=b"")
-        return TranslatedBlock(block, num_lines, warnings, self._worker, self._translator.summary)
+        return TranslatedBlock(block, count, warnings, worker, translator.summary)
 
 
 def translate_lines(
     source: Path,
     output: Path,
-    translator: OpenTranslator,
-    work: Work,
+    opening: Opening,
+    stream: "partial[int]",
     *,
     cluster: Cluster = _WHOLE,
     executor: Executor = ONE_WORKER,
@@ -202,12 +171,13 @@ def translate_lines(
 
     Files are compressed by their endings. Blocks that an earlier command has finished are reused.
     With `cluster.part` only the blocks of that part are translated, and nothing is joined.
+    `stream` is `translate_stream` or `score_stream` with its options.
 
     Raises:
         MtkitError: A line can't be read or translated, the input changes, another command writes
             the same output, or the parts belong to another translation.
     """
-    job = _describe(source, output, translator, work, block_bytes)
+    job = _describe(source, output, opening, stream, block_bytes)
     with _sharing(job, is_shared=cluster.part is not None):
         job.start()
         num_blocks = job.source.count()
@@ -228,26 +198,25 @@ def translate_lines(
 
 
 def _describe(
-    source: Path, output: Path, translator: OpenTranslator, work: Work, block_bytes: int
+    source: Path, output: Path, opening: Opening, stream: "partial[int]", block_bytes: int
 ) -> LinesJob:
-    used = translator.use()
-    settings = used.settings
+    translator = opening.translator
     record = {
+        **opening.identity,
         "input": describe_location(source),
-        "model": describe_models(translator.models, settings, translator.device),
-        "inference": describe_settings(settings),
-        "languages": used.languages.default,
-        "form": work.input_format.form,
-        "errors": work.input_format.replaces_errors,
-        "json": work.as_json,
-        "score_only": work.score_only,
+        "output": output.suffix,
+        "languages": translator.languages.default,
         "block_bytes": block_bytes,
         "mtkit": __version__,
+        "stream": stream.func.__name__,
+        **stream.keywords,
+        "input_format": asdict(stream.keywords["input_format"]),
     }
     # Samples are drawn by the number of a line.
-    is_numbered = settings.sampling is not None or settings.quality is not None
-    file = BlockFile(source.absolute(), block_bytes, is_numbered=is_numbered)
-    return LinesJob(file, output.absolute(), translator, work, json.loads(json.dumps(record)))
+    has_samples = translator.settings.sampling or translator.settings.quality
+    is_sequential = bool(has_samples or compression_of(source))
+    file = BlockFile(source.absolute(), block_bytes, is_sequential)
+    return LinesJob(file, output.absolute(), opening, stream, json.loads(json.dumps(record)))
 
 
 @contextmanager
@@ -267,11 +236,14 @@ def _translate_blocks(job: LinesJob, numbers: list[int], executor: Executor) -> 
     """Translates blocks; prints progress, warnings and summaries."""
     # An unreadable line is reported now, not after days.
     for block in job.source.read_some(numbers):
-        job.check(block)
-    done = executor.run(job, job.source.list_items(numbers), ordered=False)
+        job.check_lines(block)
+    items: Iterable[ByteBlock | int] = numbers
+    if job.source.is_sequential:
+        items = job.source.read_some(numbers)
+    done = executor.run(job, items, ordered=False)
+    counted = ((each.num_lines, each) for each in done)
     summaries: dict[str, str] = {}
     with WarningPrinter() as printer:
-        counted = ((each.num_lines, each) for each in done)
         for each in show_progress(counted, f"translating {job.source.path.name}", "line"):
             summaries[each.worker] = each.summary
             printer.add(each.warnings, partial(job.source.locate, each.block))

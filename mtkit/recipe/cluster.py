@@ -4,7 +4,6 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from mtkit.errors import MtkitError
 from mtkit.recipe.section import Section
 
 
@@ -34,14 +33,6 @@ class Cluster(Section):
         """Number of this job's part, from 1, and the number of parts."""
         number, _, total = (self.part or "1/1").partition("/")
         return int(number), int(total)
-
-    def check_whole(self) -> None:
-        """Checks that no part is chosen, for an input that has none."""
-        if self.part is not None:
-            raise MtkitError(
-                f"cluster.part = {self.part} is for files of lines: --input lines",
-                f"mtkit translate FILE --input lines --output FILE --set cluster.part={self.part}",
-            )
 
     def choose_blocks(self, num_blocks: int) -> range:
         """Returns this job's contiguous part of a file's blocks; parts differ by at most one."""

@@ -18,11 +18,18 @@ from mtkit.executor import LocalExecutor
 from mtkit.inference.streams.input_format import InputFormat
 from mtkit.inference.streams.translate_stream import score_stream, translate_stream
 from mtkit.inference.translator import Translator
-from mtkit.pipeline.translate import open_models
-from mtkit.pipeline.translate_lines import OpenTranslator, Work, translate_lines
+from mtkit.pipeline.translate import describe_translator, open_models
+from mtkit.pipeline.translate_lines import Opening, translate_lines
 from mtkit.recipe.cluster import Cluster
 
-TEXT = Work(InputFormat())
+
+def choose(form: InputFormat, as_json: bool = False, score_only: bool = False) -> Any:
+    """What `mtkit translate` runs on a stream."""
+    run = score_stream if score_only else translate_stream
+    return partial(run, input_format=form, as_json=as_json)
+
+
+TEXT = choose(InputFormat())
 LINES = (
     b"\xef\xbb\xbfthe dog\r\n\nthe man sleeps\n" + b"the cat sees the dog . " * 5 + b"\n\r\n"
     b"\xef\xbb\xbfa man\r\n" + b"the dog\n" * 6 + b"the man"
@@ -36,33 +43,28 @@ def model(make_folder, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def opened(model: Path) -> OpenTranslator:
+def opened(model: Path) -> Opening:
     return open_with(model)
 
 
-def open_with(model: Path, *overrides: str) -> OpenTranslator:
+def open_with(model: Path, *overrides: str) -> Opening:
     overrides = ("inference.max_extra_tokens=2", "inference.processes=1", *overrides)
     opening = partial(open_models, [str(model)], overrides, device="cpu")
-    return OpenTranslator(opening, (str(model),), "cpu", opening())
+    translator = opening()
+    identity = describe_translator([str(model)], translator.settings, "cpu")
+    return Opening(opening, identity, translator)
 
 
-def on_stdin(opened: OpenTranslator, content: bytes, work: Work = TEXT) -> bytes:
+def on_stdin(opened: Opening, content: bytes, work: Any = TEXT) -> bytes:
     """What `mtkit translate < FILE` prints."""
     target = io.BytesIO()
-    run = score_stream if work.score_only else translate_stream
-    run(
-        opened.use(),
-        io.BytesIO(content),
-        target,
-        input_format=work.input_format,
-        as_json=work.as_json,
-    )
+    work(opened.translator, io.BytesIO(content), target)
     return target.getvalue()
 
 
 def split(content: bytes, block_bytes: int, path: Path) -> list[bytes]:
     path.write_bytes(content)
-    file = BlockFile(path, block_bytes)
+    file = BlockFile(path, block_bytes, is_sequential=False)
     return [file.read(number).content for number in range(file.count())]
 
 
@@ -80,7 +82,7 @@ def test_a_block_has_the_lines_that_begin_in_it(block_bytes: int, tmp_path: Path
     assert b"".join(found) == content
     # Compressed, one after the other.
     (tmp_path / "a.gz").write_bytes(gzip.compress(content))
-    file = BlockFile(tmp_path / "a.gz", block_bytes)
+    file = BlockFile(tmp_path / "a.gz", block_bytes, is_sequential=True)
     assert file.count() == len(found)
     blocks = list(file.read_some(range(len(found))))
     assert [block.content for block in blocks] == found
@@ -90,7 +92,7 @@ def test_a_block_has_the_lines_that_begin_in_it(block_bytes: int, tmp_path: Path
 
 @pytest.mark.parametrize("block_bytes", [1, 13, 64, 1 << 20])
 def test_any_blocks_and_jobs_give_what_stdin_gives(
-    block_bytes: int, opened: OpenTranslator, tmp_path: Path
+    block_bytes: int, opened: Opening, tmp_path: Path
 ) -> None:
     source, output = tmp_path / "corpus.en", tmp_path / "corpus.de"
     source.write_bytes(LINES)
@@ -113,7 +115,7 @@ def test_parts_of_parts_have_contiguous_blocks_that_differ_by_one() -> None:
         assert max(map(len, chosen)) - min(map(len, chosen)) <= 1
 
 
-def test_several_processes_give_the_same(opened: OpenTranslator, tmp_path: Path) -> None:
+def test_several_processes_give_the_same(opened: Opening, tmp_path: Path) -> None:
     source, output = tmp_path / "a.en", tmp_path / "a.de"
     source.write_bytes(LINES)
     executor = LocalExecutor(2)
@@ -122,7 +124,7 @@ def test_several_processes_give_the_same(opened: OpenTranslator, tmp_path: Path)
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"a", b"\xef\xbb\xbf"])
-def test_tiny_files(content: bytes, opened: OpenTranslator, tmp_path: Path) -> None:
+def test_tiny_files(content: bytes, opened: Opening, tmp_path: Path) -> None:
     source, output = tmp_path / "a.en", tmp_path / "a.de"
     source.write_bytes(content)
     translate_lines(source, output, opened, TEXT)
@@ -148,7 +150,7 @@ def decompress_zstd(content: bytes) -> bytes:
     ],
 )
 def test_compressed_files(
-    ending: str, compress: Any, decompress: Any, opened: OpenTranslator, tmp_path: Path
+    ending: str, compress: Any, decompress: Any, opened: Opening, tmp_path: Path
 ) -> None:
     source, output = tmp_path / f"a{ending}", tmp_path / f"b{ending}"
     for content in (LINES, b""):
@@ -160,7 +162,7 @@ def test_compressed_files(
         assert decompress(output.read_bytes()) == on_stdin(opened, content)
 
 
-def test_a_damaged_compressed_file_is_an_error(opened: OpenTranslator, tmp_path: Path) -> None:
+def test_a_damaged_compressed_file_is_an_error(opened: Opening, tmp_path: Path) -> None:
     source = tmp_path / "a.gz"
     source.write_bytes(gzip.compress(LINES)[:-9])
     with pytest.raises(MtkitError, match=r"a\.gz: damaged gzip file"):
@@ -174,15 +176,15 @@ OBJECTS = b'{"source": "the dog", "id": 1}\n\n' + b'{"source": "a man", "target"
 @pytest.mark.parametrize(
     ("content", "work"),
     [
-        (PAIRS, Work(InputFormat("tsv"))),
-        (PAIRS.replace(b"the man\n", b""), Work(InputFormat("tsv"), score_only=True)),
-        (PAIRS.replace(b"the man\n", b""), Work(InputFormat("tsv"), True, True)),
-        (OBJECTS, Work(InputFormat("jsonl"), as_json=True)),
-        (b"the d\xff\n" * 9, Work(InputFormat(replaces_errors=True))),
+        (PAIRS, choose(InputFormat("tsv"))),
+        (PAIRS.replace(b"the man\n", b""), choose(InputFormat("tsv"), score_only=True)),
+        (PAIRS.replace(b"the man\n", b""), choose(InputFormat("tsv"), True, True)),
+        (OBJECTS, choose(InputFormat("jsonl"), as_json=True)),
+        (b"the d\xff\n" * 9, choose(InputFormat(replaces_errors=True))),
     ],
 )
 def test_every_form(
-    content: bytes, work: Work, opened: OpenTranslator, tmp_path: Path, capsys: Any
+    content: bytes, work: Any, opened: Opening, tmp_path: Path, capsys: Any
 ) -> None:
     source, output = tmp_path / "a.en", tmp_path / "a.de"
     source.write_bytes(content)
@@ -211,7 +213,7 @@ def test_samples_are_those_of_stdin(model: Path, tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_a_line_at_fault_is_named_before_work_starts(
-    content: bytes, line: int, fault: str, ending: str, opened: OpenTranslator, tmp_path: Path
+    content: bytes, line: int, fault: str, ending: str, opened: Opening, tmp_path: Path
 ) -> None:
     source, output = tmp_path / f"a.en{ending}", tmp_path / "a.de"
     source.write_bytes(gzip.compress(content) if ending else content)
@@ -223,21 +225,23 @@ def test_a_line_at_fault_is_named_before_work_starts(
     assert [path.name for path in (tmp_path / ".a.de.parts").iterdir()] == ["parts.json"]
 
 
-def test_a_line_that_cannot_be_translated_is_named(opened: OpenTranslator, tmp_path: Path) -> None:
+def test_a_line_that_cannot_be_translated_is_named(opened: Opening, tmp_path: Path) -> None:
     source = tmp_path / "a.jsonl"
     source.write_bytes(OBJECTS * 3 + b'{"source": "a", "target_language": "xx"}\n')
     with pytest.raises(MtkitError) as caught:
-        translate_lines(source, tmp_path / "b", opened, Work(InputFormat("jsonl")), block_bytes=16)
+        translate_lines(
+            source, tmp_path / "b", opened, choose(InputFormat("jsonl")), block_bytes=16
+        )
     assert caught.value.message.startswith(f"{source}:16: ")
 
 
-def translate_some(source: Path, output: Path, opened: OpenTranslator, work: Work = TEXT) -> None:
+def translate_some(source: Path, output: Path, opened: Opening, work: Any = TEXT) -> None:
     """Translates the first of three parts."""
     translate_lines(source, output, opened, work, cluster=Cluster(part="1/3"), block_bytes=30)
 
 
 def test_finished_blocks_cost_nothing(
-    opened: OpenTranslator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    opened: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     source, output = tmp_path / "a.en", tmp_path / "a.de"
     source.write_bytes(LINES)
@@ -255,7 +259,7 @@ def test_finished_blocks_cost_nothing(
 
 
 def test_parts_of_another_translation_are_refused(
-    opened: OpenTranslator, model: Path, make_folder, tmp_path: Path
+    opened: Opening, model: Path, make_folder, tmp_path: Path
 ) -> None:
     source, output = tmp_path / "a.en", tmp_path / "a.de"
     source.write_bytes(LINES)
@@ -265,11 +269,11 @@ def test_parts_of_another_translation_are_refused(
     other = make_folder(tmp_path / "other")
     weights = other / "config.json"
     weights.write_text(weights.read_text().replace("}", "} ", 1))
-    jsonl = Work(InputFormat(), as_json=True)
+    jsonl = choose(InputFormat(), as_json=True)
     for change, translator, work in (
         (r"inference.beam_size was \d, now 3", open_with(model, "inference.beam_size=3"), TEXT),
-        ("json was False, now True", opened, jsonl),
-        ("form was 'text', now 'tsv'", opened, Work(InputFormat("tsv"))),
+        ("as_json was False, now True", opened, jsonl),
+        ("input_format.form was 'text', now 'tsv'", opened, choose(InputFormat("tsv"))),
         ("model.0.model was ", open_with(other), TEXT),
     ):
         with pytest.raises(MtkitError, match=change) as caught:
@@ -286,7 +290,7 @@ def test_parts_of_another_translation_are_refused(
 
 
 def test_an_input_that_changes_meanwhile_is_an_error(
-    opened: OpenTranslator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, output = tmp_path / "a.en", tmp_path / "a.de"
     source.write_bytes(LINES)
@@ -304,7 +308,7 @@ def test_an_input_that_changes_meanwhile_is_an_error(
 
 
 def test_a_full_disk_leaves_no_output(
-    opened: OpenTranslator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, output = tmp_path / "a.en", tmp_path / "a.de"
     source.write_bytes(LINES)
@@ -337,7 +341,7 @@ def test_terms_are_summed_up_as_on_stdin(model: Path, tmp_path: Path, capsys: An
     (tmp_path / "terms.tsv").write_text("dog\tHund\n")
     opened = open_with(model, glossary)
     on_stdin(opened, LINES)
-    expected = opened.use().summary
+    expected = opened.translator.summary
     assert expected.startswith("terms: ")
     translate_lines(source, tmp_path / "b.de", open_with(model, glossary), TEXT, block_bytes=30)
     assert expected in capsys.readouterr().err.splitlines()
