@@ -185,16 +185,17 @@ def translate_lines(
         missing = [number for number in chosen if not job.name_part(number).exists()]
         _translate_blocks(job, missing, executor)
         job.check_unchanged()
-        what = f"{plural(len(chosen), 'block')}, {len(chosen) - len(missing):,} of them cached"
+        what = f"{len(chosen) - len(missing):,} cached, {len(missing):,} translated"
         if cluster.part is not None:
-            say(f"part {cluster.part} of {source}: {what}, of {num_blocks:,} in all")
+            blocks = f"{plural(len(chosen), 'block')} of {num_blocks:,}"
+            say(f"part {cluster.part} of {source}: {blocks}, {what}")
             return
         with writing_atomically(job.output, folder=job.folder) as target:
             for number in chosen:
                 with job.name_part(number).open("rb") as part:
                     shutil.copyfileobj(part, target)
         discard_folder(job.folder)
-    say(f"{output}: {what}")
+    say(f"{output}: {plural(num_blocks, 'block')}, {what}")
 
 
 def _describe(

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import IO, cast
@@ -348,20 +349,16 @@ def open_binary(path: Location) -> IO[bytes]:
 
 def compress(content: bytes, path: Path) -> bytes:
     """Returns content, compressed by a file's ending; joined, such parts are one file."""
-    match compression_of(path):
-        case "gzip":
-            return gzip.compress(content, mtime=0)
-        case "bzip2":
-            return bz2.compress(content)
-        case "xz":
-            return lzma.compress(content)
-        case "zstd":
-            import pyarrow as pa  # noqa: PLC0415
+    packing = compression_of(path)
+    if packing == "zstd":
+        import pyarrow as pa  # noqa: PLC0415
 
-            found: bytes = pa.compress(content, codec="zstd", asbytes=True)
-            return found
-        case _:
-            return content
+        packed: bytes = pa.compress(content, codec="zstd", asbytes=True)
+        return packed
+    others: dict[str, Callable[[bytes], bytes]]
+    # The same bytes at any time.
+    others = {"gzip": partial(gzip.compress, mtime=0), "bzip2": bz2.compress, "xz": lzma.compress}
+    return others[packing](content) if packing else content
 
 
 class _Buffered(io.BufferedReader):

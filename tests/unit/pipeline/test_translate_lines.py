@@ -253,7 +253,7 @@ def test_finished_blocks_cost_nothing(
     monkeypatch.setattr(Translator, "search", None)
     monkeypatch.setattr(BlockFile, "read", None)
     translate_lines(source, output, opened, TEXT, block_bytes=30)
-    assert "8 blocks, 8 of them cached" in capsys.readouterr().err
+    assert "8 blocks, 8 cached, 0 translated" in capsys.readouterr().err
     monkeypatch.undo()
     assert output.read_bytes() == on_stdin(opened, LINES)
 
