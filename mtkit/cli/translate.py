@@ -123,8 +123,8 @@ def translate(
         bool,
         typer.Option(
             "--json",
-            help="Print a JSON object per line: text, scores, tokens, n-best. Of a FILE: how many "
-            "texts are translated, and which are skipped.",
+            help="Print a JSON object per line: text, scores, tokens, n-best. Of a document: how "
+            "many texts are translated, and which are skipped.",
         ),
     ] = False,
 ) -> None:
@@ -372,4 +372,4 @@ def _check_file(
     else:
         check_writable(output, file)
     if not file.is_file():
-        raise MtkitError(f"{file}: no such file")
+        raise MtkitError(f"{file}: no such file", "a pipe goes to stdin: mtkit translate < FILE")

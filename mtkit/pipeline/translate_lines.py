@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,18 +48,19 @@ class Opening:
 
     Attributes:
         identity: What its translations depend on; see `describe_translator`.
+        translator: The open one; None in another process.
     """
 
     open: Callable[[], Translator]
     identity: Mapping[str, Any]
-    translator: Translator
+    translator: Translator | None
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _open_again, (self.open, self.identity)
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "translator": None}
 
-
-def _open_again(open_translator: Callable[[], Translator], identity: Mapping[str, Any]) -> Opening:
-    return Opening(open_translator, identity, open_translator())
+    def use(self) -> Translator:
+        """Returns the translator of this process."""
+        return self.translator or self.open()
 
 
 class TranslatedBlock(NamedTuple):
@@ -89,18 +90,18 @@ class LinesJob:
 
     source: BlockFile
     output: Path
+    folder: Path
     opening: Opening
     stream: "partial[int]"
     record: Mapping[str, Any]
 
     def __call__(self) -> Callable[[ByteBlock | int], TranslatedBlock]:
         """Returns what translates a block, given or by its number, in this process."""
-        return partial(self._translate, uuid.uuid4().hex)
+        return partial(self._translate, self.opening.use(), uuid.uuid4().hex)
 
-    @property
-    def folder(self) -> Path:
-        """The folder of parts."""
-        return self.output.with_name(f".{self.output.name}.parts")
+    @cached_property
+    def _key(self) -> str:
+        return digest(self.record)
 
     @property
     def _start_over(self) -> str:
@@ -108,7 +109,7 @@ class LinesJob:
 
     def name_part(self, number: int) -> Path:
         """Returns the file of a block's translation."""
-        return self.folder / f"{digest(self.record)}-{number:07}"
+        return self.folder / f"{self._key}-{number:07}"
 
     def start(self) -> None:
         """Checks that the parts that are there belong to this translation."""
@@ -144,13 +145,15 @@ class LinesJob:
             place = self.source.locate(block, error.line)
             raise MtkitError(f"{place}: {error.fault}", error.hint) from error
 
-    def _translate(self, worker: str, item: ByteBlock | int) -> TranslatedBlock:
+    def _translate(
+        self, translator: Translator, worker: str, item: ByteBlock | int
+    ) -> TranslatedBlock:
         """Writes the translation of a block."""
         warnings, target = WarningPrinter(is_silent=True), BytesIO()
         block = self.source.read(item) if isinstance(item, int) else item
-        translator, first = self.opening.translator, block.base_line
+        first_line = block.base_line
         with self._reading(block) as lines:
-            count = self.stream(translator, lines, target, printer=warnings, first_line=first)
+            count = self.stream(translator, lines, target, printer=warnings, first_line=first_line)
         self.check_unchanged()
         write_atomically(self.name_part(block.number), compress(target.getvalue(), self.output))
         block = replace(block, content=b"")
@@ -201,7 +204,7 @@ def translate_lines(
 def _describe(
     source: Path, output: Path, opening: Opening, stream: "partial[int]", block_bytes: int
 ) -> LinesJob:
-    translator = opening.translator
+    translator, output = opening.use(), output.absolute()
     record = {
         **opening.identity,
         "input": describe_location(source),
@@ -217,7 +220,8 @@ def _describe(
     has_samples = translator.settings.sampling or translator.settings.quality
     is_sequential = bool(has_samples or compression_of(source))
     file = BlockFile(source.absolute(), block_bytes, is_sequential)
-    return LinesJob(file, output.absolute(), opening, stream, json.loads(json.dumps(record)))
+    folder = output.with_name(f".{output.name}.parts")
+    return LinesJob(file, output, folder, opening, stream, json.loads(json.dumps(record)))
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from mtkit.locks import locked
 
 from ..command import Done, run_here
 from ..conftest import TinyRun
+from ..llm_stub import serve_llm
+from .llm_jobs import Job, expect, make_lines
 
 
 @pytest.fixture
@@ -209,3 +211,18 @@ def test_scores_of_a_file(trained: TinyRun, tmp_path: Path) -> None:
     done = run_here(tmp_path, "translate", "pairs.tsv", "-o", "scores", "--score-only", *model)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "scores").read_text() == expected.stdout
+
+
+def test_a_large_language_model_is_asked_once_for_each_block(tmp_path: Path) -> None:
+    lines = make_lines(12)
+    (tmp_path / "corpus.en").write_text("".join(f"{line}\n" for line in lines))
+    job = Job(tmp_path)
+    with serve_llm() as stub:
+        job.write(stub.address)
+        done = job.run(*FILE, "-s", "cluster.part=1/1")
+        asked = len(stub.asked)
+        joined = job.run(*FILE)
+        assert len(stub.asked) == asked
+    assert (done.returncode, joined.returncode) == (0, 0), done.stderr + joined.stderr
+    assert f"{asked} requests" in done.stderr
+    assert (tmp_path / "corpus.de").read_text().splitlines() == expect(lines)

@@ -33,7 +33,7 @@ Answer = Callable[[Sequence[Line], int], list[Translation]]
 invalid line."""
 _READ_BYTES = 1 << 16
 _WINDOW_BYTES = 1 << 20
-MAX_LINE_BYTES = 1 << 26
+_MAX_LINE_BYTES = 1 << 26
 
 
 class WarningPrinter:
@@ -153,10 +153,10 @@ def read_byte_lines(source: BinaryIO, first_line: int = 1) -> Iterator[list[byte
             yield window
             next_line += len(window)
             window, window_bytes = [], 0
-        if piece_bytes > MAX_LINE_BYTES:
+        if piece_bytes > _MAX_LINE_BYTES:
             raise LineError(
                 next_line,
-                f"more than {MAX_LINE_BYTES >> 20} MiB without a line break",
+                f"more than {_MAX_LINE_BYTES >> 20} MiB without a line break",
                 "is this text with one sentence per line?",
             )
     if piece_bytes:

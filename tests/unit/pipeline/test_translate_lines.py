@@ -58,7 +58,7 @@ def open_with(model: Path, *overrides: str) -> Opening:
 def on_stdin(opened: Opening, content: bytes, work: Any = TEXT) -> bytes:
     """What `mtkit translate < FILE` prints."""
     target = io.BytesIO()
-    work(opened.translator, io.BytesIO(content), target)
+    work(opened.use(), io.BytesIO(content), target)
     return target.getvalue()
 
 
@@ -225,6 +225,16 @@ def test_a_line_at_fault_is_named_before_work_starts(
     assert [path.name for path in (tmp_path / ".a.de.parts").iterdir()] == ["parts.json"]
 
 
+@pytest.mark.parametrize("part", [None, "1/2"])
+def test_a_line_of_64_mib_is_named(part: str | None, opened: Opening, tmp_path: Path) -> None:
+    source = tmp_path / "a.en"
+    source.write_bytes(b"the dog\n" + b"x" * (65 << 20) + b"\nthe man\n")
+    with pytest.raises(MtkitError, match=r"a\.en:2: more than 64 MiB without a line break"):
+        translate_lines(source, tmp_path / "b", opened, TEXT, cluster=Cluster(part=part))
+    # Whoever begins behind it finds the next line.
+    translate_lines(source, tmp_path / "b", opened, TEXT, cluster=Cluster(part="66/66"))
+
+
 def test_a_line_that_cannot_be_translated_is_named(opened: Opening, tmp_path: Path) -> None:
     source = tmp_path / "a.jsonl"
     source.write_bytes(OBJECTS * 3 + b'{"source": "a", "target_language": "xx"}\n')
@@ -341,7 +351,7 @@ def test_terms_are_summed_up_as_on_stdin(model: Path, tmp_path: Path, capsys: An
     (tmp_path / "terms.tsv").write_text("dog\tHund\n")
     opened = open_with(model, glossary)
     on_stdin(opened, LINES)
-    expected = opened.translator.summary
+    expected = opened.use().summary
     assert expected.startswith("terms: ")
     translate_lines(source, tmp_path / "b.de", open_with(model, glossary), TEXT, block_bytes=30)
     assert expected in capsys.readouterr().err.splitlines()
