@@ -62,34 +62,6 @@ def on_stdin(opened: Opening, content: bytes, work: Any = TEXT) -> bytes:
     return target.getvalue()
 
 
-def split(content: bytes, block_bytes: int, path: Path) -> list[bytes]:
-    path.write_bytes(content)
-    file = BlockFile(path, block_bytes, is_sequential=False)
-    return [file.read(number).content for number in range(file.count())]
-
-
-@pytest.mark.parametrize("block_bytes", [1, 2, 3, 5, 7, 100])
-def test_a_block_has_the_lines_that_begin_in_it(block_bytes: int, tmp_path: Path) -> None:
-    content = b"a\n\nbcd\nefghijklmno\np\n\nq"
-    expected: dict[int, bytes] = {}
-    start = 0
-    for line in content.splitlines(keepends=True):
-        number = start // block_bytes
-        expected[number] = expected.get(number, b"") + line
-        start += len(line)
-    found = split(content, block_bytes, tmp_path / "a")
-    assert found == [expected.get(number, b"") for number in range(len(found))]
-    assert b"".join(found) == content
-    # Compressed, one after the other.
-    (tmp_path / "a.gz").write_bytes(gzip.compress(content))
-    file = BlockFile(tmp_path / "a.gz", block_bytes, is_sequential=True)
-    assert file.count() == len(found)
-    blocks = list(file.read_some(range(len(found))))
-    assert [block.content for block in blocks] == found
-    lines = [1 + b"".join(found[:number]).count(b"\n") for number in range(len(found))]
-    assert [block.first_line for block in blocks] == lines
-
-
 @pytest.mark.parametrize("block_bytes", [1, 13, 64, 1 << 20])
 def test_any_blocks_and_jobs_give_what_stdin_gives(
     block_bytes: int, opened: Opening, tmp_path: Path
@@ -106,13 +78,6 @@ def test_any_blocks_and_jobs_give_what_stdin_gives(
         assert output.read_bytes() == expected
         assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.de", "corpus.en"]
         output.unlink()
-
-
-def test_parts_of_parts_have_contiguous_blocks_that_differ_by_one() -> None:
-    for blocks, total in ((10, 64), (64, 10), (7, 7), (1, 3)):
-        chosen = [Cluster(part=f"{n}/{total}").choose_blocks(blocks) for n in range(1, total + 1)]
-        assert [number for part in chosen for number in part] == list(range(blocks))
-        assert max(map(len, chosen)) - min(map(len, chosen)) <= 1
 
 
 def test_several_processes_give_the_same(opened: Opening, tmp_path: Path) -> None:
@@ -225,14 +190,17 @@ def test_a_line_at_fault_is_named_before_work_starts(
     assert [path.name for path in (tmp_path / ".a.de.parts").iterdir()] == ["parts.json"]
 
 
-@pytest.mark.parametrize("part", [None, "1/2"])
-def test_a_line_of_64_mib_is_named(part: str | None, opened: Opening, tmp_path: Path) -> None:
+def test_a_line_that_is_too_long_is_named(
+    opened: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("mtkit.inference.streams.byte_lines", "mtkit.data.sources.byte_blocks"):
+        monkeypatch.setattr(f"{module}._MAX_LINE_BYTES", 1 << 20)
     source = tmp_path / "a.en"
-    source.write_bytes(b"the dog\n" + b"x" * (65 << 20) + b"\nthe man\n")
-    with pytest.raises(MtkitError, match=r"a\.en:2: more than 64 MiB without a line break"):
-        translate_lines(source, tmp_path / "b", opened, TEXT, cluster=Cluster(part=part))
+    source.write_bytes(b"the dog\n" + b"x" * (2 << 20) + b"\nthe man\n")
+    with pytest.raises(MtkitError, match=r"a\.en:2: more than 1 MiB without a line break"):
+        translate_lines(source, tmp_path / "b", opened, TEXT)
     # Whoever begins behind it finds the next line.
-    translate_lines(source, tmp_path / "b", opened, TEXT, cluster=Cluster(part="66/66"))
+    translate_lines(source, tmp_path / "b", opened, TEXT, cluster=Cluster(part="3/3"))
 
 
 def test_a_line_that_cannot_be_translated_is_named(opened: Opening, tmp_path: Path) -> None:
