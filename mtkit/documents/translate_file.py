@@ -25,6 +25,7 @@ from mtkit.documents.xml_skeletons import BilingualSkeleton
 from mtkit.errors import MtkitError, fail_at, suggest
 from mtkit.files import write_atomically
 from mtkit.foreign_files import read_file
+from mtkit.input_forms import FILE_FORMS
 
 
 class _Format(NamedTuple):
@@ -130,7 +131,7 @@ def choose_format(source: Path, form: str | None) -> str:
     if found is None:
         raise MtkitError(
             f"{source}: files that end in '{source.suffix}' aren't known",
-            f"name its format with --input: lines, {', '.join(FORMATS)}",
+            f"name its format with --input: {', '.join((*FILE_FORMS, *FORMATS))}",
         )
     return found
 

@@ -128,13 +128,13 @@ class LinesJob:
         if not (self.folder / _RECORD_FILE).is_file():
             raise MtkitError(f"{self.folder} is gone", "has another command joined the parts?")
 
-    def check_lines(self, block: ByteBlock) -> None:
-        """Checks that each line can be read."""
+    def check_lines(self, block: ByteBlock) -> int:
+        """Checks that each line can be read; returns the number of lines."""
         form: InputFormat = self.stream.keywords["input_format"]
         form = replace(form, needs_target=self.stream.func is score_stream)
         with self._reading(block) as lines:
-            for _ in read_requests(lines, form, WarningPrinter(is_silent=True), block.base_line):
-                pass
+            silent = WarningPrinter(is_silent=True)
+            return sum(map(len, read_requests(lines, form, silent, block.base_line)))
 
     @contextmanager
     def _reading(self, block: ByteBlock) -> Iterator[BytesIO]:
@@ -208,7 +208,6 @@ def _describe(
     record = {
         **opening.identity,
         "input": describe_location(source),
-        "output": output.suffix,
         "languages": translator.languages.default,
         "block_bytes": block_bytes,
         "mtkit": __version__,
@@ -240,8 +239,9 @@ def _sharing(job: LinesJob, *, is_shared: bool) -> Iterator[None]:
 def _translate_blocks(job: LinesJob, numbers: list[int], executor: Executor) -> None:
     """Translates blocks; prints progress, warnings and summaries."""
     # An unreadable line is reported now, not after days.
-    for block in job.source.read_some(numbers):
-        job.check_lines(block)
+    checked = ((job.check_lines(block), None) for block in job.source.read_some(numbers))
+    for _ in show_progress(checked, f"reading {job.source.path.name}", "line"):
+        pass
     items: Iterable[ByteBlock | int] = numbers
     if job.source.is_sequential:
         items = job.source.read_some(numbers)

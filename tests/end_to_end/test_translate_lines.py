@@ -151,7 +151,11 @@ def test_ctrl_c_keeps_finished_blocks(trained: TinyRun, corpus: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "fault"),
     [
-        (["corpus.en", "-o", "corpus.de"], 1, "name its format with --input: lines, text, html"),
+        (
+            ["corpus.en", "-o", "corpus.de"],
+            1,
+            "name its format with --input: lines, tsv, jsonl, text, html",
+        ),
         (["corpus.en", "-o", "none/corpus.de", "--input", "lines"], 1, "none: no such folder"),
         (["corpus.en", "-o", "corpus.en", "--input", "lines"], 1, "would take the place of"),
         (["corpus.en", "-o", ".", "--input", "lines"], 1, "a folder, expected a file to write"),
@@ -201,6 +205,18 @@ def test_parts_by_a_model_folder(trained: TinyRun, tmp_path: Path) -> None:
     done = run_here(tmp_path, "translate", *options)
     assert "corpus.de: 1 block, 1 cached, 0 translated" in done.stderr
     assert (tmp_path / "corpus.de").read_text().count("\n") == 2
+
+
+def test_a_checkpoint_and_extras(trained: TinyRun, tmp_path: Path) -> None:
+    text = "The man sleeps.\nThe dog 12.\n"
+    (tmp_path / "corpus.en").write_text(text)
+    [checkpoint] = trained.workspace.checkpoints.iterdir()
+    extras = [f"--set=inference.{key}={{}}" for key in ("flags", "protect", "paragraphs", "rerank")]
+    options = ("--json", "--model", str(checkpoint), *extras)
+    expected = run_here(tmp_path, "translate", *options, text=text)
+    done = run_here(tmp_path, "translate", *FILE, *options)
+    assert (expected.returncode, done.returncode) == (0, 0), done.stderr
+    assert (tmp_path / "corpus.de").read_text() == expected.stdout
 
 
 def test_scores_of_a_file(trained: TinyRun, tmp_path: Path) -> None:
