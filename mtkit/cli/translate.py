@@ -234,8 +234,7 @@ def _describe_opening(
     if run is not None:
         is_exported = translator.settings.engine == "ctranslate2"
         models = [str(run[1].export if is_exported else run[1].model)]
-    identity = describe_translator(models or [], translator.settings, device)
-    return Opening(open_translator, identity, translator)
+    return Opening(open_translator, partial(describe_translator, models or [], device), translator)
 
 
 def _check_job(

@@ -235,7 +235,7 @@ def _check_its_data(folder: Path, workspace: Workspace) -> None:
 
 
 def describe_translator(
-    models: Sequence[str], settings: "Inference", device: str
+    models: Sequence[str], device: str, settings: "Inference"
 ) -> dict[str, Any]:
     """Returns what a translation depends on: models (values of `--model`), and search settings.
 

@@ -5,6 +5,7 @@ several commands share the work, and a killed one continues.
 """
 
 import json
+import platform
 import shlex
 import shutil
 import uuid
@@ -32,6 +33,7 @@ from mtkit.inference.streams.translate_stream import score_stream
 from mtkit.inference.translator import Translator
 from mtkit.locks import locked
 from mtkit.recipe.cluster import Cluster
+from mtkit.recipe.inference import Inference
 from mtkit.recipe.tables import list_differences
 from mtkit.storage import describe_location
 from mtkit.units import plural
@@ -47,12 +49,12 @@ class Opening:
     """An open translator, and how another process opens the same; picklable.
 
     Attributes:
-        identity: What its translations depend on; see `describe_translator`.
+        describe: Returns what its translations depend on; see `describe_translator`.
         translator: The open one; None in another process.
     """
 
     open: Callable[[], Translator]
-    identity: Mapping[str, Any]
+    describe: Callable[[Inference], dict[str, Any]]
     translator: Translator | None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -97,7 +99,13 @@ class LinesJob:
 
     def __call__(self) -> Callable[[ByteBlock | int], TranslatedBlock]:
         """Returns what translates a block, given or by its number, in this process."""
-        return partial(self._translate, self.opening.use(), uuid.uuid4().hex)
+        translator = self.opening.use()
+        if self.opening.translator is None:
+            now = {**self.record, **self.opening.describe(translator.settings)}
+            if changes := list_differences(now, self.record):
+                fault = f"{platform.node()} has another translator: {'; '.join(changes[:3])}"
+                raise MtkitError(fault, "every machine needs the same model, and kind of device")
+        return partial(self._translate, translator, uuid.uuid4().hex)
 
     @cached_property
     def _key(self) -> str:
@@ -206,7 +214,7 @@ def _describe(
 ) -> LinesJob:
     translator, output = opening.use(), output.absolute()
     record = {
-        **opening.identity,
+        **opening.describe(translator.settings),
         "input": describe_location(source),
         "languages": translator.languages.default,
         "block_bytes": block_bytes,

@@ -5,6 +5,8 @@ import gzip
 import io
 import lzma
 import os
+import pickle
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,9 +52,7 @@ def opened(model: Path) -> Opening:
 def open_with(model: Path, *overrides: str) -> Opening:
     overrides = ("inference.max_extra_tokens=2", "inference.processes=1", *overrides)
     opening = partial(open_models, [str(model)], overrides, device="cpu")
-    translator = opening()
-    identity = describe_translator([str(model)], translator.settings, "cpu")
-    return Opening(opening, identity, translator)
+    return Opening(opening, partial(describe_translator, [str(model)], "cpu"), opening())
 
 
 def on_stdin(opened: Opening, content: bytes, work: Any = TEXT) -> bytes:
@@ -86,6 +86,24 @@ def test_several_processes_give_the_same(opened: Opening, tmp_path: Path) -> Non
     executor = LocalExecutor(2)
     translate_lines(source, output, opened, TEXT, executor=executor, block_bytes=40)
     assert output.read_bytes() == on_stdin(opened, LINES)
+
+
+def test_a_worker_with_another_model_is_an_error(
+    make_folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_folder(tmp_path / "model")
+    (tmp_path / "a.en").write_bytes(LINES)
+    opened = open_with(folder)
+
+    def run(self: Any, build_job: Any, items: Any, *, ordered: bool = True) -> Iterator[Any]:
+        sent = pickle.dumps(build_job)
+        (folder / "config.json").write_text((folder / "config.json").read_text() + "\n")
+        return map(pickle.loads(sent)(), items)
+
+    monkeypatch.setattr(LocalExecutor, "run", run)
+    with pytest.raises(MtkitError, match=r"has another translator: model\.0\.model was "):
+        translate_lines(tmp_path / "a.en", tmp_path / "a.de", opened, TEXT)
+    assert not (tmp_path / "a.de").exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"a", b"\xef\xbb\xbf"])
