@@ -3,10 +3,11 @@
 import errno
 import json
 import os
-from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from mtkit.errors import MtkitError, is_disk_full, shorten
 from mtkit.foreign_files import parse_json, read_file
@@ -52,11 +53,23 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     """
     if isinstance(content, str):
         content = content.encode("utf-8", errors="backslashreplace")
+    with writing_atomically(path) as stream:
+        stream.write(content)
+
+
+@contextmanager
+def writing_atomically(path: Path, *, folder: Path | None = None) -> Iterator[IO[bytes]]:
+    """Yields a stream whose bytes replace a file when the block succeeds; see `write_atomically`.
+
+    The draft is beside the file, or in a folder of the same file system.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    # Processes of several machines may have the same number.
+    name = f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.draft"
+    draft = (folder or path.parent) / name
     try:
         with draft.open("wb") as stream:
-            stream.write(content)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         draft.replace(path)

@@ -1,4 +1,4 @@
-"""The forms of input to translate: lines on stdin, and documents."""
+"""The forms of input to translate: lines on stdin or of a file, and documents."""
 
 from typing import Literal, get_args
 
@@ -20,7 +20,11 @@ DocumentForm = Literal[
     "pptx",
     "odt",
 ]
-InputForm = Literal[LineForm, DocumentForm]
+InputForm = Literal["lines", LineForm, DocumentForm]
+"""`lines` are those of a file, of any size; on stdin they are `text`."""
 
+FILE_FORMS = ("lines", *get_args(PairForm))
+"""A file with a line out for each line in."""
+STDIN_FORMS = ("text", *FILE_FORMS)
 LINE_FORMS: tuple[LineForm, ...] = get_args(LineForm)
 DOCUMENT_FORMS: tuple[DocumentForm, ...] = get_args(DocumentForm)

@@ -11,33 +11,35 @@ _CANT_LOCK = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
 @contextmanager
-def locked(path: Path, *, waits: bool = True) -> Iterator[bool]:
+def locked(path: Path, *, waits: bool = True, is_shared: bool = False) -> Iterator[bool]:
     """Keeps out others who lock the same path while the block runs; not reentrant.
 
     The lock is on a hidden file beside the path, which exists only meanwhile; the path's folder
     must exist. The system releases the lock when the process ends, however it ends. Yields whether
     the lock is held: False if the system or the file system has no locks. Raises BlockingIOError if
-    another holder has it and `waits` is False.
+    another holder has it and `waits` is False. Any number of holders may share it; they leave the
+    file to the next one that doesn't.
     """
     file = path.with_name(f".{path.name.removeprefix('.')}.lock")
-    descriptor = _take(file, waits=waits)
+    descriptor = _take(file, waits=waits, is_shared=is_shared)
     if descriptor is None:
         yield False
         return
     try:
         yield True
     finally:
-        _give_back(file, descriptor)
+        _give_back(file, descriptor, is_shared=is_shared)
 
 
-def _take(file: Path, *, waits: bool) -> int | None:
+def _take(file: Path, *, waits: bool, is_shared: bool) -> int | None:
     """Returns the descriptor that holds a lock on a file; None if there are no locks."""
     try:
         # Not on Windows.
         import fcntl  # noqa: PLC0415
     except ModuleNotFoundError:
         return None
-    operation = fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB)
+    operation = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+    operation |= 0 if waits else fcntl.LOCK_NB
     while True:
         # For writing, because a network file system locks no other.
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
@@ -58,11 +60,12 @@ def _take(file: Path, *, waits: bool) -> int | None:
         os.close(descriptor)
 
 
-def _give_back(file: Path, descriptor: int) -> None:
+def _give_back(file: Path, descriptor: int, *, is_shared: bool) -> None:
     import fcntl  # noqa: PLC0415
 
     # Removed while the lock is held, so that it can't be another holder's file.
-    file.unlink(missing_ok=True)
+    if not is_shared:
+        file.unlink(missing_ok=True)
     # A fork may have inherited the descriptor: closing it here wouldn't lift the lock.
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)

@@ -1,13 +1,14 @@
-"""`mtkit translate`: translates lines from stdin to stdout, or a document."""
+"""`mtkit translate`: translates lines from stdin to stdout, or a file of lines, or a document."""
 
 import gc
 import json
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -21,14 +22,16 @@ from mtkit.cli.options import (
 )
 from mtkit.cpus import load_numpy
 from mtkit.errors import MtkitError
-from mtkit.input_forms import LINE_FORMS, InputForm
+from mtkit.input_forms import FILE_FORMS, LINE_FORMS, STDIN_FORMS, InputForm
 from mtkit.standard_streams import check_stdin, check_stdout
 
 if TYPE_CHECKING:
     from mtkit.inference.classify import LineClassifier
     from mtkit.inference.streams.input_format import InputFormat
     from mtkit.inference.translator import Translator
+    from mtkit.pipeline.translate_lines import Opening
     from mtkit.recipe import Recipe
+    from mtkit.recipe.cluster import Cluster
     from mtkit.workspace import Workspace
 
 _OBJECTS_OF_A_DOCUMENT = 1_000_000
@@ -48,7 +51,9 @@ def translate(
     context: typer.Context,
     file: Annotated[
         Path | None,
-        typer.Argument(show_default=False, help="Document to translate, with --output."),
+        typer.Argument(
+            show_default=False, help="Document or file of lines to translate, with --output."
+        ),
     ] = None,
     *,
     run: RunOptions,
@@ -79,8 +84,8 @@ def translate(
         typer.Option(
             "--input",
             show_default=False,
-            help="Lines of stdin: text, tsv (source, tab, target) or jsonl (objects with source, "
-            "target, source_language, target_language), where the target is a prefix or is "
+            help="Lines of FILE or stdin: lines, tsv (source, tab, target) or jsonl (objects with "
+            "source, target, source_language, target_language), where the target is a prefix or is "
             "scored. Or the format of a document: FILE, or all of stdin.",
         ),
     ] = None,
@@ -118,37 +123,32 @@ def translate(
         bool,
         typer.Option(
             "--json",
-            help="Print a JSON object per line: text, scores, tokens, n-best. Of a FILE: how many "
-            "texts are translated, and which are skipped.",
+            help="Print a JSON object per line: text, scores, tokens, n-best. Of a document: how "
+            "many texts are translated, and which are skipped.",
         ),
     ] = False,
 ) -> None:
-    """Translate stdin to stdout, one line out for each line in, or a document."""
+    """Translate stdin to stdout, or a file of lines, one line out for each in; or a document."""
     if context.args:
         raise typer.BadParameter("one FILE at a time")
-    _check_file(file, output, form)
-    is_document = file is not None or form not in (None, *LINE_FORMS)
-    if is_document and (score_only or check or errors != "strict"):
-        raise typer.BadParameter("--score-only, --check and --errors are for lines on stdin")
-    if is_document and as_json and file is None:
-        raise typer.BadParameter(
-            "--json of a document is for a file: mtkit translate FILE --output FILE --json"
-        )
+    if score_only and form is None:
+        form = "tsv"
+    is_document = form not in ((None, *STDIN_FORMS) if file is None else FILE_FORMS)
+    _check_file(file, output, form, is_document=is_document)
+    _check_options(context.params, is_document=is_document)
     run.check_model_alone(has_model=bool(model))
-    if score_only and form == "text":
-        raise typer.BadParameter("--score-only needs --input tsv or jsonl")
     if file is None:
         check_stdin("mtkit translate")
         check_stdout("mtkit translate")
-    if glossary is not None and score_only:
-        raise typer.BadParameter("--glossary is for translating, not for --score-only")
     changes = [*run.overrides, *_list_changes(engine, glossary)]
     languages = {"source_language": source_language, "target_language": target_language}
     load_numpy()
     from mtkit.pipeline.translate import is_address, open_classifier
+    from mtkit.recipe.override_section import read_cluster
 
+    cluster, own_changes = read_cluster(changes)
     if check:
-        _check_job(model or [], changes, languages, _describe_input(form or "text", errors))
+        _check_job(model or [], own_changes, languages, _describe_input(form or "text", errors))
         return
     if is_document and any(map(is_address, model or [])):
         raise MtkitError(
@@ -156,17 +156,20 @@ def translate(
             "give lines on stdin, or --model FOLDER",
         )
     opened = None if model else run.open(changes)
+    cluster = (opened[0].cluster if opened else None) or cluster
+    _check_cluster(cluster, has_parts=file is not None and not is_document)
     folders = [opened[1].model] if opened else [Path(each) for each in model or ()]
     classifier = open_classifier(folders, device=device, score_only=score_only)
     if classifier is not None:
         _check_labelling(
-            is_document=is_document,
+            is_file=is_document or file is not None,
             has_languages=bool(source_language or target_language),
             has_glossary=glossary is not None,
         )
         _label_stdin(classifier, form, errors, as_json=as_json)
         return
-    translator = _open_translator(model or [], opened, changes, languages, device=device)
+    open_translator = _choose_translator(model or [], opened, own_changes, languages, device)
+    translator = open_translator()
     if form != "jsonl":
         # Before waiting for input; each JSON object may name its own languages.
         translator.resolve_languages()
@@ -174,8 +177,15 @@ def translate(
         if is_document:
             _translate_document(translator, file, output, form, as_json=as_json)
         else:
-            input_format = _describe_input(form or ("tsv" if score_only else "text"), errors)
-            _answer_stdin(translator, input_format, score_only=score_only, as_json=as_json)
+            stream = _choose_stream(form or "text", errors, score_only=score_only, as_json=as_json)
+            if file is None or output is None:
+                stream(translator, sys.stdin.buffer, sys.stdout.buffer)
+            else:
+                from mtkit.pipeline.translate_lines import translate_lines
+
+                opening = _describe_opening(open_translator, translator, model, opened, device)
+                translate_lines(file, output, opening, stream, cluster=cluster)
+                return
     _tell_summary(translator)
 
 
@@ -194,21 +204,37 @@ def _keeping_what_is_loaded(*, is_document: bool) -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _open_translator(
+def _choose_translator(
     models: list[str],
     run: "tuple[Recipe, Workspace] | None",
     changes: list[str],
     languages: dict[str, str],
-    *,
     device: str,
-) -> "Translator":
-    """Returns the translator of a run, or of `--model`."""
+) -> "Callable[[], Translator]":
+    """Returns what opens the translator of a run, or of `--model`, in any process."""
     from mtkit.pipeline.translate import load_run, open_models
 
     if run is None:
-        return open_models(models, changes, device=device, **languages)
+        return partial(open_models, models, changes, device=device, **languages)
     recipe, workspace = run
-    return load_run(recipe.inference, workspace, device=device, **languages)
+    return partial(load_run, recipe.inference, workspace, device=device, **languages)
+
+
+def _describe_opening(
+    open_translator: "Callable[[], Translator]",
+    translator: "Translator",
+    models: list[str] | None,
+    run: "tuple[Recipe, Workspace] | None",
+    device: str,
+) -> "Opening":
+    """Returns a translator with what it depends on."""
+    from mtkit.pipeline.translate import describe_translator
+    from mtkit.pipeline.translate_lines import Opening
+
+    if run is not None:
+        is_exported = translator.settings.engine == "ctranslate2"
+        models = [str(run[1].export if is_exported else run[1].model)]
+    return Opening(open_translator, partial(describe_translator, models or [], device), translator)
 
 
 def _check_job(
@@ -228,17 +254,17 @@ def _describe_input(form: InputForm, errors: Errors) -> "InputFormat":
     from mtkit.inference.streams.input_format import InputFormat
 
     # The same form, for the type checker.
-    of_lines = next(each for each in LINE_FORMS if each == form)
+    of_lines = next((each for each in LINE_FORMS if each == form), LINE_FORMS[0])
     return InputFormat(form=of_lines, replaces_errors=errors == "replace")
 
 
-def _check_labelling(*, is_document: bool, has_languages: bool, has_glossary: bool) -> None:
+def _check_labelling(*, is_file: bool, has_languages: bool, has_glossary: bool) -> None:
     """Checks that no option for translators is given with a classifier."""
     if has_glossary:
         raise typer.BadParameter("--glossary is for translators, not classifiers")
     if has_languages:
         raise typer.BadParameter("--from and --to are for translators, not classifiers")
-    if is_document:
+    if is_file:
         raise MtkitError("a classifier labels lines, not documents", "give lines on stdin")
 
 
@@ -257,13 +283,14 @@ def _label_stdin(
     )
 
 
-def _answer_stdin(
-    translator: "Translator", input_format: "InputFormat", *, score_only: bool, as_json: bool
-) -> None:
+def _choose_stream(
+    form: InputForm, errors: Errors, *, score_only: bool, as_json: bool
+) -> "partial[int]":
+    """Returns what translates or scores a stream, given the translator, source and target."""
     from mtkit.inference.streams.translate_stream import score_stream, translate_stream
 
     run = score_stream if score_only else translate_stream
-    run(translator, sys.stdin.buffer, sys.stdout.buffer, input_format=input_format, as_json=as_json)
+    return partial(run, input_format=_describe_input(form, errors), as_json=as_json)
 
 
 def _translate_document(
@@ -296,7 +323,34 @@ def _list_changes(engine: Engine | None, glossary: Path | None) -> list[str]:
     return changes
 
 
-def _check_file(file: Path | None, output: Path | None, form: InputForm | None) -> None:
+def _check_options(given: dict[str, Any], *, is_document: bool) -> None:
+    """Checks that options, by parameter, suit each other."""
+    if is_document and (given["score_only"] or given["check"] or given["errors"] != "strict"):
+        raise typer.BadParameter("--score-only, --check and --errors are for lines")
+    if given["check"] and given["file"]:
+        raise typer.BadParameter("--check is for lines on stdin")
+    if is_document and given["as_json"] and not given["file"]:
+        raise typer.BadParameter(
+            "--json of a document is for a file: mtkit translate FILE --output FILE --json"
+        )
+    if given["score_only"] and given["form"] in ("text", "lines"):
+        raise typer.BadParameter("--score-only needs --input tsv or jsonl")
+    if given["score_only"] and given["glossary"]:
+        raise typer.BadParameter("--glossary is for translating, not for --score-only")
+
+
+def _check_cluster(cluster: "Cluster", *, has_parts: bool) -> None:
+    """Checks that a part is chosen only of a file of lines."""
+    if cluster.part is not None and not has_parts:
+        raise MtkitError(
+            f"cluster.part = {cluster.part} is for files of lines: --input lines",
+            f"mtkit translate FILE --input lines --output FILE --set cluster.part={cluster.part}",
+        )
+
+
+def _check_file(
+    file: Path | None, output: Path | None, form: InputForm | None, *, is_document: bool
+) -> None:
     """Checks that a file and its output are given together, or neither."""
     if file is not None and output is None:
         raise typer.BadParameter(
@@ -305,15 +359,16 @@ def _check_file(file: Path | None, output: Path | None, form: InputForm | None) 
         )
     if file is None and output is not None:
         raise typer.BadParameter(
-            "--output goes with a document: mtkit translate FILE --output FILE; lines go to "
+            "--output goes with a file: mtkit translate FILE --output FILE; lines of stdin go to "
             "stdout: mtkit translate < input.txt > output.txt"
         )
     if file is None or output is None:
         return
-    if form in ("tsv", "jsonl"):
-        raise typer.BadParameter(f"--input {form} is for lines on stdin: mtkit translate < FILE")
-    from mtkit.documents.translate_file import check_output_path, choose_format
+    from mtkit.documents.translate_file import check_output_path, check_writable, choose_format
 
-    check_output_path(output, file, choose_format(file, form))
+    if is_document:
+        check_output_path(output, file, choose_format(file, form))
+    else:
+        check_writable(output, file)
     if not file.is_file():
-        raise MtkitError(f"{file}: no such file")
+        raise MtkitError(f"{file}: no such file", "a pipe goes to stdin: mtkit translate < FILE")

@@ -25,6 +25,7 @@ from mtkit.documents.xml_skeletons import BilingualSkeleton
 from mtkit.errors import MtkitError, fail_at, suggest
 from mtkit.files import write_atomically
 from mtkit.foreign_files import read_file
+from mtkit.input_forms import FILE_FORMS
 
 
 class _Format(NamedTuple):
@@ -100,6 +101,11 @@ def check_output_path(output: Path, source: Path, form: str) -> None:
             f"{output}: {source} is {form}, and so is its translation: mtkit converts no formats",
             f"name a file that ends in {' or '.join(_FORMATS[form].endings)}",
         )
+    check_writable(output, source)
+
+
+def check_writable(output: Path, source: Path) -> None:
+    """Checks that a translation has a folder, and isn't the source file itself."""
     if output.is_dir():
         raise MtkitError(f"{output}: a folder, expected a file to write", "name a file in it")
     if not output.parent.is_dir():
@@ -125,7 +131,7 @@ def choose_format(source: Path, form: str | None) -> str:
     if found is None:
         raise MtkitError(
             f"{source}: files that end in '{source.suffix}' aren't known",
-            f"name its format with --input: {', '.join(FORMATS)}",
+            f"name its format with --input: {', '.join((*FILE_FORMS, *FORMATS))}",
         )
     return found
 

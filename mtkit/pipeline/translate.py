@@ -6,14 +6,17 @@ Training code is loaded only for a checkpoint: a model folder starts without it.
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mtkit.console import say, warn
+from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.inference.translator import Translator
 from mtkit.llm import is_llm_file
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, ModelConfig, read_config, read_settings
+from mtkit.model.digest import digest_model
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from mtkit.network import Network
     from mtkit.recipe import Recipe
     from mtkit.recipe.inference import Inference
+
+_OF_SPEED = {"engine", "precision", "allow_int8", "batch_tokens", "processes"}
+"""Settings that `identify` resolves, or that change no output."""
 
 
 def load_run(
@@ -226,6 +232,39 @@ def _check_its_data(folder: Path, workspace: Workspace) -> None:
             "tokenizer may differ",
             "prepare again the data that it was trained on",
         )
+
+
+def describe_translator(
+    models: Sequence[str], device: str, settings: "Inference"
+) -> dict[str, Any]:
+    """Returns what a translation depends on: models (values of `--model`), and search settings.
+
+    Files that the settings name are digests.
+    """
+    from mtkit.inference.identity import identify
+
+    found: dict[str, Any] = _digest_paths(settings.model_dump(exclude=_OF_SPEED))
+    if settings.rerank is not None and settings.rerank.is_learned:
+        found["rerank"]["metric"] = digest_model(Path(settings.rerank.metric))
+    identities: list[Any] = []
+    for model, path in zip(models, map(Path, models), strict=True):
+        if is_address(model):
+            identities.append(model)
+        elif is_llm_file(model) or _is_checkpoint(path):
+            identities.append(digest_file(path / WEIGHTS_FILE if path.is_dir() else path))
+        else:
+            identities.append(asdict(identify(path, settings, device)))
+    return {"model": identities, "inference": found}
+
+
+def _digest_paths(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _digest_paths(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_digest_paths, value))
+    if isinstance(value, Path):
+        return digest_model(value) if value.is_dir() else digest_file(value)
+    return value
 
 
 def is_address(model: str) -> bool:

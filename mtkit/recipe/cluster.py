@@ -33,3 +33,8 @@ class Cluster(Section):
         """Number of this job's part, from 1, and the number of parts."""
         number, _, total = (self.part or "1/1").partition("/")
         return int(number), int(total)
+
+    def choose_blocks(self, num_blocks: int) -> range:
+        """Returns this job's contiguous part of a file's blocks; parts differ by at most one."""
+        number, total = self.number_and_total
+        return range(num_blocks * (number - 1) // total, num_blocks * number // total)

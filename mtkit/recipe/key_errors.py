@@ -34,6 +34,7 @@ _EXPECTED = {
 _CODE = 'an ISO 639 code of two or three letters, such as "de" for German'
 _FORMS = {
     "tag": 'a tag in angle brackets without spaces, such as "<BT>"',
+    "part": "a number and how many, such as 3/64",
     "source_language": _CODE,
     "target_language": _CODE,
     "language": _CODE,

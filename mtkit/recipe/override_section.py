@@ -10,6 +10,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from mtkit.errors import MtkitError
+from mtkit.recipe.cluster import Cluster
 from mtkit.recipe.key_errors import explain
 from mtkit.recipe.overrides import apply_override, list_overrides, override_key
 
@@ -46,3 +47,10 @@ def override_section(section: Part, name: str, overrides: Sequence[str]) -> Part
             name=name,
             changed=list_overrides(overrides),
         ) from error
+
+
+def read_cluster(overrides: Sequence[str]) -> tuple[Cluster, list[str]]:
+    """Returns the section that overrides describe, and the others, where no recipe is read."""
+    mine = [each for each in overrides if override_key(each).partition(".")[0] == "cluster"]
+    rest = [each for each in overrides if each not in mine]
+    return override_section(Cluster(), "cluster", mine), rest

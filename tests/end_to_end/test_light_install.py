@@ -79,6 +79,13 @@ def test_lines_are_translated(light: Light) -> None:
     assert light.translate().split("\n")[:-1] == light.expect(LINES.splitlines())
 
 
+def test_a_file_of_lines_is_translated(light: Light, tmp_path: Path) -> None:
+    source, output = tmp_path / "corpus.en", tmp_path / "corpus.de"
+    source.write_text(LINES)
+    light.translate(str(source), "--input", "lines", "--output", str(output))
+    assert output.read_text().split("\n")[:-1] == light.expect(LINES.splitlines())
+
+
 def test_lines_have_all_extras(light: Light) -> None:
     extras = ["n_best=2", "alignments=true", "rerank={}"]
     settings = [*extras, "flags={}", "protect={}", "paragraphs={}"]

@@ -7,7 +7,7 @@ import pytest
 
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.files import read_json, reserve, write_atomically
+from mtkit.files import read_json, reserve, write_atomically, writing_atomically
 
 
 @pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff"])
@@ -24,6 +24,23 @@ def test_a_file_is_written_whole_and_leaves_no_draft(tmp_path: Path) -> None:
     write_atomically(path, "dich\n")
     assert path.read_bytes() == b"dich\n"
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_stream_replaces_a_file_when_it_ends(tmp_path: Path) -> None:
+    path, folder = tmp_path / "text", tmp_path / "parts"
+    folder.mkdir()
+    path.write_text("old")
+    with writing_atomically(path, folder=folder) as stream:
+        stream.write(b"ne")
+        stream.flush()
+        [draft] = folder.iterdir()
+        assert (path.read_text(), draft.read_text()) == ("old", "ne")
+        stream.write(b"w")
+    assert path.read_text() == "new"
+    with pytest.raises(ZeroDivisionError), writing_atomically(path) as stream:
+        stream.write(b"half" * (1 // 0))
+    assert path.read_text() == "new"
+    assert sorted(tmp_path.rglob("*")) == [folder, path]
 
 
 def test_a_file_that_cannot_be_written_leaves_no_draft(tmp_path: Path) -> None:

@@ -58,6 +58,21 @@ def test_a_lock_ends_with_the_process_that_holds_it(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_lock_is_shared_or_not(tmp_path: Path) -> None:
+    path = tmp_path / "parts"
+    with locked(path, is_shared=True), locked(path, waits=False, is_shared=True) as is_held:
+        assert is_held
+        with pytest.raises(BlockingIOError), locked(path, waits=False):
+            pass
+    with (
+        locked(path, waits=False),
+        pytest.raises(BlockingIOError),
+        locked(path, waits=False, is_shared=True),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_another_path_is_another_lock(tmp_path: Path) -> None:
     with locked(tmp_path / "model"), locked(tmp_path / "export", waits=False) as is_held:
         assert is_held

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
@@ -280,6 +281,20 @@ def open_binary(path: Location) -> IO[bytes]:
         case _:
             return opened
     return buffered(stream, opened)
+
+
+def compress(content: bytes, path: Path) -> bytes:
+    """Returns content, compressed by a file's ending; joined, such parts are one file."""
+    packing = compression_of(path)
+    if packing == "zstd":
+        import pyarrow as pa  # noqa: PLC0415
+
+        packed: bytes = pa.compress(content, codec="zstd", asbytes=True)
+        return packed
+    others: dict[str, Callable[[bytes], bytes]]
+    # The same bytes at any time.
+    others = {"gzip": partial(gzip.compress, mtime=0), "bzip2": bz2.compress, "xz": lzma.compress}
+    return others[packing](content) if packing else content
 
 
 class _Buffered(io.BufferedReader):

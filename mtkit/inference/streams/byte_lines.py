@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from io import UnsupportedOperation
 from types import FrameType
 from typing import BinaryIO, Self, TypeVar
@@ -42,26 +43,41 @@ class WarningPrinter:
 
         with WarningPrinter() as printer:
             printer.print(translation.warnings)
+
+    Attributes:
+        counts: Warnings of each kind.
+        first: The first of each kind.
     """
 
     def __init__(self, *, is_silent: bool = False) -> None:
         self._is_silent = is_silent
-        self._counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        self.first: list[LineWarning] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for kind, count in self._counts.items():
+        for kind, count in self.counts.items():
             if not self._is_silent and count > _MAX_OF_A_KIND:
                 warn(f"{count - _MAX_OF_A_KIND:,} more lines: {kind}")
 
     def print(self, warnings: Iterable[LineWarning]) -> None:
         """Prints each warning, up to the limit of its kind."""
         for warning in warnings:
-            self._counts[warning.kind] += 1
-            if not self._is_silent and self._counts[warning.kind] <= _MAX_OF_A_KIND:
-                warn(warning.text)
+            self.counts[warning.kind] += 1
+            if self.counts[warning.kind] <= _MAX_OF_A_KIND:
+                self.first.append(warning)
+                if not self._is_silent:
+                    warn(warning.text)
+
+    def add(self, other: Self, locate: Callable[[int], str]) -> None:
+        """Prints the warnings of a silent printer; `locate` returns the place of a line."""
+        for warning in other.first:
+            if self.counts[warning.kind] < _MAX_OF_A_KIND:
+                self.print([replace(warning, place=locate(warning.line))])
+                other.counts[warning.kind] -= 1
+        self.counts += other.counts
 
     def print_all(self, translations: Iterable[Translation]) -> None:
         """Prints the warnings of translations."""
@@ -70,14 +86,16 @@ class WarningPrinter:
 
 
 def answer_windows(
-    windows: Iterable[Sequence[Line]], answer: Answer[Line], printer: WarningPrinter
+    windows: Iterable[Sequence[Line]],
+    answer: Answer[Line],
+    printer: WarningPrinter,
+    first_line: int = 1,
 ) -> Iterator[tuple[Sequence[Line], list[Translation]]]:
     """Yields each window's lines with their answers, up to an invalid line; prints warnings.
 
     Raises:
         LineError: A line is invalid; all lines before it have been yielded.
     """
-    first_line = 1
     for window in windows:
         found, fault = answer_window(window, answer, first_line)
         printer.print_all(found)
@@ -106,13 +124,13 @@ def take_windows(lines: Iterable[Line], window_lines: int) -> Iterator[list[Line
         yield window
 
 
-def read_byte_lines(source: BinaryIO) -> Iterator[list[bytes]]:
+def read_byte_lines(source: BinaryIO, first_line: int = 1) -> Iterator[list[bytes]]:
     """Yields the available lines, some at a time; never waits while it holds some.
 
     Raises:
         LineError: A line is too long; the lines before it have been yielded.
     """
-    num_lines = 0
+    next_line = first_line
     window: list[bytes] = []
     window_bytes = 0
     # The beginning of a line whose end hasn't arrived yet.
@@ -129,15 +147,15 @@ def read_byte_lines(source: BinaryIO) -> Iterator[list[bytes]]:
             pieces, piece_bytes = [beginning], len(beginning)
             if len(window) == WINDOW_LINES or window_bytes > _WINDOW_BYTES:
                 yield window
-                num_lines += len(window)
+                next_line += len(window)
                 window, window_bytes = [], 0
         if window and (piece_bytes > _WINDOW_BYTES or not _has_more(source)):
             yield window
-            num_lines += len(window)
+            next_line += len(window)
             window, window_bytes = [], 0
         if piece_bytes > _MAX_LINE_BYTES:
             raise LineError(
-                num_lines + 1,
+                next_line,
                 f"more than {_MAX_LINE_BYTES >> 20} MiB without a line break",
                 "is this text with one sentence per line?",
             )

@@ -38,7 +38,7 @@ PLAIN_TEXT = InputFormat()
 
 
 def read_requests(
-    source: BinaryIO, input_format: InputFormat, printer: WarningPrinter
+    source: BinaryIO, input_format: InputFormat, printer: WarningPrinter, first_line: int = 1
 ) -> Iterator[list[Request]]:
     """Yields the available lines, some at a time; never waits while it holds some.
 
@@ -46,11 +46,10 @@ def read_requests(
         LineError: A line is invalid UTF-8, malformed or too long. The lines before it have been
             yielded.
     """
-    num_lines = 0
-    for byte_lines in read_byte_lines(source):
+    for byte_lines in read_byte_lines(source, first_line):
         window: list[Request] = []
         try:
-            for line, byte_line in enumerate(byte_lines, num_lines + 1):
+            for line, byte_line in enumerate(byte_lines, first_line):
                 text = _decode(byte_line, line, input_format, printer)
                 window.append(_parse(text, line, input_format))
         except LineError:
@@ -58,7 +57,7 @@ def read_requests(
             if window:
                 yield window
             raise
-        num_lines += len(window)
+        first_line += len(window)
         yield window
 
 

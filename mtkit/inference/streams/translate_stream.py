@@ -5,12 +5,12 @@ input is answered as it arrives.
 """
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import BinaryIO
 
 from mtkit.inference.request import Request
-from mtkit.inference.streams.byte_lines import Answer, WarningPrinter, answer_windows, write_lines
+from mtkit.inference.streams.byte_lines import WarningPrinter, answer_windows, write_lines
 from mtkit.inference.streams.input_format import (
     PLAIN_TEXT,
     InputFormat,
@@ -28,11 +28,14 @@ def translate_stream(
     *,
     input_format: InputFormat = PLAIN_TEXT,
     as_json: bool = False,
+    printer: WarningPrinter | None = None,
+    first_line: int = 1,
 ) -> int:
     """Writes a line of UTF-8 into `target` for each in `source`; returns how many.
 
     A target in `source` is a prefix of its translation. `target` is flushed whenever all available
     lines are done. With `as_json` each line is an object with scores, n-best list and more.
+    `printer` belongs to several streams, of which this one begins with `first_line`.
 
     Raises:
         LineError: A line can't be read or translated; those before it are in `target`.
@@ -41,9 +44,11 @@ def translate_stream(
     def answer(window: Sequence[Request], first_line: int) -> list[Translation]:
         return translator.search(window, first_line=first_line, warns=False)
 
-    return _pass_through(
-        source, target, input_format, answer, _as_text, as_json=as_json, keys=_list_keys(translator)
-    )
+    input_format = _reserve(input_format, translator, as_json=as_json)
+    render = _as_json if as_json else _as_text
+    with printer or WarningPrinter() as warnings:
+        windows = read_requests(source, input_format, warnings, first_line)
+        return _write(target, answer_windows(windows, answer, warnings, first_line), render)
 
 
 def score_stream(
@@ -53,6 +58,8 @@ def score_stream(
     *,
     input_format: InputFormat,
     as_json: bool = False,
+    printer: WarningPrinter | None = None,
+    first_line: int = 1,
 ) -> int:
     """Writes the score of each line's target into `target`; returns the number of lines.
 
@@ -66,14 +73,15 @@ def score_stream(
     def answer(window: Sequence[Request], first_line: int) -> list[Translation]:
         return translator.score(window, first_line=first_line)
 
-    with_target = replace(input_format, needs_target=True)
-    return _pass_through(
-        source, target, with_target, answer, _as_score, as_json=as_json, keys=_list_keys(translator)
-    )
+    input_format = replace(_reserve(input_format, translator, as_json=as_json), needs_target=True)
+    render = _as_json if as_json else _as_score
+    with printer or WarningPrinter() as warnings:
+        windows = read_requests(source, input_format, warnings, first_line)
+        return _write(target, answer_windows(windows, answer, warnings, first_line), render)
 
 
-def _list_keys(translator: Translator) -> set[str]:
-    """Returns the keys of the output's objects."""
+def _reserve(input_format: InputFormat, translator: Translator, *, as_json: bool) -> InputFormat:
+    """Returns a format that reserves the keys of the output's objects."""
     settings = translator.settings
     asked = {
         "alignment": settings.alignments,
@@ -87,33 +95,24 @@ def _list_keys(translator: Translator) -> set[str]:
         "protection": settings.protect,
         "sentences": settings.paragraphs,
     }
-    return {*BLANK.as_json(""), *(key for key, value in asked.items() if value)}
+    keys = {*BLANK.as_json(""), *(key for key, value in asked.items() if value)}
+    return replace(input_format, reserved_keys=keys) if as_json else input_format
 
 
-def _pass_through(
-    source: BinaryIO,
+def _write(
     target: BinaryIO,
-    input_format: InputFormat,
-    answer: Answer[Request],
+    answered: Iterable[tuple[Sequence[Request], list[Translation]]],
     render: Callable[[Request, Translation], str],
-    *,
-    as_json: bool,
-    keys: Collection[str],
 ) -> int:
     """Writes each line's answer into `target`, window by window; returns how many."""
-    if as_json:
-        render = _as_json
-        input_format = replace(input_format, reserved_keys=keys)
     num_lines = 0
-    with WarningPrinter() as printer:
-        windows = read_requests(source, input_format, printer)
-        for window, found in answer_windows(windows, answer, printer):
-            rendered = "".join(
-                render(line, translation) + "\n"
-                for line, translation in zip(window, found, strict=True)
-            )
-            write_lines(target, rendered.encode(), num_before=num_lines)
-            num_lines += len(found)
+    for window, found in answered:
+        rendered = "".join(
+            render(line, translation) + "\n"
+            for line, translation in zip(window, found, strict=True)
+        )
+        write_lines(target, rendered.encode(), num_before=num_lines)
+        num_lines += len(found)
     return num_lines
 
 

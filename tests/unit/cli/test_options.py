@@ -89,7 +89,8 @@ OPTIONS = {
 
 
 KEYS = {
-    "": "name seed objective data tokenizer model training inference evaluation",
+    "": "name seed objective data tokenizer model training inference evaluation cluster",
+    "cluster": "address part skip_bad_blocks",
     "data": "language source_language target_language block_tokens data_root train dev parsing "
     "cleaning augment word_aligner",
     "data.train[FileTrainingCorpus]": "tag source target translated_by synthesis name weight "
