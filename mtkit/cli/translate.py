@@ -168,6 +168,8 @@ def translate(
         )
         _label_stdin(classifier, form, errors, as_json=as_json)
         return
+    if cluster.address is not None:
+        model, opened = _make_absolute(model, opened)
     open_translator = _choose_translator(model or [], opened, own_changes, languages, device)
     translator = open_translator()
     if form != "jsonl":
@@ -202,6 +204,16 @@ def _keeping_what_is_loaded(*, is_document: bool) -> Iterator[None]:
     finally:
         gc.unfreeze()
         gc.set_threshold(*before)
+
+
+def _make_absolute(
+    models: list[str] | None, run: "tuple[Recipe, Workspace] | None"
+) -> "tuple[list[str], tuple[Recipe, Workspace] | None]":
+    """Returns models and a run with paths that don't start from the working directory."""
+    from mtkit.workspace import Workspace
+
+    found = [str(Path(each).absolute()) if Path(each).exists() else each for each in models or ()]
+    return found, run and (run[0], Workspace(run[1].root.absolute()))
 
 
 def _choose_translator(

@@ -19,15 +19,15 @@ from mtkit.data.prepare import list_changed_files
 from mtkit.data.prepare import prepare as prepare_data
 from mtkit.data.prepared import read_digest
 from mtkit.errors import MtkitError, suggest
-from mtkit.executor import Executor, LocalExecutor, WorkerNeeds
+from mtkit.executor import LocalExecutor, WorkerNeeds
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.predict_text import predict_text
 from mtkit.model.config import open_model_folder
 from mtkit.model.digest import reading
+from mtkit.pipeline.choose_executor import choose_executor
 from mtkit.pipeline.teacher_runs import list_runs
 from mtkit.pipeline.teachers import ModelTeachers
 from mtkit.recipe import Recipe
-from mtkit.recipe.cluster import Cluster
 from mtkit.recipe.corpora import list_translated
 from mtkit.recipe.inference import Inference
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -57,20 +57,6 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
         )
     prepare_data(
         recipe, workspace, executor=executor, check=check, models=models, teachers=teachers
-    )
-
-
-def choose_executor(
-    cluster: Cluster | None, folder: Path, num_workers: int | None = None
-) -> Executor:
-    """Returns the workers of a cluster that sees a folder, or this machine's, one per CPU."""
-    if cluster is None or cluster.address is None:
-        return LocalExecutor(num_workers or count_cpus())
-    # Imported here: few have a cluster.
-    from mtkit.pipeline.ray_executor import RayExecutor  # noqa: PLC0415
-
-    return RayExecutor(
-        cluster.address, folder, max_workers=num_workers, skips=cluster.skip_bad_blocks
     )
 
 

@@ -23,7 +23,7 @@ from mtkit.data.sources.byte_blocks import BlockFile, ByteBlock
 from mtkit.data.sources.lines import compress, compression_of
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.executor import ONE_WORKER, Executor
+from mtkit.executor import Executor
 from mtkit.files import as_json_text, read_json, write_atomically, writing_atomically
 from mtkit.folders import discard_folder
 from mtkit.inference.request import LineError
@@ -32,6 +32,7 @@ from mtkit.inference.streams.input_format import InputFormat, read_requests
 from mtkit.inference.streams.translate_stream import score_stream
 from mtkit.inference.translator import Translator
 from mtkit.locks import locked
+from mtkit.pipeline.choose_executor import choose_executor
 from mtkit.recipe.cluster import Cluster
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.tables import list_differences
@@ -97,8 +98,8 @@ class LinesJob:
     stream: "partial[int]"
     record: Mapping[str, Any]
 
-    def __call__(self) -> Callable[[ByteBlock | int], TranslatedBlock]:
-        """Returns what translates a block, given or by its number, in this process."""
+    def __call__(self) -> Callable[[ByteBlock], TranslatedBlock]:
+        """Returns what translates a block in this process."""
         translator = self.opening.use()
         if self.opening.translator is None:
             now = {**self.record, **self.opening.describe(translator.settings)}
@@ -153,12 +154,10 @@ class LinesJob:
             place = self.source.locate(block, error.line)
             raise MtkitError(f"{place}: {error.fault}", error.hint) from error
 
-    def _translate(
-        self, translator: Translator, worker: str, item: ByteBlock | int
-    ) -> TranslatedBlock:
+    def _translate(self, translator: Translator, worker: str, block: ByteBlock) -> TranslatedBlock:
         """Writes the translation of a block."""
         warnings, target = WarningPrinter(is_silent=True), BytesIO()
-        block = self.source.read(item) if isinstance(item, int) else item
+        block = self.source.fill(block)
         first_line = block.base_line
         with self._reading(block) as lines:
             count = self.stream(translator, lines, target, printer=warnings, first_line=first_line)
@@ -166,6 +165,13 @@ class LinesJob:
         write_atomically(self.name_part(block.number), compress(target.getvalue(), self.output))
         block = replace(block, content=b"")
         return TranslatedBlock(block, count, warnings, worker, translator.summary)
+
+    def leave_blank(self, block: ByteBlock) -> TranslatedBlock:
+        """Writes a blank line for each line of a block."""
+        block = self.source.fill(block)
+        count = block.content.count(b"\n") + (block.content[-1:] not in b"\n")
+        write_atomically(self.name_part(block.number), compress(b"\n" * count, self.output))
+        return TranslatedBlock(block, count, WarningPrinter(), "", "")
 
 
 def translate_lines(
@@ -175,14 +181,15 @@ def translate_lines(
     stream: "partial[int]",
     *,
     cluster: Cluster = _WHOLE,
-    executor: Executor = ONE_WORKER,
+    executor: Executor | None = None,
     block_bytes: int = BLOCK_BYTES,
 ) -> None:
     """Writes a line into `output` for each in `source`, atomically, as on stdin.
 
     Files are compressed by their endings. Blocks that an earlier command has finished are reused.
     With `cluster.part` only the blocks of that part are translated, and nothing is joined.
-    `stream` is `translate_stream` or `score_stream` with its options.
+    `stream` is `translate_stream` or `score_stream` with its options. Without an `executor` the
+    blocks are translated in this process, or by the nodes of the cluster.
 
     Raises:
         MtkitError: A line can't be read or translated, the input changes, another command writes
@@ -194,7 +201,8 @@ def translate_lines(
         num_blocks = job.source.count()
         chosen = cluster.choose_blocks(num_blocks)
         missing = [number for number in chosen if not job.name_part(number).exists()]
-        _translate_blocks(job, missing, executor)
+        chosen_executor = executor or choose_executor(cluster, job.output.parent, takes_nodes=True)
+        _translate_blocks(job, missing, chosen_executor)
         job.check_unchanged()
         what = f"{len(chosen) - len(missing):,} cached, {len(missing):,} translated"
         if cluster.part is not None:
@@ -250,10 +258,10 @@ def _translate_blocks(job: LinesJob, numbers: list[int], executor: Executor) -> 
     checked = ((job.check_lines(block), None) for block in job.source.read_some(numbers))
     for _ in show_progress(checked, f"reading {job.source.path.name}", "line"):
         pass
-    items: Iterable[ByteBlock | int] = numbers
+    items: Iterable[ByteBlock] = map(ByteBlock, numbers)
     if job.source.is_sequential:
         items = job.source.read_some(numbers)
-    done = executor.run(job, items, ordered=False)
+    done = executor.run(job, items, ordered=False, on_loss=job.leave_blank)
     counted = ((each.num_lines, each) for each in done)
     summaries: dict[str, str] = {}
     with WarningPrinter() as printer:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mtkit.data.phrasebook import generate_pairs
 from tests.ray_cluster import ROOT, Nodes, start_nodes
 
 pytest.importorskip("ray", reason="Ray isn't installed")
@@ -136,13 +137,36 @@ def test_an_item_that_kills_three_workers_is_named(nodes: Nodes, tmp_path: Path)
 
 @pytest.mark.slow
 def test_prepared_data_are_those_of_one_machine(nodes: Nodes, tmp_path: Path) -> None:
-    write_recipe(tmp_path, 25_000)
+    write_recipe(tmp_path, 15_000)
     finish(prepare(tmp_path, "here"))
     finish(prepare(tmp_path, "there", "--set", f"cluster.address={nodes.address}"))
     here = read_data(tmp_path / "here")
     assert len(here) > 10
     assert read_data(tmp_path / "there") == here
     assert not list((tmp_path / "there").glob(".*probe"))
+
+
+@pytest.mark.slow
+def test_a_file_is_translated_as_on_one_machine(nodes: Nodes, tmp_path: Path, tiny_run) -> None:
+    run = tiny_run("training.max_steps=1", "inference.max_extra_tokens=2")
+    assert run.train()
+    # Blank lines take no time.
+    line = "The old man buys three red apples.\n" + f"{' ' * 499}\n" * 100
+    (tmp_path / "a.en").write_text(line * 60)
+    command = ["translate", "a.en", "--input", "lines", "--model", "run/model", "--output"]
+    for output, *options in (("here",), ("there", "--set", f"cluster.address={nodes.address}")):
+        done = subprocess.run(
+            [sys.executable, "-m", "mtkit", *command, output, *options],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        assert f"{output}: 3 blocks, 0 cached, 3 translated" in done.stderr
+    assert (tmp_path / "there").read_bytes() == (tmp_path / "here").read_bytes()
+    assert (tmp_path / "here").read_text().count("\n") == 60 * 101
 
 
 def test_a_cluster_that_isnt_there_is_an_error(tmp_path: Path) -> None:
@@ -152,6 +176,34 @@ def test_a_cluster_that_isnt_there_is_an_error(tmp_path: Path) -> None:
     assert process.returncode == 1
     assert "no Ray cluster at 127.0.0.1:1" in printed
     assert "Traceback" not in printed
+
+
+@pytest.mark.patient
+def test_models_work_on_nodes(nodes: Nodes, tmp_path: Path, tiny_run_of) -> None:
+    """A corpus that a translator completes, and rows that language models select."""
+    assert tiny_run_of("translation", "training.max_steps=2", name="mt").train()
+    assert tiny_run_of("causal-lm", "training.max_steps=2", name="general").train()
+    assert tiny_run_of("causal-lm", "training.max_steps=4", name="ours").train()
+    write_recipe(tmp_path, 15_000)
+    text = "".join(f"{source}\n" for source, _ in generate_pairs("train", 5_000))
+    (tmp_path / "b.en").write_text(text)
+    selection = """[data.cleaning.selection]
+in_domain_source = "ours/model"
+general_source = "general/model"
+keep = 0.5
+[[data.train]]
+source = "b.en"
+translated_by = "mt/model"
+synthesis = { beam_size = 1 }
+[data.dev]"""
+    recipe = RECIPE.replace("[data.dev]", selection)
+    (tmp_path / "r.toml").write_text(recipe)
+    finish(prepare(tmp_path, "here"))
+    finish(prepare(tmp_path, "there", "--set", f"cluster.address={nodes.address}"))
+    here = read_data(tmp_path / "here")
+    assert any("synthetic" in name for name in here)
+    assert any("selection" in name for name in here)
+    assert read_data(tmp_path / "there") == here
 
 
 @pytest.mark.patient

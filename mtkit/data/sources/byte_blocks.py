@@ -25,12 +25,17 @@ class ByteBlock:
 
     Attributes:
         number: From 0.
+        content: Empty if it hasn't been read.
         first_line: Number of its first line, from 1; None if it hasn't been counted.
     """
 
     number: int
-    content: bytes
+    content: bytes = b""
     first_line: int | None = None
+
+    def __str__(self) -> str:
+        """Returns its name, for messages."""
+        return f"block {self.number:,} of the file"
 
     @property
     def base_line(self) -> int:
@@ -68,6 +73,10 @@ class BlockFile:
                 stream.seek(start - 1)
                 start += len(stream.readline(_MAX_LINE_BYTES)) - 1
             return ByteBlock(number, _take(stream, start, end + self.block_bytes))
+
+    def fill(self, block: ByteBlock) -> ByteBlock:
+        """Returns a block with its content."""
+        return block if block.content or self.is_sequential else self.read(block.number)
 
     def read_some(self, numbers: Sequence[int]) -> Iterator[ByteBlock]:
         """Yields blocks with these numbers, which ascend."""

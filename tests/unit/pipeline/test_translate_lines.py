@@ -95,7 +95,7 @@ def test_a_worker_with_another_model_is_an_error(
     (tmp_path / "a.en").write_bytes(LINES)
     opened = open_with(folder)
 
-    def run(self: Any, build_job: Any, items: Any, *, ordered: bool = True) -> Iterator[Any]:
+    def run(self: Any, build_job: Any, items: Any, **_: Any) -> Iterator[Any]:
         sent = pickle.dumps(build_job)
         (folder / "config.json").write_text((folder / "config.json").read_text() + "\n")
         return map(pickle.loads(sent)(), items)
