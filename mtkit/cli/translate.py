@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from mtkit.inference.translator import Translator
     from mtkit.pipeline.translate_lines import Opening
     from mtkit.recipe import Recipe
-    from mtkit.recipe.cluster import Cluster
     from mtkit.workspace import Workspace
 
 _OBJECTS_OF_A_DOCUMENT = 1_000_000
@@ -147,6 +146,7 @@ def translate(
     from mtkit.recipe.override_section import read_cluster
 
     cluster, own_changes = read_cluster(changes)
+    _check_cluster(own_changes, changes, has_parts=file is not None and not is_document)
     if check:
         _check_job(model or [], own_changes, languages, _describe_input(form or "text", errors))
         return
@@ -157,7 +157,6 @@ def translate(
         )
     opened = None if model else run.open(changes)
     cluster = (opened[0].cluster if opened else None) or cluster
-    _check_cluster(cluster, has_parts=file is not None and not is_document)
     folders = [opened[1].model] if opened else [Path(each) for each in model or ()]
     classifier = open_classifier(folders, device=device, score_only=score_only)
     if classifier is not None:
@@ -351,12 +350,13 @@ def _check_options(given: dict[str, Any], *, is_document: bool) -> None:
         raise typer.BadParameter("--glossary is for translating, not for --score-only")
 
 
-def _check_cluster(cluster: "Cluster", *, has_parts: bool) -> None:
-    """Checks that a part is chosen only of a file of lines."""
-    if cluster.part is not None and not has_parts:
+def _check_cluster(own: list[str], changes: list[str], *, has_parts: bool) -> None:
+    """Checks that only the translation of a file of lines is shared."""
+    shared = [each for each in changes if each not in own]
+    if shared and not has_parts:
         raise MtkitError(
-            f"cluster.part = {cluster.part} is for files of lines: --input lines",
-            f"mtkit translate FILE --input lines --output FILE --set cluster.part={cluster.part}",
+            f"--set {shared[0]} is for files of lines: --input lines",
+            f"mtkit translate FILE --input lines --output FILE --set {shared[0]}",
         )
 
 
