@@ -145,6 +145,8 @@ class _Copy:
             return
         remote = _read_remote(self.url, is_read=False)
         self.check_base(remote or {})
+        # Equal, but for what is pending.
+        self.base = remote or {}
         written, removed = self.find_changes()
         stamps = {name: stamp for name, stamp in self.stamps.items() if name not in removed}
         stamps |= {name: _stamp(path) for name, path in written.items()}
@@ -209,12 +211,13 @@ def put_or_warn(folder: Path) -> None:
 def _fetch(url: str, parts: Sequence[str], *, is_read: bool, is_new: bool = False) -> Path:
     url = url.rstrip("/")
     check_url(url)
-    remote = _read_remote(url, is_read=is_read)
     parent, _, name = url.rpartition("/")
-    if is_read and remote is None:
-        around = read_listing(parent) if parent.count("/") > 2 else None
-        if around is not None and any(each.startswith(f"{name}/") for each in around):
+    if is_read and parent.count("/") > 2 and read_listing(url) is None:
+        around = read_listing(parent) or {}
+        if any(each.startswith(f"{name}/") for each in around):
             return _fetch(parent, (name,), is_read=True) / name
+    remote = _read_remote(url, is_read=is_read)
+    if is_read and remote is None:
         raise MtkitError(f"{url}: no such folder, or an empty one", "is the URL right?")
     if is_new and remote:
         raise MtkitError(f"{url}: there already", "name a new folder with --output")
