@@ -200,6 +200,9 @@ def _explain(url: str, error: Exception) -> Failure:
     is_final = isinstance(error, _FINAL) or is_unknown
     if isinstance(error, _TruncatedError):
         reason = str(error)
+    elif "Payload" in name:
+        # aiohttp gives it a status of its own.
+        status, reason = None, "the answer was cut short"
     elif isinstance(error, FileNotFoundError):
         reason = "no such object"
     elif isinstance(error, IsADirectoryError):
