@@ -259,9 +259,11 @@ def _abort_uploads(url: str) -> None:
 
     def abort(store: Any, path: str) -> None:
         bucket, _, prefix = path.partition("/")
-        for each in store.list_multipart_uploads(bucket):
-            if each["Key"].startswith(f"{prefix}/"):
-                store.abort_mpu(bucket, each["Key"], each["UploadId"])
+        # Few are allowed to list them, and not every store can.
+        with suppress(OSError):
+            for each in store.list_multipart_uploads(bucket):
+                if each["Key"].startswith(f"{prefix}/"):
+                    store.abort_mpu(bucket, each["Key"], each["UploadId"])
 
     if url.startswith("s3://"):
         ask(url, abort)

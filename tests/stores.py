@@ -47,7 +47,12 @@ def serve_s3(folder: Path) -> Iterator[str]:
     command = [
         *(weed, "-logtostderr=true", "server", f"-dir={folder / 'data'}", "-filer", "-s3"),
         *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-s3.config={folder / 's3.json'}"),
-        *("-master.volumeSizeLimitMB=64", "-volume.max=50", "-s3.port.iceberg=0", "-s3.port.lance=0"),
+        *(
+            "-master.volumeSizeLimitMB=64",
+            "-volume.max=50",
+            "-s3.port.iceberg=0",
+            "-s3.port.lance=0",
+        ),
         *(f"-{name}.port={port}" for name, port in ports.items()),
         *grpc,
     ]

@@ -75,7 +75,7 @@ def _find_location(value: Any, info: ValidationInfo) -> Any:
         case "file":
             path = unquote(urlsplit(str(value)).path)
             return path if info.mode == "json" else Path(path)
-        case store if store in STORES:
+        case _ if found[1] in STORES:
             return _check_stored(Url(value))
     raise ValueError(
         f"{value} is a URL, but files are read from disk, https://, http:// and "

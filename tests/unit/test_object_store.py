@@ -75,7 +75,10 @@ def test_corpora_of_any_format(
         store.put_file(str(tmp_path / f"a.{ending}"), f"corpora/a.{ending}")
     corpora = [
         FileCorpus(source="s3://corpora/a.en.gz", target="s3://corpora/a.de.zst"),
-        *(PairedFileCorpus(path=f"s3://corpora/a.{ending}") for ending in ("tsv", "zip", "parquet")),
+        *(
+            PairedFileCorpus(path=f"s3://corpora/a.{ending}")
+            for ending in ("tsv", "zip", "parquet")
+        ),
     ]
     read = partial(read_corpus_pairs, phrasebook_split="dev", languages=("en", "de"))
     for corpus in corpora:
