@@ -17,7 +17,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.registry import _registry
 
 KEY, SECRET = "mtkit-key", "mtkit-secret-of-tests"
 
@@ -86,8 +89,7 @@ def _wait_until_it_answers(server: subprocess.Popen[bytes], port: int, log: Path
 
 def use_s3(monkeypatch: pytest.MonkeyPatch, address: str, secret: str = SECRET) -> Any:
     """Lets this process use a server; returns s3fs's file system."""
-    import s3fs
-
+    s3fs = pytest.importorskip("s3fs", reason="s3fs isn't installed: the extra s3")
     s3fs.S3FileSystem.clear_instance_cache()
     monkeypatch.setenv("AWS_ENDPOINT_URL", address)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
@@ -145,8 +147,6 @@ def proxy(address: str) -> Iterator[tuple[str, StoreFaults]]:
             self._answer(response.status, dict(response.headers), content)
             server.close()
 
-        do_HEAD = do_PUT = do_POST = do_DELETE = do_GET
-
         def _answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
             self.send_response_only(status)
             for name, value in headers.items():
@@ -162,6 +162,9 @@ def proxy(address: str) -> Iterator[tuple[str, StoreFaults]]:
             if is_cut:
                 faults.num_cut -= 1
                 self.close_connection = True
+
+    for method in ("HEAD", "PUT", "POST", "DELETE"):
+        setattr(Handler, f"do_{method}", Handler.do_GET)
 
     class Server(ThreadingHTTPServer):
         def handle_error(self, *_: Any) -> None:
@@ -183,16 +186,9 @@ class StoreDiedError(BaseException):
 @contextmanager
 def in_memory(*protocols: str) -> Iterator[Any]:
     """Yields a store in memory, under the protocols of real ones; `dies_at` counts its writes."""
-    import fsspec
-    from fsspec.implementations.memory import MemoryFileSystem
-    from fsspec.registry import _registry
 
     class Store(MemoryFileSystem):
         protocol = protocols
-        store: dict[str, Any] = {}
-        pseudo_dirs = [""]
-        writes: list[str] = []
-        dies_at: int | None = None
 
         def __getattribute__(self, name: str) -> Any:
             found = super().__getattribute__(name)
@@ -211,6 +207,7 @@ def in_memory(*protocols: str) -> Iterator[Any]:
         def _strip_protocol(cls, path: str) -> str:
             return "/" + path.partition("://")[2].strip("/") if "://" in path else path
 
+    Store.store, Store.pseudo_dirs, Store.writes, Store.dies_at = {}, [""], [], None
     before = dict(_registry)
     for protocol in protocols:
         fsspec.register_implementation(protocol, Store, clobber=True)

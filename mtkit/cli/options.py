@@ -27,7 +27,7 @@ def declare_folder(flag: str, meaning: str, short: str = "") -> Any:
     """Returns an option for a folder on disk or in an object store."""
     flags = (flag, short) if short else (flag,)
     return typer.Option(
-        *flags, metavar="FOLDER", show_default=False, help=meaning, parser=_find_folder
+        *flags, metavar="FOLDER|URL", show_default=False, help=meaning, parser=_find_folder
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fsspec.registry import _registry
 from pydantic import TypeAdapter, ValidationError
 
 from mtkit import remote_files
@@ -206,8 +207,6 @@ def test_azures_form_with_an_account_is_taken() -> None:
 def test_a_missing_package(
     monkeypatch: pytest.MonkeyPatch, url: str, module: str, extra: str
 ) -> None:
-    from fsspec.registry import _registry
-
     monkeypatch.delitem(_registry, url[:2], raising=False)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MtkitError, match=f"needs the package {module}") as caught:

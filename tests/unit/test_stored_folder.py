@@ -213,9 +213,13 @@ def test_parts_and_folders_inside(store: Any, tmp_path: Path, monkeypatch) -> No
 
 
 def test_it_is_put_back_after_an_error(store: Any, tmp_path: Path, monkeypatch) -> None:
-    with pytest.raises(KeyboardInterrupt), working_copy(URL) as folder:
-        write(folder, OLD)
-        raise KeyboardInterrupt
+    def interrupted() -> None:
+        with working_copy(URL) as folder:
+            write(folder, OLD)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     on_another_machine(monkeypatch, str(tmp_path / "other"))
     assert read(fetch_folder(URL)) == OLD
 
