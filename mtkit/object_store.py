@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 from mtkit.errors import MtkitError, how_to_install
 from mtkit.remote_files import TRANSIENT, Failure, FileVersion, changed_meanwhile, retry
 
-_EXTRAS = {"s3": ("s3fs", "s3"), "az": ("adlfs", "azure"), "abfs": ("adlfs", "azure")}
-_EXTRAS["gs"] = ("gcsfs", "gcs")
+_AZURE = ("adlfs", "azure")
+_EXTRAS = {"s3": ("s3fs", "s3"), "az": _AZURE, "abfs": _AZURE, "gs": ("gcsfs", "gcs")}
+"""Package and mtkit's extra for each protocol."""
 _OPTIONS: dict[str, dict[str, Any]] = {
-    # Retries of retries would take minutes; azure-core counts them for each request.
-    "s3": {"config_kwargs": {"retries": {"total_max_attempts": 1}}},
+    # Retries of retries would take minutes. Each part that is uploaded at once takes 50 MiB.
+    "s3": {"config_kwargs": {"retries": {"total_max_attempts": 1}}, "max_concurrency": 2},
 }
 _ERRORS = (
     ("aiohttp", "ClientError"),
@@ -139,17 +140,16 @@ def ask(url: str, work: Callable[[Any, str], _Result]) -> _Result:
     """
     check_url(url)
     protocol = url.partition("://")[0]
-    # Imported here: only those who name a store need it.
-    from fsspec.core import url_to_fs  # noqa: PLC0415
-
     try:
+        # Imported here: only those who name a store need it.
+        from fsspec.core import url_to_fs  # noqa: PLC0415
+
         # Listings in a cache have old sizes.
         store, path = url_to_fs(url, use_listings_cache=False, **_OPTIONS.get(protocol, {}))
     except ImportError as error:
         package, extra = _EXTRAS.get(protocol, ("huggingface_hub", ""))
-        raise MtkitError(
-            f"{url}: {protocol}:// needs the package {package}", how_to_install(extra)
-        ) from error
+        hint = how_to_install(extra) if extra else f"pip install {package}"
+        raise MtkitError(f"{url}: {protocol}:// needs the package {package}", hint) from error
     except ValueError as error:
         raise _fail(url, "no account or credentials are set") from error
     store.retries = 1

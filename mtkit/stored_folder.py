@@ -196,8 +196,12 @@ def put_changes(folder: Path) -> None:
     """Puts what was changed in a copy into its store; does nothing for other folders."""
     entry = folder.absolute().parent
     if entry.parent == _find_cache() and (entry / _STATE).is_file():
-        with locked(entry):
-            _Copy.of("", entry).put()
+        try:
+            with locked(entry):
+                _Copy.of("", entry).put()
+        except MtkitError as error:
+            kept = f"{error.hint}; what isn't uploaded yet is kept in {folder}"
+            raise MtkitError(error.message, kept) from error
 
 
 def put_or_warn(folder: Path) -> None:
@@ -205,7 +209,7 @@ def put_or_warn(folder: Path) -> None:
     try:
         put_changes(folder)
     except MtkitError as error:
-        warn(f"{error.message}: {error.hint}; what isn't uploaded yet is in {folder}")
+        warn(f"{error.message}: {error.hint}")
 
 
 def _fetch(url: str, parts: Sequence[str], *, is_read: bool, is_new: bool = False) -> Path:

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,6 +23,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.registry import _registry
 
 KEY, SECRET = "mtkit-key", "mtkit-secret-of-tests"
+
+_STALL_SECONDS = 20
+"""s3fs waits 15."""
 
 
 def free_port() -> int:
@@ -107,12 +110,14 @@ class StoreFaults:
         statuses: Sent instead of the next responses.
         num_cut: How many of the next bodies end in the middle.
         num_reset: How many of the next connections are reset.
+        num_stalled: How many of the next requests wait longer than s3fs does.
         requests: Methods and paths so far.
     """
 
     statuses: list[int] = field(default_factory=list)
     num_cut: int = 0
     num_reset: int = 0
+    num_stalled: int = 0
     requests: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -131,6 +136,9 @@ def proxy(address: str) -> Iterator[tuple[str, StoreFaults]]:
         def do_GET(self) -> None:
             faults.requests.append((self.command, self.path))
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            if faults.num_stalled:
+                faults.num_stalled -= 1
+                time.sleep(_STALL_SECONDS)
             if faults.num_reset:
                 faults.num_reset -= 1
                 linger = struct.pack("ii", 1, 0)
@@ -140,12 +148,11 @@ def proxy(address: str) -> Iterator[tuple[str, StoreFaults]]:
             if faults.statuses:
                 self._answer(faults.statuses.pop(0), {}, b"<Error><Code>SlowDown</Code></Error>")
                 return
-            server = http.client.HTTPConnection(host, timeout=30)
-            server.request(self.command, self.path, body, dict(self.headers))
-            response = server.getresponse()
-            content = response.read()
+            with closing(http.client.HTTPConnection(host, timeout=30)) as server:
+                server.request(self.command, self.path, body, dict(self.headers))
+                response = server.getresponse()
+                content = response.read()
             self._answer(response.status, dict(response.headers), content)
-            server.close()
 
         def _answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
             self.send_response_only(status)

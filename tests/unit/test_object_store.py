@@ -150,6 +150,18 @@ def test_truncated_answers_and_resets(faulty: tuple) -> None:
             stream.read()
 
 
+@pytest.mark.patient
+def test_a_silent_store_is_asked_again(faulty: tuple) -> None:
+    _, faults = faulty
+    with open_location(URL) as stream:
+        faults.num_stalled = 2
+        assert stream.read() == CONTENT
+        faults.num_stalled = 99
+    with pytest.raises(MtkitError, match=r"s3://faults/a\.bin: \w*Timeout\w*$"):
+        measure_location(URL)
+    faults.num_stalled = 0
+
+
 def test_an_object_that_is_replaced_between_two_reads(faulty: tuple) -> None:
     store, _ = faulty
     with open_location(URL) as stream:
@@ -212,6 +224,13 @@ def test_a_missing_package(
     with pytest.raises(MtkitError, match=f"needs the package {module}") as caught:
         measure_location(Url(url))
     assert f"[{extra}]" in caught.value.hint
+
+
+def test_an_install_without_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    for url, package in (("s3://a/b", "s3fs"), ("hf://a/b", "huggingface_hub")):
+        with pytest.raises(MtkitError, match=f"needs the package {package}"):
+            measure_location(Url(url))
 
 
 def test_other_protocols_by_the_same_interface() -> None:
