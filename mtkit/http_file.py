@@ -5,7 +5,6 @@ Apart from storage.py, because what it imports takes 3 MiB in each process.
 
 import io
 import os
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -16,37 +15,13 @@ from http.client import HTTPException, HTTPResponse
 from typing import Any, TypeVar, cast
 
 from mtkit.errors import MtkitError
+from mtkit.remote_files import TRANSIENT, Failure, FileVersion, changed_meanwhile, retry
 
 _BUFFER_BYTES = 1 << 18
 _TIMEOUT_SECONDS = 60.0
-_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Seconds before each retry of a request that failed."""
 _MAX_PAUSE = 60.0
-_TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
-"""Statuses that a retry may change."""
 _PARTIAL = 206
 _Result = TypeVar("_Result")
-
-
-class FileVersion:
-    """What distinguishes a version of a file behind an address from others."""
-
-    def __init__(self, num_bytes: int | None, validator: str) -> None:
-        self.num_bytes, self.validator = num_bytes, validator
-
-    @classmethod
-    def of(cls, headers: Message) -> "FileVersion":
-        """Returns the version that a response's headers name."""
-        total = headers.get("Content-Range", "").rpartition("/")[2]
-        size = total or headers.get("Content-Length", "")
-        validator = headers.get("ETag") or headers.get("Last-Modified") or ""
-        return cls(int(size) if size.isdecimal() else None, validator)
-
-    def is_other(self, found: "FileVersion") -> bool:
-        """Returns whether a later response is of another version."""
-        return self.validator != found.validator or (
-            None not in (self.num_bytes, found.num_bytes) and self.num_bytes != found.num_bytes
-        )
 
 
 class HttpFile(io.RawIOBase):
@@ -128,11 +103,9 @@ class HttpFile(io.RawIOBase):
         """
         headers = {"Range": f"bytes={self._at}-"} if self._at else {}
         self._response = _send(self._url, headers=headers)
-        version = FileVersion.of(self._response.headers)
+        version = _version_of(self._response.headers)
         if self._first_version is not None and self._first_version.is_other(version):
-            raise MtkitError(
-                f"{self._url}: has changed while it was read", "run the same command again"
-            )
+            raise changed_meanwhile(self._url)
         self._first_version = self._first_version or version
         if self._at and self._response.status != _PARTIAL:
             # A server without ranges starts from the beginning.
@@ -165,9 +138,17 @@ def read_version(url: str) -> FileVersion:
 
     def ask() -> FileVersion:
         with _send(url, method="HEAD") as response:
-            return FileVersion.of(response.headers)
+            return _version_of(response.headers)
 
     return _retry(url, ask)
+
+
+def _version_of(headers: Message) -> FileVersion:
+    """Returns the version that a response's headers name."""
+    total = headers.get("Content-Range", "").rpartition("/")[2]
+    size = total or headers.get("Content-Length", "")
+    validator = headers.get("ETag") or headers.get("Last-Modified") or ""
+    return FileVersion(int(size) if size.isdecimal() else None, validator)
 
 
 def _send(url: str, *, method: str = "GET", headers: dict[str, str] | None = None) -> HTTPResponse:
@@ -178,31 +159,19 @@ def _send(url: str, *, method: str = "GET", headers: dict[str, str] | None = Non
     return cast(HTTPResponse, response)
 
 
-def _retry(url: str, work: Callable[[], _Result]) -> _Result:
-    """Returns what a request gives, after some retries where the network or the server fails.
-
-    Raises:
-        MtkitError: It fails for good.
-    """
-    for pause in (*_PAUSES, None):
-        wanted = 0.0
-        try:
-            return work()
-        except urllib.error.HTTPError as error:
-            error.close()
-            if error.code not in _TRANSIENT or pause is None:
-                raise _refused(url, error) from error
-            wanted = min(_MAX_PAUSE, read_retry_after(error.headers))
-        except (OSError, HTTPException) as error:
-            if pause is None:
-                reason = getattr(error, "reason", error)
-                raise MtkitError(
-                    f"{url}: can't be read: {reason}",
-                    "is the address right, and can this machine reach it? Or download it, and give "
-                    "the file's path",
-                ) from error
-        time.sleep(max(pause, wanted))
-    raise AssertionError("the last try returns or raises")
+def _explain(url: str, error: Exception) -> Failure:
+    """Returns the user's error for a failed request, and whether a retry may help."""
+    if isinstance(error, urllib.error.HTTPError):
+        error.close()
+        wanted = min(_MAX_PAUSE, read_retry_after(error.headers))
+        return Failure(_refused(url, error), error.code in TRANSIENT, wanted)
+    reason = getattr(error, "reason", error)
+    fault = MtkitError(
+        f"{url}: can't be read: {reason}",
+        "is the address right, and can this machine reach it? Or download it, and give "
+        "the file's path",
+    )
+    return Failure(fault)
 
 
 def read_retry_after(headers: Mapping[str, str] | Message) -> float:
@@ -214,6 +183,10 @@ def read_retry_after(headers: Mapping[str, str] | Message) -> float:
         return max(0.0, (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds())
     except (ValueError, TypeError):
         return 0.0
+
+
+def _retry(url: str, work: Callable[[], _Result]) -> _Result:
+    return retry(work, (OSError, HTTPException), lambda error: _explain(url, error))
 
 
 def _refused(url: str, error: urllib.error.HTTPError) -> MtkitError:

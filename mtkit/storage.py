@@ -1,20 +1,22 @@
-"""Opens and measures files, on disk or at a URL, and detects changed ones.
-
-An object store would be another file beside `http_file.py`.
-"""
+"""Opens and measures files, on disk or at a URL, and detects changed ones."""
 
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from pydantic_core import CoreSchema, core_schema
 
 from mtkit.errors import MtkitError
 
+if TYPE_CHECKING:
+    from mtkit.remote_files import FileVersion
+
 _BUFFER_BYTES = 1 << 18
+STORES = ("s3", "az", "abfs", "gs", "hf")
+"""Protocols of object stores."""
 
 
 class Url(str):
@@ -39,6 +41,11 @@ class Url(str):
         raise ValueError("expected an address")
 
     @property
+    def is_stored(self) -> bool:
+        """Whether it is in an object store."""
+        return self.partition("://")[0] in STORES
+
+    @property
     def name(self) -> str:
         """The last part of its path."""
         return PurePosixPath(unquote(urlsplit(self).path)).name
@@ -57,21 +64,24 @@ class Url(str):
 Location = Path | Url
 
 
+def find_folder(text: str) -> Location:
+    """Returns a folder's path, after `file://` or alone, or its URL in an object store."""
+    if text.startswith("file://"):
+        return Path(unquote(urlsplit(text).path))
+    return Url(text) if Url(text).is_stored else Path(text)
+
+
 def open_location(location: Location) -> IO[bytes]:
     """Returns a file as a seekable stream; raises MtkitError for a URL, OSError on disk."""
     if isinstance(location, Url):
-        from mtkit.http_file import HttpFile  # noqa: PLC0415
-
-        return io.BufferedReader(HttpFile(location), _BUFFER_BYTES)
+        return io.BufferedReader(_open_url(location), _BUFFER_BYTES)
     return location.open("rb", buffering=_BUFFER_BYTES)
 
 
 def measure_location(location: Location) -> int | None:
     """Returns the size of a file in bytes; None if a server doesn't report it."""
     if isinstance(location, Url):
-        from mtkit.http_file import read_version  # noqa: PLC0415
-
-        return read_version(location).num_bytes
+        return _read_version(location).num_bytes
     return location.stat().st_size
 
 
@@ -101,11 +111,29 @@ def check_unchanged(location: Location, version: Mapping[str, Any]) -> None:
 def describe_location(location: Location) -> dict[str, Any]:
     """Returns what identifies a file: name, size, and time or ETag; only its name if missing."""
     if isinstance(location, Url):
-        from mtkit.http_file import read_version  # noqa: PLC0415
-
-        version = read_version(location)
+        version = _read_version(location)
         return {"name": location, "size": version.num_bytes, "version": version.validator}
     if not location.is_file():
         return {"name": location.name}
     status = location.stat()
     return {"name": location.name, "size": status.st_size, "modified_ns": status.st_mtime_ns}
+
+
+def _open_url(url: Url) -> io.RawIOBase:
+    if url.is_stored:
+        from mtkit.object_store import ObjectFile  # noqa: PLC0415
+
+        return ObjectFile(url)
+    from mtkit.http_file import HttpFile  # noqa: PLC0415
+
+    return HttpFile(url)
+
+
+def _read_version(url: Url) -> "FileVersion":
+    if url.is_stored:
+        from mtkit import object_store  # noqa: PLC0415
+
+        return object_store.read_version(url)
+    from mtkit import http_file  # noqa: PLC0415
+
+    return http_file.read_version(url)

@@ -11,6 +11,7 @@ from mtkit.cli.options import (
     RunOptions,
     SourceOption,
     TargetOption,
+    declare_folder,
     declare_option,
     with_run,
 )
@@ -33,9 +34,8 @@ def calibrate(
     run: RunOptions,
     model: Annotated[
         list[Path] | None,
-        declare_option(
+        declare_folder(
             "--model",
-            "FOLDER",
             "Model folder (repeat it for an ensemble). No recipe or workspace needed.",
         ),
     ] = None,

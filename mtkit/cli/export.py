@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import RunOptions, declare_option, with_run
+from mtkit.cli.options import RunOptions, declare_folder, declare_option, with_run
 from mtkit.errors import MtkitError, suggest
 
 if TYPE_CHECKING:
@@ -20,15 +20,12 @@ def export(
     run: RunOptions,
     model: Annotated[
         Path | None,
-        declare_option(
-            "--model", "FOLDER", "Model folder to export; no recipe or workspace needed."
-        ),
+        declare_folder("--model", "Model folder to export; no recipe or workspace needed."),
     ] = None,
     output: Annotated[
         Path | None,
-        declare_option(
+        declare_folder(
             "--output",
-            "FOLDER",
             "Output folder; for argos a file. Default: in the workspace export/, transformers/, or "
             "a file with the languages' names.",
             "-o",
@@ -71,6 +68,8 @@ def export(
     chosen = _find_form(form)
     if form == "transformers" and quantization is not None:
         raise typer.BadParameter("--quantization can't be combined with --format transformers")
+    if form == "argos" and isinstance(output, str):
+        raise typer.BadParameter("--format argos writes a file on disk: name one with --output")
     run.check_model_alone(has_model=model is not None)
     if model is not None and output is None:
         raise typer.BadParameter("--model needs --output")
@@ -82,7 +81,13 @@ def export(
     else:
         assert model is not None
         exported = door.take_folder(model, run.overrides, lines_file=lines)
-    door.export(exported, output, form=chosen, quantization=quantization or "")
+    if output is None:
+        door.export(exported, None, form=chosen, quantization=quantization or "")
+        return
+    from mtkit.stored_folder import working_copy
+
+    with working_copy(output, is_new=True) as folder:
+        door.export(exported, folder, form=chosen, quantization=quantization or "")
 
 
 def _find_form(name: str) -> "ExportForm":

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import declare_option
+from mtkit.cli.options import declare_folder, declare_option
 
 
 def import_model(
@@ -18,7 +18,7 @@ def import_model(
         ),
     ],
     *,
-    output: Annotated[Path, declare_option("--output", "FOLDER", "Model folder to write.", "-o")],
+    output: Annotated[Path, declare_folder("--output", "Model folder to write.", "-o")],
     keep_pieces_of: Annotated[
         list[Path] | None,
         declare_option(
@@ -43,11 +43,15 @@ def import_model(
     A translator's folder translates, is exported and fine-tuned like any other. No code of the
     model's is run.
     """
-    if keep_pieces_of:
-        from mtkit.pipeline.import_model import import_trimmed
-
-        import_trimmed(source, output, keep_pieces_of)
-        return
     from mtkit.pipeline.import_model import import_model as import_folder
+    from mtkit.pipeline.import_model import import_trimmed
+    from mtkit.storage import find_folder
+    from mtkit.stored_folder import fetch_folder, working_copy
 
-    import_folder(source, output, encoder=encoder)
+    if "://" in source:
+        source = str(fetch_folder(find_folder(source)))
+    with working_copy(output, is_new=True) as folder:
+        if keep_pieces_of:
+            import_trimmed(source, folder, keep_pieces_of)
+        else:
+            import_folder(source, folder, encoder=encoder)

@@ -13,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from mtkit.pipeline.hardware import Hardware
     from mtkit.recipe import Recipe
+    from mtkit.storage import Location
     from mtkit.workspace import Workspace
 
 
@@ -22,11 +23,28 @@ def declare_option(flag: str, metavar: str, meaning: str, short: str = "") -> An
     return typer.Option(*flags, metavar=metavar, show_default=False, help=meaning)
 
 
+def declare_folder(flag: str, meaning: str, short: str = "") -> Any:
+    """Returns an option for a folder on disk or in an object store."""
+    flags = (flag, short) if short else (flag,)
+    return typer.Option(
+        *flags, metavar="FOLDER|URL", show_default=False, help=meaning, parser=_find_folder
+    )
+
+
+def _find_folder(text: str) -> Location:
+    from mtkit.storage import find_folder
+
+    return find_folder(text)
+
+
 def declare_count(flag: str, meaning: str) -> Any:
     """Returns an option that takes a number from 1, without a default."""
     return typer.Option(flag, metavar="N", min=1, show_default=False, help=meaning)
 
 
+_NEED_THE_MODEL = ("align", "attend", "serve", "translate")
+_MODEL_PARTS = ("model", "export")
+"""Subfolders of a workspace in an object store that these commands fetch."""
 GpusOption = Annotated[
     int | None,
     declare_count("--gpus", "Train on N GPUs of this machine. Default: one, if there is one."),
@@ -37,7 +55,7 @@ ProcessesOption = Annotated[
 ]
 ModelOption = Annotated[
     Path | None,
-    declare_option("--model", "FOLDER", "Model folder; no recipe or workspace needed."),
+    declare_folder("--model", "Model folder; no recipe or workspace needed."),
 ]
 DeviceOption = Annotated[
     str,
@@ -63,11 +81,13 @@ class RunOptions:
         recipe: The recipe's file or name; empty for the default.
         workspace: None for the default.
         overrides: Changes of the recipe's keys.
+        url: Where the workspace is, if that is an object store; `workspace` is its copy.
     """
 
     recipe: str
     workspace: Path | None
     overrides: list[str]
+    url: str = ""
 
     def check_model_alone(self, *, has_model: bool) -> None:
         """Rejects a model folder together with a run."""
@@ -93,7 +113,7 @@ class RunOptions:
         """Returns the options for a worker process's command line."""
         arguments = ["--recipe", self.recipe] if self.recipe else []
         if self.workspace is not None:
-            arguments += ["--workspace", str(self.workspace)]
+            arguments += ["--workspace", self.url or str(self.workspace)]
         for override in self.overrides:
             arguments += ["--set", override]
         return arguments
@@ -104,9 +124,20 @@ def with_run(command: Callable[..., None]) -> Callable[..., None]:
     signature = inspect.signature(command, eval_str=True)
 
     def wrapped(
-        *arguments: Any, recipe: str, workspace: Path | None, overrides: list[str], **options: Any
+        *arguments: Any, recipe: str, workspace: Any, overrides: list[str], **options: Any
     ) -> None:
-        command(*arguments, run=RunOptions(recipe, workspace, overrides or []), **options)
+        if options.get("model"):
+            options["model"] = _fetch_models(options["model"])
+        changes = overrides or []
+        if workspace is None or isinstance(workspace, Path):
+            command(*arguments, run=RunOptions(recipe, workspace, changes), **options)
+            return
+        from mtkit.stored_folder import working_copy
+
+        parts = _MODEL_PARTS if command.__name__ in _NEED_THE_MODEL else ()
+        with working_copy(workspace, parts) as folder:
+            run = RunOptions(recipe, folder, changes, workspace)
+            command(*arguments, run=run, **options)
 
     parameters = []
     for each in signature.parameters.values():
@@ -117,8 +148,23 @@ def with_run(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-def _declare_run_option(name: str, default: Any, kind: Any, *option: str) -> inspect.Parameter:
-    annotation = Annotated[kind, declare_option(*option)]
+def _fetch_models(given: Any) -> Any:
+    """Returns the values of `--model`, with those in object stores as their local copies."""
+    if isinstance(given, list):
+        return list(map(_fetch_models, given))
+    location = given if isinstance(given, Path) else _find_folder(given)
+    if isinstance(location, str):
+        from mtkit.stored_folder import fetch_folder
+
+        location = fetch_folder(location)
+    elif isinstance(given, Path) or not given.startswith("file://"):
+        return given
+    # `translate` and `score` take text, which may also be a server's address.
+    return str(location) if type(given) is str else location
+
+
+def _declare_run_option(name: str, default: Any, kind: Any, option: Any) -> inspect.Parameter:
+    annotation = Annotated[kind, option]
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
     )
@@ -129,28 +175,33 @@ _RUN_OPTIONS = [
         "recipe",
         "",
         str,
-        "--recipe",
-        "FILE|NAME",
-        "Recipe file, or name of a shipped recipe. Default: ./mtkit.toml.",
-        "-r",
+        declare_option(
+            "--recipe",
+            "FILE|NAME",
+            "Recipe file, or name of a shipped recipe. Default: ./mtkit.toml.",
+            "-r",
+        ),
     ),
     _declare_run_option(
         "workspace",
         None,
         Path | None,
-        "--workspace",
-        "FOLDER",
-        "Folder for everything the run writes. Default: runs/<recipe name>.",
-        "-w",
+        declare_folder(
+            "--workspace",
+            "Folder for everything the run writes. Default: runs/<recipe name>.",
+            "-w",
+        ),
     ),
     _declare_run_option(
         "overrides",
         None,
         list[str] | None,
-        "--set",
-        "KEY=VALUE",
-        "Override a recipe key, as in training.max_steps=100; ~section.key removes one.",
-        "-s",
+        declare_option(
+            "--set",
+            "KEY=VALUE",
+            "Override a recipe key, as in training.max_steps=100; ~section.key removes one.",
+            "-s",
+        ),
     ),
 ]
 

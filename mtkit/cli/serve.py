@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import DeviceOption, RunOptions, declare_option, with_run
+from mtkit.cli.options import DeviceOption, RunOptions, declare_folder, declare_option, with_run
 
 
 @with_run
@@ -14,9 +14,8 @@ def serve(
     run: RunOptions,
     model: Annotated[
         list[Path] | None,
-        declare_option(
+        declare_folder(
             "--model",
-            "FOLDER",
             "Model folder to serve, or the .toml file of a large language model; repeat it for "
             "more. No recipe needed.",
         ),

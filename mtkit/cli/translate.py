@@ -60,7 +60,7 @@ def translate(
         list[str] | None,
         declare_option(
             "--model",
-            "FOLDER",
+            "FOLDER|URL",
             "Model folder (repeat it for an ensemble), a run's checkpoint, the http:// address of "
             "`mtkit serve`, or the .toml file of a large language model. No recipe or workspace "
             "needed.",

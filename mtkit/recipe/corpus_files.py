@@ -16,8 +16,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
+from mtkit.errors import MtkitError
 from mtkit.recipe.section import RecipePath
-from mtkit.storage import Location, Url
+from mtkit.storage import STORES, Location, Url
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
@@ -74,9 +75,23 @@ def _find_location(value: Any, info: ValidationInfo) -> Any:
         case "file":
             path = unquote(urlsplit(str(value)).path)
             return path if info.mode == "json" else Path(path)
+        case _ if found[1] in STORES:
+            return _check_stored(Url(value))
     raise ValueError(
-        f"{value} is a URL, but files are read from disk, https:// and http://: download it first"
+        f"{value} is a URL, but files are read from disk, https://, http:// and "
+        f"{', '.join(f'{store}://' for store in STORES)}: download it first"
     )
+
+
+def _check_stored(url: Url) -> Url:
+    """Returns a URL of an object store; rejects passwords and signatures in it."""
+    from mtkit.object_store import check_url  # noqa: PLC0415
+
+    try:
+        check_url(url)
+    except MtkitError as error:
+        raise ValueError(f"{error.message}: {error.hint}") from error
+    return url
 
 
 def _explain_column(value: Any, validate: ValidatorFunctionWrapHandler) -> int | str:
@@ -92,7 +107,8 @@ def _explain_column(value: Any, validate: ValidatorFunctionWrapHandler) -> int |
 
 
 FileLocation = Annotated[RecipePath | Url, BeforeValidator(_find_location)]
-"""A path that starts from `data.data_root`, or an address: https://, http:// or file://."""
+"""A path that starts from `data.data_root`, or an address: https://, http://, file://,
+or of an object store: s3://, az://, abfs://, gs:// or hf://."""
 Column = Annotated[Annotated[int, Field(ge=1)] | str, WrapValidator(_explain_column)]
 
 

@@ -17,6 +17,7 @@ from mtkit.locks import locked
 from mtkit.model.config import WEIGHTS_FILE
 from mtkit.model.weights import load_weights, pack_weights, read_weights, write_tensors
 from mtkit.recipe.training import Training
+from mtkit.stored_folder import put_or_warn
 from mtkit.training.checkpoint import (
     OPTIMIZER_FILE,
     TRAINED_FILE,
@@ -77,6 +78,8 @@ class CheckpointFolder:
             facts = digests, data_digest, recipe, learner.base_digest
             saved = Checkpoint(folder, state, None, is_regular, *facts)
             write_facts(draft, saved)
+        # Into an object store, if the workspace is in one: this machine may die any time.
+        put_or_warn(self._folder.parent)
         return saved
 
     def record_score(
@@ -107,6 +110,7 @@ class CheckpointFolder:
         for checkpoint in checkpoints:
             if checkpoint not in kept:
                 discard_folder(checkpoint.folder)
+        put_or_warn(self._folder.parent)
 
     def sweep(self) -> None:
         """Removes what interrupted saves and removals left."""

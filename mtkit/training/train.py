@@ -18,6 +18,7 @@ from mtkit.network.device import limit_kernel_cache, limit_threads
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.recipe.precision import Precision
 from mtkit.recipe.tables import relative_to_root
+from mtkit.stored_folder import put_or_warn
 from mtkit.training.averaging.model_record import ModelRecord
 from mtkit.training.build_learner import build_learner, build_objective, open_metrics
 from mtkit.training.checkpoint import (
@@ -117,6 +118,7 @@ def _train(run: TrainingRun, processes: ProcessGroup, options: Sequence[str]) ->
             checkpoints.sweep()
             checkpoints.prune(training)
         release(run, state, options=options)
+        put_or_warn(run.workspace.root)
     return is_finished(training, state)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit import http_file
+from mtkit import remote_files
 from mtkit.data.phrasebook import generate_pairs
 
 from .. import warm
@@ -313,7 +313,7 @@ def test_corpora_behind_an_address_make_the_same_data(
 ) -> None:
     with serve_files(small) as (address, faults):
         # Each connection ends early.
-        monkeypatch.setattr(http_file, "_PAUSES", (0.0, 0.0, 0.0))
+        monkeypatch.setattr(remote_files, "PAUSES", (0.0, 0.0, 0.0))
         faults.max_bytes = 9_000
         options = []
         for side, language in (("source", "en"), ("target", "de")):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mtkit import http_file
+from mtkit import http_file, remote_files
 from mtkit.data.sources.corpora import check_corpus, read_corpus_pairs
 from mtkit.errors import MtkitError
 from mtkit.recipe import load_recipe
@@ -24,7 +24,7 @@ CONTENT = random.Random(1).randbytes(300_000)
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_file, "_PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(remote_files, "PAUSES", (0.0, 0.0, 0.0))
 
 
 @pytest.fixture

@@ -1,0 +1,69 @@
+"""What files behind an address have in common: versions, and retries of requests."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from mtkit.errors import MtkitError
+
+PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Seconds before each retry of a request that failed."""
+TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
+"""Statuses that a retry may change."""
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class FileVersion:
+    """What distinguishes a version of a file behind an address from others."""
+
+    num_bytes: int | None
+    validator: str
+
+    def is_other(self, found: "FileVersion") -> bool:
+        """Returns whether a later response is of another version."""
+        return self.validator != found.validator or (
+            None not in (self.num_bytes, found.num_bytes) and self.num_bytes != found.num_bytes
+        )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a request failed.
+
+    Attributes:
+        error: For the user, if it fails for good.
+        is_transient: Whether a retry may help.
+        wait_seconds: Minimum pause before the retry.
+    """
+
+    error: MtkitError
+    is_transient: bool = True
+    wait_seconds: float = 0.0
+
+
+def retry(
+    work: Callable[[], _Result],
+    errors: tuple[type[Exception], ...],
+    explain: Callable[[Exception], Failure],
+) -> _Result:
+    """Returns what a request gives, after some retries where the network or the server fails.
+
+    Raises:
+        MtkitError: It fails for good.
+    """
+    for pause in (*PAUSES, None):
+        try:
+            return work()
+        except errors as error:
+            failure = explain(error)
+            if pause is None or not failure.is_transient:
+                raise failure.error from error
+        time.sleep(max(pause, failure.wait_seconds))
+    raise AssertionError("the last try returns or raises")
+
+
+def changed_meanwhile(url: str) -> MtkitError:
+    """Returns the error of a file that was replaced between two requests."""
+    return MtkitError(f"{url}: has changed while it was read", "run the same command again")
