@@ -3,6 +3,7 @@
 import argparse
 import gzip
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import median
+from threading import Thread
 
 import psutil
 import sentencepiece
@@ -81,19 +83,35 @@ def measure_command(folder: Path, num_workers: int) -> None:
     command = [sys.executable, "-m", "mtkit", "prepare", "--recipe", str(folder / "scale.toml")]
     command += ["--workspace", str(folder / "run"), "--workers", str(num_workers)]
     started_at = time.perf_counter()
-    process = subprocess.Popen(command)
-    peaks = {"resident": 0.0, "proportional": 0.0}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    ended: list[str] = []
+    thread = Thread(target=follow, args=(process, ended))
+    thread.start()
+    peaks: dict[int, dict[str, float]] = {}
     while process.poll() is None:
+        of_stage = peaks.setdefault(len(ended), {"resident": 0.0, "proportional": 0.0})
         for kind, megabytes in measure_memory(psutil.Process(process.pid)).items():
-            peaks[kind] = max(peaks[kind], megabytes)
+            of_stage[kind] = max(of_stage[kind], megabytes)
         time.sleep(0.1)
+    thread.join()
     if process.returncode:
         raise SystemExit(process.returncode)
     print(f"prepare, {num_workers} workers: {time.perf_counter() - started_at:.1f} s")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"  CPU time of all processes: {used.ru_utime + used.ru_stime:,.1f} s")
-    for kind, megabytes in peaks.items():
-        print(f"  peak memory of all processes, {kind}: {megabytes:,.0f} MiB")
+    for number, of_stage in peaks.items():
+        stage = [*ended, "report"][number]
+        listed = ", ".join(f"{kind} {each:,.0f} MiB" for kind, each in of_stage.items())
+        print(f"  peak memory of all processes, {stage}: {listed}")
+
+
+def follow(process: "subprocess.Popen[str]", ended: list[str]) -> None:
+    """Prints what a command says, and lists the stages that have ended."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        print(line, end="", file=sys.stderr)
+        if stage := re.match(r"(\w+): [\d.,]+ s$", line.strip()):
+            ended.append(stage[1])
 
 
 def measure_memory(parent: psutil.Process) -> dict[str, float]:

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable
 from http.client import responses
+from pathlib import Path
 from typing import Any, TypeVar
 
 from mtkit.errors import MtkitError, how_to_install
@@ -183,6 +184,16 @@ def mask(url: str) -> str:
         path, found, _ = path.partition(mark)
         path += f"{found}..." if found else ""
     return f"{protocol}://{shown}{slash}{path}"
+
+
+def put_file(path: Path, url: str) -> None:
+    """Uploads a file, which appears whole or not at all."""
+
+    def put(store: Any, target: str) -> None:
+        store.put_file(str(path), target)
+        check_size(store, target, path.stat().st_size)
+
+    ask(url, put)
 
 
 def check_size(store: Any, path: str, expected: int) -> None:

@@ -18,7 +18,7 @@ from mtkit.errors import MtkitError
 from mtkit.files import as_json_text, read_json, write_atomically
 from mtkit.folders import at_work_alone, remove_folder
 from mtkit.locks import locked
-from mtkit.object_store import check_url
+from mtkit.object_store import check_url, put_file
 from mtkit.storage import Location, Url
 from mtkit.stored_listing import (
     Entries,
@@ -190,6 +190,23 @@ def working_copy(
         put_or_warn(folder)
         raise
     put_changes(folder)
+
+
+@contextmanager
+def working_file(url: Location) -> Iterator[Path]:
+    """Yields a file to write on this machine: itself, or one that is then put into a store.
+
+    What is beside it stays after an error.
+    """
+    if not isinstance(url, Url):
+        yield url
+        return
+    check_url(url)
+    path = _find_cache().with_name("files") / digest(url) / url.name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    yield path
+    put_file(path, url)
+    remove_folder(path.parent)
 
 
 def put_changes(folder: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from mtkit.errors import MtkitError, shorten
 from mtkit.foreign_files import parse_json
-from mtkit.object_store import ask, check_size, find_validator
+from mtkit.object_store import ask, check_size, find_validator, put_file
 from mtkit.storage import Url, open_location
 
 LISTING = ".mtkit-listing.json"
@@ -210,17 +210,12 @@ def _object_of(name: str, entry: Entry) -> str:
 
 def _upload_file(url: str, name: str, file: Path, old: Entries) -> Entry:
     """Uploads a file that may grow meanwhile, as logs do."""
-
-    def put(store: Any, path: str) -> None:
-        store.put_file(str(file), path)
-        check_size(store, path, file.stat().st_size)
-
     for _ in range(_TRIES):
         before = file.stat()
         with file.open("rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
         entry = Entry(before.st_size, sha256, is_pending=name in old)
-        ask(f"{url}/{_object_of(name, entry)}", put)
+        put_file(file, f"{url}/{_object_of(name, entry)}")
         after = file.stat()
         if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
             return entry

@@ -23,15 +23,21 @@ def declare_option(flag: str, metavar: str, meaning: str, short: str = "") -> An
     return typer.Option(*flags, metavar=metavar, show_default=False, help=meaning)
 
 
-def declare_folder(flag: str, meaning: str, short: str = "") -> Any:
-    """Returns an option for a folder on disk or in an object store."""
+def declare_location(flag: str, metavar: str, meaning: str, short: str = "") -> Any:
+    """Returns an option for a file or a folder on disk or in an object store."""
     flags = (flag, short) if short else (flag,)
     return typer.Option(
-        *flags, metavar="FOLDER|URL", show_default=False, help=meaning, parser=_find_folder
+        *flags, metavar=metavar, show_default=False, help=meaning, parser=find_location
     )
 
 
-def _find_folder(text: str) -> Location:
+def declare_folder(flag: str, meaning: str, short: str = "") -> Any:
+    """Returns an option for a folder on disk or in an object store."""
+    return declare_location(flag, "FOLDER|URL", meaning, short)
+
+
+def find_location(text: str) -> Location:
+    """Returns a path on disk, or a URL of an object store."""
     from mtkit.storage import find_folder
 
     return find_folder(text)
@@ -152,7 +158,7 @@ def _fetch_models(given: Any) -> Any:
     """Returns the values of `--model`, with those in object stores as their local copies."""
     if isinstance(given, list):
         return list(map(_fetch_models, given))
-    location = given if isinstance(given, Path) else _find_folder(given)
+    location = given if isinstance(given, Path) else find_location(given)
     if isinstance(location, str):
         from mtkit.stored_folder import fetch_folder
 

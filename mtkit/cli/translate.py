@@ -17,7 +17,9 @@ from mtkit.cli.options import (
     RunOptions,
     SourceOption,
     TargetOption,
+    declare_location,
     declare_option,
+    find_location,
     with_run,
 )
 from mtkit.cpus import load_numpy
@@ -51,7 +53,10 @@ def translate(
     file: Annotated[
         Path | None,
         typer.Argument(
-            show_default=False, help="Document or file of lines to translate, with --output."
+            metavar="[FILE|URL]",
+            show_default=False,
+            help="Document or file of lines to translate, with --output.",
+            parser=find_location,
         ),
     ] = None,
     *,
@@ -90,7 +95,7 @@ def translate(
     ] = None,
     output: Annotated[
         Path | None,
-        declare_option("--output", "FILE", "Where the translation of FILE goes.", "-o"),
+        declare_location("--output", "FILE|URL", "Where the translation of FILE goes.", "-o"),
     ] = None,
     glossary: Annotated[
         Path | None,
@@ -146,7 +151,8 @@ def translate(
     from mtkit.recipe.override_section import read_cluster
 
     cluster, own_changes = read_cluster(changes)
-    _check_cluster(own_changes, changes, has_parts=file is not None and not is_document)
+    # An output is given together with a file.
+    _check_cluster(own_changes, changes, has_parts=isinstance(output, Path) and not is_document)
     if check:
         _check_job(model or [], own_changes, languages, _describe_input(form or "text", errors))
         return
@@ -183,9 +189,11 @@ def translate(
                 stream(translator, sys.stdin.buffer, sys.stdout.buffer)
             else:
                 from mtkit.pipeline.translate_lines import translate_lines
+                from mtkit.stored_folder import working_file
 
                 opening = _describe_opening(open_translator, translator, model, opened, device)
-                translate_lines(file, output, opening, stream, cluster=cluster)
+                with working_file(output) as target:
+                    translate_lines(file, target, opening, stream, cluster=cluster)
                 return
     _tell_summary(translator)
 
@@ -355,9 +363,17 @@ def _check_cluster(own: list[str], changes: list[str], *, has_parts: bool) -> No
     shared = [each for each in changes if each not in own]
     if shared and not has_parts:
         raise MtkitError(
-            f"--set {shared[0]} is for files of lines: --input lines",
+            f"--set {shared[0]} is for files of lines (--input lines) with an output on disk",
             f"mtkit translate FILE --input lines --output FILE --set {shared[0]}",
         )
+
+
+def _is_stored(*locations: Path, is_document: bool) -> bool:
+    """Returns whether one of the locations is in an object store, where there are no documents."""
+    stored = [each for each in locations if not isinstance(each, Path)]
+    if stored and is_document:
+        raise MtkitError(f"{stored[0]}: documents are read and written on disk", "copy it first")
+    return bool(stored)
 
 
 def _check_file(
@@ -376,11 +392,13 @@ def _check_file(
         )
     if file is None or output is None:
         return
+    if isinstance(file, Path) and not file.is_file():
+        raise MtkitError(f"{file}: no such file", "a pipe goes to stdin: mtkit translate < FILE")
+    if _is_stored(file, output, is_document=is_document):
+        return
     from mtkit.documents.translate_file import check_output_path, check_writable, choose_format
 
     if is_document:
         check_output_path(output, file, choose_format(file, form))
     else:
         check_writable(output, file)
-    if not file.is_file():
-        raise MtkitError(f"{file}: no such file", "a pipe goes to stdin: mtkit translate < FILE")

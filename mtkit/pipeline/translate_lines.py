@@ -36,7 +36,7 @@ from mtkit.pipeline.choose_executor import choose_executor
 from mtkit.recipe.cluster import Cluster
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.tables import list_differences
-from mtkit.storage import describe_location
+from mtkit.storage import Location, describe_location
 from mtkit.units import plural
 from mtkit.version import __version__
 
@@ -175,7 +175,7 @@ class LinesJob:
 
 
 def translate_lines(
-    source: Path,
+    source: Location,
     output: Path,
     opening: Opening,
     stream: "partial[int]",
@@ -218,7 +218,7 @@ def translate_lines(
 
 
 def _describe(
-    source: Path, output: Path, opening: Opening, stream: "partial[int]", block_bytes: int
+    source: Location, output: Path, opening: Opening, stream: "partial[int]", block_bytes: int
 ) -> LinesJob:
     translator, output = opening.use(), output.absolute()
     record = {
@@ -234,7 +234,9 @@ def _describe(
     # Samples are drawn by the number of a line.
     has_samples = translator.settings.sampling or translator.settings.quality
     is_sequential = bool(has_samples or compression_of(source))
-    file = BlockFile(source.absolute(), block_bytes, is_sequential)
+    file = BlockFile(
+        source.absolute() if isinstance(source, Path) else source, block_bytes, is_sequential
+    )
     folder = output.with_name(f".{output.name}.parts")
     return LinesJob(file, output, folder, opening, stream, json.loads(json.dumps(record)))
 

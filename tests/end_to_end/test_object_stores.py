@@ -72,6 +72,15 @@ def test_corpora_a_model_and_a_workspace(
         ]
     on_disk, stored = found.values()
     assert on_disk == stored
+    store.put_file(str(tmp_path / "own.tsv"), "bucket/own.en")
+    lines = ["--input", "lines", "--model", "s3://bucket/runs/tiny/model", "--output"]
+    mtkit(tmp_path, "translate", "s3://bucket/own.en", *lines, "s3://bucket/own.de.gz")
+    mtkit(tmp_path, "translate", "own.tsv", *lines, "own.de.gz")
+    with store.open("bucket/own.de.gz") as file:
+        assert file.read() == (tmp_path / "own.de.gz").read_bytes()
+    assert not list((tmp_path / "cache" / "mtkit" / "files").iterdir())
+    done = run_here(tmp_path, "translate", "s3://bucket/page.html", *lines[2:], "page.html")
+    assert "documents are read and written on disk" in done.stderr
     store.get_file("bucket/runs/tiny/model/model.safetensors", str(tmp_path / "stored"))
     assert digest_file(tmp_path / "stored") == digest_file(
         tmp_path / "run" / "model" / "model.safetensors"

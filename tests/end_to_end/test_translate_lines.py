@@ -168,11 +168,11 @@ def test_ctrl_c_keeps_finished_blocks(trained: TinyRun, corpus: Path) -> None:
         (["corpus.en", "-o", "a", "--input", "lines", "--check"], 2, "--check is for lines on"),
         (["corpus.en", "-o", "a", "--input", "lines", "--score-only"], 2, "needs --input tsv"),
         (["corpus.en", "--input", "lines"], 2, "name the file to write"),
-        (["-s", "cluster.part=1/2"], 1, "cluster.part=1/2 is for files of lines"),
+        (["-s", "cluster.part=1/2"], 1, "cluster.part=1/2 is for files of lines (--input lines)"),
         (
             ["corpus.txt", "-o", "a.txt", "-s", "cluster.part=1/2"],
             1,
-            "cluster.part=1/2 is for files of lines",
+            "cluster.part=1/2 is for files of lines (--input lines)",
         ),
         ([*FILE, "-s", "cluster.part=5/4"], 1, 'part = "5/4" is beyond the last'),
         ([*FILE, "-s", "cluster.part=x"], 1, "expected a number and how many, such as 3/64"),

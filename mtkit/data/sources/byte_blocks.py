@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import IO
 
 from mtkit.data.sources.lines import compression_of, damage_told, open_binary
-from mtkit.storage import open_location
+from mtkit.storage import Location, measure_location, open_location
 
 _CHUNK_BYTES = 1 << 20
 _MAX_LINE_BYTES = 1 << 26
@@ -52,13 +51,13 @@ class BlockFile:
             then the lines before each are counted.
     """
 
-    path: Path
+    path: Location
     block_bytes: int
     is_sequential: bool
 
     def count(self) -> int:
         """Returns the number of blocks, at least one; reads a compressed file to its end."""
-        num_bytes = self.path.stat().st_size
+        num_bytes = measure_location(self.path) or 0
         if compression_of(self.path):
             with self._open() as stream:
                 num_bytes = sum(map(len, iter(lambda: stream.read(_CHUNK_BYTES), b"")))
