@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mtkit.errors import MtkitError, how_to_install
-from mtkit.remote_files import TRANSIENT, Failure, FileVersion, changed_meanwhile, retry
+from mtkit.remote_files import (
+    TRANSIENT,
+    Failure,
+    FileVersion,
+    changed_meanwhile,
+    mask_secrets,
+    retry,
+)
 
 _AZURE = ("adlfs", "azure")
 _EXTRAS = {"s3": ("s3fs", "s3"), "az": _AZURE, "abfs": _AZURE, "gs": ("gcsfs", "gcs")}
@@ -34,6 +41,7 @@ _ERRORS = (
 """Errors of the libraries; a module that isn't loaded raises none."""
 _FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, ValueError)
 _NO_CREDENTIALS = ("Credentials", "Authentication", "Token")
+_MISCONFIGURED = ("Config", "HfUri", "ParamValidation", "Profile")
 _VALIDATORS = (
     "ETag", "etag", "generation", "blob_id", "LastModified", "last_modified", "mtime", "created"
 )  # fmt: skip
@@ -166,24 +174,18 @@ def ask(url: str, work: Callable[[Any, str], _Result]) -> _Result:
 def check_url(url: str) -> None:
     """Checks that a store's URL has no password, signature or chain of file systems in it."""
     _, _, rest = url.partition("://")
-    user = rest.partition("/")[0].rpartition("@")[0]
-    if not rest or ":" in user or "?" in rest or "#" in rest or "::" in rest:
+    # A password may contain slashes.
+    if (
+        not rest.strip("/")
+        or ":" in rest.rpartition("@")[0]
+        or "?" in rest
+        or "#" in rest
+        or "::" in rest
+    ):
         raise MtkitError(
-            f"{mask(url)}: expected STORE://BUCKET/PATH, without a password, ? or #",
+            f"{mask_secrets(url)}: expected STORE://BUCKET/PATH, without a password, ? or #",
             "the store's own variables and files hold credentials, as in AWS_PROFILE",
         )
-
-
-def mask(url: str) -> str:
-    """Returns a URL without what may be a password or a signature."""
-    protocol, _, rest = url.partition("://")
-    host, slash, path = rest.partition("/")
-    hidden = "..." if ":" in host and "@" in host else ""
-    shown = hidden + (host.rpartition("@")[2] if hidden else host)
-    for mark in "?#":
-        path, found, _ = path.partition(mark)
-        path += f"{found}..." if found else ""
-    return f"{protocol}://{shown}{slash}{path}"
 
 
 def put_file(path: Path, url: str) -> None:
@@ -208,7 +210,8 @@ def _explain(url: str, error: Exception) -> Failure:
     """Returns the user's error for a library's, and whether a retry may help."""
     status, name = _find_status(error), type(error).__name__
     is_unknown = any(word in name for word in _NO_CREDENTIALS)
-    is_final = isinstance(error, _FINAL) or is_unknown
+    is_misconfigured = any(word in name for word in _MISCONFIGURED)
+    is_final = isinstance(error, _FINAL) or is_unknown or is_misconfigured
     if isinstance(error, _TruncatedError):
         reason = str(error)
     elif "Payload" in name:

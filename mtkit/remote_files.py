@@ -1,5 +1,6 @@
 """What files behind an address have in common: versions, and retries of requests."""
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -62,6 +63,15 @@ def retry(
                 raise failure.error from error
         time.sleep(max(pause, failure.wait_seconds))
     raise AssertionError("the last try returns or raises")
+
+
+def mask_secrets(url: str) -> str:
+    """Returns a URL without what may be a password or a signature."""
+    slashes = re.search(":/+", url)
+    start = slashes.end() if slashes else 0
+    user, _, place = url[start:].rpartition("@")
+    rest = f"...@{place}" if ":" in user else url[start:]
+    return url[:start] + re.sub(r"([?#]).*", r"\1...", rest, flags=re.DOTALL)
 
 
 def changed_meanwhile(url: str) -> MtkitError:

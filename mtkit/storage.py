@@ -1,6 +1,7 @@
 """Opens and measures files, on disk or at a URL, and detects changed ones."""
 
 import io
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -10,11 +11,13 @@ from urllib.parse import unquote, urlsplit
 from pydantic_core import CoreSchema, core_schema
 
 from mtkit.errors import MtkitError
+from mtkit.remote_files import mask_secrets
 
 if TYPE_CHECKING:
     from mtkit.remote_files import FileVersion
 
 _BUFFER_BYTES = 1 << 18
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 STORES = ("s3", "az", "abfs", "gs", "hf")
 """Protocols of object stores."""
 
@@ -64,11 +67,28 @@ class Url(str):
 Location = Path | Url
 
 
-def find_folder(text: str) -> Location:
-    """Returns a folder's path, after `file://` or alone, or its URL in an object store."""
-    if text.startswith("file://"):
-        return Path(unquote(urlsplit(text).path))
-    return Url(text) if Url(text).is_stored else Path(text)
+def find_location(text: str) -> Location:
+    """Returns a path on disk, after `file:` or alone, or a URL.
+
+    Raises:
+        MtkitError: Neither; the URL isn't quoted without its passwords.
+    """
+    found = _URL.match(text)
+    if not found:
+        return Path(text)
+    protocol = found[1].lower()
+    if protocol == "file":
+        parts = urlsplit(text)
+        if parts.netloc not in ("", "localhost"):
+            raise MtkitError(f"{text}: names a file of another machine", "file:///PATH has three /")
+        return Path(unquote(parts.path))
+    if protocol in ("http", "https", *STORES):
+        return Url(protocol + text[len(protocol) :])
+    raise MtkitError(
+        f"{mask_secrets(text)} is a URL, but files are read from disk, https://, http:// and "
+        + ", ".join(f"{store}://" for store in STORES),
+        "download it first",
+    )
 
 
 def open_location(location: Location) -> IO[bytes]:

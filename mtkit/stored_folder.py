@@ -230,15 +230,15 @@ def put_or_warn(folder: Path) -> None:
 
 
 def _fetch(url: str, parts: Sequence[str], *, is_read: bool, is_new: bool = False) -> Path:
-    url = url.rstrip("/")
     check_url(url)
+    url = url.rstrip("/")
     parent, _, name = url.rpartition("/")
     if is_read and parent.count("/") > 2 and read_listing(url) is None:
         around = read_listing(parent) or {}
         if any(each.startswith(f"{name}/") for each in around):
             return _fetch(parent, (name,), is_read=True) / name
     remote = _read_remote(url, is_read=is_read)
-    if is_read and remote is None:
+    if (is_read or parts) and remote is None:
         raise MtkitError(f"{url}: no such folder, or an empty one", "is the URL right?")
     if is_new and remote:
         raise MtkitError(f"{url}: there already", "name a new folder with --output")

@@ -45,11 +45,11 @@ def import_model(
     """
     from mtkit.pipeline.import_model import import_model as import_folder
     from mtkit.pipeline.import_model import import_trimmed
-    from mtkit.storage import find_folder
+    from mtkit.storage import find_location
     from mtkit.stored_folder import fetch_folder, working_copy
 
     if "://" in source:
-        source = str(fetch_folder(find_folder(source)))
+        source = str(fetch_folder(find_location(source)))
     with working_copy(output, is_new=True) as folder:
         if keep_pieces_of:
             import_trimmed(source, folder, keep_pieces_of)

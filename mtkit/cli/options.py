@@ -37,10 +37,11 @@ def declare_folder(flag: str, meaning: str, short: str = "") -> Any:
 
 
 def find_location(text: str) -> Location:
-    """Returns a path on disk, or a URL of an object store."""
-    from mtkit.storage import find_folder
+    """Returns a path on disk, or a URL of an object store; a server's address as a path."""
+    from mtkit import storage
 
-    return find_folder(text)
+    found = storage.find_location(text)
+    return Path(text) if isinstance(found, storage.Url) and not found.is_stored else found
 
 
 def declare_count(flag: str, meaning: str) -> Any:

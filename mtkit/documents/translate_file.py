@@ -87,7 +87,8 @@ def translate_file(
         translated, report = translate_content(content, form, translate, languages)
     except MtkitError as error:
         raise MtkitError(f"{source}: {error.message}", error.hint) from error
-    write_atomically(output, translated)
+    # Of a link the file is replaced that it names.
+    write_atomically(output.resolve(), translated)
     return report
 
 
@@ -108,6 +109,12 @@ def check_writable(output: Path, source: Path) -> None:
     """Checks that a translation has a folder, and isn't the source file itself."""
     if output.is_dir():
         raise MtkitError(f"{output}: a folder, expected a file to write", "name a file in it")
+    if output.exists() and not output.is_file():
+        # It would be replaced.
+        raise MtkitError(
+            f"{output}: a device or a pipe, expected a file to write",
+            "lines of stdin go to stdout: mtkit translate < FILE",
+        )
     if not output.parent.is_dir():
         raise MtkitError(
             f"{output.parent}: no such folder", f"make it first: mkdir -p {output.parent}"

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.console import open_console, report, say, warn
-from mtkit.cpus import count_cpus
 from mtkit.data.check import check_recipe_data as look_at_data
 from mtkit.data.preparation.report_table import show_report
 from mtkit.data.prepare import list_changed_files
 from mtkit.data.prepare import prepare as prepare_data
 from mtkit.data.prepared import read_digest
 from mtkit.errors import MtkitError, suggest
-from mtkit.executor import LocalExecutor, WorkerNeeds
+from mtkit.executor import WorkerNeeds
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.predict_text import predict_text
 from mtkit.model.config import open_model_folder
@@ -93,7 +92,7 @@ def check_data_and_print(
     if any(workspace.checkpoints.glob("step-*")):
         _check_checkpoints(recipe, workspace)
     models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
-    executor = LocalExecutor(num_workers or count_cpus())
+    executor = choose_executor(None, workspace.root, num_workers)
     # Recipes that need each other are an error.
     list(list_runs(recipe, workspace))
     teachers = ModelTeachers(recipe, workspace.root)

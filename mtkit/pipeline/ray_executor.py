@@ -4,6 +4,8 @@ import logging
 import os
 import secrets
 import socket
+import subprocess
+import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +16,7 @@ from typing import Any
 
 from mtkit.console import say, warn
 from mtkit.digests import digest_package
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, shorten
 from mtkit.executor import (
     NO_MODELS,
     Executor,
@@ -35,6 +37,7 @@ _SECONDS_BETWEEN_LOOKS = 5.0
 _SECONDS_BETWEEN_LINES = 30.0
 _SECONDS_TO_WAIT = 1.0
 _SECONDS_TO_CONNECT = 10.0
+_SECONDS_TO_ANSWER = 30.0
 
 
 @dataclass(frozen=True)
@@ -101,26 +104,35 @@ def _connect(address: str) -> ModuleType:
         raise MtkitError(
             "cluster.address needs Ray, which isn't installed", "pip install 'mtkit[ray]'"
         ) from error
-    if not ray.is_initialized():
-        try:
-            if address != "auto":
-                host, _, port = address.rpartition(":")
-                # Ray would try for ever.
-                socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
-            ray.init(
-                address=address,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                configure_logging=False,
-                _skip_env_hook=True,
-            )
-        except (OSError, ValueError, RuntimeError) as error:
-            raise MtkitError(
-                f"cluster.address: no Ray cluster at {address}",
-                "start one: `ray start --head` on one machine, `ray start --address=HOST:6379` on "
-                "the others",
-            ) from error
+    if ray.is_initialized():
+        return ray
+    try:
+        if address != "auto":
+            _check_is_cluster(address)
+        ray.init(
+            address=address,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            configure_logging=False,
+            _skip_env_hook=True,
+        )
+    except (OSError, ValueError, RuntimeError, subprocess.SubprocessError) as error:
+        reason = shorten(str(error).strip().partition("\n")[0], 200)
+        raise MtkitError(
+            f"cluster.address: no Ray cluster of this version at {address}: {reason}",
+            "start one: `ray start --head` on one machine, `ray start --address=HOST:6379` on "
+            "the others",
+        ) from error
     return ray
+
+
+def _check_is_cluster(address: str) -> None:
+    """Raises an error unless a cluster is at an address, where Ray would try for ever."""
+    host, _, port = address.rpartition(":")
+    socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
+    # Anything may have answered. Not a public command, so that only its time-out counts.
+    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
+    subprocess.run(command, capture_output=True, check=False, timeout=_SECONDS_TO_ANSWER)
 
 
 class _RemoteWorker:
@@ -237,12 +249,14 @@ class _ActorPool:
             worker = self._starting.get(future) or self._tasks[future].worker
             try:
                 answer = self._ray.get(future)
-            except self._ray.exceptions.RayActorError as error:
-                yield from self._lose(worker, str(error))
             except self._ray.exceptions.ObjectLostError:
                 task = self._tasks.pop(future)
                 worker.waiting.remove(future)
                 self._to_do.append((task.index, task.item))
+            except self._ray.exceptions.RayTaskError:
+                raise
+            except self._ray.exceptions.RayError as error:
+                yield from self._lose(worker, str(error))
             else:
                 if self._starting.pop(future, None):
                     self._check(worker, *answer)

@@ -17,6 +17,7 @@ from mtkit.inference.translator import Translator
 from mtkit.llm import is_llm_file
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, ModelConfig, read_config, read_settings
 from mtkit.model.digest import digest_model
+from mtkit.remote_files import mask_secrets
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
@@ -249,9 +250,14 @@ def describe_translator(
     identities: list[Any] = []
     for model, path in zip(models, map(Path, models), strict=True):
         if is_address(model):
-            identities.append(model)
-        elif is_llm_file(model) or _is_checkpoint(path):
-            identities.append(digest_file(path / WEIGHTS_FILE if path.is_dir() else path))
+            identities.append(mask_secrets(model))
+        elif is_llm_file(model):
+            identities.append(digest_file(path))
+        elif _is_checkpoint(path):
+            from mtkit.network.device import find_device
+
+            weights = digest_file(path / WEIGHTS_FILE if path.is_dir() else path)
+            identities.append([weights, find_device(device).type, settings.precision])
         else:
             identities.append(asdict(identify(path, settings, device)))
     return {"model": identities, "inference": found}

@@ -125,7 +125,11 @@ class LinesJob:
         file = self.folder / _RECORD_FILE
         if not file.is_file():
             write_atomically(file, as_json_text(self.record))
-        if changes := list_differences(self.record, read_json(file)):
+        found = read_json(file)
+        if found.get("input") != self.record["input"]:
+            fault = f"{self.source.path} isn't as it was when {self.folder} was begun"
+            raise MtkitError(fault, f"restore it with its time of change; {self._start_over}")
+        if changes := list_differences(self.record, found):
             fault = f"{self.folder} has parts of another translation: {'; '.join(changes[:3])}"
             raise MtkitError(fault, f"repeat its command to finish it; {self._start_over}")
 
@@ -220,7 +224,8 @@ def translate_lines(
 def _describe(
     source: Location, output: Path, opening: Opening, stream: "partial[int]", block_bytes: int
 ) -> LinesJob:
-    translator, output = opening.use(), output.absolute()
+    # Of a link the file is replaced that it names.
+    translator, output = opening.use(), output.resolve()
     record = {
         **opening.describe(translator.settings),
         "input": describe_location(source),

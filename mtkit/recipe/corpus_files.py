@@ -1,10 +1,8 @@
 """Files that corpora lie in: their formats, compression, paths and columns."""
 
 import json
-import re
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import unquote, urlsplit
 
 from pydantic import (
     BeforeValidator,
@@ -18,9 +16,7 @@ from pydantic_core import PydanticKnownError
 
 from mtkit.errors import MtkitError
 from mtkit.recipe.section import RecipePath
-from mtkit.storage import STORES, Location, Url
-
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+from mtkit.storage import Location, Url, find_location
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 """What a file is compressed with, by the ending of its name."""
@@ -66,32 +62,18 @@ def _find_location(value: Any, info: ValidationInfo) -> Any:
     if not isinstance(value, str | Path):
         # Of a union pydantic would report each type that it might have been.
         raise PydanticKnownError("string_type")
-    found = _URL.match(str(value))
-    if not found or isinstance(value, Url):
+    if isinstance(value, Url):
         return value
-    match found[1].lower():
-        case "http" | "https":
-            return Url(value)
-        case "file":
-            path = unquote(urlsplit(str(value)).path)
-            return path if info.mode == "json" else Path(path)
-        case _ if found[1] in STORES:
-            return _check_stored(Url(value))
-    raise ValueError(
-        f"{value} is a URL, but files are read from disk, https://, http:// and "
-        f"{', '.join(f'{store}://' for store in STORES)}: download it first"
-    )
-
-
-def _check_stored(url: Url) -> Url:
-    """Returns a URL of an object store; rejects passwords and signatures in it."""
-    from mtkit.object_store import check_url  # noqa: PLC0415
-
     try:
-        check_url(url)
+        found = find_location(str(value))
+        if isinstance(found, Url) and found.is_stored:
+            # Imported here: few corpora are in a store.
+            from mtkit.object_store import check_url  # noqa: PLC0415
+
+            check_url(found)
     except MtkitError as error:
         raise ValueError(f"{error.message}: {error.hint}") from error
-    return url
+    return found if isinstance(found, Url) or info.mode != "json" else str(found)
 
 
 def _explain_column(value: Any, validate: ValidatorFunctionWrapHandler) -> int | str:

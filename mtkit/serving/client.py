@@ -12,6 +12,7 @@ from mtkit.inference.request import LineError, Request
 from mtkit.inference.translation import FinishTranslations, Translation, read_translation
 from mtkit.inference.translator import Translator
 from mtkit.recipe.inference import Inference
+from mtkit.remote_files import mask_secrets
 from mtkit.text.glossary import Term
 from mtkit.text.languages import TranslatorLanguages
 
@@ -84,11 +85,13 @@ class _RemoteLines:
         self.languages = TranslatorLanguages(pair[:1], pair[1:], pair)
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise MtkitError(f"{address}: not an address", "expected http://HOST:PORT")
-        self._address = address.rstrip("/")
+            raise MtkitError(
+                f"{mask_secrets(address)}: not an address", "expected http://HOST:PORT"
+            )
+        self._address = mask_secrets(address).rstrip("/")
         self._fault = httpx2.HTTPError
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = httpx2.Client(base_url=self._address, headers=headers, timeout=300.0)
+        self._client = httpx2.Client(base_url=address.rstrip("/"), headers=headers, timeout=300.0)
         self._asked = {name: value for name, value in asked.items() if value is not None}
         self._own = settings
         self.settings = settings if settings is not None else Inference()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mtkit.data.phrasebook import generate_pairs
+from tests.file_server import serve_files
 from tests.ray_cluster import ROOT, Nodes, start_nodes
 
 pytest.importorskip("ray", reason="Ray isn't installed")
@@ -174,8 +175,19 @@ def test_a_cluster_that_isnt_there_is_an_error(tmp_path: Path) -> None:
     process = prepare(tmp_path, "there", "--set", "cluster.address=127.0.0.1:1")
     _, printed = process.communicate(timeout=300)
     assert process.returncode == 1
-    assert "no Ray cluster at 127.0.0.1:1" in printed
+    assert "no Ray cluster of this version at 127.0.0.1:1" in printed
     assert "Traceback" not in printed
+
+
+@pytest.mark.patient
+def test_another_server_isnt_a_cluster(tmp_path: Path) -> None:
+    write_recipe(tmp_path, 10)
+    with serve_files(tmp_path) as (address, _):
+        port = address.rpartition(":")[2]
+        process = prepare(tmp_path, "there", "--set", f"cluster.address=127.0.0.1:{port}")
+        _, printed = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert f"no Ray cluster of this version at 127.0.0.1:{port}" in printed
 
 
 @pytest.mark.patient

@@ -1,6 +1,7 @@
 """`mtkit translate FILE --input lines --output FILE`, as it is typed: killed, shared, refused."""
 
 import gzip
+import os
 import signal
 import subprocess
 import time
@@ -10,6 +11,7 @@ import pytest
 
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.locks import locked
+from mtkit.remote_files import mask_secrets
 
 from ..command import Done, run_here
 from ..conftest import TinyRun
@@ -193,6 +195,57 @@ def test_faults_are_told_and_nothing_is_written(
     assert fault in said
     assert "Traceback" not in said
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_devices_stay_and_links_are_followed(trained: TinyRun, tmp_path: Path) -> None:
+    (tmp_path / "corpus.en").write_text("the dog\n")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "target").touch()
+    (tmp_path / "link").symlink_to("target")
+    model = ("--model", str(trained.workspace.model))
+    lines = ("corpus.en", "--input", "lines", "--output")
+    done = run_here(tmp_path, "translate", *lines, "pipe", *model)
+    assert done.returncode == 1
+    assert "a device or a pipe, expected a file to write" in done.stderr
+    assert (tmp_path / "pipe").is_fifo()
+    (tmp_path / "page.md").write_text("the dog\n")
+    (tmp_path / "page").symlink_to("page.out")
+    for arguments in ((*lines, "link"), ("page.md", "--output", "page")):
+        done = run_here(tmp_path, "translate", *arguments, *model)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text().count("\n") == 1
+    assert (tmp_path / "page").is_symlink()
+    assert (tmp_path / "page.out").is_file()
+
+
+def test_parts_of_another_precision_or_input(trained: TinyRun, tmp_path: Path) -> None:
+    (tmp_path / "corpus.en").write_text("the dog\n")
+    [checkpoint] = trained.workspace.checkpoints.iterdir()
+    options = (*FILE, "--model", str(checkpoint))
+    part = ("-s", "inference.precision=fp32", "-s", "cluster.part=1/1")
+    done = run_here(tmp_path, "translate", *options, *part)
+    assert done.returncode == 0, done.stderr
+    done = run_here(tmp_path, "translate", *options, "-s", "inference.precision=bf16")
+    assert done.returncode == 1
+    assert "has parts of another translation" in done.stderr
+    (tmp_path / "corpus.en").write_text("the man\n")
+    done = run_here(tmp_path, "translate", *options, *part)
+    assert done.returncode == 1
+    assert "corpus.en isn't as it was when" in " ".join(done.stderr.split())
+    assert "to start over: rm -r" in " ".join(done.stderr.split())
+
+
+def test_a_servers_password_is_written_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "corpus.en").write_text("the dog\n")
+    address = "http://user:sec/ret@127.0.0.1:1"
+    done = run_here(tmp_path, "translate", *FILE, "--model", "http://user:secret@127.0.0.1:1")
+    assert done.returncode == 1
+    assert "127.0.0.1:1" in done.stderr
+    assert "secret" not in done.stderr
+    assert mask_secrets(address) == "http://...@127.0.0.1:1"
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or b"secret" not in path.read_bytes()
 
 
 def test_parts_by_a_model_folder(trained: TinyRun, tmp_path: Path) -> None:

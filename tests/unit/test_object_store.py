@@ -20,7 +20,7 @@ from mtkit.errors import MtkitError
 from mtkit.executor import LocalExecutor
 from mtkit.recipe.corpora import FileCorpus, PairedFileCorpus
 from mtkit.recipe.corpus_files import FileLocation
-from mtkit.storage import Url, describe_location, find_folder, measure_location, open_location
+from mtkit.storage import Url, describe_location, find_location, measure_location, open_location
 
 from ..stores import SECRET, in_memory, proxy, serve_s3, use_s3
 
@@ -190,6 +190,7 @@ def test_a_wrong_secret_is_in_no_message(server: str, monkeypatch: pytest.Monkey
     "url",
     [
         "s3://user:secret@bucket/a.tsv",
+        "s3://user:sec/secret@bucket/a.tsv",
         "s3://bucket/a.tsv?X-Amz-Signature=secret",
         "az://bucket/a.tsv?sig=secret",
         "gs://bucket/a.tsv#secret",
@@ -242,6 +243,6 @@ def test_other_protocols_by_the_same_interface() -> None:
 
 
 def test_folders_as_they_are_typed() -> None:
-    assert find_folder("file:///a%20b/c") == Path("/a b/c")
-    assert find_folder("a/b") == Path("a/b")
-    assert find_folder("s3://a/b") == Url("s3://a/b")
+    assert find_location("file:///a%20b/c") == Path("/a b/c")
+    assert find_location("a/b") == Path("a/b")
+    assert find_location("s3://a/b") == Url("s3://a/b")

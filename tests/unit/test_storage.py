@@ -15,7 +15,14 @@ from mtkit.data.sources.corpora import check_corpus, read_corpus_pairs
 from mtkit.errors import MtkitError
 from mtkit.recipe import load_recipe
 from mtkit.recipe.corpora import FileCorpus, PairedFileCorpus
-from mtkit.storage import Url, describe_location, measure_location, open_location
+from mtkit.storage import (
+    Location,
+    Url,
+    describe_location,
+    find_location,
+    measure_location,
+    open_location,
+)
 
 from ..file_server import Faults, serve_files
 
@@ -182,3 +189,25 @@ def test_an_address_in_a_recipe(tmp_path: Path) -> None:
     assert data.dev.target == tmp_path / "dev.de"
     dumped = data.model_dump(mode="json")["train"][0]
     assert dumped["path"] == "https://example.org/some/corpus.tsv.gz?download=1"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a/b", Path("a/b")),
+        ("file:///a/b%20c", Path("/a/b c")),
+        ("file://localhost/a", Path("/a")),
+        ("S3://bucket/A", Url("s3://bucket/A")),
+        ("https://host/a", Url("https://host/a")),
+    ],
+)
+def test_what_a_text_names(text: str, expected: Location) -> None:
+    found = find_location(text)
+    assert (type(found), found) == (type(expected), expected)
+
+
+@pytest.mark.parametrize("text", ["gcs://bucket/a", "file://m/run", "ftp://user:secret@host/a"])
+def test_urls_that_name_nothing_are_rejected_not_taken_for_folders(text: str) -> None:
+    with pytest.raises(MtkitError) as caught:
+        find_location(text)
+    assert "secret" not in caught.value.message + caught.value.hint

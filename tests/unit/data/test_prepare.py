@@ -366,7 +366,7 @@ def test_workers_are_no_more_than_a_containers_quota(
     monkeypatch.setattr(cpus_module, "_QUOTA_FILE", quota)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
     asked = []
-    module = import_module("mtkit.pipeline.prepare")
+    module = import_module("mtkit.pipeline.choose_executor")
 
     def note(num_workers: int) -> LocalExecutor:
         asked.append(num_workers)

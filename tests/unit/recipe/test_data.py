@@ -106,7 +106,7 @@ def test_the_ending_tells_the_format(name: str, kind: str) -> None:
          "data.train.0.path: ftp://opus.nlpl.eu/a.zip is a URL, but files are read from disk, "
          "https://, http:// and s3://, az://, abfs://, gs://, hf://: download it first"),
         ('{source="s3://user:secret@x/a.en", target="a.de"}',
-         "data.train.0.source: s3://...x/a.en: expected STORE://BUCKET/PATH, without a password"),
+         "data.train.0.source: s3://...@x/a.en: expected STORE://BUCKET/PATH, without a password"),
         ('{path="a.tmx", source_column="en"}',
          "data.train.0.path: a.tmx has no columns: remove source_column and target_column"),
         ('{path="a.zip", target_column=1}', "data.train.0.path: a.zip has no columns"),
