@@ -210,7 +210,7 @@ class _ActorPool:
                     if following is not None:
                         num_read += 1
                         self._to_do.append(following)
-                if not self._to_do:
+                if not self._to_do or (worker.waiting and self._is_suspect(self._to_do[0][0])):
                     break
                 self._give(worker, *self._to_do.popleft())
             for index, result in self._take():
@@ -227,9 +227,17 @@ class _ActorPool:
 
     def _find_free(self) -> _Worker | None:
         free = [
-            each for each in self._workers if each.is_ready and len(each.waiting) < _ITEMS_AHEAD
+            each
+            for each in self._workers
+            if each.is_ready
+            and len(each.waiting) < _ITEMS_AHEAD
+            and not any(self._is_suspect(self._tasks[future].index) for future in each.waiting)
         ]
         return min(free, key=lambda each: len(each.waiting), default=None)
+
+    def _is_suspect(self, index: int) -> bool:
+        """Returns whether a worker died with an item, which is then redone alone."""
+        return self._num_killed[index] > 0
 
     def _give(self, worker: _Worker, index: int, item: Any) -> None:
         future = worker.actor.apply.remote(item)
@@ -238,7 +246,7 @@ class _ActorPool:
 
     def _take(self) -> Iterator[tuple[int, Any]]:
         """Yields the index and the result of each item that is done."""
-        # A worker does its items in order: if the first is lost, the worker died of it.
+        # A worker does its items in order.
         firsts = (worker.waiting[0] for worker in self._workers if worker.waiting)
         pending = [*firsts, *self._starting]
         if not pending:
@@ -299,8 +307,9 @@ class _ActorPool:
                 warn(f"node {worker.host}: no worker starts there: {reason.strip()}")
         tasks = [self._tasks.pop(future) for future in worker.waiting]
         is_node_lost = worker.node not in self._list_nodes()
-        for number, task in enumerate(tasks):
-            if number == 0 and not is_node_lost:
+        for task in tasks:
+            # An answer may be lost that was sent before: the first isn't always the culprit.
+            if not is_node_lost:
                 self._num_killed[task.index] += 1
             if self._num_killed[task.index] < _MAX_KILLED:
                 self._to_do.append((task.index, task.item))
