@@ -17,7 +17,9 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
+from threading import Event, Thread
 
 import psutil
 from prepare_scale import write_corpus
@@ -44,6 +46,7 @@ vocab_size = 16000
 """
 CORPORA = (36_000_000, 500_000_000)
 NODES = (1, 4, 32)
+_SECONDS_BETWEEN_LOOKS = 0.2
 
 
 def main() -> None:
@@ -78,7 +81,9 @@ def measure(
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     driver = psutil.Process(process.pid)
     found: dict[str, tuple[float, float]] = {}
-    others_before = read_tree(others)
+    meter = Meter(others)
+    time.sleep(2 * _SECONDS_BETWEEN_LOOKS)
+    others_before = meter.read()
     before = (0.0, 0.0)
     assert process.stderr is not None
     for line in process.stderr:
@@ -88,28 +93,43 @@ def measure(
             used = driver.cpu_times()
             now = (
                 used.user + used.system,
-                used.children_user + used.children_system + read_tree(others) - others_before,
+                used.children_user + used.children_system + meter.read() - others_before,
             )
             found[stage[1]] = (now[0] - before[0], now[1] - before[1])
             before = now
+    meter.close()
     if process.wait():
         raise SystemExit(process.returncode)
     return found
 
 
-_SEEN: dict[int, float] = {}
+class Meter:
+    """Adds up the processor seconds of processes and of all below them, ended ones included.
 
+    Ray's actors end without a parent that would count them, so all are looked at all the time.
+    """
 
-def read_tree(roots: list[psutil.Process]) -> float:
-    """Returns the processor seconds of processes and all below them, ended ones included."""
-    for root in roots:
-        for each in (root, *root.children(recursive=True)):
-            try:
-                used = each.cpu_times()
-            except psutil.Error:
-                continue
-            _SEEN[each.pid] = used.user + used.system
-    return sum(_SEEN.values())
+    def __init__(self, roots: list[psutil.Process]) -> None:
+        self._roots, self._seen, self._is_over = roots, dict[tuple[int, float], float](), Event()
+        self._thread = Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def read(self) -> float:
+        """Returns the seconds so far."""
+        return sum(self._seen.copy().values())
+
+    def close(self) -> None:
+        """Ends the counting."""
+        self._is_over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._is_over.wait(_SECONDS_BETWEEN_LOOKS):
+            for root in self._roots:
+                for each in (root, *root.children(recursive=True)):
+                    with suppress(psutil.Error):
+                        used = each.cpu_times()
+                        self._seen[each.pid, each.create_time()] = used.user + used.system
 
 
 def show(name: str, costs: dict[str, tuple[float, float]], num_pairs: int) -> None:
