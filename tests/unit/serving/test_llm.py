@@ -206,7 +206,10 @@ def test_processes_for_strangers_texts_have_no_keys(monkeypatch) -> None:
         found = []
         for module, knows in (("worker_main", True), ("text_main", False)):
             process = await start_process(f"mtkit.serving.{module}", knows_secrets=knows)
-            found.append(Path(f"/proc/{process.pid}/environ").read_bytes())
+            # Between fork and exec the kernel shows an empty environment.
+            while not (environment := Path(f"/proc/{process.pid}/environ").read_bytes()):
+                await asyncio.sleep(0.01)
+            found.append(environment)
             process.kill()
             await process.wait()
         return found
