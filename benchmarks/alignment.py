@@ -184,9 +184,9 @@ def align_by_statistics(
         ]
 
     started_at = process_time()
-    aligner = train_aligner(zip(*text, strict=True))
+    aligner = train_aligner(zip(*text, strict=True), tuple)
     print(f"{len(text[0]):,} pairs learned: {process_time() - started_at:.1f} s", file=sys.stderr)
-    nothing = train_aligner([])
+    nothing = train_aligner([], tuple)
     both = [[*side, *given] for side, given in zip(text, (sources, targets), strict=True)]
     together = "together" if group is None else f"together, {group} at a time"
     for name, align_them in (
@@ -195,7 +195,7 @@ def align_by_statistics(
         (f"{together}, without the corpus", lambda: align_groups(nothing)),
         (
             "by itself, learned from too",
-            lambda: train_aligner(zip(*both, strict=True)).align(sources, targets),
+            lambda: train_aligner(zip(*both, strict=True), tuple).align(sources, targets),
         ),
     ):
         started_at = process_time()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.preparation.facts import AlignerFacts, AlignmentFacts
 from mtkit.data.preparation.run_stage import show_progress
 from mtkit.data.preparation.stage import Preparation, Stage, needs_alignments
@@ -56,7 +57,8 @@ class PartAligner:
             found = rows.column(ALIGNMENT_COLUMN).take(pa.array(wanted)).to_pylist()
         else:
             assert self._aligner is not None
-            links = self._aligner.align(*_read_words(rows.take(pa.array(wanted))))
+            sides = rows.take(pa.array(wanted)).select(PAIR_COLUMNS).to_pydict().values()
+            links = self._aligner.align(*([_split(line) for line in side] for side in sides))
             found = [write_links(each) for each in links]
         lines = [""] * rows.num_rows
         for row, line in zip(wanted.tolist(), found, strict=True):
@@ -64,16 +66,13 @@ class PartAligner:
         return lines
 
 
-def _read_words(rows: pa.RecordBatch) -> tuple[list[list[str]], list[list[str]]]:
-    """Returns the words of sources and targets in the aligner's form."""
-    sources, targets = (
-        [
-            [line[start:end].casefold() for start, end in find_aligned_words(line)]
-            for line in rows.column(column).to_pylist()
-        ]
-        for column in ("source", "target")
-    )
-    return sources, targets
+def _split(line: str) -> list[str]:
+    """Returns the words of a line in the aligner's form."""
+    return [line[start:end].casefold() for start, end in find_aligned_words(line)]
+
+
+def _split_pair(pair: tuple[str, str]) -> tuple[list[str], list[str]]:
+    return _split(pair[0]), _split(pair[1])
 
 
 def align_text(preparation: Preparation, folder: Path) -> AlignmentFacts:
@@ -88,7 +87,7 @@ def align_text(preparation: Preparation, folder: Path) -> AlignmentFacts:
     if not all(names_alignments[corpus] for corpus, _ in parts):
         aligner = folder / ALIGNER_FILE
         chosen = (part for part in store.list_parts(parts) if not names_alignments[part.corpus])
-        train_aligner(_read_pairs(store, chosen)).save(aligner)
+        train_aligner(_read_pairs(store, chosen), _split_pair).save(aligner)
     job = AligningJob(preparation.text, names_alignments, aligner)
     aligned = num_links = 0
     found = preparation.executor.run(partial(PartAligner, job), store.list_parts(parts))
@@ -106,17 +105,16 @@ def align_text(preparation: Preparation, folder: Path) -> AlignmentFacts:
 def learn_aligner(preparation: Preparation, folder: Path) -> AlignerFacts:
     """Writes an aligner that has learned from all pairs of the cleaned text."""
     path = folder / ALIGNER_FILE
-    train_aligner(_read_pairs(preparation.open_text(), preparation.list_parts())).save(path)
+    pairs = _read_pairs(preparation.open_text(), preparation.list_parts())
+    train_aligner(pairs, _split_pair).save(path)
     return {"bytes": path.stat().st_size, "digest": [digest_file(path)]}
 
 
-def _read_pairs(
-    store: TextStore, parts: Iterable[TextPart]
-) -> Iterator[tuple[list[str], list[str]]]:
-    """Yields the words of each pair that counts, in order."""
+def _read_pairs(store: TextStore, parts: Iterable[TextPart]) -> Iterator[tuple[str, str]]:
+    """Yields the pairs that count, in order."""
     for part in parts:
         rows = store.read_part(part.number).filter(pa.array(part.is_unique))
-        yield from zip(*_read_words(rows), strict=True)
+        yield from zip(*rows.select(PAIR_COLUMNS).to_pydict().values(), strict=True)
 
 
 def list_text_and_names(preparation: Preparation) -> list[Any]:

@@ -1,6 +1,7 @@
 """Learns an aligner's probabilities from a sample of pairs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -31,17 +32,21 @@ _WORD_PRIOR = 0.5
 """Added to words' counts, so that an unknown word isn't impossible."""
 
 Pair = tuple[Sequence[str], Sequence[str]]
+Item = TypeVar("Item")
 
 
-def train_aligner(pairs: Iterable[Pair], *, max_cells: int = MAX_CELLS) -> WordAligner:
+def train_aligner(
+    pairs: Iterable[Item], split: Callable[[Item], Pair], *, max_cells: int = MAX_CELLS
+) -> WordAligner:
     """Returns an aligner that has learned from pairs; deterministic.
 
     Pairs are read one by one and needn't fit in memory. Above `max_cells` source words times target
-    words, only every second, fourth etc. pair is learned from.
+    words, only every second, fourth etc. pair is learned from; `split` returns the words of these.
     """
     sample = _Sample(max_cells)
-    for source, target in pairs:
-        sample.add(source, target)
+    for number, pair in enumerate(pairs):
+        if sample.wants(number):
+            sample.add(*split(pair))
     num_sources, num_targets = max(len(sample.sources), 1), max(len(sample.targets), 1)
     words, blocks = number_pairs(sample.pairs, num_targets, max_words=_MAX_WORDS)
     learner = AlignmentLearner(
@@ -84,15 +89,16 @@ class _Sample:
         self.sources, self.targets = WordNumbers(), WordNumbers()
         self.pairs: list[tuple[Numbers, Numbers]] = []
         self._max_cells = max_cells
-        self._num_cells = self._num_seen = 0
+        self._num_cells = 0
         self._stride = 1
 
+    def wants(self, number: int) -> bool:
+        """Checks whether the sample takes the pair with this number."""
+        return number % self._stride == 0
+
     def add(self, source: Sequence[str], target: Sequence[str]) -> None:
-        """Adds a pair, unless the sample skips it."""
+        """Adds a pair, unless it is empty or too long."""
         if not (0 < len(source) <= _MAX_WORDS and 0 < len(target) <= _MAX_WORDS):
-            return
-        self._num_seen += 1
-        if (self._num_seen - 1) % self._stride:
             return
         self.pairs.append((self.sources.add(source), self.targets.add(target)))
         self._num_cells += len(source) * len(target)

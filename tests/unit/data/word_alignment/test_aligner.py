@@ -41,7 +41,7 @@ def score(aligner: WordAligner, pairs: list[Pair], expected: list[Links]) -> flo
 
 @pytest.fixture(scope="module")
 def aligner() -> WordAligner:
-    return train_aligner(make_pairs(600, 1)[0])
+    return train_aligner(make_pairs(600, 1)[0], tuple)
 
 
 def test_it_finds_the_words_of_new_pairs(aligner: WordAligner) -> None:
@@ -52,7 +52,7 @@ def test_it_is_the_same_again_and_from_a_file(aligner: WordAligner, tmp_path: Pa
     pairs, _ = make_pairs(50, 3)
     sides = list(zip(*pairs, strict=True))
     expected = aligner.align(*sides)
-    assert train_aligner(make_pairs(600, 1)[0]).align(*sides) == expected
+    assert train_aligner(make_pairs(600, 1)[0], tuple).align(*sides) == expected
     aligner.save(tmp_path / "aligner.safetensors")
     loaded = WordAligner.load(tmp_path / "aligner.safetensors")
     assert loaded.align(*sides) == expected
@@ -62,9 +62,19 @@ def test_it_is_the_same_again_and_from_a_file(aligner: WordAligner, tmp_path: Pa
 
 
 def test_of_more_pairs_than_memory_may_hold_it_learns_from_a_part() -> None:
-    small = train_aligner(make_pairs(600, 1)[0], max_cells=5_000)
+    split: list[Pair] = []
+
+    def note(pair: Pair) -> Pair:
+        split.append(pair)
+        return pair
+
+    pairs = make_pairs(600, 1)[0]
+    small = train_aligner(pairs, note, max_cells=5_000)
     # Some 130 pairs: enough for 60 words.
     assert score(small, *make_pairs(100, 2)) > 0.9
+    # Pairs that it skips aren't even split into words.
+    assert len(split) < 400
+    assert split[-1] == pairs[596]
 
 
 def test_unknown_words_are_placed_by_their_neighbours_and_their_spelling(
@@ -81,7 +91,7 @@ def test_blank_and_very_long_sides_have_no_links(aligner: WordAligner) -> None:
 
 
 def test_nothing_to_learn_from() -> None:
-    assert train_aligner([]).align([["a"]], [["b"]]) == [{(0, 0)}]
+    assert train_aligner([], tuple).align([["a"]], [["b"]]) == [{(0, 0)}]
 
 
 def test_blocks_hold_every_pair_once() -> None:

@@ -42,7 +42,7 @@ def measure(found: list[Links], expected: list[Links]) -> float:
 @pytest.fixture(scope="module")
 def aligner() -> WordAligner:
     sources, targets, _ = make_pairs(400, 1, words=range(60))
-    return train_aligner(zip(sources, targets, strict=True))
+    return train_aligner(zip(sources, targets, strict=True), tuple)
 
 
 def test_words_that_the_aligner_never_saw_are_found_by_the_other_pairs(
@@ -57,7 +57,7 @@ def test_words_that_the_aligner_never_saw_are_found_by_the_other_pairs(
 def test_what_the_aligner_knows_counts_where_the_pairs_show_little(aligner: WordAligner) -> None:
     sources, targets, expected = make_pairs(10, 3, words=range(60))
     assert measure(align_together(aligner, sources, targets), expected) > 0.97
-    assert measure(align_together(train_aligner([]), sources, targets), expected) < 0.9
+    assert measure(align_together(train_aligner([], tuple), sources, targets), expected) < 0.9
 
 
 def test_it_is_the_same_from_a_file_and_by_the_number_of_times_a_pair_comes(
@@ -97,7 +97,7 @@ def test_links_do_not_depend_on_how_blocks_are_cut(
     monkeypatch: pytest.MonkeyPatch, cells: int
 ) -> None:
     sources, targets = make_pairs_of_any_length(120, 6)
-    nothing = train_aligner([])
+    nothing = train_aligner([], tuple)
     expected = align_together(nothing, sources, targets)
     monkeypatch.setattr(pair_blocks, "CELLS_AT_ONCE", cells)
     assert align_together(nothing, sources, targets) == expected
