@@ -7,7 +7,7 @@ users see only statuses and names of errors.
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.client import responses
 from pathlib import Path
 from typing import Any, TypeVar
@@ -122,7 +122,7 @@ def read_version(url: str) -> FileVersion:
     return ask(url, look)
 
 
-def find_validator(facts: dict[str, Any]) -> str:
+def find_validator(facts: Mapping[str, Any]) -> str:
     """Returns what distinguishes versions of an object, in what fsspec says of it."""
     return str(next((facts[key] for key in _VALIDATORS if facts.get(key)), ""))
 

@@ -4,7 +4,7 @@ import gc
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -342,7 +342,7 @@ def _list_changes(engine: Engine | None, glossary: Path | None) -> list[str]:
     return changes
 
 
-def _check_options(given: dict[str, Any], *, is_document: bool) -> None:
+def _check_options(given: Mapping[str, Any], *, is_document: bool) -> None:
     """Checks that options, by parameter, suit each other."""
     if is_document and (given["score_only"] or given["check"] or given["errors"] != "strict"):
         raise typer.BadParameter("--score-only, --check and --errors are for lines")

@@ -132,7 +132,7 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
     )
 
 
-def _list_changes(wanted: dict[str, Any], workspace: Workspace) -> list[str]:
+def _list_changes(wanted: Mapping[str, Any], workspace: Workspace) -> list[str]:
     """Returns a phrase for each key of data, tokenizer and seed that isn't as it was prepared."""
     if not workspace.recipe_file.is_file():
         return []
@@ -195,7 +195,7 @@ def describe_inputs(corpora: tuple[Any, ...]) -> list[dict[str, Any]]:
     return [describe_location(path) for corpus in corpora for path in input_files(corpus)]
 
 
-def describe_pretrained(tokenizer: Tokenizer) -> list[dict[str, Any]]:
+def describe_pretrained(tokenizer: Tokenizer) -> list[Mapping[str, Any]]:
     """Returns what identifies a recipe's SentencePiece models; empty without any."""
     models = tokenizer.pretrained
     paths = [] if models is None else [models.source, models.target]

@@ -1,13 +1,13 @@
 """A line on its way through the pipeline, whose steps fill in its fields."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.learned_aligner import LearnedAligner
 from mtkit.inference.request import LineWarning, Request
-from mtkit.inference.translation import Translation
+from mtkit.inference.translation import Hypothesis, Translation
 from mtkit.recipe.inference import Inference
 from mtkit.text.languages import TranslatorLanguages
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -76,6 +76,21 @@ class Line:
     spans: list[Span] = field(default_factory=list)
     sentences: list["Line"] = field(default_factory=list)
     translation: Translation | None = None
+
+
+class RankedPart(NamedTuple):
+    """A part of a line with its candidates."""
+
+    source: EncodedSource
+    candidates: list[Hypothesis]
+    settings: Inference
+
+
+Reranker = Callable[[Sequence[RankedPart]], list[list[Hypothesis]]]
+"""Reorders the candidates of parts, best first; it may drop some of a part's, but not all.
+
+The first of the returned candidates is a part's translation.
+"""
 
 
 def list_parts(lines: Sequence[Line]) -> Iterator[tuple[Line, EncodedSource]]:

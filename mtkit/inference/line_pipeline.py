@@ -16,13 +16,12 @@ from mtkit.inference.align import UNALIGNED, LineAligner
 from mtkit.inference.encode import LineEncoder, limit_given, mark_request
 from mtkit.inference.engines.engine import ConstrainingEngine, EncodedSource, Engine, make_batches
 from mtkit.inference.learned_aligner import warn_too_long
-from mtkit.inference.line import Line, TextModel
+from mtkit.inference.line import Line, Reranker, TextModel
 from mtkit.inference.paragraphs import join_line, join_parts, split_line
 from mtkit.inference.request import LineError, Request
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.search_parts import (
     PartSearch,
-    Reranker,
     check_finite,
     cut_warning,
     detokenize,

@@ -11,10 +11,10 @@ from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.features import FeatureUse, check_features, list_uses
 from mtkit.inference.engines.open_engine import open_engine
 from mtkit.inference.learned_aligner import LearnedAligner
-from mtkit.inference.line import TextModel
+from mtkit.inference.line import Reranker, TextModel
 from mtkit.inference.line_pipeline import LinePipeline
 from mtkit.inference.request import Request
-from mtkit.inference.search_parts import Reranker, names_no_folder, rerank
+from mtkit.inference.search_parts import names_no_folder, rerank
 from mtkit.inference.terms import TermStep, choose_way
 from mtkit.inference.translation import FinishTranslations, Translation
 from mtkit.model.alignment_head import find_word_aligner, has_alignments

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from mtkit.evaluation.learned import LearnedMetric
 from mtkit.evaluation.utilities import measure_utilities
+from mtkit.inference.line import RankedPart
 from mtkit.inference.request import Request
 from mtkit.inference.score_pairs import ScoresLines, score_pairs
-from mtkit.inference.search_parts import RankedPart
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Rerank, UtilityMetric
 

@@ -1,12 +1,11 @@
 """Searches the parts of lines, again if a translation lacks a term, and ranks the results."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from mtkit.inference.engines.engine import EncodedSource, Engine, search_in_batches
-from mtkit.inference.line import Line, TextModel, list_parts
+from mtkit.inference.line import Line, RankedPart, Reranker, TextModel, list_parts
 from mtkit.inference.request import LineError, LineWarning
 from mtkit.inference.translation import BLANK, Hypothesis
 from mtkit.recipe.inference import Inference, Rerank
@@ -14,21 +13,6 @@ from mtkit.text.tokenizer import SubwordTokenizer
 
 CUT = "cut at the length limit"
 """Kind of the warning about a cut translation."""
-
-
-class RankedPart(NamedTuple):
-    """A part of a line with its candidates."""
-
-    source: EncodedSource
-    candidates: list[Hypothesis]
-    settings: Inference
-
-
-Reranker = Callable[[Sequence[RankedPart]], list[list[Hypothesis]]]
-"""Reorders the candidates of parts, best first; it may drop some of a part's, but not all.
-
-The first of the returned candidates is a part's translation.
-"""
 
 
 def detokenize(

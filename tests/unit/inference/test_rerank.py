@@ -10,11 +10,11 @@ from sacrebleu.metrics import BLEU, CHRF
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.export import export
+from mtkit.inference.line import RankedPart
 from mtkit.inference.line_pipeline import copy_line
 from mtkit.inference.paragraphs import join_parts
 from mtkit.inference.request import LineError, Request
 from mtkit.inference.rerank import ModelScorer, Ranker
-from mtkit.inference.search_parts import RankedPart
 from mtkit.inference.translation import Hypothesis
 from mtkit.inference.translator import Translator
 from mtkit.llm.open_llm import open_llm
