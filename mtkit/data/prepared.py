@@ -28,7 +28,7 @@ from mtkit.storage import describe_location
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 """Increased when older versions can't read this version's data, or the reverse."""
 FACTS_FILE = "prepared.json"
 _MAX_TEXT_BYTES = 1 << 28

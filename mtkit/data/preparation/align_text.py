@@ -11,14 +11,16 @@ import pyarrow as pa
 
 from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.preparation.facts import AlignerFacts, AlignmentFacts
-from mtkit.data.preparation.run_stage import show_progress
+from mtkit.data.preparation.run_stage import digest_files, show_progress
 from mtkit.data.preparation.stage import Preparation, Stage, needs_alignments
 from mtkit.data.preparation.text_store import (
     ALIGNMENT_COLUMN,
     TextPart,
     TextStore,
     TextStoreWriter,
+    WrittenPart,
     make_text_batch,
+    write_part,
 )
 from mtkit.data.sources.pharaoh import write_links
 from mtkit.data.word_alignment.aligner import ALIGNER_FILE, WordAligner
@@ -32,10 +34,12 @@ class AligningJob:
     """The settings of a worker process that aligns parts of a text store; picklable.
 
     Attributes:
+        folder: Folder of the store of alignments.
         names_alignments: For each corpus, whether the store has its alignments.
         aligner: File of the aligner for the other corpora, if any.
     """
 
+    folder: Path
     text: Path
     names_alignments: tuple[bool, ...]
     aligner: Path | None
@@ -49,8 +53,11 @@ class PartAligner:
         self._text = TextStore(job.text)
         self._aligner = None if job.aligner is None else WordAligner.load(job.aligner)
 
-    def __call__(self, part: TextPart) -> list[str]:
-        """Returns the links of each row of a part; none for rows that don't count."""
+    def __call__(self, part: TextPart) -> tuple[WrittenPart, int, int]:
+        """Writes the links of each row of a part, none for rows that don't count.
+
+        Returns them, the number of rows with links, and that of links.
+        """
         rows = self._text.read_part(part.number)
         wanted = np.flatnonzero(part.is_unique)
         if self._job.names_alignments[part.corpus]:
@@ -63,7 +70,8 @@ class PartAligner:
         lines = [""] * rows.num_rows
         for row, line in zip(wanted.tolist(), found, strict=True):
             lines[row] = line
-        return lines
+        written = write_part(self._job.folder, make_text_batch({ALIGNMENT_COLUMN: lines}))
+        return written, sum(map(bool, lines)), sum(line.count("-") for line in lines)
 
 
 def _split(line: str) -> list[str]:
@@ -88,18 +96,18 @@ def align_text(preparation: Preparation, folder: Path) -> AlignmentFacts:
         aligner = folder / ALIGNER_FILE
         chosen = (part for part in store.list_parts(parts) if not names_alignments[part.corpus])
         train_aligner(_read_pairs(store, chosen), _split_pair).save(aligner)
-    job = AligningJob(preparation.text, names_alignments, aligner)
+    job = AligningJob(folder, preparation.text, names_alignments, aligner)
     aligned = num_links = 0
     found = preparation.executor.run(partial(PartAligner, job), store.list_parts(parts))
-    with TextStoreWriter(folder, (ALIGNMENT_COLUMN,)) as writer:
-        for lines in show_progress(((len(lines), lines) for lines in found), "aligning"):
-            writer.append(make_text_batch({ALIGNMENT_COLUMN: lines}))
-            aligned += sum(map(bool, lines))
-            num_links += sum(line.count("-") for line in lines)
+    with TextStoreWriter(folder) as writer:
+        counted = ((aligned_part[0].num_rows, aligned_part) for aligned_part in found)
+        for part, num_rows, num_found in show_progress(counted, "aligning"):
+            writer.append(part)
+            aligned += num_rows
+            num_links += num_found
     if aligner is not None:
         aligner.unlink()
-    digests = [digest_file(path) for path in sorted(folder.iterdir())]
-    return {"aligned": aligned, "links": num_links, "digest": digests}
+    return {"aligned": aligned, "links": num_links, "digest": digest_files(folder)}
 
 
 def learn_aligner(preparation: Preparation, folder: Path) -> AlignerFacts:

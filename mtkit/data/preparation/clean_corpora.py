@@ -28,7 +28,6 @@ from mtkit.data.preparation.cleaned_block import (
     shorten_row,
 )
 from mtkit.data.preparation.dropped_rows import (
-    DROPPED_FILE,
     HEADER,
     append_dropped,
     pack_rows,
@@ -40,19 +39,16 @@ from mtkit.data.preparation.held_out import read_held_out_rows
 from mtkit.data.preparation.note_languages import note_languages
 from mtkit.data.preparation.preparation_report import PreparationReport
 from mtkit.data.preparation.report_section import ReportSection, Rows, make_visible, share
-from mtkit.data.preparation.run_stage import show_progress
+from mtkit.data.preparation.run_stage import digest_files, show_progress
 from mtkit.data.preparation.stage import (
     Preparation,
     Stage,
-    has_blocks,
     has_pairs,
     is_labelled,
     name_unit,
 )
 from mtkit.data.preparation.tally import CleaningTally, add_samples, nothing_left
 from mtkit.data.preparation.text_store import (
-    ALIGNMENT_COLUMN,
-    DOCUMENT_COLUMN,
     LINE_COLUMN,
     TextStore,
     TextStoreWriter,
@@ -62,7 +58,6 @@ from mtkit.data.prepared import describe_inputs, describe_pretrained
 from mtkit.data.sources.blocks import Block
 from mtkit.data.sources.corpora import AnyCorpus, decode_all, read_blocks, require_parallel
 from mtkit.data.tokenizer_choice import digest_reused
-from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import HeldOutCorpus, PairKeys, corpus_names
 from mtkit.text.letters import letters_of, list_letters
@@ -72,13 +67,14 @@ from mtkit.units import plural
 _ROWS_PER_BLOCK = 10_000
 
 
-def make_job(preparation: Preparation) -> tuple[CleaningJob, float | None]:
+def make_job(preparation: Preparation, folder: Path) -> tuple[CleaningJob, float | None]:
     """Returns how corpora are cleaned, and the development set's length ratio if it has pairs."""
     data, choice = preparation.data, preparation.choice
     settings = data.cleaning
     by = settings.duplicates.by
     if is_labelled(preparation):
         job = CleaningJob(
+            folder,
             LABELLED_COLUMNS,
             preparation.files,
             partial(LabelledCleaner, _digest_held_out(preparation)),
@@ -119,6 +115,7 @@ def make_job(preparation: Preparation) -> tuple[CleaningJob, float | None]:
     )
     keys = hash_keys(by) if is_pairs else ("text",)
     job = CleaningJob(
+        folder,
         PAIR_COLUMNS if is_pairs else TEXT_COLUMNS,
         preparation.files,
         cleaner,
@@ -205,19 +202,14 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
     equal rows is kept. Held-out pairs are dropped from training.
     """
     data = preparation.data
-    job, length_ratio = make_job(preparation)
+    job, length_ratio = make_job(preparation, folder)
     tally = CleaningTally(corpus_names(data.train))
     parts: list[tuple[int, int]] = []
-    columns = (*job.columns, LINE_COLUMN)
-    if has_blocks(preparation):
-        columns = (*columns, DOCUMENT_COLUMN)
-    if job.has_alignments:
-        columns = (*columns, ALIGNMENT_COLUMN)
     unit = name_unit(preparation)
     if "synthetic" not in preparation.found:
         append_dropped(folder, pack_rows([(*HEADER, *job.columns)]))
     with (
-        TextStoreWriter(folder, columns) as store,
+        TextStoreWriter(folder) as store,
         KeyFiles(folder, job.duplicate_keys) as keys,
     ):
         for blocks in _read_corpora(preparation):
@@ -228,12 +220,12 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
             # In a check a fault in one corpus leaves the others to be checked.
             with preparation.listing_faults():
                 for block in show_progress(counted, "cleaning", unit):
-                    text = tally.add(block)
+                    documents = tally.add(block)
                     keys.append(block.keys)
                     append_dropped(folder, block.dropped)
-                    if text.num_rows:
-                        store.append(text)
-                        parts.append((block.corpus, text.num_rows))
+                    if block.text is not None:
+                        store.append(block.text, documents)
+                        parts.append((block.corpus, block.text.num_rows))
     tally.note_unlinked()
     tally.count_duplicates(keys)
     _list_duplicates(job, folder, parts, tally)
@@ -251,9 +243,7 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
         "kept": kept,
         "notes": tally.notes,
         "seconds": {name: round(spent, 3) for name, spent in tally.seconds.items()},
-        "digest": [
-            digest_file(path) for path in sorted(folder.iterdir()) if path.name != DROPPED_FILE
-        ],
+        "digest": digest_files(folder),
     }
     if length_ratio is not None:
         found["length_ratio"] = length_ratio

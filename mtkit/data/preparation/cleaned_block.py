@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from mtkit.data.cleaning.clean import Cleaned
@@ -16,7 +16,9 @@ from mtkit.data.preparation.facts import BlockFacts, ShownRow
 from mtkit.data.preparation.text_store import (
     ALIGNMENT_COLUMN,
     LINE_COLUMN,
+    WrittenPart,
     make_text_batch,
+    write_part,
 )
 from mtkit.data.sources.blocks import Block, Rows
 from mtkit.data.sources.documents import DocumentRun, Indices
@@ -48,6 +50,7 @@ class CleaningJob:
     """The settings of a worker process that cleans blocks; picklable.
 
     Attributes:
+        folder: Folder of the text store.
         columns: Names of the columns that are cleaned.
         files: The file of each corpus, for the list of dropped rows.
         duplicate_keys: How duplicates are found; empty to keep them.
@@ -56,6 +59,7 @@ class CleaningJob:
         has_alignments: Whether the text gets a column of alignments, because some corpus has them.
     """
 
+    folder: Path
     columns: tuple[str, ...]
     files: tuple[str, ...]
     build_cleaner: Callable[[], RowCleaner]
@@ -71,7 +75,7 @@ class CleanedBlock:
 
     Attributes:
         corpus: Index in `data.train`.
-        text: What is left, as a part of a text store, without its documents.
+        text: What is left, as a part of a text store, without its documents; None if nothing.
         documents: The documents of the remaining lines; None for pairs.
         keys: For each kind of duplicates, 16 bytes per remaining row.
         facts: Counts and samples; duplicates aren't known yet.
@@ -80,7 +84,7 @@ class CleanedBlock:
     """
 
     corpus: int
-    text: pa.RecordBatch
+    text: WrittenPart | None
     documents: DocumentRun | None
     keys: tuple[bytes, ...]
     facts: BlockFacts
@@ -118,9 +122,12 @@ class BlockCleaner:
             links = _carry_alignments(rows, cleaned)
             columns[ALIGNMENT_COLUMN] = [write_links(each or set()) for each in links]
             num_unlinked = links.count(None)
+        text = None
+        if len(cleaned.indices):
+            text = write_part(self._job.folder, make_text_batch(columns))
         return CleanedBlock(
             corpus=block.corpus,
-            text=make_text_batch(columns),
+            text=text,
             documents=rows.documents and rows.documents.keep(cleaned.indices),
             keys=tuple(digest_rows(cleaned.sides, key) for key in self._job.duplicate_keys),
             facts=_describe(rows, dict(zip(self._job.columns, sides, strict=True)), cleaned),

@@ -9,10 +9,10 @@ from mtkit.data.augmentation.augment import list_copy_symbols
 from mtkit.data.batches.numbered_texts import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.preparation.facts import TokenizerFacts
+from mtkit.data.preparation.run_stage import digest_files
 from mtkit.data.preparation.stage import Preparation, Stage
 from mtkit.data.prepared import describe_pretrained
 from mtkit.data.tokenizer_choice import digest_reused
-from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.text.tokenizer import SubwordTokenizer
 
@@ -43,7 +43,7 @@ def make_tokenizer(preparation: Preparation, folder: Path) -> TokenizerFacts:
         "source_pieces": tokenizer.source_vocab_size,
         "target_pieces": tokenizer.target_vocab_size,
         "joint": tokenizer.is_joint,
-        "digest": [digest_file(path) for path in sorted(folder.iterdir())],
+        "digest": digest_files(folder),
     }
 
 

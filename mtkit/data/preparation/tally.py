@@ -4,14 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from mtkit.data.cleaning.alignment import Misaligned
 from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, CleanedBlock, choose_scattered
 from mtkit.data.preparation.duplicates import KeyFiles
 from mtkit.data.preparation.facts import BlockFacts, CorpusFacts, ShownRow
-from mtkit.data.preparation.text_store import add_documents
-from mtkit.data.sources.documents import DocumentCounter
+from mtkit.data.sources.documents import DocumentCounter, Indices
 from mtkit.errors import MtkitError
 from mtkit.recipe.cleaning import Cleaning
 from mtkit.units import plural
@@ -27,20 +25,20 @@ class CleaningTally:
         self._documents = DocumentCounter()
         self._num_unlinked: Counter[int] = Counter()
 
-    def add(self, block: CleanedBlock) -> pa.RecordBatch:
-        """Adds the next block; returns its remaining rows as a part of the text store."""
+    def add(self, block: CleanedBlock) -> Indices | None:
+        """Adds the next block; returns the document number of each of its remaining lines."""
         facts = self.corpora[block.corpus]
         _add_facts(facts, block.facts)
         self.seconds.update(block.seconds)
         self._num_unlinked[block.corpus] += block.num_unlinked
         self.notes += [note for note in block.notes if note not in self.notes]
         if block.documents is None:
-            return block.text
+            return None
         num_before = self._documents.num_documents
         numbers = self._documents.number(block.corpus, block.documents)
         num_begun = self._documents.num_documents - num_before
         facts["documents"] = facts.get("documents", 0) + num_begun
-        return add_documents(block.text, numbers)
+        return numbers
 
     def note_unlinked(self) -> None:
         """Adds a note for each corpus in which pairs lost their alignment."""

@@ -1,20 +1,29 @@
-"""Cleaned text on disk in named columns, from which tokenizer and tokens are made."""
+"""Cleaned text on disk in named columns, from which tokenizer and tokens are made.
 
+Each part is a file, written by the worker that made it.
+"""
+
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from mtkit.data.batches.ragged import Indices
+from mtkit.digests import digest, digest_bytes, digest_file
 from mtkit.errors import MtkitError
-from mtkit.files import reserve
+from mtkit.files import read_json, reserve, write_atomically
 from mtkit.foreign_files import check_file
 
-_TEXT_FILE = "text.arrow"
+_PARTS_FOLDER = "parts"
+_PARTS_FILE = "parts.json"
+"""The digest of each part."""
 _DUPLICATES_FILE = "is_duplicate.npy"
 _MAX_FOR_HYPERGEOMETRIC = 1_000_000_000
 """numpy's maximum."""
@@ -61,13 +70,6 @@ def make_text_batch(columns: Mapping[str, Sequence[str] | Indices]) -> pa.Record
     return pa.record_batch(arrays, schema=schema)
 
 
-def add_documents(batch: pa.RecordBatch, documents: Indices) -> pa.RecordBatch:
-    """Returns sentences with their document numbers, as a part of a text store."""
-    schema = _schema((*batch.schema.names, DOCUMENT_COLUMN))
-    numbers = pa.array(documents, type=pa.int64())
-    return pa.record_batch([*batch.columns, numbers], schema=schema)
-
-
 def _schema(columns: Sequence[str]) -> pa.Schema:
     return pa.schema(
         [
@@ -77,27 +79,65 @@ def _schema(columns: Sequence[str]) -> pa.Schema:
     )
 
 
-class TextStoreWriter:
-    """Writes a text store part by part, in constant memory; complete when the `with` block ends."""
+@dataclass(frozen=True)
+class WrittenPart:
+    """A part of a text store that isn't numbered yet."""
 
-    def __init__(self, folder: Path, columns: Sequence[str]) -> None:
-        self._path, self._schema = folder / _TEXT_FILE, _schema(columns)
+    path: Path
+    num_rows: int
+    digest: str
+
+
+def write_part(folder: Path, batch: pa.RecordBatch) -> WrittenPart:
+    """Writes the rows of a batch from `make_text_batch` for a `TextStoreWriter`, in any process."""
+    # Text shrinks to a third, and reads faster than uncompressed.
+    options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_file(stream, batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+    content = stream.getvalue().to_pybytes()
+    path = folder / _PARTS_FOLDER / f"{uuid4().hex}.unnumbered"
+    path.write_bytes(content)
+    return WrittenPart(path, batch.num_rows, digest_bytes(content))
+
+
+class TextStoreWriter:
+    """Numbers the parts of a text store; complete when the `with` block ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._digests: list[str] = []
 
     def __enter__(self) -> "TextStoreWriter":
-        self._file = pa.OSFile(os.fsencode(self._path), "wb")
-        # Text shrinks to a third, and reads faster than uncompressed.
-        options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
-        self._writer = pa.ipc.new_file(self._file, self._schema, options=options)
+        (self._folder / _PARTS_FOLDER).mkdir()
         return self
 
-    def append(self, batch: pa.RecordBatch) -> None:
-        """Adds the rows of a batch from `make_text_batch`."""
-        self._writer.write_batch(batch)
+    def append(self, part: WrittenPart, documents: Indices | None = None) -> None:
+        """Adds the next part, maybe with the number of each line's document, [rows]."""
+        path = _name_part(self._folder, len(self._digests))
+        found = part.digest
+        if documents is not None:
+            np.save(_name_documents(path), documents)
+            found = digest([found, digest_file(_name_documents(path))])
+        part.path.rename(path)
+        self._digests.append(found)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # Workers that died left these.
+        for path in (self._folder / _PARTS_FOLDER).glob("*.unnumbered"):
+            path.unlink()
         if kind is None:
-            self._writer.close()
-        self._file.close()
+            write_atomically(
+                self._folder / _PARTS_FILE, json.dumps({"digests": self._digests}) + "\n"
+            )
+
+
+def _name_part(folder: Path, number: int) -> Path:
+    return folder / _PARTS_FOLDER / f"{number:06}.arrow"
+
+
+def _name_documents(part: Path) -> Path:
+    return part.with_suffix(".documents.npy")
 
 
 class TextStore:
@@ -108,19 +148,31 @@ class TextStore:
 
     def __init__(self, folder: Path, *, left_out: Path | None = None) -> None:
         self._folder, self._left_out = folder, left_out
-        path = folder / _TEXT_FILE
+        path = folder / _PARTS_FILE
         try:
-            check_file(path)
-            # Read, not mapped: mapped pages would count as this process's memory.
-            self._reader = pa.ipc.open_file(pa.OSFile(os.fsencode(path), "rb"))
-        except (FileNotFoundError, pa.ArrowInvalid) as error:
-            raise MtkitError(f"{path}: missing or damaged", "run `mtkit prepare` again") from error
-        self.num_parts = int(self._reader.num_record_batches)
-        self.columns = tuple(self._reader.schema.names)
+            self.num_parts = len(read_json(path)["digests"])
+        except (FileNotFoundError, KeyError, TypeError) as error:
+            raise _damaged(path) from error
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns; the store must have a part."""
+        return tuple(self.read_part(0).schema.names)
 
     def read_part(self, number: int) -> pa.RecordBatch:
         """Returns the columns of one part, with duplicates."""
-        return self._reader.get_batch(number)
+        path = _name_part(self._folder, number)
+        try:
+            check_file(path)
+            # Read, not mapped: mapped pages would count as this process's memory.
+            with pa.OSFile(os.fsencode(path), "rb") as file:
+                batch = pa.ipc.open_file(file).get_batch(0)
+            if _name_documents(path).is_file():
+                numbers = pa.array(np.load(_name_documents(path)))
+                batch = batch.append_column(DOCUMENT_COLUMN, numbers)
+        except (FileNotFoundError, EOFError, ValueError) as error:
+            raise _damaged(path) from error
+        return batch
 
     def list_parts(self, parts: Iterable[tuple[int, int]]) -> Iterator[TextPart]:
         """Yields each part, and which rows count; `parts` has its corpus and size."""
@@ -180,6 +232,10 @@ def _share(generator: np.random.Generator, wanted: int, left: int, count: int) -
 def _read_marks(path: Path, first: int, count: int) -> NDArray[np.bool_]:
     marks: NDArray[np.bool_] = np.load(path, mmap_mode="r")
     return np.array(marks[first : first + count])
+
+
+def _damaged(path: Path) -> MtkitError:
+    return MtkitError(f"{path}: missing or damaged", "run `mtkit prepare` again")
 
 
 def open_duplicate_marks(folder: Path, num_rows: int) -> NDArray[np.bool_]:

@@ -11,6 +11,7 @@ from mtkit.data.preparation.text_store import (
     TextStoreWriter,
     make_text_batch,
     open_duplicate_marks,
+    write_part,
 )
 from mtkit.errors import MtkitError
 
@@ -19,10 +20,11 @@ PAIRS = [(f"source {number}", f"Ziel {number} äöü\u2028") for number in range
 
 def write(folder: Path, pairs: list[tuple[str, str]], size: int, duplicates=()) -> TextStore:
     folder.mkdir()
-    with TextStoreWriter(folder, ["source", "target"]) as store:
+    with TextStoreWriter(folder) as store:
         for first in range(0, len(pairs), size):
             sources, targets = zip(*pairs[first : first + size], strict=True)
-            store.append(make_text_batch({"source": sources, "target": targets}))
+            batch = make_text_batch({"source": sources, "target": targets})
+            store.append(write_part(folder, batch))
     marks = open_duplicate_marks(folder, len(pairs))
     for place in duplicates:
         marks[place] = True
@@ -66,20 +68,37 @@ def test_nothing_is_a_store_too(tmp_path: Path) -> None:
 
 
 def test_a_store_that_was_cut_short_is_told(tmp_path: Path) -> None:
-    write(tmp_path / "store", PAIRS, 30)
-    path = tmp_path / "store" / "text.arrow"
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(MtkitError, match="missing or damaged"):
-        TextStore(tmp_path / "store")
+    folder = tmp_path / "store"
+    write(folder, PAIRS, 30)
+    path = folder / "parts" / "000001.arrow"
+    content = path.read_bytes()
+    for damaged in (content[:-20], content[:3], b""):
+        path.write_bytes(damaged)
+        with pytest.raises(MtkitError, match=r"000001\.arrow: missing or damaged"):
+            read(TextStore(folder))
+    path.unlink()
+    with pytest.raises(MtkitError, match=r"000001\.arrow: missing or damaged"):
+        read(TextStore(folder))
+    (folder / "parts.json").unlink()
+    with pytest.raises(MtkitError, match=r"parts\.json: missing or damaged"):
+        TextStore(folder)
 
 
 def test_text_alone(tmp_path: Path) -> None:
-    with TextStoreWriter(tmp_path, ["text"]) as writer:
-        writer.append(make_text_batch({"text": ["one", "two", "one"]}))
-        writer.append(make_text_batch({"text": ["three"]}))
+    with TextStoreWriter(tmp_path) as writer:
+        # Of a worker that died.
+        write_part(tmp_path, make_text_batch({"text": ["never numbered"]}))
+        texts = ["one", "two", "one"]
+        writer.append(write_part(tmp_path, make_text_batch({"text": texts})), np.array([0, 0, 1]))
+        last = write_part(tmp_path, make_text_batch({"text": ["three"]}))
+        writer.append(last, np.array([2]))
+    assert len(list((tmp_path / "parts").iterdir())) == 4
     open_duplicate_marks(tmp_path, 4)[2] = True
     store = TextStore(tmp_path)
-    assert (store.num_parts, store.columns) == (2, ("text",))
+    assert (store.num_parts, store.columns) == (2, ("text", "document"))
     parts = [part.to_pylist() for part in store.iterate_unique()]
-    assert parts == [[{"text": "one"}, {"text": "two"}], [{"text": "three"}]]
+    assert parts == [
+        [{"text": "one", "document": 0}, {"text": "two", "document": 0}],
+        [{"text": "three", "document": 2}],
+    ]
     assert list(store.sample("text", 9, 3, seed=[1])) == ["one", "two", "three"]

@@ -13,6 +13,7 @@ from mtkit.data.preparation.text_store import (
     TextStoreWriter,
     make_text_batch,
     open_duplicate_marks,
+    write_part,
 )
 from mtkit.data.selection.differences import (
     DIFFERENCES_FILE,
@@ -61,11 +62,11 @@ class StoppingModels(WordModels):
 
 def write(folder: Path, columns: dict[str, list[str]], sizes: list[int], duplicates=()) -> None:
     folder.mkdir(parents=True)
-    with TextStoreWriter(folder, list(columns)) as store:
+    with TextStoreWriter(folder) as store:
         first = 0
         for size in sizes:
             part = {name: lines[first : first + size] for name, lines in columns.items()}
-            store.append(make_text_batch(part))
+            store.append(write_part(folder, make_text_batch(part)))
             first += size
     marks = open_duplicate_marks(folder, sum(sizes))
     marks[list(duplicates)] = True

@@ -12,6 +12,7 @@ from mtkit.data.preparation.text_store import (
     TextStoreWriter,
     make_text_batch,
     open_duplicate_marks,
+    write_part,
 )
 from mtkit.data.selection.select_rows import LEFT_OUT_FILE, select_rows
 from mtkit.errors import MtkitError
@@ -29,12 +30,13 @@ def select(
 ) -> tuple[list[int], SelectionFacts]:
     """Returns the rows that are kept; each part has its corpus and its rows' differences."""
     differences = np.array([each for _, found in parts for each in found], np.float32)
-    with TextStoreWriter(folder, ["text", "line"]) as store:
+    with TextStoreWriter(folder) as store:
         first = 0
         for _, found in parts:
             rows = np.arange(first, first + len(found))
             texts = [f"row {row}" for row in rows]
-            store.append(make_text_batch({"text": texts, "line": rows + 1}))
+            batch = make_text_batch({"text": texts, "line": rows + 1})
+            store.append(write_part(folder, batch))
             first += len(found)
     marks = open_duplicate_marks(folder, len(differences))
     marks[:] = np.isnan(differences)
