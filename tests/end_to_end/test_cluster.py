@@ -113,7 +113,7 @@ def read_data(workspace: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.patient
 def test_results_are_in_order_from_several_nodes(nodes: Nodes, tmp_path: Path) -> None:
     found = run_jobs(nodes, tmp_path, list(range(40)))
     assert [square for square, _ in found] == [number * number for number in range(40)]
@@ -121,12 +121,12 @@ def test_results_are_in_order_from_several_nodes(nodes: Nodes, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.patient
 def test_a_jobs_own_error_comes_through(nodes: Nodes, tmp_path: Path) -> None:
     assert run_jobs(nodes, tmp_path, [1, 2, -2, 3]) == "[Errno 5] the disk failed"
 
 
-@pytest.mark.slow
+@pytest.mark.patient
 def test_an_item_that_kills_three_workers_is_named(nodes: Nodes, tmp_path: Path) -> None:
     found = run_jobs(nodes, tmp_path, [1, 2, 3, -1, 4, 5])
     assert found == "3 workers were killed by -1"

@@ -528,12 +528,12 @@ def test_a_guided_head_is_resumed_and_chosen(tiny_run) -> None:
 @pytest.mark.parametrize(
     ("objective", "settings"),
     [
-        ("translation", ()),
+        pytest.param("translation", (), marks=pytest.mark.patient),
         ("translation", ("training.guided_alignment.head=2",)),
         ("translation", ("training.precision=bf16", "training.word_dropout=0.1")),
-        ("decoder-only", ()),
+        pytest.param("decoder-only", (), marks=pytest.mark.patient),
         ("causal-lm", ()),
-        ("denoising", ()),
+        pytest.param("denoising", (), marks=pytest.mark.patient),
     ],
 )
 def test_r_drop_is_resumed(tiny_run_of, objective: str, settings: tuple[str, ...]) -> None:
