@@ -139,14 +139,14 @@ def _estimate_bytes(corpora: tuple[Any, ...]) -> int:
     )
 
 
-def list_changed_files(recipe: Recipe, workspace: Workspace) -> tuple[list[str], list[str]]:
+def list_changed_files(data: Data, workspace: Workspace) -> tuple[list[str], list[str]]:
     """Returns phrases on the corpora's files that changed since the data were prepared.
 
     The first list has files of another size, and the second files that may hold the same text:
     those of another time, and compressed ones.
     """
     earlier = workspace.read_manifest().get("prepare", {}).get("inputs", [])
-    now = describe_inputs((*recipe.data.train, recipe.data.dev))
+    now = describe_inputs((*data.train, data.dev))
     changed, perhaps = [], []
     # With another number of files they aren't the same ones in the same order.
     for then, file in zip(earlier, now, strict=True) if len(earlier) == len(now) else ():

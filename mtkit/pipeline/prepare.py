@@ -76,7 +76,7 @@ def _check_checkpoints(
     changed: list[str] = []
     perhaps: list[str] = []
     if saved and read_digest(workspace) == saved[-1].data_digest:
-        changed, perhaps = list_changed_files(recipe, workspace)
+        changed, perhaps = list_changed_files(recipe.data, workspace)
     check_same_run(tables, None, saved, changed)
     return lambda digest: check_same_run(tables, digest, saved), perhaps
 

@@ -50,7 +50,7 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
             "`mtkit train` works",
         )
     check_gpus(hardware.num_gpus)
-    check_named_files(recipe)
+    check_named_files(recipe.evaluation, recipe.inference)
     if recipe.training.validation.learned is not None:
         check_metric_folder(recipe.training.validation.learned)
     code = _train_teachers(recipe, workspace, hardware, options)

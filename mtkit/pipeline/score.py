@@ -50,7 +50,7 @@ from mtkit.pipeline.translate import load_run
 from mtkit.pipeline.translation_files import TranslationFiles
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.recipe.evaluation import Evaluation
-from mtkit.recipe.inference import Inference
+from mtkit.recipe.inference import Inference, Rerank
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.masking import Masking
 from mtkit.recipe.tables import list_differences, select_keys
@@ -115,12 +115,12 @@ def score(
             "add an [[evaluation.test_sets]] with name, source and target, or score a file: "
             "mtkit score --hypothesis FILE --reference FILE",
         )
-    check_named_files(recipe)
+    check_named_files(recipe.evaluation, recipe.inference)
     model = RunModel(recipe.inference, workspace, device=device)
     # A translation's dependencies besides its source, as JSON values.
     settings = select_keys(recipe.model_dump(mode="json"), Invalidates.TRANSLATIONS)
     _note_other_settings(settings, workspace)
-    _warn_of_own_metric(recipe)
+    _warn_of_own_metric(recipe.inference.rerank, recipe.evaluation.metrics)
     origin: dict[str, object] = {**asdict(model.identity), **settings}
     rerank = recipe.inference.rerank
     if rerank is not None and rerank.is_learned and rerank.utility_weight:
@@ -149,12 +149,12 @@ def score(
     return scored
 
 
-def check_named_files(recipe: Recipe) -> None:
+def check_named_files(evaluation: Evaluation, inference: Inference) -> None:
     """Checks the files and folders that scoring and reranking will need, without their weights."""
-    check_learned(recipe.evaluation)
-    if recipe.evaluation.glossary is not None:
-        read_glossary(recipe.evaluation.glossary)
-    rerank = recipe.inference.rerank
+    check_learned(evaluation)
+    if evaluation.glossary is not None:
+        read_glossary(evaluation.glossary)
+    rerank = inference.rerank
     if rerank is not None and rerank.is_learned:
         check_metric_folder(rerank.metric)
     for model in () if rerank is None else rerank.models:
@@ -175,9 +175,8 @@ def _note_other_settings(settings: dict[str, object], workspace: Workspace) -> N
         )
 
 
-def _warn_of_own_metric(recipe: Recipe) -> None:
+def _warn_of_own_metric(rerank: Rerank | None, metrics: Sequence[str]) -> None:
     """Warns if translations are chosen by a metric that is reported."""
-    rerank, metrics = recipe.inference.rerank, recipe.evaluation.metrics
     if rerank is None or not rerank.utility_weight:
         return
     chosen = (rerank.metric,) if rerank.is_learned else (rerank.metric, f"{rerank.metric}++")

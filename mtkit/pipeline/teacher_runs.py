@@ -10,6 +10,7 @@ from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.recipe.corpora import PairKeys
 from mtkit.recipe.corpus_files import FORMATS, NUMBERED_FORMATS, STRING_PAIRS, ending_of
+from mtkit.recipe.data import Data
 from mtkit.recipe.loading import check_recipe
 from mtkit.recipe.synthesis import PAIRS, REVERSE
 from mtkit.workspace import Workspace
@@ -89,17 +90,17 @@ def _list_rounds(recipe: Recipe, workspace: Workspace, rounds: int) -> Iterator[
         assert reverse is not None
         yield reverse
         forward = _find_round(recipe, workspace, number)
-        if _uses_pairs(recipe):
+        if _uses_pairs(recipe.data):
             pairs = find_run(PAIRS, recipe, workspace)
             assert pairs is not None
             yield pairs
         yield forward
 
 
-def _uses_pairs(recipe: Recipe) -> bool:
+def _uses_pairs(data: Data) -> bool:
     return any(
         PAIRS in (*corpus.translated_by, corpus.synthesis.checked_by)
-        for corpus in recipe.data.train
+        for corpus in data.train
         if isinstance(corpus, PairKeys)
     )
 

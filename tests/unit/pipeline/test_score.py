@@ -296,7 +296,7 @@ def test_missing_files_are_found_before_a_model_is_opened(
 ) -> None:
     recipe = load_recipe(tmp_path / "small.toml", [override])
     with pytest.raises(MtkitError, match=fault):
-        check_named_files(recipe)
+        check_named_files(recipe.evaluation, recipe.inference)
     with pytest.raises(MtkitError, match=fault):
         score(recipe, workspace)
 
