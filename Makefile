@@ -54,15 +54,19 @@ clean:
 # Installing compiles the kernels, so it is done again where their source has changed.
 KERNELS := hatch_build.py $(wildcard mtkit/engine/cpp/*.h mtkit/engine/cpp/*.cpp)
 
+# Python compiles a module at its first import; compiling all of them here takes a minute.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable
+
 .venv/installed: pyproject.toml constraints.txt $(KERNELS)
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	$(INSTALL) .
 	touch $@
 
-.venv/installed-for-tests: .venv/installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,test]'
-	touch $@
+.venv/installed-for-tests: pyproject.toml constraints.txt $(KERNELS)
+	$(PYTHON) -m venv .venv
+	$(INSTALL) '.[dev,test]'
+	touch .venv/installed $@
 
 .venv/installed-for-docs: .venv/installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(INSTALL) '.[docs]'
 	touch $@

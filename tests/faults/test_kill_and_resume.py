@@ -35,8 +35,10 @@ weights = {}
     "recipe",
     [
         "tiny",
-        "tiny-staged",
-        *(pytest.param(f"tiny-{k}", marks=pytest.mark.patient) for k in ("causal", "masked")),
+        *(
+            pytest.param(f"tiny-{kind}", marks=pytest.mark.patient)
+            for kind in ("staged", "causal", "masked")
+        ),
     ],
 )
 def test_killed_while_saving_and_while_validating(tmp_path, aims, recipe: str) -> None:
