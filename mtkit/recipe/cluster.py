@@ -2,15 +2,26 @@
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from mtkit.recipe.section import Section
+
+
+_LAST_PORT = 65_535
+
+
+def _check_address(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    is_port = port.isdecimal() and int(port) <= _LAST_PORT
+    if address != "auto" and not (host and is_port):
+        raise ValueError(f'"{address}" is neither "auto" nor a host with its port, such as "n1:6379"')
+    return address
 
 
 class Cluster(Section):
     """`mtkit prepare` and `mtkit translate FILE` on several machines; results are the same."""
 
-    address: Annotated[str, Field(min_length=1)] | None = None
+    address: Annotated[str, AfterValidator(_check_address)] | None = None
     """A Ray cluster: `auto`, or host and port of its head node. Every node needs mtkit, and sees
     corpora, models and workspace under the same paths."""
     part: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,5}/[1-9][0-9]{0,5}$")] | None = None

@@ -21,3 +21,11 @@ def test_overrides_of_the_cluster_are_split_off() -> None:
     assert read_cluster([]) == (Cluster(), [])
     with pytest.raises(MtkitError, match=r"cluster.part: expected a number and how many"):
         read_cluster(["cluster.part=3 of 64"])
+
+
+@pytest.mark.parametrize("address", ["", "n1", "n1:", ":6379", "n1:port", "n1:65536", "n1:²"])
+def test_an_address_has_host_and_port(address: str) -> None:
+    Cluster(address="auto")
+    Cluster(address="n1.example:6379")
+    with pytest.raises(MtkitError, match=r'neither "auto" nor a host with its port'):
+        read_cluster([f"cluster.address={address}"])
