@@ -1,6 +1,8 @@
 """How much memory this machine or container has, and how much is free."""
 
+import ctypes
 import os
+import sys
 from pathlib import Path
 
 _MEMORY_FILE = Path("/proc/meminfo")
@@ -34,3 +36,11 @@ def free_memory_bytes() -> int | None:
         # No container, or one without a limit, which has "max" in the file.
         return free
     return max(0, min(free, limit - used))
+
+
+def return_freed_memory() -> None:
+    """Gives memory that this process has freed back to the system; glibc would keep it."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)

@@ -67,6 +67,7 @@ from mtkit.errors import MtkitError, explain_system_fault, is_disk_full
 from mtkit.executor import ONE_WORKER, Executor
 from mtkit.files import write_atomically
 from mtkit.folders import at_work_alone, put_in_place, remove_folder, restore_retired
+from mtkit.memory import return_freed_memory
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.recipe.corpora import list_translated
 from mtkit.recipe.data import Data
@@ -288,6 +289,8 @@ def _run(stage: Stage, preparation: Preparation, earlier: Path) -> None:
     key, build = stage.compute_key(preparation), partial(stage.build, preparation)
     facts, is_new = run_stage(preparation.draft / stage.name, earlier, key, build)
     preparation.note(stage, facts)
+    # Learning a tokenizer or an aligner takes hundreds of megabytes, which workers can use now.
+    return_freed_memory()
     elapsed_seconds = time.monotonic() - started_at
     say(f"{stage.name}: " + (f"{elapsed_seconds:.1f} s" if is_new else "unchanged, reused"))
 

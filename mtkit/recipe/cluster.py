@@ -6,7 +6,6 @@ from pydantic import AfterValidator, Field, model_validator
 
 from mtkit.recipe.section import Section
 
-
 _LAST_PORT = 65_535
 
 
@@ -14,7 +13,9 @@ def _check_address(address: str) -> str:
     host, _, port = address.rpartition(":")
     is_port = port.isdecimal() and int(port) <= _LAST_PORT
     if address != "auto" and not (host and is_port):
-        raise ValueError(f'"{address}" is neither "auto" nor a host with its port, such as "n1:6379"')
+        raise ValueError(
+            f'"{address}" is neither "auto" nor a host with its port, such as "n1:6379"'
+        )
     return address
 
 

@@ -142,6 +142,7 @@ def _fill(
 def _iterate_rows(store: TokenStore) -> Iterator[Indices]:
     for first in range(0, len(store), _ROWS_AT_ONCE):
         yield np.arange(first, min(first + _ROWS_AT_ONCE, len(store)))
+        store.release()
 
 
 def _keys(store: TokenStore, columns: Sequence[str], rows: Indices) -> Indices:

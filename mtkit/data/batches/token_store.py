@@ -6,6 +6,7 @@ would take long to find out from the file.
 """
 
 import json
+import mmap
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -126,14 +127,15 @@ class TokenStore:
                 f"{path}: incomplete: expected {facts.num_bytes:,} bytes",
                 "run `mtkit prepare` again",
             )
-        with pa.memory_map(os.fsencode(path)) as file:
-            mapped = file.read_buffer()
         try:
+            with path.open("rb") as file:
+                self._mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            mapped = pa.py_buffer(self._mapping)
             reader = pa.ipc.open_file(mapped)
             batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
             for batch in batches:
                 batch.validate()
-        except (pa.ArrowException, OSError, MemoryError) as error:
+        except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
             raise _damaged(path, str(error)) from error
         schema, num_rows = reader.schema, sum(batch.num_rows for batch in batches)
         if num_rows != self._num_rows or not _has_columns(schema, vocab_sizes):
@@ -175,6 +177,11 @@ class TokenStore:
                     self._path, f"token id {largest:,} in a vocabulary of {size:,} pieces"
                 )
         return found
+
+    def release(self) -> None:
+        """Lets the system take back the memory of what was read; it is read again when needed."""
+        if hasattr(self._mapping, "madvise"):
+            self._mapping.madvise(mmap.MADV_DONTNEED)
 
     def _find_batches(self, rows: Indices) -> tuple[Indices, Indices]:
         """Returns each row's record batch, and its index in that batch."""

@@ -34,7 +34,9 @@ def test_what_goes_in_comes_out_however_it_is_batched(
     rows = data.draw(st.lists(st.integers(0, len(pairs) - 1), max_size=20)) if pairs else []
     rows = np.array(rows, dtype=np.int64)
     chosen = [pairs[row] for row in rows]
-    lengths, tokens = store.lengths(rows), store.gather(rows)
+    lengths = store.lengths(rows)
+    store.release()
+    tokens = store.gather(rows)
     assert [*lengths] == [*tokens] == ["source", "target"]
     for side, column in enumerate(tokens):
         assert lengths[column].tolist() == [len(pair[side]) for pair in chosen]
