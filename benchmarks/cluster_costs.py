@@ -4,11 +4,14 @@
 
 CORPUS is a folder with {train,dev,test}.{en,de}.gz; FOLDER gets gigabytes. Processor time of the
 driver and of all workers is taken at the end of each stage; on the cluster, that of Ray's own
-processes counts. From it follows a table for larger corpora and clusters, by
+processes counts. Local workers do a third of the pairs, too: what a stage costs whatever the
+corpus, such as learning from a sample, isn't multiplied. From it follows a table for larger corpora
+and clusters, by
 
-    seconds of a stage = pairs * max(driver, workers / (nodes * cores))
+    seconds of a stage = max(driver, workers / (nodes * cores))
+    driver, workers    = fixed + pairs * seconds per pair
 
-where `driver` and `workers` are seconds per pair: the driver's work isn't spread.
+since the driver's work isn't spread.
 """
 
 import argparse
@@ -44,6 +47,8 @@ target = "dev.de"
 [tokenizer]
 vocab_size = 16000
 """
+Costs = dict[str, tuple[float, ...]]
+"""Seconds of driver and workers by stage."""
 CORPORA = (36_000_000, 500_000_000)
 NODES = (1, 4, 32)
 _SECONDS_BETWEEN_LOOKS = 0.2
@@ -56,31 +61,33 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=1_000_000)
     parser.add_argument("--cores", type=int, default=16, help="cores of a node in the table")
     options = parser.parse_args()
-    folder = options.folder / f"{options.pairs}"
-    if not (folder / "costs.toml").is_file():
-        write_corpus(options.corpus, folder, options.pairs)
-        (folder / "costs.toml").write_text(RECIPE)
+    fewer = options.pairs // 3
+    for num_pairs in (fewer, options.pairs):
+        folder = options.folder / f"{num_pairs}"
+        if not (folder / "costs.toml").is_file():
+            write_corpus(options.corpus, folder, num_pairs)
+            (folder / "costs.toml").write_text(RECIPE)
+    of_fewer = measure(options.folder / f"{fewer}", ["--workers", "2"], [])
+    show(f"two local workers, {fewer:,} pairs", of_fewer, fewer)
     local = measure(folder, ["--workers", "2"], [])
-    show("two local workers", local, options.pairs)
+    show(f"two local workers, {options.pairs:,} pairs", local, options.pairs)
     with start_nodes(1, MTKIT_NODE_CPUS="2") as nodes:
         ray = [psutil.Process(nodes.pid)]
         spread = measure(folder, ["--set", f"cluster.address={nodes.address}"], ray)
     show("one node with two workers", spread, options.pairs)
     totals = [sum(sum(costs) for costs in each.values()) for each in (local, spread)]
     print(f"processor time, node / local: {totals[1] / totals[0]:.3f}")
-    show_table(local, options.pairs, options.cores)
+    show_table({fewer: of_fewer, options.pairs: local}, options.cores)
 
 
-def measure(
-    folder: Path, options: list[str], others: list[psutil.Process]
-) -> dict[str, tuple[float, float]]:
+def measure(folder: Path, options: list[str], others: list[psutil.Process]) -> Costs:
     """Returns the driver's and the workers' processor seconds of each stage."""
     remove_folder(folder / "run")
     command = [sys.executable, "-m", "mtkit", "prepare", "-r", str(folder / "costs.toml")]
     command += ["--workspace", str(folder / "run"), *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     driver = psutil.Process(process.pid)
-    found: dict[str, tuple[float, float]] = {}
+    found: Costs = {}
     meter = Meter(others)
     time.sleep(2 * _SECONDS_BETWEEN_LOOKS)
     others_before = meter.read()
@@ -132,7 +139,7 @@ class Meter:
                         self._seen[each.pid, each.create_time()] = used.user + used.system
 
 
-def show(name: str, costs: dict[str, tuple[float, float]], num_pairs: int) -> None:
+def show(name: str, costs: Costs, num_pairs: int) -> None:
     print(f"{name}: processor time in microseconds per pair")
     for stage, (driver, workers) in costs.items():
         print(f"  {stage:12} driver {driver / num_pairs * 1e6:8.2f}"
@@ -140,20 +147,36 @@ def show(name: str, costs: dict[str, tuple[float, float]], num_pairs: int) -> No
     print(json.dumps({stage: [round(each, 2) for each in pair] for stage, pair in costs.items()}))
 
 
-def show_table(costs: dict[str, tuple[float, float]], num_pairs: int, num_cores: int) -> None:
+def extrapolate(measured: dict[int, Costs], num_pairs: int) -> Costs:
+    """Returns the costs of a larger corpus, from those of two sizes."""
+    (fewer, of_fewer), (more, of_more) = measured.items()
+    found = {}
+    for stage, after in of_more.items():
+        slopes = [
+            max(0.0, late - early) / (more - fewer)
+            for early, late in zip(of_fewer[stage], after, strict=True)
+        ]
+        found[stage] = tuple(
+            late + slope * (num_pairs - more) for late, slope in zip(after, slopes, strict=True)
+        )
+    return found
+
+
+def show_table(measured: dict[int, Costs], num_cores: int) -> None:
     """Prints the hours of corpora on clusters, and the stage that takes longest."""
     print(f"| pairs | nodes of {num_cores} cores | hours | longest stage |")
     print("|---|---:|---:|---|")
     for total in CORPORA:
+        costs = extrapolate(measured, total)
         for num_nodes in NODES:
             hours = {
-                stage: max(driver, workers / (num_nodes * num_cores)) / num_pairs * total / 3600
+                stage: max(driver, workers / (num_nodes * num_cores)) / 3600
                 for stage, (driver, workers) in costs.items()
             }
             longest = max(hours, key=lambda stage: hours[stage])
             driver, workers = costs[longest]
             limit = "driver" if driver > workers / (num_nodes * num_cores) else "workers"
-            print(f"| {total:,} | {num_nodes} | {sum(hours.values()):.1f} | {longest}, {limit} |")
+            print(f"| {total:,} | {num_nodes} | {sum(hours.values()):.2f} | {longest}, {limit} |")
 
 
 if __name__ == "__main__":

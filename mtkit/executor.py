@@ -2,7 +2,7 @@
 
 import pickle
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -55,7 +55,7 @@ class Executor(Protocol):
         *,
         ordered: bool = True,
         on_loss: Callable[[Item], Result] | None = None,
-    ) -> Iterator[Result]:
+    ) -> Generator[Result, None, None]:
         """Yields the job's result for each item; results don't depend on the number of workers.
 
         Closing the iterator ends the workers, whatever they are doing. `build_job` makes the job
@@ -98,7 +98,7 @@ class LocalExecutor(Executor):
         *,
         ordered: bool = True,
         on_loss: Callable[[Item], Result] | None = None,
-    ) -> Iterator[Result]:
+    ) -> Generator[Result, None, None]:
         """Yields the job's result for each item; a worker that dies is an error; see `Executor`."""
         del on_loss
         remaining = iter(items)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -68,7 +68,7 @@ class RayExecutor(Executor):
         *,
         ordered: bool = True,
         on_loss: Callable[[Item], Result] | None = None,
-    ) -> Iterator[Result]:
+    ) -> Generator[Result, None, None]:
         """Yields the job's result for each item; see `Executor`."""
         pool = _ActorPool(_connect(self.address), self, build_job, on_loss if self.skips else None)
         try:

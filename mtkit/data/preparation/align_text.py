@@ -1,6 +1,7 @@
 """Aligns the words of the cleaned pairs: with a corpus's own links, or with mtkit's aligner."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -99,7 +100,7 @@ def align_text(preparation: Preparation, folder: Path) -> AlignmentFacts:
     job = AligningJob(folder, preparation.text, names_alignments, aligner)
     aligned = num_links = 0
     found = preparation.executor.run(partial(PartAligner, job), store.list_parts(parts))
-    with TextStoreWriter(folder) as writer:
+    with TextStoreWriter(folder) as writer, closing(found):
         counted = ((aligned_part[0].num_rows, aligned_part) for aligned_part in found)
         for part, num_rows, num_found in show_progress(counted, "aligning"):
             writer.append(part)

@@ -1,6 +1,7 @@
 """Makes cleaned text from corpora: reads, repairs and filters in parallel, and marks duplicates."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -218,7 +219,7 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
             )
             counted = ((block.facts["read"], block) for block in cleaned)
             # In a check a fault in one corpus leaves the others to be checked.
-            with preparation.listing_faults():
+            with preparation.listing_faults(), closing(cleaned):
                 for block in show_progress(counted, "cleaning", unit):
                     documents = tally.add(block)
                     keys.append(block.keys)

@@ -1,5 +1,6 @@
 """What `mtkit prepare` leaves, and how it notices that its work is out of date."""
 
+import errno
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 import mtkit.cpus as cpus_module
@@ -16,6 +18,7 @@ from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import open_prepared, read_digest
 from mtkit.errors import MtkitError
 from mtkit.executor import LocalExecutor
+from mtkit.folders import remove_folder
 from mtkit.pipeline.prepare import check_data_and_print
 from mtkit.pipeline.prepare import prepare as prepare_run
 from mtkit.recipe import Recipe, load_recipe
@@ -379,3 +382,30 @@ def test_workers_are_no_more_than_a_containers_quota(
     else:
         prepare_run(recipe, workspace)
     assert asked == [3]
+
+
+def test_an_error_of_the_parent_ends_the_workers_first(project: Path, monkeypatch) -> None:
+    # Otherwise they would write parts into a folder that is being removed.
+    pairs = [(f"the {n} cats of house {n}", f"die {n} Katzen von Haus {n}") for n in range(60_000)]
+    write(project, "train", pairs)
+    folders: list[Path] = []
+
+    def fail(folder: Path, frame: bytes) -> None:
+        folders.append(folder)
+        if len(folders) > 2:
+            raise OSError(errno.EIO, "the disk failed")
+
+    def count_workers(folder: Path) -> None:
+        num_workers.append(len(psutil.Process().children()))
+        remove_folder(folder)
+
+    num_workers: list[int] = []
+    monkeypatch.setattr("mtkit.data.preparation.clean_corpora.append_dropped", fail)
+    monkeypatch.setattr("mtkit.folders.remove_folder", count_workers)
+    recipe = load_recipe(str(project / "mtkit.toml"))
+    workspace = Workspace(project / "run")
+    with pytest.raises(OSError, match="the disk failed"):
+        prepare(recipe, workspace, executor=LocalExecutor(2))
+    assert num_workers[-1] == 0
+    assert not folders[0].exists()
+    assert not workspace.data_draft.exists()
