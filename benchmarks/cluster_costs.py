@@ -4,9 +4,9 @@
 
 CORPUS is a folder with {train,dev,test}.{en,de}.gz; FOLDER gets gigabytes. Processor time of the
 driver and of all workers is taken at the end of each stage; on the cluster, that of Ray's own
-processes counts. Local workers do a third of the pairs, too: what a stage costs whatever the
-corpus, such as learning from a sample, isn't multiplied. From it follows a table for larger corpora
-and clusters, by
+processes counts. A third of the pairs is measured, too: what a stage costs whatever the corpus,
+such as a start or learning from a sample, isn't multiplied. From it follows a table for larger
+corpora and clusters, by
 
     seconds of a stage = max(driver, workers / (nodes * cores))
     driver, workers    = fixed + pairs * seconds per pair
@@ -51,6 +51,7 @@ Costs = dict[str, tuple[float, ...]]
 """Seconds of driver and workers by stage."""
 CORPORA = (36_000_000, 500_000_000)
 NODES = (1, 4, 32)
+SPREAD = ("text", "train")
 _SECONDS_BETWEEN_LOOKS = 0.2
 
 
@@ -62,22 +63,31 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=16, help="cores of a node in the table")
     options = parser.parse_args()
     fewer = options.pairs // 3
+    local: dict[int, Costs] = {}
+    spread: dict[int, Costs] = {}
     for num_pairs in (fewer, options.pairs):
         folder = options.folder / f"{num_pairs}"
         if not (folder / "costs.toml").is_file():
             write_corpus(options.corpus, folder, num_pairs)
             (folder / "costs.toml").write_text(RECIPE)
-    of_fewer = measure(options.folder / f"{fewer}", ["--workers", "2"], [])
-    show(f"two local workers, {fewer:,} pairs", of_fewer, fewer)
-    local = measure(folder, ["--workers", "2"], [])
-    show(f"two local workers, {options.pairs:,} pairs", local, options.pairs)
-    with start_nodes(1, MTKIT_NODE_CPUS="2") as nodes:
-        ray = [psutil.Process(nodes.pid)]
-        spread = measure(folder, ["--set", f"cluster.address={nodes.address}"], ray)
-    show("one node with two workers", spread, options.pairs)
-    totals = [sum(sum(costs) for costs in each.values()) for each in (local, spread)]
-    print(f"processor time, node / local: {totals[1] / totals[0]:.3f}")
-    show_table({fewer: of_fewer, options.pairs: local}, options.cores)
+        local[num_pairs] = measure(folder, ["--workers", "2"], [])
+        show(f"two local workers, {num_pairs:,} pairs", local[num_pairs], num_pairs)
+        with start_nodes(1, MTKIT_NODE_CPUS="2") as nodes:
+            # Its aligner learns in the driver, as above.
+            given = [f"cluster.address={nodes.address}", "data.word_aligner=false"]
+            overrides = [each for override in given for each in ("--set", override)]
+            spread[num_pairs] = measure(folder, overrides, [psutil.Process(nodes.pid)])
+        show(f"one node with two workers, {num_pairs:,} pairs", spread[num_pairs], num_pairs)
+    whole, per_pair = (
+        [sum(sum(costs[stage]) for stage in SPREAD) for costs in each]
+        for each in (
+            (spread[options.pairs], local[options.pairs]),
+            (find_slopes(spread), find_slopes(local)),
+        )
+    )
+    print(f"{', '.join(SPREAD)}: node / local: {whole[0] / whole[1]:.3f}")
+    print(f"  of each further pair: {per_pair[0] / per_pair[1]:.3f}")
+    show_table(local, options.cores)
 
 
 def measure(folder: Path, options: list[str], others: list[psutil.Process]) -> Costs:
@@ -147,27 +157,29 @@ def show(name: str, costs: Costs, num_pairs: int) -> None:
     print(json.dumps({stage: [round(each, 2) for each in pair] for stage, pair in costs.items()}))
 
 
-def extrapolate(measured: dict[int, Costs], num_pairs: int) -> Costs:
-    """Returns the costs of a larger corpus, from those of two sizes."""
+def find_slopes(measured: dict[int, Costs]) -> Costs:
+    """Returns the seconds of each further pair, from the costs of two sizes."""
     (fewer, of_fewer), (more, of_more) = measured.items()
-    found = {}
-    for stage, after in of_more.items():
-        slopes = [
-            max(0.0, late - early) / (more - fewer)
-            for early, late in zip(of_fewer[stage], after, strict=True)
-        ]
-        found[stage] = tuple(
-            late + slope * (num_pairs - more) for late, slope in zip(after, slopes, strict=True)
+    return {
+        stage: tuple(
+            max(0.0, after - before) / (more - fewer)
+            for before, after in zip(of_fewer[stage], costs, strict=True)
         )
-    return found
+        for stage, costs in of_more.items()
+    }
 
 
 def show_table(measured: dict[int, Costs], num_cores: int) -> None:
     """Prints the hours of corpora on clusters, and the stage that takes longest."""
     print(f"| pairs | nodes of {num_cores} cores | hours | longest stage |")
     print("|---|---:|---:|---|")
+    num_pairs, largest = max(measured.items())
+    slopes = find_slopes(measured)
     for total in CORPORA:
-        costs = extrapolate(measured, total)
+        costs = {
+            stage: [each + slope * (total - num_pairs) for each, slope in zip(*both, strict=True)]
+            for stage, both in ((stage, (largest[stage], slopes[stage])) for stage in largest)
+        }
         for num_nodes in NODES:
             hours = {
                 stage: max(driver, workers / (num_nodes * num_cores)) / 3600
