@@ -4,14 +4,12 @@
 
 CORPUS is a folder with {train,dev,test}.{en,de}.gz; FOLDER gets gigabytes. Processor time of the
 driver and of all workers is taken at the end of each stage; on the cluster, that of Ray's own
-processes counts. A third of the pairs is measured, too: what a stage costs whatever the corpus,
-such as a start or learning from a sample, isn't multiplied. From it follows a table for larger
-corpora and clusters, by
+processes counts. From it follows a table for larger corpora and clusters, by
 
     seconds of a stage = max(driver, workers / (nodes * cores))
-    driver, workers    = fixed + pairs * seconds per pair
 
-since the driver's work isn't spread.
+which grow with the pairs: the driver's work isn't spread. Aligner and tokenizer learn from samples
+that the measured pairs already fill; of further pairs they only read the text.
 """
 
 import argparse
@@ -47,11 +45,10 @@ target = "dev.de"
 [tokenizer]
 vocab_size = 16000
 """
-Costs = dict[str, tuple[float, ...]]
-"""Seconds of driver and workers by stage."""
 CORPORA = (36_000_000, 500_000_000)
 NODES = (1, 4, 32)
-SPREAD = ("text", "train")
+SECONDS_TO_READ = {"aligner": 1e-6, "tokenizer": 2e-6, "dev": 0.0}
+"""The driver's seconds for a pair that isn't learned from, by column that is read at a time."""
 _SECONDS_BETWEEN_LOOKS = 0.2
 
 
@@ -62,42 +59,33 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=1_000_000)
     parser.add_argument("--cores", type=int, default=16, help="cores of a node in the table")
     options = parser.parse_args()
-    fewer = options.pairs // 3
-    local: dict[int, Costs] = {}
-    spread: dict[int, Costs] = {}
-    for num_pairs in (fewer, options.pairs):
-        folder = options.folder / f"{num_pairs}"
-        if not (folder / "costs.toml").is_file():
-            write_corpus(options.corpus, folder, num_pairs)
-            (folder / "costs.toml").write_text(RECIPE)
-        local[num_pairs] = measure(folder, ["--workers", "2"], [])
-        show(f"two local workers, {num_pairs:,} pairs", local[num_pairs], num_pairs)
-        with start_nodes(1, MTKIT_NODE_CPUS="2") as nodes:
-            # Its aligner learns in the driver, as above.
-            given = [f"cluster.address={nodes.address}", "data.word_aligner=false"]
-            overrides = [each for override in given for each in ("--set", override)]
-            spread[num_pairs] = measure(folder, overrides, [psutil.Process(nodes.pid)])
-        show(f"one node with two workers, {num_pairs:,} pairs", spread[num_pairs], num_pairs)
-    whole, per_pair = (
-        [sum(sum(costs[stage]) for stage in SPREAD) for costs in each]
-        for each in (
-            (spread[options.pairs], local[options.pairs]),
-            (find_slopes(spread), find_slopes(local)),
-        )
-    )
-    print(f"{', '.join(SPREAD)}: node / local: {whole[0] / whole[1]:.3f}")
-    print(f"  of each further pair: {per_pair[0] / per_pair[1]:.3f}")
-    show_table(local, options.cores)
+    folder = options.folder / f"{options.pairs}"
+    if not (folder / "costs.toml").is_file():
+        write_corpus(options.corpus, folder, options.pairs)
+        (folder / "costs.toml").write_text(RECIPE)
+    local = measure(folder, ["--workers", "2"], [])
+    show("two local workers", local, options.pairs)
+    with start_nodes(1, MTKIT_NODE_CPUS="2") as nodes:
+        ray = [psutil.Process(nodes.pid)]
+        # The aligner learns in the driver, as above.
+        given = (f"cluster.address={nodes.address}", "data.word_aligner=false")
+        spread = measure(folder, [each for pair in given for each in ("--set", pair)], ray)
+    show("one node with two workers", spread, options.pairs)
+    totals = [sum(sum(costs[stage]) for stage in ("text", "train")) for costs in (local, spread)]
+    print(f"text and train, node / local: {totals[1] / totals[0]:.3f}")
+    show_table({**local, **spread}, options.pairs, options.cores)
 
 
-def measure(folder: Path, options: list[str], others: list[psutil.Process]) -> Costs:
+def measure(
+    folder: Path, options: list[str], others: list[psutil.Process]
+) -> dict[str, tuple[float, float]]:
     """Returns the driver's and the workers' processor seconds of each stage."""
     remove_folder(folder / "run")
     command = [sys.executable, "-m", "mtkit", "prepare", "-r", str(folder / "costs.toml")]
     command += ["--workspace", str(folder / "run"), *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     driver = psutil.Process(process.pid)
-    found: Costs = {}
+    found: dict[str, tuple[float, float]] = {}
     meter = Meter(others)
     time.sleep(2 * _SECONDS_BETWEEN_LOOKS)
     others_before = meter.read()
@@ -149,7 +137,7 @@ class Meter:
                         self._seen[each.pid, each.create_time()] = used.user + used.system
 
 
-def show(name: str, costs: Costs, num_pairs: int) -> None:
+def show(name: str, costs: dict[str, tuple[float, float]], num_pairs: int) -> None:
     print(f"{name}: processor time in microseconds per pair")
     for stage, (driver, workers) in costs.items():
         print(f"  {stage:12} driver {driver / num_pairs * 1e6:8.2f}"
@@ -157,38 +145,26 @@ def show(name: str, costs: Costs, num_pairs: int) -> None:
     print(json.dumps({stage: [round(each, 2) for each in pair] for stage, pair in costs.items()}))
 
 
-def find_slopes(measured: dict[int, Costs]) -> Costs:
-    """Returns the seconds of each further pair, from the costs of two sizes."""
-    (fewer, of_fewer), (more, of_more) = measured.items()
-    return {
-        stage: tuple(
-            max(0.0, after - before) / (more - fewer)
-            for before, after in zip(of_fewer[stage], costs, strict=True)
-        )
-        for stage, costs in of_more.items()
-    }
-
-
-def show_table(measured: dict[int, Costs], num_cores: int) -> None:
-    """Prints the hours of corpora on clusters, and the stage that takes longest."""
-    print(f"| pairs | nodes of {num_cores} cores | hours | longest stage |")
+def show_table(costs: dict[str, tuple[float, float]], num_pairs: int, num_cores: int) -> None:
+    """Prints the hours of corpora on clusters, and what limits each stage."""
+    print(f"| pairs | nodes of {num_cores} cores | hours | by stage |")
     print("|---|---:|---:|---|")
-    num_pairs, largest = max(measured.items())
-    slopes = find_slopes(measured)
     for total in CORPORA:
-        costs = {
-            stage: [each + slope * (total - num_pairs) for each, slope in zip(*both, strict=True)]
-            for stage, both in ((stage, (largest[stage], slopes[stage])) for stage in largest)
-        }
         for num_nodes in NODES:
-            hours = {
-                stage: max(driver, workers / (num_nodes * num_cores)) / 3600
-                for stage, (driver, workers) in costs.items()
-            }
-            longest = max(hours, key=lambda stage: hours[stage])
-            driver, workers = costs[longest]
-            limit = "driver" if driver > workers / (num_nodes * num_cores) else "workers"
-            print(f"| {total:,} | {num_nodes} | {sum(hours.values()):.2f} | {longest}, {limit} |")
+            hours, limits = {}, {}
+            for stage, (driver, workers) in costs.items():
+                if stage in SECONDS_TO_READ:
+                    alone = driver + SECONDS_TO_READ[stage] * (total - num_pairs)
+                    spread = workers / (num_nodes * num_cores)
+                else:
+                    alone = driver * total / num_pairs
+                    spread = workers * total / num_pairs / (num_nodes * num_cores)
+                hours[stage] = max(alone, spread) / 3600
+                limits[stage] = "driver" if alone > spread else "workers"
+            listed = ", ".join(
+                f"{stage} {each:.2f} ({limits[stage]})" for stage, each in hours.items()
+            )
+            print(f"| {total:,} | {num_nodes} | {sum(hours.values()):.2f} | {listed} |")
 
 
 if __name__ == "__main__":
