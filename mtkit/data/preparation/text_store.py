@@ -167,10 +167,11 @@ class TextStore:
             # Read, not mapped: mapped pages would count as this process's memory.
             with pa.OSFile(os.fsencode(path), "rb") as file:
                 batch = pa.ipc.open_file(file).get_batch(0)
-            if _name_documents(path).is_file():
-                numbers = pa.array(np.load(_name_documents(path)))
-                batch = batch.append_column(DOCUMENT_COLUMN, numbers)
-        except (FileNotFoundError, EOFError, ValueError) as error:
+            documents = _name_documents(path)
+            if documents.exists():
+                check_file(documents)
+                batch = batch.append_column(DOCUMENT_COLUMN, pa.array(np.load(documents)))
+        except (FileNotFoundError, EOFError, ValueError, pa.ArrowException) as error:
             raise _damaged(path) from error
         return batch
 
