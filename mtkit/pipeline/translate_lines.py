@@ -120,10 +120,14 @@ class LinesJob:
         """Returns the file of a block's translation."""
         return self.folder / f"{self._key}-{number:07}"
 
-    def start(self) -> None:
-        """Checks that the parts that are there belong to this translation."""
+    def start(self, *, is_shared: bool) -> None:
+        """Checks that the parts that are there belong to this translation.
+
+        Unless other commands translate parts of it, a folder without parts is nobody's.
+        """
         file = self.folder / _RECORD_FILE
-        if not file.is_file():
+        is_begun = is_shared or any(self.folder.glob("*-*"))
+        if not (is_begun and file.is_file()):
             write_atomically(file, as_json_text(self.record))
         found = read_json(file)
         if found.get("input") != self.record["input"]:
@@ -201,7 +205,7 @@ def translate_lines(
     """
     job = _describe(source, output, opening, stream, block_bytes)
     with _sharing(job, is_shared=cluster.part is not None):
-        job.start()
+        job.start(is_shared=cluster.part is not None)
         num_blocks = job.source.count()
         chosen = cluster.choose_blocks(num_blocks)
         missing = [number for number in chosen if not job.name_part(number).exists()]

@@ -206,6 +206,10 @@ def test_a_line_at_fault_is_named_before_work_starts(
     assert "--errors replace" in caught.value.hint
     assert not output.exists()
     assert [path.name for path in (tmp_path / ".a.de.parts").iterdir()] == ["parts.json"]
+    # Corrected, it is another input, of which there are no parts.
+    source.write_bytes(gzip.compress(LINES) if ending else LINES)
+    translate_lines(source, output, opened, TEXT, block_bytes=16)
+    assert output.read_bytes() == on_stdin(opened, LINES)
 
 
 def test_a_line_that_is_too_long_is_named(
