@@ -8,9 +8,9 @@ would take long to find out from the file.
 import json
 import mmap
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,9 +27,12 @@ PAIR_COLUMNS = ("source", "target")
 ALIGNMENT_COLUMN = "alignment"
 """Optional third column of pairs: source and target token index of each link, by target index."""
 
+Item = TypeVar("Item")
 _FORMAT_VERSION = 2
 _TOKENS_FILE = "tokens.arrow"
 _FACTS_FILE = "store.json"
+_BATCHES_AT_ONCE = 64
+"""Record batches that are looked at before the system may take their pages back."""
 _LISTS = (pa.list_(pa.uint16()), pa.list_(pa.uint32()))
 
 
@@ -132,9 +135,10 @@ class TokenStore:
                 self._mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             mapped = pa.py_buffer(self._mapping)
             reader = pa.ipc.open_file(mapped)
-            batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-            for batch in batches:
-                batch.validate()
+            batches = []
+            for number in self._releasing(range(reader.num_record_batches)):
+                batches.append(reader.get_batch(number))
+                batches[-1].validate()
         except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
             raise _damaged(path, str(error)) from error
         schema, num_rows = reader.schema, sum(batch.num_rows for batch in batches)
@@ -150,7 +154,15 @@ class TokenStore:
             parts = [batch.column(field.name) for batch in batches]
             item = np.dtype(field.type.value_type.to_pandas_dtype())
             self._columns[field.name] = _Column(mapped, parts, item, path)
-            self.num_tokens[field.name] = sum(len(part.flatten()) for part in parts)
+            counts = (len(part.flatten()) for part in self._releasing(parts))
+            self.num_tokens[field.name] = sum(counts)
+
+    def _releasing(self, batches: Iterable[Item]) -> Iterator[Item]:
+        """Yields record batches; the system may take back the pages of earlier ones."""
+        for number, batch in enumerate(batches):
+            yield batch
+            if number % _BATCHES_AT_ONCE == 0:
+                self.release()
 
     @property
     def columns(self) -> tuple[str, ...]:
