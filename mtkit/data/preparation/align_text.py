@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from mtkit.data.batches.token_store import PAIR_COLUMNS
+from mtkit.data.preparation.dropped_rows import digest_files
 from mtkit.data.preparation.facts import AlignerFacts, AlignmentFacts
-from mtkit.data.preparation.run_stage import digest_files, show_progress
+from mtkit.data.preparation.run_stage import show_progress
 from mtkit.data.preparation.stage import Preparation, Stage, needs_alignments
 from mtkit.data.preparation.text_store import (
     ALIGNMENT_COLUMN,

@@ -31,6 +31,7 @@ from mtkit.data.preparation.cleaned_block import (
 from mtkit.data.preparation.dropped_rows import (
     HEADER,
     append_dropped,
+    digest_files,
     pack_rows,
     pack_stored,
 )
@@ -40,7 +41,7 @@ from mtkit.data.preparation.held_out import read_held_out_rows
 from mtkit.data.preparation.note_languages import note_languages
 from mtkit.data.preparation.preparation_report import PreparationReport
 from mtkit.data.preparation.report_section import ReportSection, Rows, make_visible, share
-from mtkit.data.preparation.run_stage import digest_files, show_progress
+from mtkit.data.preparation.run_stage import show_progress
 from mtkit.data.preparation.stage import (
     Preparation,
     Stage,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from mtkit.data.preparation.text_store import LINE_COLUMN
+from mtkit.digests import digest_file
 
 DROPPED_FILE = "dropped.tsv.zst"
 HEADER = ("filter", "file", "line")
@@ -40,6 +41,12 @@ def append_dropped(folder: Path, frame: bytes) -> None:
     if frame:
         with (folder / DROPPED_FILE).open("ab") as stream:
             stream.write(frame)
+
+
+def digest_files(folder: Path) -> list[str]:
+    """Returns the digests of a stage's files by name, without subfolders and this list."""
+    files = (path for path in sorted(folder.iterdir()) if path.is_file())
+    return [digest_file(path) for path in files if path.name != DROPPED_FILE]
 
 
 def join_dropped(stages: Iterable[Path], folder: Path) -> None:

@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 from rich.text import Text
 
 from mtkit.console import open_console, say
-from mtkit.data.preparation.dropped_rows import DROPPED_FILE
-from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.files import read_json, write_atomically
 from mtkit.folders import building, remove_folder
@@ -75,12 +73,6 @@ def run_stage(
         text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
         write_atomically(unfinished / _RECORD_FILE, text + "\n")
     return facts, True
-
-
-def digest_files(folder: Path) -> list[str]:
-    """Returns the digests of a stage's files, without subfolders and dropped rows, by name."""
-    files = (path for path in sorted(folder.iterdir()) if path.is_file())
-    return [digest_file(path) for path in files if path.name != DROPPED_FILE]
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:

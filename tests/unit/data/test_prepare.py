@@ -396,10 +396,11 @@ def test_an_error_of_the_parent_ends_the_workers_first(project: Path, monkeypatc
             raise OSError(errno.EIO, "the disk failed")
 
     def count_workers(folder: Path) -> None:
-        num_workers.append(len(psutil.Process().children()))
+        num_workers.append(len(psutil.Process().children()) - num_others)
         remove_folder(folder)
 
     num_workers: list[int] = []
+    num_others = len(psutil.Process().children())
     monkeypatch.setattr("mtkit.data.preparation.clean_corpora.append_dropped", fail)
     monkeypatch.setattr("mtkit.folders.remove_folder", count_workers)
     recipe = load_recipe(str(project / "mtkit.toml"))
