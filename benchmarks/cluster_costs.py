@@ -48,7 +48,7 @@ vocab_size = 16000
 CORPORA = (36_000_000, 500_000_000)
 NODES = (1, 4, 32)
 SECONDS_TO_READ = {"aligner": 1e-6, "tokenizer": 2e-6, "dev": 0.0}
-"""The driver's seconds for a pair that isn't learned from, by column that is read at a time."""
+"""The driver's seconds for a pair that it only reads: once, or once for each side."""
 _SECONDS_BETWEEN_LOOKS = 0.2
 
 

@@ -71,12 +71,7 @@ def make_text_batch(columns: Mapping[str, Sequence[str] | Indices]) -> pa.Record
 
 
 def _schema(columns: Sequence[str]) -> pa.Schema:
-    return pa.schema(
-        [
-            (name, pa.int64() if name in (DOCUMENT_COLUMN, LINE_COLUMN) else _TEXT)
-            for name in columns
-        ]
-    )
+    return pa.schema([(name, pa.int64() if name == LINE_COLUMN else _TEXT) for name in columns])
 
 
 @dataclass(frozen=True)
