@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -38,6 +39,8 @@ _SECONDS_BETWEEN_LINES = 30.0
 _SECONDS_TO_WAIT = 1.0
 _SECONDS_TO_CONNECT = 10.0
 _SECONDS_TO_ANSWER = 30.0
+_SECONDS_OF_PROBE = 86_400.0
+"""An older probe was left by a command that was killed."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +133,9 @@ def _check_is_cluster(address: str) -> None:
     """Raises an error unless a cluster is at an address, where Ray would try for ever."""
     host, _, port = address.rpartition(":")
     socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
-    # Anything may have answered. Not a public command, so that only its time-out counts.
-    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
+    # Anything may have answered. The class isn't public, so that only the time-out counts.
+    code = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1])"
+    command = [sys.executable, "-c", code, address]
     subprocess.run(command, capture_output=True, check=False, timeout=_SECONDS_TO_ANSWER)
 
 
@@ -191,8 +195,11 @@ class _ActorPool:
         self._started_at = self._reported_at = time.monotonic()
         self._looked_at = 0.0
         executor.folder.mkdir(parents=True, exist_ok=True)
+        for left in executor.folder.glob(".*.probe"):
+            with suppress(FileNotFoundError):
+                if time.time() - left.stat().st_mtime > _SECONDS_OF_PROBE:
+                    left.unlink()
         self._probe = executor.folder / f".{secrets.token_hex(8)}.probe"
-        self._probe.touch()
 
     def run(self, items: Iterable[Any], *, ordered: bool) -> Iterator[Any]:
         remaining = enumerate(items)
@@ -355,6 +362,7 @@ class _ActorPool:
 
         there = NodeAffinitySchedulingStrategy(node, soft=False)
         kind = self._ray.remote(_RemoteWorker).options(scheduling_strategy=there, **resources)
+        self._probe.touch()
         worker = _Worker(kind.remote(self._build_job), node, host)
         self._workers.append(worker)
         self._starting[worker.actor.describe.remote(self._probe)] = worker

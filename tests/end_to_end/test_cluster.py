@@ -140,6 +140,10 @@ def test_an_item_that_kills_three_workers_is_named(nodes: Nodes, tmp_path: Path)
 def test_prepared_data_are_those_of_one_machine(nodes: Nodes, tmp_path: Path) -> None:
     write_recipe(tmp_path, 15_000)
     finish(prepare(tmp_path, "here"))
+    (tmp_path / "there").mkdir()
+    left = tmp_path / "there" / ".0123.probe"  # by a command that was killed
+    left.touch()
+    os.utime(left, (0, 0))
     finish(prepare(tmp_path, "there", "--set", f"cluster.address={nodes.address}"))
     here = read_data(tmp_path / "here")
     assert len(here) > 10
