@@ -229,6 +229,7 @@ def join_sentences(
         protection=_join_protections([each.protection for each in found]),
         quality=find_lowest([each.quality for each in found]),
         released=find_lowest([each.released for each in found]),
+        model=" + ".join(dict.fromkeys(each.model for each in found if each.model)) or None,
         sentences=()
         if len(spans) == 1
         else tuple(

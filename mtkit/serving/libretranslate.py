@@ -1,7 +1,10 @@
 """LibreTranslate's API: routes, answers and errors as in its OpenAPI document."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
+from itertools import chain
+from operator import attrgetter
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
@@ -10,6 +13,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from mtkit.documents.translate_file import ENDINGS
+from mtkit.inference.translation import Translation
 from mtkit.serving.access import Caller, check_lengths
 from mtkit.serving.bodies import DetectBody, TranslateBody, UploadForm
 from mtkit.serving.catalogue import name_in_english
@@ -110,12 +114,7 @@ async def _answer(
         )
         content = {"translatedText": translated.texts}
         if body.scores:
-            content["scores"] = translated.scores
-            if translated.flags is not None:
-                content["flags"] = [
-                    [[asdict(flag) for flag in of_line] for of_line in of_text]
-                    for of_text in translated.flags
-                ]
+            content |= _describe_lines(translated.lines)
         alternatives = [each[: body.alternatives] for each in translated.alternatives]
     if found.detected is not None:
         content["detectedLanguage"] = [asdict(found.detected)] * len(texts)
@@ -124,6 +123,27 @@ async def _answer(
     if found.model_path.pivot is not None:
         content["pivot"] = found.model_path.pivot
     return content
+
+
+def _describe_lines(lines: list[list[Translation]]) -> dict[str, object]:
+    """Returns what a model says of its translations, per text and line; None for a blank line."""
+
+    def read_all(read: Callable[[Translation], object]) -> list[list[object]]:
+        return [[read(line) for line in of_text] for of_text in lines]
+
+    content: dict[str, object] = {"scores": read_all(_mean_log_probability)}
+    if any(line.flags is not None for line in chain(*lines)):
+        content["flags"] = read_all(lambda line: [asdict(flag) for flag in line.flags or ()])
+    for key, name in (("quality", "quality"), ("released", "released"), ("models", "model")):
+        found = read_all(attrgetter(name))
+        if any(value is not None for value in chain(*found)):
+            content[key] = found
+    return content
+
+
+def _mean_log_probability(translation: Translation) -> float | None:
+    best = translation.candidates[0]
+    return best.log_probability / len(best.token_ids) if best.token_ids else None
 
 
 async def _detect(context: ServerContext, request: Request) -> Response:

@@ -75,6 +75,9 @@ class Translated(TypedDict):
     pivot: NotRequired[str]
     scores: NotRequired[list[float | None] | list[list[float | None]]]
     flags: NotRequired[list[list[Flag]] | list[list[list[Flag]]]]
+    quality: NotRequired[list[float | None] | list[list[float | None]]]
+    released: NotRequired[list[bool | None] | list[list[bool | None]]]
+    models: NotRequired[list[str | None] | list[list[str | None]]]
     report: NotRequired[DocumentReportSchema | list[DocumentReportSchema]]
 
 

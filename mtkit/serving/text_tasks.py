@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import regex
 
@@ -27,10 +27,6 @@ from mtkit.serving.detection import SAMPLE_CHARACTERS, Detected, Detector
 from mtkit.serving.request_errors import RequestError
 from mtkit.text.words import Span, strip_span
 
-if TYPE_CHECKING:
-    # Only loaded if a model flags.
-    from mtkit.checks.flag import Flag
-
 _ONE_SENTENCE = regex.compile(r"[\p{L}\p{M}\p{Nd} ,'’\-]*+[.!?]?+\s*+")
 _SPACELESS = regex.compile(r"[\p{Han}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
 _WINDOW = 512
@@ -45,14 +41,12 @@ class TranslatedTexts:
 
     Attributes:
         alternatives: Different ones per text.
-        scores: Mean log-probability of a token, per text and line; None for a blank line.
-        flags: Per text and line; None if the model doesn't flag.
+        lines: The translation of each line, without the line's outer space, per text.
     """
 
     texts: list[str]
     alternatives: list[list[str]]
-    scores: list[list[float | None]]
-    flags: "list[list[list[Flag]]] | None" = None
+    lines: list[list[Translation]]
 
 
 def find_one_sentence(line: str) -> list[Span] | None:
@@ -79,7 +73,6 @@ def join_translated_texts(
     """
     sentences, rest = iter(found), iter(spans)
     joined = TranslatedTexts([], [], [])
-    flags: list[list[list[Flag]]] = []
     for of_text in lines:
         mine = []
         for line in of_text:
@@ -94,11 +87,8 @@ def join_translated_texts(
         )
         joined.texts.append(best)
         joined.alternatives.append([other for other in others if other and other != best])
-        joined.scores.append([_mean_log_probability(each) for each in mine])
-        flags.append([list(each.flags or ()) for each in mine])
-    if all(each.flags is None for each in found):
-        return joined
-    return TranslatedTexts(joined.texts, joined.alternatives, joined.scores, flags)
+        joined.lines.append(mine)
+    return joined
 
 
 def _join_lines(lines: Sequence[str], found: Sequence[Translation], rank: int) -> str:
@@ -112,11 +102,6 @@ def _restore_spaces(line: str, translation: Translation, rank: int) -> str:
     text = translation.candidates[min(rank, len(translation.candidates) - 1)].text
     before = line[: len(line) - len(line.lstrip())]
     return before + text + line[len(line.rstrip()) :] if text else before
-
-
-def _mean_log_probability(translation: Translation) -> float | None:
-    best = translation.candidates[0]
-    return best.log_probability / len(best.token_ids) if best.token_ids else None
 
 
 @dataclass(frozen=True)

@@ -60,15 +60,19 @@ function shorten(text) {
 function render(translations) {
   // Only text nodes: whatever a model says, none of it is markup.
   const told = [];
-  const nodes = translations.flatMap(({ text, mean, flags }, index) => {
-    const reasons = (flags || []).map((flag) => `${flag.name}: ${flag.text}`);
+  const nodes = translations.flatMap(({ text, mean, flags, quality, released }, index) => {
+    const reasons = flags.map((flag) => `${flag.name}: ${flag.text}`);
+    if (released === false) {
+      reasons.push(`not released${quality === null ? "" : `: quality ${quality.toFixed(2)}`}`);
+    }
+    const toCheck = reasons.length > 0;
     if (!reasons.length && mean !== null && mean < UNSURE) reasons.push(UNSURE_TEXT);
     const line = document.createElement(reasons.length ? "mark" : "span");
     line.textContent = text;
     if (reasons.length) {
       line.className = "unsure";
       line.title = reasons.join("\n");
-      if ((flags || []).length) {
+      if (toCheck) {
         const item = document.createElement("li");
         item.id = `flag-${index}`;
         item.textContent = `${shorten(text)} – ${reasons.join("; ")}`;
@@ -107,11 +111,18 @@ async function translate() {
     const found = await post("translate", body, mine.signal);
     if (mine !== running) return;
     const lines = found.translatedText.split("\n");
-    render(lines.map((line, index) => ({ text: line,
-      mean: (found.scores || [])[index] ?? null, flags: (found.flags || [])[index] || [] })));
+    const of_line = (key, index) => (found[key] || [])[index] ?? null;
+    render(lines.map((line, index) => ({
+      text: line,
+      mean: of_line("scores", index),
+      flags: of_line("flags", index) || [],
+      quality: of_line("quality", index),
+      released: of_line("released", index),
+    })));
     const { detectedLanguage: detected, alternatives, pivot } = found;
     ui.detected.textContent = detected ? `Detected: ${name_of(detected.language)}` : "";
-    ui.state.textContent = pivot ? `Translated through ${name_of(pivot)}` : "Translated";
+    const by = [...new Set((found.models || []).filter(Boolean))].join(", ");
+    ui.state.textContent = `Translated${pivot ? ` through ${name_of(pivot)}` : ""}${by ? ` by ${by}` : ""}`;
     ui.alternatives.replaceChildren(...(alternatives || []).map((other) => {
       const item = document.createElement("li");
       item.textContent = other;

@@ -43,6 +43,10 @@ def _is_given(ask: LineRequest) -> bool:
     return isinstance(ask, RenderRequest) and ask.scores
 
 
+_QUALITIES = {"SURE": 0.75, "UNSURE": 0.25}
+"""By source text; other translations have none."""
+
+
 class FakeWorker:
     """Answers at once, or when told; a line that says so is flagged, at fault, or kills it."""
 
@@ -115,6 +119,8 @@ class FakeWorker:
             return LineFault("the prefix is too long")
         n_best = request.settings.n_best if request.settings is not None else 1
         name = self.source.folder.name
+        words = request.text.replace(":", " ").split()
+        quality = next((_QUALITIES[word] for word in words if word in _QUALITIES), None)
         texts = [request.text.strip().upper() + "!" * rank for rank in range(n_best)]
         return Translation(
             tuple(
@@ -124,8 +130,8 @@ class FakeWorker:
                 for rank, text in enumerate(texts)
             ),
             flags=(FLAG,) if "FLAG" in request.text else () if "CHECKED" in request.text else None,
-            quality=0.75 if "SURE" in request.text else None,
-            released=True if "SURE" in request.text else None,
+            quality=quality,
+            released=None if quality is None else quality > 0.5,
         )
 
     async def stop(self) -> None:

@@ -105,6 +105,8 @@ def test_texts_and_documents_use_it(client: Callable[..., TestClient]) -> None:
     ask = {"q": "FLAG.\na", "source": "en", "target": "de"}
     found = opened.post("/translate", json=ask).json()
     assert found == {"translatedText": "chat:FLAG.\nm:A"}
+    told = opened.post("/translate", json={**ask, "q": "FLAG. And A\na", "scores": True}).json()
+    assert told["models"] == ["chat + m", "m"]
     page = {**ask, "q": "<p>FLAG</p><p>a</p>", "format": "html"}
     found = opened.post("/translate", json=page).json()
     assert found["translatedText"] == "<p>chat:FLAG</p><p>m:A</p>"

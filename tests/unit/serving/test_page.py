@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ import pytest
 import uvicorn
 
 from mtkit.serving.app import make_app, make_context
+from mtkit.serving.model_service import ServedModel
 from mtkit.serving.settings import Serving
 
+from ..llm.chat_server import Reply, answer, serve_chat
 from .conftest import FakeWorker, make_model
 
 _BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
@@ -116,8 +119,13 @@ def browser(tmp_path: Path) -> Iterator[Browser]:
 @pytest.fixture
 def address(workers: type[FakeWorker]) -> Iterator[str]:
     """Where a server listens that translates both ways."""
+    with serve_models(make_model("there"), make_model("back", "de", "en")) as where:
+        yield where
+
+
+@contextmanager
+def serve_models(*models: ServedModel) -> Iterator[str]:
     settings = Serving(log="none", load="first-use")
-    models = [make_model("there"), make_model("back", "de", "en")]
     config = uvicorn.Config(
         lambda: make_app(make_context(models, settings)),
         factory=True,
@@ -135,6 +143,19 @@ def address(workers: type[FakeWorker]) -> Iterator[str]:
     thread.join()
 
 
+def type_text(text: str) -> str:
+    """Returns a script that types an English text."""
+    return (
+        f"for (const [id, value] of [['source', 'en'], ['text', {json.dumps(text)}]]) {{"
+        " document.getElementById(id).value = value;"
+        " for (const kind of ['change', 'input'])"
+        "  document.getElementById(id).dispatchEvent(new Event(kind)); }"
+    )
+
+
+TRANSLATION = "document.getElementById('translation').textContent"
+
+
 @pytest.mark.slow
 def test_people_translate_swap_and_send_a_file(
     browser: Browser, address: str, tmp_path: Path
@@ -144,20 +165,13 @@ def test_people_translate_swap_and_send_a_file(
     names = "[...document.querySelectorAll('#source option')].map((each) => each.textContent)"
     assert browser.run(names) == ["Detect", "German", "English"]
 
-    type_text = (
-        "for (const [id, value] of [['source', 'en'], ['text', 'A <b>book</b>.']]) {"
-        " document.getElementById(id).value = value;"
-        " for (const kind of ['change', 'input'])"
-        "  document.getElementById(id).dispatchEvent(new Event(kind)); }"
-    )
-    browser.run(type_text)
-    translation = "document.getElementById('translation').textContent"
-    browser.wait_for(translation, "there:A <B>BOOK</B>.")
+    browser.run(type_text("A <b>book</b>."))
+    browser.wait_for(TRANSLATION, "there:A <B>BOOK</B>.")
     # Text, never markup.
     assert browser.run("document.querySelectorAll('#translation b').length") == 0
 
     browser.run("document.getElementById('swap').click()")
-    browser.wait_for(translation, "back:THERE:A <B>BOOK</B>.")
+    browser.wait_for(TRANSLATION, "back:THERE:A <B>BOOK</B>.")
     assert browser.run("document.getElementById('source').value") == "de"
     assert browser.run("document.getElementById('target').value") == "en"
 
@@ -177,3 +191,41 @@ def test_people_translate_swap_and_send_a_file(
     assert browser.run("document.getElementById('error').hidden")
     browser.photograph(tmp_path / "page.png")
     assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_lines_that_are_not_released_are_told(browser: Browser, address: str) -> None:
+    browser.call("Page.navigate", url=address)
+    browser.wait_for("document.querySelectorAll('#source option').length", 3)
+    browser.run(type_text("SURE\nUNSURE"))
+    browser.wait_for(TRANSLATION, "there:SURE\nthere:UNSURE")
+    told = "[...document.querySelectorAll('#flags li')].map((each) => each.textContent)"
+    assert browser.run(told) == ["there:UNSURE – not released: quality 0.25"]
+
+
+@pytest.mark.slow
+def test_a_large_language_model_answers_people(browser: Browser, tmp_path: Path) -> None:
+    """Its own process asks an API, which answers with markup and a script."""
+    hostile = "<img src=x onerror='document.body.dataset.hit = 1'><script>alert(1)</script>"
+
+    def reply(body: dict[str, Any], _: int) -> Reply:
+        return answer(f"{body['messages'][-1]['content'].splitlines()[-1].upper()} {hostile}")
+
+    with serve_chat(reply) as (api, asked):
+        file = tmp_path / "chat.toml"
+        file.write_text(
+            f'url = "{api}"\nmodel = "m"\nserve = true\nreject = []\n'
+            'source_languages = ["en"]\ntarget_languages = ["de"]\n',
+            "utf-8",
+        )
+        with serve_models(ServedModel.open("chat", file, "cpu")) as address:
+            browser.call("Page.navigate", url=address)
+            browser.wait_for("document.querySelectorAll('#source option').length", 2)
+            browser.run(type_text("A book."))
+            browser.wait_for(TRANSLATION, f"A BOOK. {hostile}")
+            browser.run(type_text("A book.\n\nTwo books."))
+            browser.wait_for(TRANSLATION, f"A BOOK. {hostile}\n\nTWO BOOKS. {hostile}")
+            assert browser.run("document.querySelectorAll('#translation img').length") == 0
+            assert browser.run("document.body.dataset.hit") is None
+            assert browser.run("document.getElementById('error').hidden")
+    assert len(asked) == 2

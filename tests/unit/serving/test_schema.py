@@ -97,6 +97,7 @@ POSTED: list[tuple[str, str, dict[str, Any]]] = [
         "Translated",
         {"q": ["FLAG", "b"], "source": "en", "target": "de", "alternatives": 1, "scores": True},
     ),
+    ("/translate", "Translated", {"q": "UNSURE", "source": "en", "target": "de", "scores": True}),
     ("/translate", "Translated", {"q": "a", "source": "en", "target": "de", "format": "html"}),
     ("/v1/translate", "Error", {"lines": ["a", "FAULT"]}),
     ("/translate", "Error", {"q": "a"}),

@@ -78,10 +78,20 @@ def test_the_page_gets_each_lines_flags_with_its_scores(serve: Serve) -> None:
     found = client.post("/translate", json={**ask, "scores": True}).json()
     assert [[flag["name"] for flag in line] for line in found["flags"]] == [["numbers differ"], []]
     plain = client.post("/translate", json={**ask, "q": "a", "scores": True}).json()
-    assert "flags" not in plain
+    assert set(plain) == {"translatedText", "scores"}
     script = client.get("/static/page.js").text
     # What a model says is text and never markup.
     assert not any(way in script for way in ("innerHTML", "outerHTML", "insertAdjacentHTML"))
+
+
+def test_texts_have_the_quality_of_their_lines_with_their_scores(serve: Serve) -> None:
+    client = serve()
+    ask = {"q": ["SURE\n\nUNSURE", "a"], "source": "en", "target": "de"}
+    assert set(client.post("/translate", json=ask).json()) == {"translatedText"}
+    found = client.post("/translate", json={**ask, "scores": True}).json()
+    assert found["quality"] == [[0.75, None, 0.25], [None]]
+    assert found["released"] == [[True, None, False], [None]]
+    assert found["scores"] == [[-1.0, None, -1.0], [-1.0]]
 
 
 def test_beams_are_asked_for_within_limits(serve: Serve) -> None:
