@@ -71,7 +71,7 @@ def serve(
         of_run = [each for each in changes if not each.lstrip("~").startswith("serve.")]
         changes = [each for each in changes if each not in of_run]
         opened, place = run.open(of_run)
-        model, settings = list_run(opened, place, device)
+        model, settings = list_run(opened.inference, place, device)
     serve_models(
         model,
         changes,

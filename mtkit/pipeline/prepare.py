@@ -24,7 +24,7 @@ from mtkit.inference.predict_text import predict_text
 from mtkit.model.config import open_model_folder
 from mtkit.model.digest import reading
 from mtkit.pipeline.choose_executor import choose_executor
-from mtkit.pipeline.teacher_runs import list_runs
+from mtkit.pipeline.teacher_runs import Run
 from mtkit.pipeline.teachers import ModelTeachers
 from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import list_translated
@@ -48,7 +48,7 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
     if not any(workspace.checkpoints.glob("step-*")):
         prepare_data(recipe, workspace, executor=executor, models=models, teachers=teachers)
         return
-    check, perhaps = _check_checkpoints(recipe, workspace)
+    check, perhaps = _check_checkpoints(Run(recipe, workspace))
     if perhaps:
         say(
             f"{'; '.join(perhaps)}: the data are prepared again, and replaced only if they are the "
@@ -59,10 +59,8 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
     )
 
 
-def _check_checkpoints(
-    recipe: Recipe, workspace: Workspace
-) -> tuple[Callable[[str], None], list[str]]:
-    """Checks that a workspace's checkpoints are of this recipe, as far as keys and files show.
+def _check_checkpoints(run: Run) -> tuple[Callable[[str], None], list[str]]:
+    """Checks that a run's checkpoints are of its recipe, as far as keys and files show.
 
     Returns:
         A check of the prepared data's digest, and phrases on files that may have changed.
@@ -71,12 +69,12 @@ def _check_checkpoints(
     from mtkit.training.checkpoint import check_same_run, describe_recipe  # noqa: PLC0415
     from mtkit.training.checkpoint_folder import CheckpointFolder  # noqa: PLC0415
 
-    saved = CheckpointFolder(workspace.checkpoints).list()
-    tables = describe_recipe(recipe)
+    saved = CheckpointFolder(run.workspace.checkpoints).list()
+    tables = describe_recipe(run.recipe)
     changed: list[str] = []
     perhaps: list[str] = []
-    if saved and read_digest(workspace) == saved[-1].data_digest:
-        changed, perhaps = list_changed_files(recipe.data, workspace)
+    if saved and read_digest(run.workspace) == saved[-1].data_digest:
+        changed, perhaps = list_changed_files(run.recipe.data, run.workspace)
     check_same_run(tables, None, saved, changed)
     return lambda digest: check_same_run(tables, digest, saved), perhaps
 
@@ -90,11 +88,11 @@ def check_data_and_print(
         Whether `prepare` would run without errors.
     """
     if any(workspace.checkpoints.glob("step-*")):
-        _check_checkpoints(recipe, workspace)
+        _check_checkpoints(Run(recipe, workspace))
     models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
     executor = choose_executor(None, workspace.root, num_workers)
     # Recipes that need each other are an error.
-    list(list_runs(recipe, workspace))
+    list(Run(recipe, workspace).list_teachers())
     teachers = ModelTeachers(recipe, workspace.root)
     found = look_at_data(recipe, executor=executor, models=models, teachers=teachers)
     if found.report is not None:

@@ -19,7 +19,7 @@ from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.prepare import prepare
 from mtkit.pipeline.score import check_named_files, score
 from mtkit.pipeline.score_files import check_metric_folder
-from mtkit.pipeline.teacher_runs import list_runs
+from mtkit.pipeline.teacher_runs import Run
 from mtkit.pipeline.teachers import ModelTeachers
 from mtkit.pipeline.train import train
 from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
@@ -53,14 +53,15 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
     check_named_files(recipe.evaluation, recipe.inference)
     if recipe.training.validation.learned is not None:
         check_metric_folder(recipe.training.validation.learned)
-    code = _train_teachers(recipe, workspace, hardware, options)
+    itself = Run(recipe, workspace)
+    code = _train_teachers(itself, hardware, options)
     if code:
         return code
-    _prepare(recipe, workspace)
+    _prepare(itself)
     if is_trained_without_checkpoints(recipe, workspace):
         say(f"train: already finished; without its checkpoints {workspace.model} stays as it is")
     else:
-        code = _make_model(recipe, workspace, hardware, options)
+        code = _make_model(itself, hardware, options)
         if code:
             return code
     update_export(recipe, workspace, device=hardware.device)
@@ -79,21 +80,21 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
     return 0
 
 
-def _prepare(recipe: Recipe, workspace: Workspace) -> None:
-    if is_prepared(recipe, workspace, ModelTeachers(recipe, workspace.root)):
+def _prepare(run: Run) -> None:
+    teachers = ModelTeachers(run.recipe, run.workspace.root)
+    if is_prepared(run.recipe, run.workspace, teachers):
         say("prepare: up to date")
     else:
-        prepare(recipe, workspace)
+        prepare(run.recipe, run.workspace)
 
 
-def _train_teachers(
-    recipe: Recipe, workspace: Workspace, hardware: Hardware, options: Sequence[str]
-) -> int:
-    """Makes the models that a recipe's corpora need, unless up to date; returns an exit code."""
-    runs = {each.workspace.root: each for each in list_runs(recipe, workspace)}
-    if not runs:
+def _train_teachers(run: Run, hardware: Hardware, options: Sequence[str]) -> int:
+    """Makes the models that a run's corpora need, unless up to date; returns an exit code."""
+    needed = {each.workspace.root: each for each in run.list_teachers()}
+    if not needed:
         return 0
-    teachers = ModelTeachers(recipe, workspace.root)
+    recipe = run.recipe
+    teachers = ModelTeachers(recipe, run.workspace.root)
     translated = list_translated(recipe.data.train)
     if all(map(teachers.keeps_translations, translated)):
         say("translated_by: this run has checkpoints, and keeps its translations")
@@ -102,30 +103,27 @@ def _train_teachers(
     check_inputs(TokenizerChoice.of(recipe), recipe.evaluation.test_sets)
     for corpus in translated:
         teachers.check(corpus, made_too=False)
-    for run in runs.values():
-        say(f"translated_by: {run.recipe.name} is made in {run.workspace.root}")
-        _prepare(run.recipe, run.workspace)
-        if is_trained_without_checkpoints(run.recipe, run.workspace):
+    for each in needed.values():
+        place = each.workspace
+        say(f"translated_by: {each.recipe.name} is made in {place.root}")
+        _prepare(each)
+        if is_trained_without_checkpoints(each.recipe, place):
             continue
-        own = ["--recipe", str(run.workspace.recipe_file), "--workspace", str(run.workspace.root)]
-        code = _make_model(run.recipe, run.workspace, hardware, own, resume=options)
+        own = ["--recipe", str(place.recipe_file), "--workspace", str(place.root)]
+        code = _make_model(each, hardware, own, resume=options)
         if code:
             return code
     return 0
 
 
 def _make_model(
-    recipe: Recipe,
-    workspace: Workspace,
-    hardware: Hardware,
-    options: Sequence[str],
-    *,
-    resume: Sequence[str] = (),
+    run: Run, hardware: Hardware, options: Sequence[str], *, resume: Sequence[str] = ()
 ) -> int:
     """Trains and averages unless up to date; returns an exit code.
 
     `resume` are the options of the `mtkit run` that resumes, where they are others.
     """
+    recipe, workspace = run.recipe, run.workspace
     if is_trained(recipe, workspace):
         say("train: already finished")
     else:

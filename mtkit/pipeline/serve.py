@@ -12,13 +12,14 @@ from mtkit.recipe.flags import Flags
 from mtkit.recipe.inference import Inference
 
 if TYPE_CHECKING:
-    from mtkit.recipe import Recipe
     from mtkit.workspace import Workspace
 
 
-def list_run(recipe: "Recipe", workspace: "Workspace", device: str) -> tuple[list[Path], Inference]:
+def list_run(
+    settings: Inference, workspace: "Workspace", device: str
+) -> tuple[list[Path], Inference]:
     """Returns the folder of a run's model, or of its export, with its decoding settings."""
-    choice = choose_engine(recipe.inference, workspace, device, answers_requests=True)
+    choice = choose_engine(settings, workspace, device, answers_requests=True)
     if choice.reason:
         say(choice.reason)
     return [choice.folder], choice.settings

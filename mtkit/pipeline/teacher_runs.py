@@ -23,78 +23,157 @@ _OTHER_SIDE = {"source": "target", "target": "source"}
 
 
 @dataclass(frozen=True)
-class TeacherRun:
-    """A recipe whose model translates corpora of another, and its workspace."""
+class Run:
+    """A recipe and its workspace; runs that are made of it lie beside it."""
 
     recipe: Recipe
     workspace: Workspace
 
+    def find_teacher(self, name: str, rounds: int = 1) -> "Run | None":
+        """Returns the run that a translator's name means; None for a model that is there.
 
-def find_run(name: str, recipe: Recipe, workspace: Workspace, rounds: int = 1) -> TeacherRun | None:
-    """Returns the run that a translator's name in a recipe means; None for a model that is there.
+        Args:
+            name: As in `translated_by`.
+            rounds: How often the reverse translator is trained.
+        """
+        if name == PAIRS:
+            return self._derive(PAIRS, _leave_pairs(self._dump()))
+        if name == REVERSE:
+            suffix = REVERSE if rounds == 1 else f"{REVERSE}-{rounds}"
+            return self._derive(suffix, self._reverse(rounds))
+        if name.endswith(".toml") and not is_llm_recipe(Path(name)):
+            if not Path(name).is_file():
+                raise MtkitError(f"translated_by: {name}: no such recipe", "correct the path")
+            found = load_recipe(Path(name))
+            return Run(found, Workspace(self.workspace.root.parent / found.name))
+        return None
 
-    Args:
-        name: As in `translated_by`.
-        recipe: The recipe that names it.
-        workspace: Its workspace; runs that are made of it lie beside it.
-        rounds: How often the reverse translator is trained.
-    """
-    if name == PAIRS:
-        return _derive(recipe, workspace, PAIRS, _leave_pairs(_dump(recipe)))
-    if name == REVERSE:
-        suffix = REVERSE if rounds == 1 else f"{REVERSE}-{rounds}"
-        return _derive(recipe, workspace, suffix, _reverse(recipe, workspace, rounds))
-    if name.endswith(".toml") and not is_llm_recipe(Path(name)):
-        if not Path(name).is_file():
-            raise MtkitError(f"translated_by: {name}: no such recipe", "correct the path")
-        found = load_recipe(Path(name))
-        return TeacherRun(found, Workspace(workspace.root.parent / found.name))
-    return None
+    def list_teachers(self, ahead: tuple[Path, ...] = ()) -> "Iterator[Run]":
+        """Yields the runs whose models its corpora need, in order; some come several times.
 
-
-def list_runs(
-    recipe: Recipe, workspace: Workspace, ahead: tuple[Path, ...] = ()
-) -> Iterator[TeacherRun]:
-    """Yields the runs whose models a recipe's corpora need, in order; some come several times.
-
-    Raises:
-        MtkitError: A recipe needs its own model.
-    """
-    ahead = (*ahead, workspace.root.absolute())
-    for corpus in recipe.data.train:
-        if not isinstance(corpus, PairKeys):
-            continue
-        for name in filter(None, (*corpus.translated_by, corpus.synthesis.checked_by)):
-            run = find_run(name, recipe, workspace, corpus.synthesis.rounds)
-            if run is None:
+        Raises:
+            MtkitError: A recipe needs its own model.
+        """
+        ahead = (*ahead, self.workspace.root.absolute())
+        for corpus in self.recipe.data.train:
+            if not isinstance(corpus, PairKeys):
                 continue
-            if run.workspace.root.absolute() in ahead:
-                names = " -> ".join(path.name for path in (*ahead, run.workspace.root))
+            for name in filter(None, (*corpus.translated_by, corpus.synthesis.checked_by)):
+                teacher = self.find_teacher(name, corpus.synthesis.rounds)
+                if teacher is None:
+                    continue
+                if teacher.workspace.root.absolute() in ahead:
+                    names = " -> ".join(path.name for path in (*ahead, teacher.workspace.root))
+                    raise MtkitError(
+                        f"translated_by: {name} needs itself, or has the name of a recipe that "
+                        f"needs it: {names}",
+                        "rename it, or train one of them without the other; translated_by = "
+                        '"reverse" with synthesis.rounds trains two in turn',
+                    )
+                if name == REVERSE:
+                    yield from self._list_rounds(corpus.synthesis.rounds)
+                else:
+                    yield from teacher.list_teachers(ahead)
+                yield teacher
+
+    def _list_rounds(self, rounds: int) -> "Iterator[Run]":
+        """Yields the runs before the last reverse one, in order."""
+        for number in range(1, rounds):
+            yield self._derive_teacher(REVERSE, number)
+            forward = self._find_round(number)
+            if _uses_pairs(self.recipe.data):
+                yield self._derive_teacher(PAIRS)
+            yield forward
+
+    def _derive_teacher(self, name: str, rounds: int = 1) -> "Run":
+        teacher = self.find_teacher(name, rounds)
+        assert teacher is not None
+        return teacher
+
+    def _dump(self) -> dict[str, Any]:
+        return self.recipe.model_dump(mode="json", exclude_none=True)
+
+    def _derive(self, suffix: str, tables: dict[str, Any]) -> "Run":
+        """Returns the run of changed tables, beside this one."""
+        name = self.recipe.name
+        tables["name"] = f"{name}-{suffix}"
+        root = self.workspace.root.absolute()
+        made = check_recipe(tables, f"{name}, made {suffix} by translated_by", Path.cwd())
+        for corpus, origin in zip(made.data.train, self.recipe.data.train, strict=False):
+            if isinstance(corpus, PairKeys) and isinstance(origin, PairKeys):
+                # A round has the same corpora.
+                corpus.note_typed(origin.typed_keys)
+        return Run(made, Workspace(root.with_name(f"{root.name}-{suffix}")))
+
+    def _find_round(self, number: int) -> "Run":
+        """Returns the run by the reverse translator of a round."""
+
+        def name_model(name: str) -> str:
+            if name not in (REVERSE, PAIRS):
+                return name
+            return str(self._derive_teacher(name, number).workspace.model)
+
+        tables = self._dump()
+        for corpus in tables["data"]["train"]:
+            if corpus.get("translated_by"):
+                synthesis = corpus["synthesis"]
+                corpus["translated_by"] = list(map(name_model, corpus["translated_by"]))
+                synthesis |= {"checked_by": name_model(synthesis["checked_by"]), "rounds": 1}
+        return self._derive(f"round-{number}", tables)
+
+    def _reverse(self, rounds: int) -> dict[str, Any]:
+        """Returns its tables in the other direction, without what a translator completes.
+
+        From the second round on it has the corpora of the source language, translated by the forward
+        translator of the round before.
+        """
+        for key in ("start_from", "lora"):
+            if getattr(self.recipe.training, key) is not None:
                 raise MtkitError(
-                    f"translated_by: {name} needs itself, or has the name of a recipe that needs "
-                    f"it: {names}",
-                    'rename it, or train one of them without the other; translated_by = "reverse" '
-                    "with synthesis.rounds trains two in turn",
+                    f'translated_by = "{REVERSE}" trains from random weights, and this recipe has '
+                    f"training.{key}",
+                    "train a translator in the other direction from a recipe of its own, and name "
+                    "its folder or its recipe",
                 )
-            if name == REVERSE:
-                yield from _list_rounds(recipe, workspace, corpus.synthesis.rounds)
-            else:
-                yield from list_runs(run.recipe, run.workspace, ahead)
-            yield run
-
-
-def _list_rounds(recipe: Recipe, workspace: Workspace, rounds: int) -> Iterator[TeacherRun]:
-    """Yields the runs before the last reverse one, in order."""
-    for number in range(1, rounds):
-        reverse = find_run(REVERSE, recipe, workspace, number)
-        assert reverse is not None
-        yield reverse
-        forward = _find_round(recipe, workspace, number)
-        if _uses_pairs(recipe.data):
-            pairs = find_run(PAIRS, recipe, workspace)
-            assert pairs is not None
-            yield pairs
-        yield forward
+        tables = self._dump()
+        data, cleaning = tables["data"], tables["data"]["cleaning"]
+        texts = [
+            corpus for corpus in data["train"] if "source" in corpus and "target" not in corpus
+        ]
+        _leave_pairs(tables)
+        languages = data["source_language"], data["target_language"]
+        data["target_language"], data["source_language"] = languages
+        tests = tables["evaluation"].get("test_sets", [])
+        tests[:] = [each for each in tests if "builtin" not in each and not _has_strings(each)]
+        for corpus in (*data["train"], data["dev"], *tests):
+            _swap_sides(corpus)
+        if rounds > 1:
+            if not texts:
+                raise MtkitError(
+                    f"data.train: synthesis.rounds = {rounds} needs text of the source language "
+                    "for the reverse translator",
+                    f'add a corpus with `source` alone and translated_by = "{PAIRS}"',
+                )
+            model = str(self._find_round(rounds - 1).workspace.model)
+            data["train"] += [
+                {"target": text["source"], "translated_by": [model]}
+                | {key: text[key] for key in _KEPT_KEYS if key in text}
+                for text in texts
+            ]
+        for key in _OF_ONE_DIRECTION:
+            tables["training"].pop(key, None)
+        data.pop("augment", None)
+        data["word_aligner"] = False
+        cleaning.pop("selection", None)
+        script, duplicates = cleaning["script"], cleaning["duplicates"]
+        script["source"], script["target"] = script["target"], script["source"]
+        duplicates["by"] = _OTHER_SIDE.get(duplicates["by"], duplicates["by"])
+        for key in ("fusion", "glossary", "quality"):
+            tables["inference"].pop(key, None)
+        pretrained = tables["tokenizer"].get("pretrained", {})
+        if pretrained.get("target"):
+            pretrained["source"], pretrained["target"] = pretrained["target"], pretrained["source"]
+        return tables
 
 
 def _uses_pairs(data: Data) -> bool:
@@ -113,24 +192,6 @@ def is_llm_recipe(path: Path) -> bool:
         return False
 
 
-def _dump(recipe: Recipe) -> dict[str, Any]:
-    return recipe.model_dump(mode="json", exclude_none=True)
-
-
-def _derive(
-    recipe: Recipe, workspace: Workspace, suffix: str, tables: dict[str, Any]
-) -> TeacherRun:
-    """Returns the run of changed tables of a recipe, beside its own."""
-    tables["name"] = f"{recipe.name}-{suffix}"
-    root = workspace.root.absolute()
-    made = check_recipe(tables, f"{recipe.name}, made {suffix} by translated_by", Path.cwd())
-    for corpus, origin in zip(made.data.train, recipe.data.train, strict=False):
-        if isinstance(corpus, PairKeys) and isinstance(origin, PairKeys):
-            # A round has the same corpora.
-            corpus.note_typed(origin.typed_keys)
-    return TeacherRun(made, Workspace(root.with_name(f"{root.name}-{suffix}")))
-
-
 def _leave_pairs(tables: dict[str, Any]) -> dict[str, Any]:
     """Leaves the corpora that are pairs by themselves."""
     train = tables["data"]["train"]
@@ -142,75 +203,6 @@ def _leave_pairs(tables: dict[str, Any]) -> dict[str, Any]:
             "corpus names a translator",
             "add a corpus of pairs, or name a model folder",
         )
-    return tables
-
-
-def _find_round(recipe: Recipe, workspace: Workspace, number: int) -> TeacherRun:
-    """Returns the run of a recipe by the reverse translator of a round."""
-
-    def name_model(name: str) -> str:
-        run = find_run(name, recipe, workspace, number) if name in (REVERSE, PAIRS) else None
-        return name if run is None else str(run.workspace.model)
-
-    tables = _dump(recipe)
-    for corpus in tables["data"]["train"]:
-        if corpus.get("translated_by"):
-            synthesis = corpus["synthesis"]
-            corpus["translated_by"] = list(map(name_model, corpus["translated_by"]))
-            synthesis |= {"checked_by": name_model(synthesis["checked_by"]), "rounds": 1}
-    return _derive(recipe, workspace, f"round-{number}", tables)
-
-
-def _reverse(recipe: Recipe, workspace: Workspace, rounds: int) -> dict[str, Any]:
-    """Returns a recipe's tables in the other direction, without what a translator completes.
-
-    From the second round on it has the corpora of the source language, translated by the forward
-    translator of the round before.
-    """
-    for key in ("start_from", "lora"):
-        if getattr(recipe.training, key) is not None:
-            raise MtkitError(
-                f'translated_by = "{REVERSE}" trains from random weights, and this recipe has '
-                f"training.{key}",
-                "train a translator in the other direction from a recipe of its own, and name its "
-                "folder or its recipe",
-            )
-    tables = _dump(recipe)
-    data, cleaning = tables["data"], tables["data"]["cleaning"]
-    texts = [corpus for corpus in data["train"] if "source" in corpus and "target" not in corpus]
-    _leave_pairs(tables)
-    languages = data["source_language"], data["target_language"]
-    data["target_language"], data["source_language"] = languages
-    tests = tables["evaluation"].get("test_sets", [])
-    tests[:] = [each for each in tests if "builtin" not in each and not _has_strings(each)]
-    for corpus in (*data["train"], data["dev"], *tests):
-        _swap_sides(corpus)
-    if rounds > 1:
-        if not texts:
-            raise MtkitError(
-                f"data.train: synthesis.rounds = {rounds} needs text of the source language for "
-                "the reverse translator",
-                f'add a corpus with `source` alone and translated_by = "{PAIRS}"',
-            )
-        model = str(_find_round(recipe, workspace, rounds - 1).workspace.model)
-        data["train"] += [
-            {"target": text["source"], "translated_by": [model]}
-            | {key: text[key] for key in _KEPT_KEYS if key in text}
-            for text in texts
-        ]
-    for key in _OF_ONE_DIRECTION:
-        tables["training"].pop(key, None)
-    data.pop("augment", None)
-    data["word_aligner"] = False
-    cleaning.pop("selection", None)
-    script, duplicates = cleaning["script"], cleaning["duplicates"]
-    script["source"], script["target"] = script["target"], script["source"]
-    duplicates["by"] = _OTHER_SIDE.get(duplicates["by"], duplicates["by"])
-    for key in ("fusion", "glossary", "quality"):
-        tables["inference"].pop(key, None)
-    pretrained = tables["tokenizer"].get("pretrained", {})
-    if pretrained.get("target"):
-        pretrained["source"], pretrained["target"] = pretrained["target"], pretrained["source"]
     return tables
 
 

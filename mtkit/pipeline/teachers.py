@@ -19,7 +19,7 @@ from mtkit.inference.translator import Translator
 from mtkit.model.card import find_licence
 from mtkit.model.config import check_translates, open_model_folder, read_settings
 from mtkit.model.digest import digest_model
-from mtkit.pipeline.teacher_runs import find_run, is_llm_recipe
+from mtkit.pipeline.teacher_runs import Run, is_llm_recipe
 from mtkit.pipeline.translate import open_models
 from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import TranslatedCorpus, corpus_names
@@ -167,13 +167,12 @@ class ModelTeachers:
         if corpus.synthesis.checked_by:
             checker = (corpus.synthesis.checked_by,)
             named.append(("synthesis.checked_by", checker, languages[::-1]))
-        found = []
+        found, run = [], Run(self.recipe, Workspace(self.workspace))
         for key, names, pair in named:
-            run = find_run(
-                names[0], self.recipe, Workspace(self.workspace), corpus.synthesis.rounds
-            )
-            folders = names if run is None else (str(run.workspace.model),)
-            found.append(_Named(f"data.train.{index}.{key}", names, folders, run is not None, pair))
+            made = run.find_teacher(names[0], corpus.synthesis.rounds)
+            folders = names if made is None else (str(made.workspace.model),)
+            is_made = made is not None
+            found.append(_Named(f"data.train.{index}.{key}", names, folders, is_made, pair))
         return found
 
     def _read_recorded(self, corpus: TranslatedCorpus) -> dict[str, Any] | None:

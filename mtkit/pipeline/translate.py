@@ -214,7 +214,7 @@ def _load_network(
     from mtkit.training.whole_weights import WholeWeights, list_checkpoint_shapes
 
     check_weights(path, list_checkpoint_shapes(config, recipe.training.lora))
-    whole = WholeWeights(recipe, tokenizer)
+    whole = WholeWeights(config, recipe.training, tokenizer, seed=recipe.seed)
     weights = whole.of(read_weights(path), read_checkpoint(path.parent).base_digest)
     return fill_network(config, weights, origin=path)
 

@@ -77,7 +77,7 @@ def build_learner(
     torch.manual_seed(run.recipe.seed)
     model = build(config).to(processes.device)
     if takes_start:
-        start_from(run.recipe, model, tokenizer)
+        start_from(training, config, model, tokenizer)
     if lora is not None:
         adapt(model, config, lora)
         model.to(processes.device)

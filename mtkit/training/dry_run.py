@@ -127,7 +127,7 @@ def rehearse(run: TrainingRun, *, num_processes: int, num_machines: int, device:
     if note := note_warmup(training.schedule, max_steps=training.max_steps):
         warn(note)
     say(batches.describe(training.batch_tokens, processes.device.type))
-    stages = describe_stages(run.recipe)
+    stages = describe_stages(training, run.recipe.data.train)
     for line in stages.values():
         say(line)
     if not stages:

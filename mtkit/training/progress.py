@@ -17,11 +17,11 @@ from mtkit.console import open_console, print_line, say, warn
 from mtkit.evaluation.scores import score_corpus
 from mtkit.model.parameters import find_part
 from mtkit.network.device import is_imitated
-from mtkit.recipe import Recipe
-from mtkit.recipe.corpora import corpus_names
+from mtkit.recipe.corpora import Corpus, corpus_names
 from mtkit.recipe.objective import Objective
 from mtkit.recipe.precision import Precision
 from mtkit.recipe.training import Training
+from mtkit.recipe.training_stages import list_stages
 from mtkit.training.checkpoint import Checkpoint, TrainingState, is_finished
 from mtkit.training.learner import Learner
 from mtkit.training.metrics import LABELS, LOSSES, restore_sign
@@ -59,12 +59,12 @@ def count_validations(training: Training, step: int, seconds_per_update: float) 
     return math.ceil(seconds / (60.0 * training.checkpoint_minutes))
 
 
-def describe_stages(recipe: Recipe) -> dict[int, str]:
+def describe_stages(training: Training, corpora: Sequence[Corpus]) -> dict[int, str]:
     """Returns a line for each stage, by the updates before it; none for a recipe without stages."""
-    if recipe.training.stages is None:
+    if training.stages is None:
         return {}
-    names, max_steps = corpus_names(recipe.data.train), recipe.training.max_steps
-    stages = [stage for stage in recipe.stages if stage.first < max_steps]
+    names, max_steps = corpus_names(corpora), training.max_steps
+    stages = [stage for stage in list_stages(training.stages, corpora) if stage.first < max_steps]
     return {
         stage.first: f"stage {number} of {len(stages)}, from step {stage.first + 1:,} on: weights "
         + ", ".join(f"{each} {weight:g}" for each, weight in zip(names, stage.weights, strict=True))

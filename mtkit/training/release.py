@@ -41,7 +41,7 @@ from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.progress import show_summary
 from mtkit.training.start_from import describe_start, find_start_licence
 from mtkit.training.training_run import TrainingRun
-from mtkit.training.whole_weights import WholeWeights, find_base
+from mtkit.training.whole_weights import find_base
 from mtkit.workspace import Workspace
 
 _MAX_PAIRS = 1_000
@@ -188,7 +188,7 @@ def save_model(
     several = f"the average of the checkpoints of steps {names}"
     origin = several if len(chosen) > 1 else f"the checkpoint of step {names}"
     training, adapter, base_digest = recipe.training, None, chosen[-1].base_digest
-    whole = WholeWeights(recipe, data.tokenizer, tuple(data.labels)).of(weights, base_digest)
+    whole = run.whole_weights.of(weights, base_digest)
     if training.lora is not None and training.lora.release == "adapter":
         base = find_base(training)
         adapter = AdapterConfig.of(base, workspace.model, training.lora, base_digest)

@@ -12,13 +12,13 @@ from mtkit.console import say, warn
 from mtkit.data.tokenizer_choice import check_start
 from mtkit.errors import MtkitError
 from mtkit.model.card import find_licence
+from mtkit.model.config import ModelConfig
 from mtkit.model.digest import reading
 from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.model.importers.translator_folder import HIDDEN_BIAS
 from mtkit.model.parameters import Side, find_counterpart, find_rows, find_side
 from mtkit.network import CausalLanguageModel, EncoderDecoder, MaskedLanguageModel, Network
 from mtkit.network.embeddings import LearnedPositions
-from mtkit.recipe import Recipe
 from mtkit.recipe.model import Model
 from mtkit.recipe.objective import ClassifierKind, Objective
 from mtkit.recipe.tables import relative_to_root
@@ -83,9 +83,14 @@ class _Start:
 
 
 def start_from(
-    recipe: Recipe, model: Network, tokenizer: SubwordTokenizer, *, says: bool = True
+    training: Training,
+    config: ModelConfig,
+    model: Network,
+    tokenizer: SubwordTokenizer,
+    *,
+    says: bool = True,
 ) -> None:
-    """Sets a new model's weights to those that its recipe starts from.
+    """Sets a new model's weights to those that `training.start_from` names.
 
     Vectors are matched by piece, not by id. A piece that the other model lacks keeps its random
     vector, not the mean of all vectors: it differs from the others at once, and twenty such pieces
@@ -94,29 +99,29 @@ def start_from(
     that the other model learned keep their random vectors too, and so does every part without a
     start.
     """
-    settings = recipe.training.start_from
+    settings = training.start_from
     assert settings is not None
     check_start(settings)
     starts = []
     for key, folder in settings.folders.items():
         extends = settings.vocabulary == "extend"
         start = _Start(key, folder, _load(folder), tokenizer, extends)
-        if recipe.objective == "classification":
-            _check_classifier(recipe.classification.kind, start)
+        if config.classifier is not None:
+            _check_classifier(config.classifier.kind, start)
         else:
-            _check_kind(recipe.objective, model, start)
-        _check_shape(start, recipe.model)
+            _check_kind(config.objective, model, start)
+        _check_shape(start, config.model)
         if settings.vocabulary != "new":
             _check_kept(start)
         starts.append(start)
-    if recipe.model.tied_embeddings == "three-way":
+    if config.model.tied_embeddings == "three-way":
         _check_shared_matrix(starts)
     with torch.no_grad():
         for start in starts:
             _copy(start, model)
             _fold_segment(start, model)
     if says:
-        _report(recipe.training, recipe.data.languages, starts)
+        _report(training, (config.source_language, config.target_language), starts)
 
 
 def describe_start(settings: StartFrom | None, root: str) -> dict[str, str]:

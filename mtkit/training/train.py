@@ -134,7 +134,7 @@ def _make_updates(
     objective = build_objective(run, learner, processes)
     state = TrainingState() if newest is None else newest.state
     wanted = training.micro_batch_tokens
-    stages = describe_stages(recipe)
+    stages = describe_stages(training, recipe.data.train)
     is_fitted = newest is not None and newest.recipe["training"]["micro_batch_tokens"] == wanted
     view = ProgressView(
         training.max_steps,

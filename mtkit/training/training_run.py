@@ -7,6 +7,7 @@ from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.model.config import ModelConfig
 from mtkit.recipe import Recipe
 from mtkit.training.checkpoint import describe_recipe
+from mtkit.training.whole_weights import WholeWeights
 from mtkit.workspace import Workspace
 
 
@@ -27,6 +28,12 @@ class TrainingRun:
     def model_config(self) -> ModelConfig:
         """Everything that the model is built from."""
         return ModelConfig.of(self.recipe, self.data.tokenizer, self.data.labels)
+
+    @property
+    def whole_weights(self) -> WholeWeights:
+        """What completes the weights of its checkpoints."""
+        training, seed = self.recipe.training, self.recipe.seed
+        return WholeWeights(self.model_config, training, self.data.tokenizer, seed=seed)
 
     @property
     def tables(self) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from mtkit.model.parameters import Shape, list_adapted, list_learned_shapes
 from mtkit.model.weights import distinct_weights
 from mtkit.network import Network
 from mtkit.network.low_rank import AdaptedLinear
-from mtkit.recipe import Recipe
 from mtkit.recipe.lora import Lora
 from mtkit.recipe.training import Training
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -63,10 +62,14 @@ class WholeWeights:
     """Completes weights of one run's checkpoints; LoRA's base is read only once."""
 
     def __init__(
-        self, recipe: Recipe, tokenizer: SubwordTokenizer, labels: tuple[str, ...] = ()
+        self, config: ModelConfig, training: Training, tokenizer: SubwordTokenizer, *, seed: int
     ) -> None:
-        self._recipe, self._tokenizer = recipe, tokenizer
-        self._config = ModelConfig.of(recipe, tokenizer, labels)
+        self._config, self._training, self._tokenizer, self._seed = (
+            config,
+            training,
+            tokenizer,
+            seed,
+        )
         self._base: dict[str, Tensor] = {}
 
     def of(self, weights: Mapping[str, Tensor], base_digest: str) -> Mapping[str, Tensor]:
@@ -74,7 +77,7 @@ class WholeWeights:
 
         If the model that LoRA updates is missing or has changed, that is an error.
         """
-        lora = self._recipe.training.lora
+        lora = self._training.lora
         if lora is None:
             return weights
         if not self._base:
@@ -82,7 +85,7 @@ class WholeWeights:
         return merge(self._base, weights, self._config.list_shapes(), self._config.model, lora)
 
     def _read_base(self, base_digest: str) -> None:
-        folder = find_base(self._recipe.training)
+        folder = find_base(self._training)
         found = digest_model(folder)
         if found != base_digest:
             raise MtkitError(
@@ -90,8 +93,8 @@ class WholeWeights:
                 "put that model back",
             )
         # As in training: pieces that the base lacks have vectors of their own.
-        torch.manual_seed(self._recipe.seed)
+        torch.manual_seed(self._seed)
         model = build(self._config)
-        start_from(self._recipe, model, self._tokenizer, says=False)
+        start_from(self._training, self._config, model, self._tokenizer, says=False)
         named = distinct_weights(model)
         self._base = {name: weight.detach() for name, weight in named.items()}

@@ -23,7 +23,6 @@ from mtkit.training.checkpoint import Checkpoint, choose_best
 from mtkit.training.distributed import ProcessGroup
 from mtkit.training.training_run import TrainingRun
 from mtkit.training.validation import list_score_settings
-from mtkit.training.whole_weights import WholeWeights
 from mtkit.units import plural
 
 
@@ -45,7 +44,7 @@ class WeightsEvaluator:
             model = build(run.model_config, has_initial_weights=False)
             self._model = model.to(device).eval()
         self._device = device
-        self._whole = WholeWeights(run.recipe, run.data.tokenizer, tuple(run.data.labels))
+        self._whole = run.whole_weights
 
     def measure(self, candidate: Candidate, weights: Mapping[str, Tensor]) -> ScoredCandidate:
         """Returns a candidate's scores, as training would have measured them."""

@@ -127,7 +127,7 @@ def test_an_engine_named_without_a_feature_in_use_warns_or_refuses(trained) -> N
 
 def test_a_server_takes_what_keeps_to_the_terms_of_a_request(trained, capsys) -> None:
     call("export", trained.options)
-    folders, settings = list_run(trained.recipe, trained.workspace, "cpu")
+    folders, settings = list_run(trained.recipe.inference, trained.workspace, "cpu")
     assert (folders, settings.engine) == ([trained.workspace.model], "torch")
     assert f"{LEFT}requests may have glossaries" in " ".join(capsys.readouterr().err.split())
 
@@ -135,14 +135,14 @@ def test_a_server_takes_what_keeps_to_the_terms_of_a_request(trained, capsys) ->
 def test_a_server_takes_an_export_in_8_bits_as_translate_does(trained, capsys) -> None:
     call("export", [*trained.options, "--quantization", "int8"])
     capsys.readouterr()
-    folders, settings = list_run(trained.recipe, trained.workspace, "cpu")
+    folders, settings = list_run(trained.recipe.inference, trained.workspace, "cpu")
     assert (folders, settings.engine) == ([trained.workspace.export], "ctranslate2")
     said = " ".join(capsys.readouterr().err.split())
     assert f"{CHOSEN}{trained.workspace.export}), since the model is exported in int8" in said
     assert "requests with a glossary are rejected: --set inference.engine=torch" in said
     by_name = trained.recipe.inference.model_copy(update={"engine": "torch"})
     torch = trained.recipe.model_copy(update={"inference": by_name})
-    assert list_run(torch, trained.workspace, "cpu")[0] == [trained.workspace.model]
+    assert list_run(torch.inference, trained.workspace, "cpu")[0] == [trained.workspace.model]
 
 
 def test_a_stale_export_is_never_taken(trained, not_compiled, tiny_run) -> None:

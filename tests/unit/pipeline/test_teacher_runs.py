@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.pipeline.teacher_runs import find_run, list_runs
+from mtkit.pipeline.teacher_runs import Run
 from mtkit.recipe import Recipe
 from mtkit.recipe.loading import check_recipe
 from mtkit.workspace import Workspace
@@ -38,11 +38,11 @@ def load(*corpora: str, text: str = BASE) -> Recipe:
 
 
 def name_runs(recipe: Recipe) -> list[str]:
-    return [run.workspace.root.name for run in list_runs(recipe, HERE)]
+    return [run.workspace.root.name for run in Run(recipe, HERE).list_teachers()]
 
 
 def test_the_other_direction_swaps_languages_and_sides() -> None:
-    run = find_run("reverse", load(PAIRS, BACK), HERE)
+    run = Run(load(PAIRS, BACK), HERE).find_teacher("reverse")
     assert run is not None
     recipe, data = run.recipe, run.recipe.data
     assert (recipe.name, run.workspace.root) == ("x-reverse", Path("/runs/x-reverse"))
@@ -74,7 +74,7 @@ def test_the_other_direction_swaps_languages_and_sides() -> None:
     ],
 )
 def test_columns_swap_where_they_have_numbers_or_names(corpus: str, expected: tuple) -> None:
-    run = find_run("reverse", load(f"[[data.train]]\n{corpus}\n", BACK), HERE)
+    run = Run(load(f"[[data.train]]\n{corpus}\n", BACK), HERE).find_teacher("reverse")
     assert run is not None
     [swapped] = run.recipe.data.train
     assert (swapped.source_column, swapped.target_column) == expected
@@ -82,28 +82,28 @@ def test_columns_swap_where_they_have_numbers_or_names(corpus: str, expected: tu
 
 def test_files_of_a_programs_strings_have_one_direction() -> None:
     with pytest.raises(MtkitError, match=r"a\.po can't be read in the other direction") as fault:
-        find_run("reverse", load('[[data.train]]\npath = "a.po"\n', BACK), HERE)
+        Run(load('[[data.train]]\npath = "a.po"\n', BACK), HERE).find_teacher("reverse")
     assert "mtkit split" in fault.value.hint
 
 
 def test_pairs_are_what_is_left_without_translated_text() -> None:
-    run = find_run("pairs", load(PAIRS, BACK, FORWARD), HERE)
+    run = Run(load(PAIRS, BACK, FORWARD), HERE).find_teacher("pairs")
     assert run is not None
     assert [corpus.source for corpus in run.recipe.data.train] == [Path("/corpora/a.en")]
     assert run.workspace.root == Path("/runs/x-pairs")
     with pytest.raises(MtkitError, match="train on pairs, and each corpus names a translator"):
-        find_run("reverse", load(BACK), HERE)
+        Run(load(BACK), HERE).find_teacher("reverse")
 
 
 def test_a_model_folder_has_no_run() -> None:
-    assert find_run("/models/x", load(PAIRS), HERE) is None
+    assert Run(load(PAIRS), HERE).find_teacher("/models/x") is None
     assert name_runs(load(PAIRS, BACK.replace('"reverse"', '"m"'))) == []
 
 
 def test_each_round_trains_both_directions_in_turn() -> None:
     # W18-2703: each translator translates for the other, three times here.
     recipe = load(PAIRS, ROUNDS, FORWARD)
-    runs = list(list_runs(recipe, HERE))
+    runs = list(Run(recipe, HERE).list_teachers())
     names = [run.workspace.root.name for run in runs]
     order = ["x-reverse", "x-round-1", "x-reverse-2", "x-round-2", "x-reverse-3"]
     assert [name for name in dict.fromkeys(names) if name != "x-pairs"] == order
@@ -122,7 +122,7 @@ def test_each_round_trains_both_directions_in_turn() -> None:
 
 
 def test_names_that_look_like_a_rounds_are_ones_own() -> None:
-    run = find_run("reverse", load(PAIRS, BACK), Workspace(Path("/runs/exp-round-2")))
+    run = Run(load(PAIRS, BACK), Workspace(Path("/runs/exp-round-2"))).find_teacher("reverse")
     assert run is not None
     assert run.workspace.root == Path("/runs/exp-round-2-reverse")
 
@@ -130,12 +130,12 @@ def test_names_that_look_like_a_rounds_are_ones_own() -> None:
 def test_a_recipe_that_starts_from_a_model_has_no_reverse() -> None:
     start = '[training.start_from]\nmodel = "m"\n'
     with pytest.raises(MtkitError, match=r"this recipe has training\.start_from"):
-        find_run("reverse", load(PAIRS, BACK, text=BASE + start), HERE)
+        Run(load(PAIRS, BACK, text=BASE + start), HERE).find_teacher("reverse")
 
 
 def test_tags_go_and_filters_swap() -> None:
     text = BASE.replace("word_aligner", 'cleaning.duplicates.by = "source"\nword_aligner')
-    run = find_run("reverse", load(PAIRS + 'tag = "<de>"\n', BACK, text=text), HERE)
+    run = Run(load(PAIRS + 'tag = "<de>"\n', BACK, text=text), HERE).find_teacher("reverse")
     assert run is not None
     assert run.recipe.data.cleaning.duplicates.by == "target"
     assert run.recipe.data.train[0].tag == ""
@@ -143,7 +143,7 @@ def test_tags_go_and_filters_swap() -> None:
 
 def test_test_sets_that_have_one_direction_are_left_out() -> None:
     text = BASE.replace('path = "test.tsv"', 'path = "test.po"')
-    run = find_run("reverse", load(PAIRS, BACK, text=text), HERE)
+    run = Run(load(PAIRS, BACK, text=text), HERE).find_teacher("reverse")
     assert run is not None
     assert run.recipe.evaluation.test_sets == ()
 
@@ -164,7 +164,7 @@ def test_recipes_that_need_each_other_are_refused(tmp_path: Path) -> None:
         (tmp_path / f"{name}.toml").write_text(text)
     recipe = check_recipe(tomllib.loads((tmp_path / "one.toml").read_text()), "one", tmp_path)
     with pytest.raises(MtkitError, match="one -> two -> one"):
-        list(list_runs(recipe, Workspace(tmp_path / "runs" / "one")))
+        list(Run(recipe, Workspace(tmp_path / "runs" / "one")).list_teachers())
 
 
 def test_a_recipes_run_stands_beside_its_own(tmp_path: Path) -> None:
@@ -173,5 +173,5 @@ def test_a_recipes_run_stands_beside_its_own(tmp_path: Path) -> None:
         f'dev = {{ source = "d", target = "d" }}\n{PAIRS}'
     )
     recipe = load(PAIRS, BACK.replace("reverse", str(tmp_path / "rev.toml")))
-    [run] = list_runs(recipe, HERE)
+    [run] = Run(recipe, HERE).list_teachers()
     assert (run.recipe.name, run.workspace.root) == ("rev", Path("/runs/rev"))

@@ -21,8 +21,9 @@ from mtkit.training.distributed import ProcessGroup
 from mtkit.training.learner import Learner
 from mtkit.training.metrics import read_metrics
 from mtkit.training.objectives.texts import LabelledBatches
-from mtkit.training.start_from import start_from
 from mtkit.training.training_run import TrainingRun
+
+from .starts import start_model
 
 ALONE = ProcessGroup(0, 1, torch.device("cpu"))
 
@@ -159,7 +160,7 @@ def test_a_start_gives_all_weights_but_the_labels(tiny_run_of, tmp_path: Path, k
     extended = extend_vocabulary(tokenizer, symbols=symbols)
     ours = build(ModelConfig.of(recipe, extended, ("a", "b")))
     drawn = ours.classifier.weight.clone()
-    start_from(recipe, ours, extended)
+    start_model(recipe, ours, extended)
     assert torch.equal(ours.classifier.weight, drawn)
     for name, weight in ours.named_parameters():
         if not name.startswith("classifier."):
@@ -169,4 +170,4 @@ def test_a_start_gives_all_weights_but_the_labels(tiny_run_of, tmp_path: Path, k
     )
     training = recipe.training.model_copy(update={"classification": other})
     with pytest.raises(MtkitError, match=r"training\.classification\.kind"):
-        start_from(recipe.model_copy(update={"training": training}), ours, extended)
+        start_model(recipe.model_copy(update={"training": training}), ours, extended)

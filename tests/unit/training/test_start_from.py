@@ -18,7 +18,8 @@ from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.text.extend_vocabulary import extend_vocabulary
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
-from mtkit.training.start_from import start_from
+
+from .starts import start_model
 
 PAIRS = list(generate_pairs("train", 200))
 SOURCES = [source for source, _ in PAIRS]
@@ -75,7 +76,7 @@ def test_the_same_vocabulary_gives_the_same_logits(
     others = "model.dropout=0.5", "model.attention_dropout=0.0", "model.initial_std=0.02"
     recipe = open_recipe(*overrides, *others)
     model = build_drawn(recipe, vocabulary, seed=2)
-    start_from(recipe, model, vocabulary)
+    start_model(recipe, model, vocabulary)
     assert pack_weights(model).keys() == pack_weights(start).keys()
     tokens = torch.tensor(vocabulary.encode_source(SOURCES[:1]))
     with torch.no_grad():
@@ -98,7 +99,7 @@ def test_added_pieces_have_rows_of_their_own(make_start, open_recipe, capsys) ->
     start, recipe = make_start(vocabulary, *TWO), open_recipe(*TWO)
     extended = extend_vocabulary(vocabulary, tags=["<de>", "<fr>"], symbols=["<ph>"])
     model, fresh = build_drawn(recipe, extended, seed=2), build_drawn(recipe, extended, seed=2)
-    start_from(recipe, model, extended)
+    start_model(recipe, model, extended)
     for side, size in (("source", 203), ("target", 201)):
         weight, theirs, chance = (
             getattr(network, f"{side}_embedding").tokens.weight for network in (model, start, fresh)
@@ -115,7 +116,7 @@ def test_a_new_vocabulary_takes_rows_by_piece(make_start, open_recipe, capsys) -
     old, new = train_vocabulary(200), train_vocabulary(150, kind="unigram")
     start, recipe = make_start(old), open_recipe("training.start_from.vocabulary=new")
     model, fresh = build_drawn(recipe, new, seed=2), build_drawn(recipe, new, seed=2)
-    start_from(recipe, model, new)
+    start_model(recipe, model, new)
     # By hand: the row of each piece that both have, by its place in either list.
     weight = model.source_embedding.tokens.weight
     ours, theirs = new.source_vocabulary.pieces, old.source_vocabulary.pieces
@@ -146,7 +147,7 @@ def test_two_vocabularies_into_one_go_by_side(make_start, open_recipe, capsys) -
     start = make_start(old, "tokenizer.joint=false", tied)
     recipe = open_recipe(tied, "training.start_from.vocabulary=new")
     model = build_drawn(recipe, new, seed=2)
-    start_from(recipe, model, new)
+    start_model(recipe, model, new)
     said = capsys.readouterr().err
     for side in ("source", "target"):
         theirs = getattr(old, f"{side}_vocabulary").pieces
@@ -165,7 +166,7 @@ def test_more_learned_positions_than_before(make_start, open_recipe) -> None:
     start = make_start(vocabulary, *SHORT, "model.max_positions=30")
     recipe = open_recipe(*SHORT, "model.max_positions=40")
     model, fresh = build_drawn(recipe, vocabulary, seed=2), build_drawn(recipe, vocabulary, seed=2)
-    start_from(recipe, model, vocabulary)
+    start_model(recipe, model, vocabulary)
     for side in ("source_embedding", "target_embedding"):
         weight, theirs, chance = (
             getattr(network, side).positions.weight for network in (model, start, fresh)
@@ -216,27 +217,27 @@ def test_another_shape_is_told_key_by_key(make_start, open_recipe, case: str) ->
     make_start(vocabulary, *there)
     recipe = open_recipe(*here)
     with pytest.raises(MtkitError) as caught:
-        start_from(recipe, build_drawn(recipe, vocabulary, seed=2), vocabulary)
+        start_model(recipe, build_drawn(recipe, vocabulary, seed=2), vocabulary)
     folder = recipe.training.start_from.model
     shape = f"{folder}: this model's shape differs from the recipe's: "
     assert (caught.value.message, caught.value.hint) == (shape + message, hint)
     # The hint's command fixes it.
     overrides = hint.removeprefix("--set ").split(" --set ")
     fixed = open_recipe(*here, *overrides)
-    start_from(fixed, build_drawn(fixed, vocabulary, seed=2), vocabulary)
+    start_model(fixed, build_drawn(fixed, vocabulary, seed=2), vocabulary)
 
 
 def test_no_model_and_another_vocabulary_are_told(make_start, open_recipe) -> None:
     recipe, vocabulary = open_recipe(), train_vocabulary()
     model = build_drawn(recipe, vocabulary, seed=2)
     with pytest.raises(MtkitError, match=r"start: no such folder \(training.start_from.model\)"):
-        start_from(recipe, model, vocabulary)
+        start_model(recipe, model, vocabulary)
     recipe.training.start_from.model.mkdir()
     with pytest.raises(MtkitError, match=r"start: no model here \(no config\.json\)"):
-        start_from(recipe, model, vocabulary)
+        start_model(recipe, model, vocabulary)
     make_start(train_vocabulary(kind="unigram"))
     with pytest.raises(MtkitError, match="vocabulary no longer matches the prepared") as caught:
-        start_from(recipe, model, vocabulary)
+        start_model(recipe, model, vocabulary)
     assert caught.value.hint == "run `mtkit prepare` again"
 
 
@@ -245,7 +246,7 @@ def test_other_languages_and_frozen_chance_are_told(make_start, open_recipe, cap
     make_start(vocabulary)
     extended = extend_vocabulary(vocabulary, tags=["<fr>"])
     recipe = open_recipe("data.target_language=fr", "training.freeze=['embeddings']")
-    start_from(recipe, build_drawn(recipe, extended, seed=2), extended)
+    start_model(recipe, build_drawn(recipe, extended, seed=2), extended)
     _, transfer, warning = capsys.readouterr().err.splitlines()
     assert transfer == "that model translates en-de; this run trains it for en-fr"
     assert warning.startswith("warning: training.freeze includes the embeddings: pieces that")

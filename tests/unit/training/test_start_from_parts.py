@@ -17,7 +17,9 @@ from mtkit.recipe import Recipe
 from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
-from mtkit.training.start_from import describe_start, start_from
+from mtkit.training.start_from import describe_start
+
+from .starts import start_model
 
 PAIRS = list(generate_pairs("train", 200))
 TEXTS = [source for source, _ in PAIRS]
@@ -115,7 +117,7 @@ def test_the_encoder_computes_what_the_masked_model_does(
     )
     model, chance = (draw(recipe, vocabulary, seed=2) for _ in range(2))
     capsys.readouterr()
-    start_from(recipe, model, vocabulary)
+    start_model(recipe, model, vocabulary)
     for tokens in vocabulary.encode_source(TEXTS[:5]):
         assert torch.equal(*encode_both(masked, model, torch.tensor([tokens])))
     for name, weight in model.decoder.named_parameters():
@@ -138,7 +140,7 @@ def test_sinusoidal_positions_leave_the_segment_to_the_pieces(
         {"encoder": "masked-lm"}, "model.positions=sinusoidal", f"model.tied_embeddings={tied}"
     )
     model = draw(recipe, vocabulary, seed=2)
-    start_from(recipe, model, vocabulary)
+    start_model(recipe, model, vocabulary)
     tokens = torch.tensor(vocabulary.encode_source(TEXTS[:1]))
     torch.testing.assert_close(*encode_both(masked, model, tokens), rtol=1e-12, atol=1e-12)
 
@@ -155,7 +157,7 @@ def test_the_decoder_computes_what_the_causal_model_does(
     recipe = translator({"decoder": "causal-lm"}, *shape, f"model.tied_embeddings={tied}")
     model, chance = (draw(recipe, vocabulary, seed=2) for _ in range(2))
     capsys.readouterr()
-    start_from(recipe, model, vocabulary)
+    start_model(recipe, model, vocabulary)
     for name, weight in model.named_parameters():
         if "cross_attention" in name or name.startswith("encoder."):
             assert torch.equal(weight, chance.get_parameter(name))
@@ -178,7 +180,7 @@ def test_two_models_make_one_translator(
     recipe = translator(starts, *shape, f"model.tied_embeddings={tied}")
     model = draw(recipe, vocabulary, seed=2)
     capsys.readouterr()
-    start_from(recipe, model, vocabulary)
+    start_model(recipe, model, vocabulary)
     tokens = torch.tensor(vocabulary.encode_target(TEXTS[:1]))
     assert torch.equal(*encode_both(masked, model, tokens))
     assert torch.equal(*decode_both(causal, model, tokens))
@@ -201,7 +203,7 @@ def test_both_sides_of_one_translator_are_that_translator(
     recipe = translator({"encoder": "translation", "decoder": "translation"}, *shape)
     model = draw(recipe, vocabulary, seed=2)
     capsys.readouterr()
-    start_from(recipe, model, vocabulary)
+    start_model(recipe, model, vocabulary)
     for name, weight in start.named_parameters():
         assert torch.equal(weight, model.get_parameter(name))
     assert "random" not in capsys.readouterr().err
@@ -215,7 +217,7 @@ def test_a_denoising_model_brings_both_sides_and_what_joins_them(
     recipe = translator(dict.fromkeys(keys, "denoising"))
     model = draw(recipe, vocabulary, seed=2)
     capsys.readouterr()
-    start_from(recipe, model, vocabulary)
+    start_model(recipe, model, vocabulary)
     names = [name for name, _ in model.named_parameters()]
     assert any("cross_attention" in name for name in names)
     for name in names:
@@ -233,7 +235,7 @@ def test_a_decoder_of_a_translator_brings_its_attention_to_the_source(
     recipe = translator({"decoder": "translation"}, "model.tied_embeddings=decoder")
     model, chance = (draw(recipe, vocabulary, seed=2) for _ in range(2))
     capsys.readouterr()
-    start_from(recipe, model, vocabulary)
+    start_model(recipe, model, vocabulary)
     for name, weight in start.decoder.named_parameters():
         assert torch.equal(weight, model.decoder.get_parameter(name))
     # The start shares one matrix of all, under another name; here the source has its own.
@@ -258,7 +260,7 @@ def test_new_vocabularies_take_vectors_by_piece_and_side(
     )
     model, chance = (draw(recipe, new, seed=2) for _ in range(2))
     capsys.readouterr()
-    start_from(recipe, model, new)
+    start_model(recipe, model, new)
     said = capsys.readouterr().err
     old = vocabulary.source_vocabulary.pieces
     for side, start in (("source", masked), ("target", causal)):
@@ -280,7 +282,7 @@ def test_a_language_model_goes_on_from_another(tiny_run_of, save_start, vocabula
         start_folder = f"training.start_from.model={tmp_path / objective}"
         recipe = tiny_run_of(objective, *SHAPE, start_folder).recipe
         model = draw(recipe, vocabulary, seed=2)
-        start_from(recipe, model, vocabulary)
+        start_model(recipe, model, vocabulary)
         for name, weight in start.named_parameters():
             assert torch.equal(weight, model.get_parameter(name)), name
 
@@ -293,12 +295,12 @@ def test_a_decoder_alone_translates_from_a_causal_models_weights(
     folder = tmp_path / "causal-lm"
     recipe = tiny_run_of("decoder-only", *shape, f"training.start_from.model={folder}").recipe
     model = draw(recipe, vocabulary, seed=2)
-    start_from(recipe, model, vocabulary)
+    start_model(recipe, model, vocabulary)
     for name, weight in start.named_parameters():
         assert torch.equal(weight, model.get_parameter(name)), name
     parts = tiny_run_of("decoder-only", *shape, f"training.start_from.decoder={folder}").recipe
     with pytest.raises(MtkitError, match="this recipe's network is a decoder alone"):
-        start_from(parts, model, vocabulary)
+        start_model(parts, model, vocabulary)
 
 
 def test_a_card_says_what_started_where(translator, tiny_run, tmp_path: Path) -> None:
@@ -379,7 +381,7 @@ def test_faults_are_told_by_key(save_start, translator, vocabulary, case: str) -
     recipe = translator(starts, *overrides)
     model = draw(recipe, vocabulary, seed=2)
     with pytest.raises(MtkitError, match=message) as caught:
-        start_from(recipe, model, vocabulary)
+        start_model(recipe, model, vocabulary)
     assert caught.value.hint.startswith(hint)
 
 
@@ -389,7 +391,7 @@ def test_an_output_of_its_own_cannot_become_a_shared_one(
     save_start("causal-lm", vocabulary, "model.tied_embeddings=none")
     recipe = translator({"decoder": "causal-lm"}, "model.tied_embeddings=decoder")
     with pytest.raises(MtkitError, match=r"tied_embeddings = decoder, but the model has none$"):
-        start_from(recipe, draw(recipe, vocabulary, seed=2), vocabulary)
+        start_model(recipe, draw(recipe, vocabulary, seed=2), vocabulary)
 
 
 def test_a_whole_model_and_parts_are_not_for_one_recipe(translator, tiny_run_of) -> None:
