@@ -124,8 +124,8 @@ class Run:
     def _reverse(self, rounds: int) -> dict[str, Any]:
         """Returns its tables in the other direction, without what a translator completes.
 
-        From the second round on it has the corpora of the source language, translated by the forward
-        translator of the round before.
+        From the second round on it has the corpora of the source language, translated by the
+        forward translator of the round before.
         """
         for key in ("start_from", "lora"):
             if getattr(self.recipe.training, key) is not None:
