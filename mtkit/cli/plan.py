@@ -48,7 +48,7 @@ def plan(
 
     It needs neither data nor a GPU; after `mtkit prepare` it uses the real token counts. For a GPU
     it is computed; on this machine's CPU a layer is timed. `mtkit train --dry-run` times whole
-    updates and a validation.
+    updates and a validation. Translators that `mtkit run` trains first come first.
     """
     check_stdout("mtkit plan")
     loaded, run_folder = run.open()
@@ -56,11 +56,19 @@ def plan(
     from mtkit.pipeline.plan import plan as plan_training
 
     chosen = hardware or default_hardware(wants_gpus=gpus is not None)
-    planned = plan_training(loaded, run_folder, num_gpus=gpus or 1, hardware=chosen, share=share)
+    from mtkit.pipeline.teacher_runs import Run
+
+    itself = Run(loaded, run_folder)
+    runs = [*itself.list_missing_teachers(), itself]
+    *teachers, planned = (
+        plan_training(each.recipe, each.workspace, num_gpus=gpus or 1, hardware=chosen, share=share)
+        for each in runs
+    )
     if as_json:
-        sys.stdout.write(json.dumps(asdict(planned), indent=2, allow_nan=False) + "\n")
+        facts = {**asdict(planned), "teachers": list(map(asdict, teachers))}
+        sys.stdout.write(json.dumps(facts, indent=2, allow_nan=False) + "\n")
     else:
-        sys.stdout.write(_render(planned))
+        sys.stdout.write("\n".join(map(_render, [*teachers, planned])))
 
 
 def _render(planned: TrainingPlan) -> str:

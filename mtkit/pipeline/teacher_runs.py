@@ -76,6 +76,11 @@ class Run:
                     yield from teacher.list_teachers(ahead)
                 yield teacher
 
+    def list_missing_teachers(self) -> "list[Run]":
+        """Returns the runs whose models its corpora need and aren't there yet, in order, once."""
+        found = {each.workspace.root: each for each in self.list_teachers()}
+        return [each for each in found.values() if not each.workspace.model.is_dir()]
+
     def _list_rounds(self, rounds: int) -> "Iterator[Run]":
         """Yields the runs before the last reverse one, in order."""
         for number in range(1, rounds):

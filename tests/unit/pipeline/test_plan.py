@@ -283,6 +283,28 @@ def test_the_command_prints_json_without_torch(tmp_path) -> None:
     assert done.returncode == 0
 
 
+BACK_TRANSLATION = [
+    'data.train=[{source="a.en", target="a.de"}, {target="b.de", translated_by="reverse"}]',
+    'data.dev={source="dev.en", target="dev.de"}',
+    "evaluation.test_sets=[]",
+    "training.max_steps=10",
+]
+
+
+def test_translators_that_are_trained_first_come_first(tmp_path) -> None:
+    options = ["--gpus", "1", "--workspace", str(tmp_path / "x")]
+    options += [part for change in BACK_TRANSLATION for part in ("--set", change)]
+    done = run_plan(*options)
+    assert (done.returncode, done.stderr) == (0, "")
+    names = [line.partition(",")[0] for line in done.stdout.splitlines() if "estimated" in line]
+    assert names == ["wmt14-en-de-base-reverse", "wmt14-en-de-base"]
+    printed = json.loads(run_plan("--json", *options).stdout)
+    assert [each["name"] for each in printed["teachers"]] == names[:1]
+    assert printed["teachers"][0]["num_updates"] == printed["num_updates"] == 10
+    (tmp_path / "x-reverse" / "model").mkdir(parents=True)
+    assert json.loads(run_plan("--json", *options).stdout)["teachers"] == []
+
+
 def test_a_cpu_is_measured_at_the_network_s_width(tmp_path, monkeypatch) -> None:
     # A layer of 512 has 12 x 512^2 weights in matrices; 512 tokens in 2 s on each of 3 cores.
     clock = iter(range(0, 1000, 2))
