@@ -22,6 +22,7 @@ from mtkit.serving.settings import Serving
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md"]
 PAGES += sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("recipes/*/*.md")])
+GROUP = get_command(app)
 _ENDS = {"|", "<", ">", "&&", "&", ";"}
 # Run the command that follows them.
 _RUNNERS = {"srun", "-m"}
@@ -79,17 +80,16 @@ def test_the_documentation_has_commands() -> None:
 
 @pytest.mark.parametrize("arguments", COMMANDS)
 def test_a_documented_command_is_understood(arguments: list[str]) -> None:
-    group = get_command(app)
     # Shell variables in the documentation are numbers.
     numbers = [re.sub(r"\$\w+", "2", argument) for argument in arguments]
     name, *options = ["2" if argument == "N" else argument for argument in numbers]
     if name in {"--version", "--help"}:
         return
-    assert name in group.commands
+    assert name in GROUP.commands
     if not options:
         # A span that names the command.
         return
-    values = group.commands[name].make_context(name, options).params
+    values = GROUP.commands[name].make_context(name, options).params
     recipe = values.get("recipe") or "multi30k-en-de"
     # A file is the reader's own.
     if recipe not in _PLACEHOLDERS and not recipe.endswith(".toml"):
