@@ -3,13 +3,14 @@
     python benchmarks/cluster_costs.py CORPUS FOLDER [--pairs 1000000] [--cores 16]
 
 CORPUS is a folder with {train,dev,test}.{en,de}.gz; FOLDER gets gigabytes. Processor time of the
-driver and of all workers is taken at the end of each stage; on the cluster, that of Ray's own
-processes counts. From it follows a table for larger corpora and clusters, by
+driver and of all workers is taken at the end of each stage, for all pairs and for a fifth of them;
+on the cluster, that of Ray's own processes counts. From it follow the start of a stage, the cost of
+a pair, and a table for larger corpora and clusters, by
 
-    seconds of a stage = max(driver, workers / (nodes * cores))
+    seconds of a stage = max(driver's start + pair * pairs, workers' pair * pairs / (nodes * cores))
 
-which grow with the pairs: the driver's work isn't spread. Aligner and tokenizer learn from samples
-that the measured pairs already fill; of further pairs they only read the text.
+The driver's work isn't spread. Aligner and tokenizer learn from samples that the measured pairs
+already fill; of further pairs they only read the text.
 """
 
 import argparse
@@ -50,6 +51,10 @@ NODES = (1, 4, 32)
 SECONDS_TO_READ = {"aligner": 1e-6, "tokenizer": 2e-6, "dev": 0.0}
 """The driver's seconds for a pair that it only reads: once, or once for each side."""
 _SECONDS_BETWEEN_LOOKS = 0.2
+_PART = 5
+Costs = dict[str, tuple[float, float]]
+"""The driver's and the workers' seconds of each stage."""
+Sizes = tuple[int, int]
 
 
 def main() -> None:
@@ -63,26 +68,32 @@ def main() -> None:
     if not (folder / "costs.toml").is_file():
         write_corpus(options.corpus, folder, options.pairs)
         (folder / "costs.toml").write_text(RECIPE)
-    local = measure(folder, ["--workers", "2"], [])
-    show("two local workers", local, options.pairs)
+    sizes = options.pairs // _PART, options.pairs
+    local = [measure(folder, ["--workers", "2"], [], size) for size in sizes]
+    show("two local workers", local, sizes)
     with start_nodes(1, MTKIT_NODE_CPUS="2") as nodes:
         ray = [psutil.Process(nodes.pid)]
         # The aligner learns in the driver, as above.
-        given = (f"cluster.address={nodes.address}", "data.word_aligner=false")
-        spread = measure(folder, [each for pair in given for each in ("--set", pair)], ray)
-    show("one node with two workers", spread, options.pairs)
-    totals = [sum(sum(costs[stage]) for stage in ("text", "train")) for costs in (local, spread)]
+        given = ["--set", f"cluster.address={nodes.address}", "--set", "data.word_aligner=false"]
+        spread = [measure(folder, given, ray, size) for size in sizes]
+    show("one node with two workers", spread, sizes)
+    totals = [
+        sum(sum(costs[-1][stage]) for stage in ("text", "train")) for costs in (local, spread)
+    ]
     print(f"text and train, node / local: {totals[1] / totals[0]:.3f}")
-    show_table({**local, **spread}, options.pairs, options.cores)
+    show_table(
+        [{**here, **there} for here, there in zip(local, spread, strict=True)], sizes, options.cores
+    )
 
 
 def measure(
-    folder: Path, options: list[str], others: list[psutil.Process]
-) -> dict[str, tuple[float, float]]:
+    folder: Path, options: list[str], others: list[psutil.Process], num_pairs: int
+) -> Costs:
     """Returns the driver's and the workers' processor seconds of each stage."""
     remove_folder(folder / "run")
     command = [sys.executable, "-m", "mtkit", "prepare", "-r", str(folder / "costs.toml")]
     command += ["--workspace", str(folder / "run"), *options]
+    command += ["--set", f"data.train.0.max_pairs={num_pairs}"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     driver = psutil.Process(process.pid)
     found: dict[str, tuple[float, float]] = {}
@@ -137,28 +148,42 @@ class Meter:
                         self._seen[each.pid, each.create_time()] = used.user + used.system
 
 
-def show(name: str, costs: dict[str, tuple[float, float]], num_pairs: int) -> None:
-    print(f"{name}: processor time in microseconds per pair")
-    for stage, (driver, workers) in costs.items():
-        print(f"  {stage:12} driver {driver / num_pairs * 1e6:8.2f}"
-              f"  workers {workers / num_pairs * 1e6:8.2f}")  # fmt: skip
-    print(json.dumps({stage: [round(each, 2) for each in pair] for stage, pair in costs.items()}))
+def show(name: str, costs: list[Costs], sizes: Sizes) -> None:
+    """Prints the processor time of each stage: its start, and that of a pair."""
+    print(f"{name}: processor time in seconds, and in microseconds per pair beyond the first")
+    for stage in costs[-1]:
+        (driver, driver_pair), (workers, workers_pair) = (
+            fit(costs, sizes, stage, who) for who in (0, 1)
+        )
+        print(f"  {stage:12} driver {driver:6.2f} {driver_pair * 1e6:7.2f}"
+              f"  workers {workers:6.2f} {workers_pair * 1e6:7.2f}")  # fmt: skip
+    for size, each in zip(sizes, costs, strict=True):
+        rounded = {stage: [round(part, 2) for part in pair] for stage, pair in each.items()}
+        print(f"  {size:,} pairs: {json.dumps(rounded)}")
 
 
-def show_table(costs: dict[str, tuple[float, float]], num_pairs: int, num_cores: int) -> None:
+def fit(costs: list[Costs], sizes: Sizes, stage: str, who: int) -> tuple[float, float]:
+    """Returns the seconds of a stage's start, and those of a pair."""
+    few, many = (each[stage][who] for each in costs)
+    of_pair = max(0.0, (many - few) / (sizes[1] - sizes[0]))
+    return max(0.0, many - of_pair * sizes[1]), of_pair
+
+
+def show_table(costs: list[Costs], sizes: Sizes, num_cores: int) -> None:
     """Prints the hours of corpora on clusters, and what limits each stage."""
     print(f"| pairs | nodes of {num_cores} cores | hours | by stage |")
     print("|---|---:|---:|---|")
     for total in CORPORA:
         for num_nodes in NODES:
             hours, limits = {}, {}
-            for stage, (driver, workers) in costs.items():
+            for stage in costs[-1]:
                 if stage in SECONDS_TO_READ:
-                    alone = driver + SECONDS_TO_READ[stage] * (total - num_pairs)
-                    spread = workers / (num_nodes * num_cores)
+                    alone = costs[-1][stage][0] + SECONDS_TO_READ[stage] * (total - sizes[1])
+                    spread = costs[-1][stage][1] / (num_nodes * num_cores)
                 else:
-                    alone = driver * total / num_pairs
-                    spread = workers * total / num_pairs / (num_nodes * num_cores)
+                    start, of_pair = fit(costs, sizes, stage, 0)
+                    alone = start + of_pair * total
+                    spread = fit(costs, sizes, stage, 1)[1] * total / (num_nodes * num_cores)
                 hours[stage] = max(alone, spread) / 3600
                 limits[stage] = "driver" if alone > spread else "workers"
             listed = ", ".join(

@@ -43,11 +43,38 @@ _SECONDS_OF_PROBE = 86_400.0
 """An older probe was left by a command that was killed."""
 
 
+@dataclass
+class _Worker:
+    actor: Any
+    node: str
+    host: str
+    resources: dict[str, float]
+    is_ready: bool = False
+    waiting: deque[Any] = field(default_factory=deque)
+    """Futures of its items, the one in progress first."""
+
+
+class _IdleWorkers(list[_Worker]):
+    """Workers between two runs."""
+
+    def __del__(self) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Ends them, unless the connection to the cluster is closed, which did."""
+        ray = sys.modules.get("ray")
+        if ray is not None and ray.is_initialized():
+            for worker in self:
+                ray.kill(worker.actor)
+        self.clear()
+
+
 @dataclass(frozen=True)
 class RayExecutor(Executor):
     """Workers on all nodes of a cluster, which see the same files under the same paths.
 
     A lost worker or node costs its items, which others redo; a node that joins later gets workers.
+    Workers stay for the next run if that needs the same resources, and end with the executor.
 
     Attributes:
         address: `auto`, or host and port of the head node.
@@ -63,6 +90,7 @@ class RayExecutor(Executor):
     takes_nodes: bool = False
     skips: bool = False
     needs: WorkerNeeds = NO_MODELS
+    idle: _IdleWorkers = field(default_factory=_IdleWorkers, compare=False)
 
     def run(
         self,
@@ -76,8 +104,10 @@ class RayExecutor(Executor):
         pool = _ActorPool(_connect(self.address), self, build_job, on_loss if self.skips else None)
         try:
             yield from pool.run(items, ordered=ordered)
-        finally:
+        except BaseException:
             pool.close()
+            raise
+        pool.release()
 
     def fit(self, needs: WorkerNeeds) -> "RayExecutor":
         """Returns an executor whose workers have what they need; see `Executor`."""
@@ -142,9 +172,13 @@ def _check_is_cluster(address: str) -> None:
 class _RemoteWorker:
     """What an actor does, on any node."""
 
-    def __init__(self, build_job: Callable[[], Callable[[Any], Any]]) -> None:
-        self._build_job = build_job
+    def __init__(self) -> None:
+        self._build_job: Callable[[], Callable[[Any], Any]] | None = None
         self._job: Callable[[Any], Any] | None = None
+
+    def take_job(self, build_job: Callable[[], Callable[[Any], Any]] | None) -> None:
+        """Takes the job of the items that follow, or none."""
+        self._build_job, self._job = build_job, None
 
     def describe(self, probe: Path) -> tuple[str, str, bool]:
         """Returns mtkit's version on this node, a digest of its source, and if a file is there."""
@@ -152,18 +186,9 @@ class _RemoteWorker:
 
     def apply(self, item: Any) -> tuple[bool, Any]:
         """Returns whether the job succeeded, and its result or error."""
+        assert self._build_job is not None
         self._job, answer = do_item(self._build_job, self._job, item)
         return answer
-
-
-@dataclass
-class _Worker:
-    actor: Any
-    node: str
-    host: str
-    is_ready: bool = False
-    waiting: deque[Any] = field(default_factory=deque)
-    """Futures of its items, the one in progress first."""
 
 
 @dataclass(frozen=True)
@@ -229,8 +254,18 @@ class _ActorPool:
 
     def close(self) -> None:
         self._probe.unlink(missing_ok=True)
+        self._executor.idle.extend(self._workers)
+        self._executor.idle.end()
+
+    def release(self) -> None:
+        """Leaves the workers, without their job, to the executor's next run."""
+        self._probe.unlink(missing_ok=True)
         for worker in self._workers:
-            self._ray.kill(worker.actor)
+            if worker.is_ready:
+                worker.actor.take_job.remote(None)
+                self._executor.idle.append(worker)
+            else:
+                self._ray.kill(worker.actor)
 
     def _find_free(self) -> _Worker | None:
         free = [
@@ -344,16 +379,27 @@ class _ActorPool:
             nodes = dict(list(nodes.items())[:1])
         for name, node in nodes.items():
             num_workers, resources = self._executor.place(node["Resources"])
+            self._adopt(name, num_workers, resources)
             num_there = sum(worker.node == name for worker in self._workers)
             if self._num_failed[name] < _MAX_KILLED:
                 for _ in range(num_there, num_workers):
                     host = f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}"
                     self._start(name, host, resources)
+        self._executor.idle.end()
         if not self._workers:
             raise MtkitError(
                 "cluster.address: no node of the cluster can work",
                 "the messages above say why; `ray status` shows nodes and resources",
             )
+
+    def _adopt(self, node: str, num_workers: int, resources: dict[str, float]) -> None:
+        """Takes the workers of a node that the run before left, and ends those of another size."""
+        idle = self._executor.idle
+        for worker in [each for each in idle if each.node == node][:num_workers]:
+            if worker.resources == resources:
+                idle.remove(worker)
+                worker.actor.take_job.remote(self._build_job)
+                self._workers.append(worker)
 
     def _start(self, node: str, host: str, resources: dict[str, float]) -> None:
         from ray.util.scheduling_strategies import (  # noqa: PLC0415
@@ -363,7 +409,8 @@ class _ActorPool:
         there = NodeAffinitySchedulingStrategy(node, soft=False)
         kind = self._ray.remote(_RemoteWorker).options(scheduling_strategy=there, **resources)
         self._probe.touch()
-        worker = _Worker(kind.remote(self._build_job), node, host)
+        worker = _Worker(kind.remote(), node, host, resources)
+        worker.actor.take_job.remote(self._build_job)
         self._workers.append(worker)
         self._starting[worker.actor.describe.remote(self._probe)] = worker
 

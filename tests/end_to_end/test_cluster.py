@@ -121,6 +121,42 @@ def test_results_are_in_order_from_several_nodes(nodes: Nodes, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
+TWO_RUNS = """
+import sys
+from functools import partial
+from pathlib import Path
+import ray
+from mtkit.executor import WorkerNeeds
+from mtkit.pipeline.ray_executor import RayExecutor
+from tests import ray_jobs
+def count_actors():
+    return sum(each["State"] == "ALIVE" for each in ray._private.state.actors().values())
+build = partial(ray_jobs.build, Path(sys.argv[2]))
+executor = RayExecutor(sys.argv[1], Path(sys.argv[2]))
+first, second = ({process for _, process in executor.run(build, range(40))} for _ in range(2))
+print(first == second, count_actors())
+# One worker is enough for what runs behind an address; the others end.
+list(executor.fit(WorkerNeeds(is_remote=True)).run(build, range(4)))
+print(count_actors())
+del executor
+print(count_actors())
+"""
+
+
+@pytest.mark.patient
+def test_workers_stay_for_the_next_run_and_end_with_the_executor(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TWO_RUNS, nodes.address, tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.stdout.split() == ["True", "3", "1", "0"], done.stderr
+
+
 @pytest.mark.patient
 def test_a_jobs_own_error_comes_through(nodes: Nodes, tmp_path: Path) -> None:
     assert run_jobs(nodes, tmp_path, [1, 2, -2, 3]) == "[Errno 5] the disk failed"
