@@ -62,7 +62,7 @@ class _IdleWorkers(list[_Worker]):
 
     def end(self) -> None:
         """Ends them, unless the connection to the cluster is closed, which did."""
-        ray = sys.modules.get("ray")
+        ray = sys.modules.get("ray") if self else None
         if ray is not None and ray.is_initialized():
             for worker in self:
                 ray.kill(worker.actor)
