@@ -180,8 +180,6 @@ class Recipe(Section):
             )
         if self.tokenizer.sampling is not None:
             raise ValueError("tokenizer.sampling is for translation")
-        if self.training.word_dropout:
-            raise ValueError("training.word_dropout is for translation")
         start_from = self.training.start_from
         has_parts = start_from is not None and start_from.model is None
         if has_parts and self.objective not in ENCODER_DECODERS:

@@ -325,10 +325,6 @@ class Training(Section):
     """Learning rate by step."""
     clipping: Annotated[Clipping | None, Invalidates.UPDATES] = None
     """Gradient clipping; off, as in the paper, if the section is absent."""
-    word_dropout: Annotated[Rate, Invalidates.UPDATES] = 0.0
-    """Share of the tokens of sources, and of targets as the decoder reads them, that become
-    `<unk>`, other ones in each epoch (arXiv 1511.06349, section 3.1). Predicted targets are
-    complete. Tags, language pieces and `tokenizer.user_symbols` stay. For translation."""
     r_drop: Annotated[RDrop | None, Invalidates.UPDATES] = None
     """R-Drop; off if the section is absent. An update takes about twice the time and memory."""
     early_stopping: Annotated[EarlyStopping | None, Invalidates.NOTHING] = None

@@ -141,17 +141,6 @@ def test_sampled_segmentations_are_the_same_in_any_process(tiny_run, tmp_path: P
     assert greatest_difference(first, one, "weight") <= 1e-10
 
 
-def test_word_dropout_is_the_same_in_any_process(tiny_run, tmp_path: Path) -> None:
-    settings = ("training.word_dropout=0.3", *NO_DROPOUT)
-    run = tiny_run()
-    [one] = train(run, tmp_path / "one", (1, 256), 5, *settings)
-    for layout in [(2, 256), (1, 4096)]:
-        ranks = train(run, tmp_path / str(layout), layout, 5, *settings)
-        assert greatest_difference(ranks[0], one, "weight") <= 1e-10, layout
-    [without] = train(run, tmp_path / "without", (1, 256), 5, *NO_DROPOUT)
-    assert greatest_difference(without, one, "weight") > 1e-3
-
-
 def test_dropout_masks_are_a_layouts_own_and_sentences_are_not(tiny_run, tmp_path: Path) -> None:
     run = tiny_run()
     layouts = [(1, 256), (1, 4096), (2, 256), (4, 256)]

@@ -530,7 +530,7 @@ def test_a_guided_head_is_resumed_and_chosen(tiny_run) -> None:
     [
         pytest.param("translation", (), marks=pytest.mark.patient),
         ("translation", ("training.guided_alignment.head=2",)),
-        ("translation", ("training.precision=bf16", "training.word_dropout=0.1")),
+        ("translation", ("training.precision=bf16",)),
         pytest.param("decoder-only", (), marks=pytest.mark.patient),
         ("causal-lm", ()),
         pytest.param("denoising", (), marks=pytest.mark.patient),

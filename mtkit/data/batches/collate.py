@@ -154,18 +154,13 @@ class MaskedBatch(Sendable):
     is_random: Tensor | None
 
 
-def collate_pairs(
-    source: Ragged, target: Ragged, lay_out: LayOut, *, inputs: Ragged | None = None
-) -> TranslationBatch:
-    """Returns sentence pairs, each side closed by `</s>`, as one batch.
-
-    The decoder reads `inputs`, as long as the targets; by default the targets.
-    """
+def collate_pairs(source: Ragged, target: Ragged, lay_out: LayOut) -> TranslationBatch:
+    """Returns sentence pairs, each side closed by `</s>`, as one batch."""
     source_layout, target_layout = lay_out(source.lengths), lay_out(target.lengths)
     return TranslationBatch(
         spread_tokens(source.tokens, source_layout),
         source_layout,
-        spread_tokens(_shift(target if inputs is None else inputs), target_layout),
+        spread_tokens(_shift(target), target_layout),
         target_layout,
         torch.from_numpy(target.tokens),
     )
@@ -194,14 +189,9 @@ def join(source: Ragged, target: Ragged) -> Ragged:
     return Ragged(tokens, lengths)
 
 
-def collate_joined(
-    source: Ragged, target: Ragged, layout: RowLayout, *, inputs: Ragged | None = None
-) -> JoinedBatch:
-    """Returns pairs closed by `</s>` as one batch; `layout` is of both sides' summed lengths.
-
-    The network reads `inputs`, as long as the targets; by default the targets.
-    """
-    text = join(source, target if inputs is None else inputs)
+def collate_joined(source: Ragged, target: Ragged, layout: RowLayout) -> JoinedBatch:
+    """Returns pairs closed by `</s>` as one batch; `layout` is of both sides' summed lengths."""
+    text = join(source, target)
     starts = np.cumsum(text.lengths) - text.lengths
     # Inputs are shifted by one: a token has the same index as the input that predicts it.
     indices = join_ranges(starts + source.lengths, target.lengths)

@@ -14,14 +14,11 @@ Text infilling (BART, arXiv 1910.13461, section 2.2): each span of a text is rep
 - Spans don't overlap. All arrangements of spans and visible tokens are equally likely.
 - `</s>` ends a text, as in translation, so the `</s>` of sentences inside a block are removed.
 
-Word dropout (arXiv 1511.06349, section 3.1): each token that a translator reads becomes `<unk>`
-with the same probability.
-
 All are pure functions of the seed words, the epoch and the row.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,11 +28,10 @@ from numpy.typing import NDArray
 from mtkit.data.batches.permutation import derive_keys_of, permute, scale_keys
 from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
 from mtkit.data.batches.segments import Segments
-from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStore
+from mtkit.data.batches.token_store import TokenStore
 from mtkit.recipe.masking import Masking
 from mtkit.recipe.training import Denoising
-from mtkit.text.languages import ModelLanguages
-from mtkit.text.token_ids import EOS, SPECIAL_PIECES, UNK
+from mtkit.text.token_ids import EOS, SPECIAL_PIECES
 from mtkit.text.tokenizer import SubwordTokenizer
 
 FIXED_WORDS = (1 << 32,)
@@ -120,43 +116,6 @@ class TokenMasker:
 
     def _keys(self, numbers: Indices, epoch: int, kind: int) -> NDArray[np.uint64]:
         return derive_keys_of(numbers, _MASKING_STREAM, *self._words, epoch, kind)
-
-
-_WORD_STREAM = 8
-"""Keeps these draws apart from those of other streams, which use 0 to 7."""
-
-
-class WordDropout:
-    """Replaces tokens of sentence pairs by `<unk>` at a rate.
-
-    Special pieces, tags, language pieces and `symbols` stay. `words` seed the draws.
-    """
-
-    def __init__(
-        self,
-        rate: float,
-        tokenizer: SubwordTokenizer,
-        *,
-        symbols: Iterable[str],
-        words: Sequence[int],
-    ) -> None:
-        languages = tokenizer.languages or ModelLanguages()
-        of_languages = (*languages.source.values(), *languages.target.values())
-        kept = {*SPECIAL_PIECES, *tokenizer.tags, *of_languages, *symbols}
-        vocabularies = tokenizer.source_vocabulary, tokenizer.target_vocabulary
-        self._kept = [np.array(sorted(map(each.id_of, kept))) for each in vocabularies]
-        self._limit = round(rate * _SCALE)
-        self._words = tuple(words)
-
-    def drop(self, column: str, sentences: Ragged, rows: Indices, epoch: int) -> Ragged:
-        """Returns a column's sentences as an epoch reads them."""
-        side, sizes = PAIR_COLUMNS.index(column), sentences.lengths
-        indices = join_ranges(np.zeros_like(sizes), sizes)
-        numbers = np.repeat(rows.astype(np.int64), sizes) << _POSITION_BITS | indices
-        keys = derive_keys_of(numbers, _WORD_STREAM, *self._words, epoch, side)
-        drops = scale_keys(keys, np.full_like(numbers, _SCALE)) < self._limit
-        drops &= ~np.isin(sentences.tokens, self._kept[side])
-        return Ragged(np.where(drops, UNK, sentences.tokens), sizes)
 
 
 _INFILLING_STREAM = 7

@@ -19,7 +19,6 @@ from mtkit.data.batches.collate import (
     pack_side,
 )
 from mtkit.data.batches.length_order import LengthOrder
-from mtkit.data.batches.masking import WordDropout
 from mtkit.data.batches.micro_batches import MicroBatch, split_packed_update, split_update
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.batches.rows import WIDTH_STEP, choose_rows_multiple
@@ -37,10 +36,6 @@ _GRID_COST = 8_192
 _GRID_COST_WITH_KERNELS = 32_768
 """The same on a CPU in bfloat16, where oneDNN builds a kernel for each shape. Rows that are
 multiples of this many tokens have few distinct lengths, and need few kernels (docs/log.md)."""
-
-
-_INPUT_COLUMN = "inputs"
-"""Targets as a decoder reads them, where word dropout changes them."""
 
 
 Examples = TypeVar("Examples")
@@ -204,15 +199,6 @@ class PairBatches(StoredBatches[Mapping[str, Ragged], Batch]):
             seed=self._recipe.seed,
         )
 
-    @cached_property
-    def _word_dropout(self) -> WordDropout | None:
-        rate = self._recipe.training.word_dropout
-        if not rate:
-            return None
-        symbols = self._recipe.tokenizer.user_symbols
-        words = (self._recipe.seed,)
-        return WordDropout(rate, self._data.tokenizer, symbols=symbols, words=words)
-
     def bound(self, rows: Indices) -> Sequence[Indices]:
         """Returns the tokens of both sides; with sampling, their maximum."""
         sides = list(self.lengths(rows).values())
@@ -238,15 +224,9 @@ class PairBatches(StoredBatches[Mapping[str, Ragged], Batch]):
         return {column: lengths[column] for column in PAIR_COLUMNS}
 
     def read(self, rows: Indices, epoch: int) -> Mapping[str, Ragged]:
-        """Returns pairs with an epoch's segmentations and word dropout."""
+        """Returns pairs with an epoch's segmentations."""
         sampler = self._sampler
-        pairs = self._data.train.gather(rows) if sampler is None else sampler.gather(rows, epoch)
-        if self._word_dropout is None:
-            return pairs
-        source, inputs = (
-            self._word_dropout.drop(column, pairs[column], rows, epoch) for column in PAIR_COLUMNS
-        )
-        return {**pairs, "source": source, _INPUT_COLUMN: inputs}
+        return self._data.train.gather(rows) if sampler is None else sampler.gather(rows, epoch)
 
     def make_up(self, count: int, length: int) -> Mapping[str, Ragged]:
         """Returns `count` pairs with this length on both sides."""
@@ -273,7 +253,7 @@ class TranslationBatches(PairBatches[TranslationBatch]):
     def collate(self, examples: Mapping[str, Ragged], lay_out: LayOut) -> TranslationBatch:
         """Returns pairs as a batch, with their links if a head learns alignments."""
         source, target = examples["source"], examples["target"]
-        batch = collate_pairs(source, target, lay_out, inputs=examples.get(_INPUT_COLUMN))
+        batch = collate_pairs(source, target, lay_out)
         if self._rows_multiple:
             return batch.fill(max(self.longest, self.bound_longest()))
         guided = self._recipe.training.guided_alignment
@@ -299,4 +279,4 @@ class JoinedBatches(PairBatches[JoinedBatch]):
         """Returns pairs as a batch of texts."""
         source, target = examples["source"], examples["target"]
         layout = lay_out(source.lengths + target.lengths)
-        return collate_joined(source, target, layout, inputs=examples.get(_INPUT_COLUMN))
+        return collate_joined(source, target, layout)
