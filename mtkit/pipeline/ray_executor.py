@@ -82,6 +82,8 @@ class RayExecutor(Executor):
         max_workers: Maximum workers of a node; None for one per CPU.
         takes_nodes: Whether a worker takes all CPUs of its node, or one of its GPUs.
         skips: Whether an item that killed three workers is left out; otherwise it is an error.
+        needs: What each worker needs.
+        idle: Workers that the run before left; shared by the executors of `fit`.
     """
 
     address: str

@@ -223,8 +223,8 @@ def _check_same_everywhere(run: TrainingRun, processes: ProcessGroup) -> None:
     """Checks that all machines have the same recipe and data."""
     named = ("seed", "model", "training", "inference")
     # A learned metric is named by its content; the path of a start's model may differ, too.
-    settings = {key: run.tables[key] for key in named}
-    settings = relative_to_root(settings, str(run.recipe.data.data_root))
+    tables = run.tables
+    settings = relative_to_root({key: tables[key] for key in named}, str(run.recipe.data.data_root))
     if len(set(processes.gather([run.data.digest]))) > 1:
         raise MtkitError(
             "the machines have different training data",

@@ -1,6 +1,7 @@
 """Where training stands."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +14,7 @@ from mtkit.training.checkpoint import (
     check_same_run,
     describe_recipe,
 )
+from mtkit.training.train import _check_same_everywhere
 from mtkit.training.validation import list_score_settings
 
 from ...learned_metrics import write_metric
@@ -23,6 +25,24 @@ def test_patience_counts_checkpoints_since_the_best() -> None:
     for score, best, waited in ((3.0, 3.0, 0), (3.0, 3.0, 1), (2.0, 3.0, 2), (4.0, 4.0, 0)):
         state = state.after_validation(score)
         assert (state.best_score, state.num_without_best) == (best, waited)
+
+
+def test_machines_may_have_a_metric_in_different_places(tmp_path: Path) -> None:
+    found = []
+    for name, keys in (("here", {}), ("there", {}), ("other", {"activations": "Sigmoid"})):
+        published = write_metric(tmp_path / f"of-{name}" / "da", **keys)
+        import_model(str(published), tmp_path / name, encoder=str(published / "encoder"))
+        change = f"training.validation.metric={tmp_path / name}"
+        recipe = load_recipe("multi30k-en-de", [change])
+        run = SimpleNamespace(
+            recipe=recipe, tables=describe_recipe(recipe), data=SimpleNamespace(digest="data")
+        )
+        told: list[str] = []
+        machines = SimpleNamespace(gather=lambda values, told=told: told.extend(values) or values)
+        _check_same_everywhere(run, machines)  # type: ignore[arg-type]
+        found.append(told)
+    assert found[0] == found[1]
+    assert found[0] != found[2]
 
 
 def test_a_learned_metric_is_what_is_in_its_folder(tmp_path: Path) -> None:
