@@ -27,6 +27,7 @@ from mtkit.executor import (
     WorkerNeeds,
     do_item,
 )
+from mtkit.memory import return_freed_memory
 from mtkit.version import __version__
 
 _ITEMS_AHEAD = 2
@@ -181,6 +182,7 @@ class _RemoteWorker:
     def take_job(self, build_job: Callable[[], Callable[[Any], Any]] | None) -> None:
         """Takes the job of the items that follow, or none."""
         self._build_job, self._job = build_job, None
+        return_freed_memory()
 
     def describe(self, probe: Path) -> tuple[str, str, bool]:
         """Returns mtkit's version on this node, a digest of its source, and if a file is there."""
