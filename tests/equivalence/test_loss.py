@@ -90,9 +90,10 @@ def test_torch_spreads_the_mass_the_same_way() -> None:
     assert torch.allclose(ours.loss, theirs, rtol=1e-6, atol=0.0)
 
 
-def test_bfloat16_products_are_near_and_their_sums_are_not_bfloat16() -> None:
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_products_in_16_bits_are_near_and_their_sums_are_in_fp32(dtype: torch.dtype) -> None:
     states, weight, targets = draw(num_tokens=300)
-    halves = [tensor.detach().bfloat16().requires_grad_() for tensor in (states, weight)]
+    halves = [tensor.detach().to(dtype).requires_grad_() for tensor in (states, weight)]
     ours = projected_cross_entropy(*halves, targets, label_smoothing=0.1)
     our_gradients = torch.autograd.grad(ours.loss, halves)
     theirs, _ = by_hand(states, weight, targets, 0.1)
