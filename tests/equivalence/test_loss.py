@@ -123,6 +123,13 @@ def test_an_impossible_target_costs_what_it_should() -> None:
     assert sums.negative_log_likelihood.item() == pytest.approx(expected, rel=1e-6)
 
 
+def test_in_fp16_an_improbable_target_keeps_its_digits() -> None:
+    # e^-15 is five times fp16's smallest number: its logarithm there is off by 0.02.
+    states, weight = torch.ones(1, 1).half(), torch.tensor([[0.0], [15.0]]).half()
+    sums = projected_cross_entropy(states, weight, torch.tensor([0]), label_smoothing=0.0)
+    assert sums.loss.item() == pytest.approx(15.0, abs=1e-4)
+
+
 def test_without_gradients_nothing_is_kept_for_the_way_back() -> None:
     states, weight, targets = draw()
     with torch.no_grad():
