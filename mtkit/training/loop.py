@@ -371,6 +371,7 @@ def restore_everywhere(
     found = processes.broadcast_object(found)
     if found is not None:
         processes.broadcast(learner.tensors())
+        learner.forget_count()
     return found
 
 
