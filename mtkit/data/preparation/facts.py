@@ -86,7 +86,6 @@ class TranslatedRow(ShownRow):
 class SyntheticCorpus(TypedDict):
     """Facts of a corpus that a translator completed; `limit` is the smallest score that is kept."""
 
-    name: str
     read: int
     kept: int
     dropped: dict[str, int]

@@ -92,6 +92,7 @@ class PreparationReport:
 
     Attributes:
         languages: Source and target language, or that of the text alone.
+        names: The corpora's names, in the recipe's order.
         tokens: Facts by column.
         epoch: One pass over the data; None before there are tokens.
         max_steps: Updates that the recipe trains for.
@@ -102,6 +103,7 @@ class PreparationReport:
 
     recipe: str
     languages: tuple[str, ...]
+    names: list[str]
     corpora: list[ReportedCorpus]
     tokens: dict[str, ColumnFacts]
     dev: DevFacts
@@ -164,6 +166,7 @@ class PreparationReport:
         return cls(
             recipe=recipe,
             languages=data.column_languages,
+            names=list(names),
             corpora=corpora,
             tokens=tokens,
             dev=dev,

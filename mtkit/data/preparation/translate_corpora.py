@@ -174,7 +174,7 @@ def _translate_corpus(
     job = TranslatingJob(teachers, corpus, drops_invalid, teacher["digests"])
     seconds_per_line = _translate_blocks(preparation, job, blocks, parts, name)
     facts = _join_parts(preparation, index, corpus, parts, folder)
-    facts["name"], facts["teacher"] = name, teacher
+    facts["teacher"] = teacher
     if _describe(preparation, corpus) != described:
         raise MtkitError(
             f"{name}: its text or its translator was replaced while it was translated",
@@ -273,7 +273,6 @@ def _join_parts(
     limit = _find_limit(corpus, parts)
     dropped: Counter[str] = Counter()
     facts: SyntheticCorpus = {
-        "name": "",
         "read": 0,
         "kept": 0,
         "dropped": {},
@@ -378,11 +377,13 @@ def _depends(preparation: Preparation) -> list[Any]:
     return [[index, _describe(preparation, corpus)] for index, corpus in _list_corpora(preparation)]
 
 
-def _show(_: PreparationReport, facts: SyntheticFacts) -> Iterator[ReportSection]:
+def _show(report: PreparationReport, facts: SyntheticFacts) -> Iterator[ReportSection]:
     """Yields what was dropped, and some of the translations."""
     corpora = list(facts["corpora"].values())
     if not corpora:
         return
+    # Translations are kept when their corpus gets another name.
+    names = [report.names[int(index)] for index in facts["corpora"]]
     rows: Rows = [["translated", *(f"{each['read']:,}" for each in corpora)]]
     for reason in dict.fromkeys(reason for each in corpora for reason in each["dropped"]):
         counts = (share(each["dropped"].get(reason, 0), each["read"]) for each in corpora)
@@ -390,11 +391,12 @@ def _show(_: PreparationReport, facts: SyntheticFacts) -> Iterator[ReportSection
     rows.append(["kept", *(share(each["kept"], each["read"]) for each in corpora)])
     rows.append(["log-probability", *(_as_cell(each.get("mean_probability")) for each in corpora)])
     teachers = "; ".join(
-        f"{each['name']} by {', '.join(each['teacher']['names'])}" for each in corpora
+        f"{name} by {', '.join(each['teacher']['names'])}"
+        for name, each in zip(names, corpora, strict=True)
     )
     yield ReportSection(
         "Translated corpora",
-        ["lines", *(each["name"] for each in corpora)],
+        ["lines", *names],
         rows,
         caption=teachers,
         in_check=True,
@@ -407,10 +409,10 @@ def _show(_: PreparationReport, facts: SyntheticFacts) -> Iterator[ReportSection
                 _as_cell(row["probability"]),
                 _as_cell(row["score"]),
                 row["reason"],
-                each["name"],
+                name,
                 *(make_visible(str(row.get(column, ""))) for column in _PAIR),
             ]
-            for each in corpora
+            for name, each in zip(names, corpora, strict=True)
             for row in each["samples"]
         ],
         num_text_columns=4,

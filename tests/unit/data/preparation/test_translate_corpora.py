@@ -298,6 +298,17 @@ def test_a_file_that_was_only_touched_isnt_translated_again(project: Path, capsy
     assert "synthetic: unchanged, reused" in capsys.readouterr().err
 
 
+def test_a_corpus_with_another_name_isnt_translated_again(project: Path, capsys) -> None:
+    recipe, workspace = open_run(project)
+    prepare(recipe, workspace, teachers=SpellingTeachers())
+    renamed, _ = open_run(project, "data.train.1.name=other")
+    prepare(renamed, workspace, teachers=SpellingTeachers(stops_at=1))
+    assert "synthetic: unchanged, reused" in capsys.readouterr().err
+    page = (workspace.data / "report.html").read_text()
+    assert "other by teacher" in page
+    assert "back by teacher" not in page
+
+
 def test_a_translator_that_is_replaced_meanwhile_is_an_error(project: Path) -> None:
     class Replaced(SpellingTeachers):
         def describe(self, corpus):
