@@ -78,8 +78,8 @@ class Accelerator:
         if not is_supported[choice]:
             raise MtkitError(
                 f"--hardware {self.name}: it doesn't support {choice} (training.precision)",
-                "--set training.precision=auto uses "
-                + ("bf16 there" if self.has_bf16 else "fp32 there"),
+                f"one of {', '.join(each for each in is_supported if is_supported[each])}: "
+                "--set training.precision=...",
             )
         return choice
 
