@@ -319,6 +319,11 @@ class Training(Section):
     """On a GPU in bf16, record the kernels of passes of few shapes once each, and start them all
     at once from then on. It pays where a pass is so small that starting its kernels takes longer
     than running them. Without effect on a CPU, for a decoder alone and with guided alignment."""
+    shard: Annotated[bool, Invalidates.NOTHING] = False
+    """Shard Adam's moments and updates over the processes: each has its share of the moments and
+    updates its share of the weights (ZeRO stage 1, arXiv 1910.02054, section 5.1). That saves
+    memory, and changes updates only by rounding. Without effect in a single process. A training may
+    resume with another value."""
     optimizer: Annotated[Adam, Invalidates.UPDATES] = Adam()
     """Adam's constants."""
     schedule: Annotated[Schedule, Invalidates.UPDATES] = PaperSchedule()

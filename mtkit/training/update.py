@@ -222,9 +222,7 @@ class Updater:
             if sums is None:
                 sums = torch.zeros(3, dtype=torch.float64, device=self._processes.device)
             reported = torch.cat((sums, send(wishes, self._processes.device)))
-            self._processes.sum_update(self._learner.weights, flat, reported)
-            weights = [one for one in self._learner.weights if one.grad is not None]
-            norm = nn.utils.get_total_norm([w.grad for w in weights if w.grad is not None])
+            norm = self._learner.sum_update(flat, reported, self._processes)
             # All ranks hold bit-identical sums, and so make the same decisions.
             found = self._processes.read(torch.cat((reported, norm.to(reported)[None])))
             loss, nll, divergence, num_failed, *counts, length = found
@@ -236,7 +234,7 @@ class Updater:
         if is_applied:
             clipping = self._training.clipping
             if clipping is not None:
-                nn.utils.clip_grads_with_norm_(weights, clipping.max_norm, norm)
+                nn.utils.clip_grads_with_norm_(self._learner.updated, clipping.max_norm, norm)
             self._learner.update(rate)
         return UpdateResult(
             loss=loss,
@@ -281,14 +279,14 @@ class Updater:
                     records=step != _PROBE,
                 )
                 self._learner.working.accumulate_gradients()
-            return sums, self._processes.flatten_gradients(self._learner.weights)
+            return sums, self._learner.flatten_gradients(self._processes)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
         # Not in the handler: the error would keep the frames, and their tensors, alive.
         self._learner.forget_gradients()
         release_memory(self._processes.device)
-        return None, self._processes.flatten_gradients(self._learner.weights)
+        return None, self._learner.flatten_gradients(self._processes)
 
     def _prefetch(self, update: Update[Any]) -> None:
         """Gathers the next update's batches while the GPU is busy with this one."""
