@@ -1,12 +1,15 @@
 """Sharded updates are those of ranks that each update all weights; PyTorch's AdamW is the peer."""
 
 import math
+import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
+
+from mtkit.data.prepare import prepare
 
 from .one_rank import run_together
 from .sharded_rank import (
@@ -179,3 +182,34 @@ def test_resumed_with_and_without_shards_by_other_numbers_of_processes(
             assert greatest_difference(ended_with, tensors, kind) <= 1e-9
     # A checkpoint keeps weights in single precision, so that this is no closer.
     assert one == pytest.approx(losses(tmp_path / "never stopped"), rel=1e-5, abs=0)
+
+
+@pytest.mark.patient
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("training.freeze=['encoder']", "training.moving_average.decay=0.9"),
+        ("training.precision=bf16", "training.optimizer.weight_decay=0.1"),
+        ("training.lora={rank=2}", "training.start_from.model={base}", "training.lora.alpha=8"),
+    ],
+)
+def test_the_command_trains_the_same_bits_in_two_processes(tiny_run, kept: Path, settings) -> None:
+    base = tiny_run(name="base")
+    base.train_once(kept)
+    filled = [setting.replace("{base}", str(base.workspace.model)) for setting in settings]
+    found = []
+    for shard in ("false", "true"):
+        run = tiny_run(*filled, f"training.shard={shard}", name=shard)
+        prepare(run.recipe, run.workspace)
+        # Resumed once.
+        for end in (7, 12):
+            command = run.command("train", "--processes", "2", "--set", f"training.max_steps={end}")
+            subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+        found.append(
+            {
+                f"{path.parent.name}/{path.name}": path.read_bytes()
+                for path in run.workspace.checkpoints.glob("step-*/*.safetensors")
+            }
+        )
+    assert {path.split("/")[0] for path in found[0]} == {f"step-{n:08d}" for n in (5, 7, 10, 12)}
+    assert found[0] == found[1]
