@@ -1,12 +1,13 @@
 """Measures the memory of one update of the base model: 25,000 target tokens, 37,000 pieces.
 
-Each variant runs in a process of its own: the loss as mtkit computes it, and as most toolkits do,
-by logits that exist whole.
+Each variant runs in a process of its own: the loss as mtkit computes it; as most toolkits do, by
+logits that exist whole; and as mtkit computes it, with layers that are recomputed.
 """
 
 import argparse
 import subprocess
 import sys
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -24,21 +25,22 @@ from mtkit.training.loss import LossSums
 
 _VOCAB_SIZE = 37_000
 _SENTENCE_TOKENS, _ROW_SENTENCES = 25, 5
+_VARIANTS = ("fused", "whole", "recompute")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--precision", choices=["auto", "fp32", "bf16"], default="auto")
+    parser.add_argument("--precision", choices=["auto", "fp32", "bf16", "fp16"], default="auto")
     parser.add_argument("--update-tokens", type=int, default=25_000, help="of each side")
     parser.add_argument("--pass-tokens", type=int, default=8_192, help="of each side, at once")
-    parser.add_argument("--loss", choices=["fused", "whole"], help="only this one, in here")
+    parser.add_argument("--variant", choices=_VARIANTS, help="only this one, in here")
     options = parser.parse_args()
-    if options.loss is not None:
+    if options.variant is not None:
         _measure(options)
         return
-    for loss in ("fused", "whole"):
-        subprocess.run([sys.executable, *sys.argv, "--loss", loss], check=True)
+    for variant in _VARIANTS:
+        subprocess.run([sys.executable, *sys.argv, "--variant", variant], check=True)
 
 
 def _measure(options: argparse.Namespace) -> None:
@@ -46,14 +48,17 @@ def _measure(options: argparse.Namespace) -> None:
     precision = suit_precision(device) if options.precision == "auto" else options.precision
     torch.manual_seed(1)
     model = EncoderDecoder(Model(), _VOCAB_SIZE, _VOCAB_SIZE).to(device).train()
+    for stack in (model.encoder, model.decoder):
+        stack.recomputes = options.variant == "recompute"
     working = WorkingCopy(model, precision)
-    if options.loss == "whole":
+    if options.variant == "whole":
         loss_module.projected_cross_entropy = _whole_cross_entropy
     before = peak_bytes(options.device)
     num_sentences = options.update_tokens // _SENTENCE_TOKENS
     num_passes = -(-options.update_tokens // options.pass_tokens)
     bounds = np.linspace(0, num_sentences, num_passes + 1).astype(int)
     working.refresh()
+    began_at = time.process_time()
     for first, last in pairwise(bounds):
         measured = translation_loss.measure_translation(
             working.model, _make_batch(last - first, working.model, device), label_smoothing=0.1
@@ -61,8 +66,9 @@ def _measure(options: argparse.Namespace) -> None:
         (measured / options.update_tokens).backward()
         working.accumulate_gradients()
     print(
-        f"{options.loss}: {peak_bytes(options.device) / 2**30:.2f} GiB at most, "
-        f"{before / 2**30:.2f} GiB before the step; {options.device}, {precision}, "
+        f"{options.variant}: {peak_bytes(options.device) / 2**30:.2f} GiB at most, "
+        f"{before / 2**30:.2f} GiB before the step; "
+        f"{time.process_time() - began_at:.1f} s of CPU; {options.device}, {precision}, "
         f"{num_passes} passes, loss {measured.item():.1f}, torch {torch.__version__}"
     )
 

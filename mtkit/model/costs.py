@@ -154,7 +154,7 @@ def bytes_of_weights(
     Args:
         num_weights: All weights.
         num_learning: Weights that aren't frozen.
-        is_half: Whether updates use bf16 copies of weights and gradients.
+        is_half: Whether updates use 16-bit copies of weights and gradients.
         has_average: Whether a moving average of the weights is kept.
         num_shards: Ranks that share Adam's moments (`training.shard`).
     """
@@ -164,13 +164,18 @@ def bytes_of_weights(
 
 
 def bytes_per_token(
-    model: Model, *, is_half: bool, objective: Objective = "translation"
+    model: Model,
+    *,
+    is_half: bool,
+    objective: Objective = "translation",
+    recompute: bool = False,
 ) -> tuple[int, int]:
     """Returns the bytes that a forward pass keeps for backward, per source and per target token.
 
     This is for a GPU with packed batches, whose attention keeps no weights. Each product and each
     norm keeps its input; dropout keeps a byte per number. The tokens of a language model count as
-    target tokens. `is_half` is for bf16.
+    target tokens. `is_half` is for bf16 and fp16. With `recompute` every layer keeps its input, and
+    one at a time the rest.
     """
     width = _HALF if is_half else _SINGLE
     keys, values = model.num_heads * model.d_key, model.num_heads * model.d_value
@@ -184,17 +189,23 @@ def bytes_per_token(
     encoder_layer = width * (attended + fed) + heads + 2 * mask
     decoder_layer = width * (2 * attended - keys - values + fed) + 2 * heads + 3 * mask
     of_source = width * (keys + values)
+
+    def keep(num_layers: int, layer: int, kept: int = width * model.d_model) -> int:
+        return num_layers * kept + layer if recompute else num_layers * layer
+
     if objective not in ENCODER_DECODERS:
         is_causal = objective == "causal-lm"
         num_layers = model.num_decoder_layers if is_causal else model.num_encoder_layers
+        layers = keep(num_layers, encoder_layer)
         # A masked model's head isn't counted: it has few tokens.
         loss = 2 * width * model.d_model if is_causal else 0
         num_norms = (model.norm == "pre") + model.embedding_norm
-        return 0, num_layers * encoder_layer + mask + loss + num_norms * width * model.d_model
-    per_source = model.num_encoder_layers * encoder_layer + model.num_decoder_layers * of_source
+        return 0, layers + mask + loss + num_norms * width * model.d_model
+    per_source = keep(model.num_encoder_layers, encoder_layer)
+    per_source += keep(model.num_decoder_layers, of_source, kept=0)
     # The encoder's output; for the loss, its input and its gradient instead of logits.
     per_source += mask + width * model.d_model
-    per_target = model.num_decoder_layers * decoder_layer + mask + 2 * width * model.d_model
+    per_target = keep(model.num_decoder_layers, decoder_layer) + mask + 2 * width * model.d_model
     # The input of norms outside layers.
     num_norms = (model.norm == "pre") + model.embedding_norm
     final_norm = num_norms * width * model.d_model

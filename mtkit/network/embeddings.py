@@ -1,6 +1,7 @@
 """Embeddings of tokens and positions (arXiv 1706.03762, sections 3.4 and 3.5)."""
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -177,12 +178,28 @@ def _look_up(
     table: Float[Tensor, "rows width"], indices: Int[Tensor, "*shape"]
 ) -> Float[Tensor, "*shape width"]:
     """Returns a table's rows at these indices, in at least fp32."""
+    if table.dtype.itemsize == 2:
+        rows: Tensor = _LookUp.apply(table, indices)  # type: ignore[no-untyped-call]
+        return rows
+    return nn.functional.embedding(indices, table)
+
+
+class _LookUp(torch.autograd.Function):
+    """Rows of a 16-bit table, in fp32."""
+
     # The gradient of a row is the sum over all its uses: thousands, for a full stop or the first
-    # position. PyTorch's kernels for a bfloat16 table round that sum after every use, or after
-    # every few (on CUDA), until further terms no longer change it. Here it is summed in fp32 and
-    # rounded once.
-    sum_type = torch.promote_types(table.dtype, torch.float32)
-    if torch.is_grad_enabled() and table.requires_grad:
-        return nn.functional.embedding(indices, table.to(sum_type))
-    # Without a gradient only the used rows need a cast.
-    return nn.functional.embedding(indices, table).to(sum_type)
+    # position. PyTorch's kernels for a 16-bit table round that sum after every use, or after every
+    # few (on CUDA), until further terms no longer change it. Here it is summed in fp32 and rounded
+    # once.
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, indices: Tensor) -> Tensor:
+        ctx.save_for_backward(indices)
+        ctx.num_rows, ctx.dtype = len(table), table.dtype
+        return nn.functional.embedding(indices, table).float()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (indices,) = ctx.saved_tensors
+        summed = torch.ops.aten.embedding_dense_backward(gradient, indices, ctx.num_rows, -1, False)
+        return summed.to(ctx.dtype), None

@@ -75,11 +75,11 @@ def initialize(module: nn.Module, *, std: float | None = None) -> None:
 _Network = TypeVar("_Network", bound=nn.Module)
 
 
-def copy_in_bfloat16(model: _Network) -> _Network:
-    """Returns a copy of a network with weights in bfloat16; buffers are unchanged."""
+def copy_in(model: _Network, dtype: torch.dtype) -> _Network:
+    """Returns a copy of a network with weights in a dtype; buffers are unchanged."""
     copied = copy.deepcopy(model)
     for weight in copied.parameters():
-        weight.data = weight.data.to(torch.bfloat16)
+        weight.data = weight.data.to(dtype)
     return copied
 
 
@@ -92,7 +92,7 @@ def in_precision(model: _Network, precision: InferencePrecision) -> _Network:
         case "fp32":
             return model
         case "bf16":
-            return copy_in_bfloat16(model)
+            return copy_in(model, torch.bfloat16)
         case "int8":
             quantize_linear_maps(model)
             return model

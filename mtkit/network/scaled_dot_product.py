@@ -159,10 +159,9 @@ def split_heads(
     fused: Float[Tensor, "batch length _"], num_heads: int, widths: tuple[int, ...]
 ) -> tuple[Float[Tensor, "batch heads length _"], ...]:
     """Returns views of a projection's parts by heads; `widths` are those of whole parts."""
-    return tuple(
-        part.view(*part.shape[:2], num_heads, -1).transpose(1, 2)
-        for part in torch.split(fused, list(widths), dim=-1)
-    )
+    # The gradient of a split is a copy.
+    parts = (fused,) if len(widths) == 1 else torch.split(fused, list(widths), dim=-1)
+    return tuple(part.view(*part.shape[:2], num_heads, -1).transpose(1, 2) for part in parts)
 
 
 def merge_heads(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from mtkit.network.attention import CrossAttention, SelfAttention, WatchedHead
 from mtkit.network.cache import DecoderCache, LayerCache
@@ -107,7 +108,12 @@ class TransformerLayer(nn.Module):
 
 
 class TransformerStack(nn.Module):
-    """All layers of one side; pre-norm adds a norm after the last."""
+    """All layers of one side; pre-norm adds a norm after the last.
+
+    Attributes:
+        recomputes: Whether a forward pass keeps only the layers' inputs for the backward pass,
+            which runs each layer again, with the same dropout (arXiv 1604.06174).
+    """
 
     def __init__(
         self, config: Model, num_layers: int, *, cross_attention: bool, is_causal: bool
@@ -118,6 +124,7 @@ class TransformerStack(nn.Module):
             for _ in range(num_layers)
         )
         self.final_norm = LayerNorm(config) if config.norm == "pre" else nn.Identity()
+        self.recomputes = False
 
     def forward(
         self,
@@ -131,8 +138,11 @@ class TransformerStack(nn.Module):
         with limit_attention_kernels(states.device):
             for number, layer in enumerate(self.layers, start=1):
                 is_watched = watched is not None and watched.layer == number
-                of_layer = watched if is_watched else None
-                states = layer(states, layout, memory, memory_layout, of_layer)
+                inputs = states, layout, memory, memory_layout, watched if is_watched else None
+                if self.recomputes and torch.is_grad_enabled():
+                    states = checkpoint(layer, *inputs, use_reentrant=False)
+                else:
+                    states = layer(*inputs)
         normed: Tensor = self.final_norm(states)
         return normed
 

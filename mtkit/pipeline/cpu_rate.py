@@ -35,7 +35,8 @@ def measure_cpu(model: Model) -> Accelerator:
     return Accelerator(
         f"this CPU ({plural(num_cores, 'core')})",
         fp32_operations_per_second=rate,
-        bf16_operations_per_second=rate if precision == "bf16" else None,
+        half_operations_per_second=rate if precision == "bf16" else None,
+        has_bf16=precision == "bf16",
         memory_bytes=count_memory_bytes() or 0.0,
         bytes_per_second=_BYTES_PER_SECOND,
         link_bytes_per_second=_BYTES_PER_SECOND,

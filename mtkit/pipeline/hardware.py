@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mtkit.devices import DeviceKind
 from mtkit.errors import MtkitError, suggest
-from mtkit.recipe.precision import Precision, PrecisionChoice
+from mtkit.recipe.precision import TrainingPrecision, TrainingPrecisionChoice
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class Accelerator:
 
     Attributes:
         fp32_operations_per_second: Peak rate of matrix products in fp32.
-        bf16_operations_per_second: In bf16, summed in fp32, without sparsity; None if unsupported.
+        half_operations_per_second: In fp16 or bf16, without sparsity; None on a CPU without bf16.
+        has_bf16: Whether it has products of bf16, not only of fp16.
         bytes_per_second: Memory bandwidth.
         link_bytes_per_second: Bandwidth to its neighbours in a machine, one way.
         is_measured: Whether the rate is what a network's layers reach here, not a data sheet's.
@@ -62,45 +63,51 @@ class Accelerator:
 
     name: str
     fp32_operations_per_second: float
-    bf16_operations_per_second: float | None
+    half_operations_per_second: float | None
+    has_bf16: bool
     memory_bytes: float
     bytes_per_second: float
     link_bytes_per_second: float
     is_measured: bool = False
 
-    def resolve_precision(self, precision: PrecisionChoice) -> Precision:
+    def resolve_precision(self, choice: TrainingPrecisionChoice) -> TrainingPrecision:
         """Returns the precision that `training.precision` gives on this GPU."""
-        has_bf16 = self.bf16_operations_per_second is not None
-        if precision == "bf16" and not has_bf16:
+        if choice == "auto":
+            return "bf16" if self.has_bf16 else "fp32"
+        is_supported = {"fp32": True, "bf16": self.has_bf16, "fp16": not self.is_measured}
+        if not is_supported[choice]:
             raise MtkitError(
-                f"--hardware {self.name}: it doesn't support bf16 (training.precision)",
-                "--set training.precision=auto uses fp32 there",
+                f"--hardware {self.name}: it doesn't support {choice} (training.precision)",
+                "--set training.precision=auto uses "
+                + ("bf16 there" if self.has_bf16 else "fp32 there"),
             )
-        return "bf16" if has_bf16 and precision != "fp32" else "fp32"
+        return choice
 
-    def operations_per_second(self, precision: Precision) -> float:
+    def operations_per_second(self, precision: TrainingPrecision) -> float:
         """Returns the peak rate of matrix products in a supported precision."""
         rate = self.fp32_operations_per_second
-        if precision == "bf16":
-            assert self.bf16_operations_per_second is not None
-            rate = self.bf16_operations_per_second
+        if precision != "fp32":
+            assert self.half_operations_per_second is not None
+            rate = self.half_operations_per_second
         return rate
 
 
 def _describe(
     name: str,
-    teraflops: tuple[float, float | None],
+    teraflops: tuple[float, float],
     *,
+    has_bf16: bool = True,
     gigabytes: float,
     memory_rate: float,
     link_rate: float,
 ) -> Accelerator:
-    """Returns a kind of GPU from fp32 and bf16 rates in TFLOP/s, and others in GB/s."""
-    fp32, bf16 = teraflops
+    """Returns a kind of GPU from fp32 and fp16 rates in TFLOP/s, and others in GB/s."""
+    fp32, half = teraflops
     return Accelerator(
         name,
         fp32 * 1e12,
-        None if bf16 is None else bf16 * 1e12,
+        half * 1e12,
+        has_bf16,
         gigabytes * 1e9,
         memory_rate * 1e9,
         link_rate * 1e9,
@@ -112,9 +119,13 @@ CPU = "cpu"
 # NVIDIA's data sheets and white papers. For server GPUs, the SXM forms with NVLink, whose rates
 # they give for both ways together; the others use 16 lanes of PCIe.
 ACCELERATORS = {
-    "p100": _describe("P100", (10.6, None), gigabytes=16, memory_rate=732, link_rate=80),
-    "v100": _describe("V100", (15.7, None), gigabytes=32, memory_rate=900, link_rate=150),
-    "t4": _describe("T4", (8.1, None), gigabytes=16, memory_rate=320, link_rate=16),
+    "p100": _describe(
+        "P100", (10.6, 21.2), has_bf16=False, gigabytes=16, memory_rate=732, link_rate=80
+    ),
+    "v100": _describe(
+        "V100", (15.7, 125), has_bf16=False, gigabytes=32, memory_rate=900, link_rate=150
+    ),
+    "t4": _describe("T4", (8.1, 65), has_bf16=False, gigabytes=16, memory_rate=320, link_rate=16),
     "l4": _describe("L4", (30.3, 121), gigabytes=24, memory_rate=300, link_rate=32),
     "rtx3090": _describe("RTX 3090", (35.6, 71), gigabytes=24, memory_rate=936, link_rate=32),
     "rtx4090": _describe("RTX 4090", (82.6, 165), gigabytes=24, memory_rate=1008, link_rate=32),

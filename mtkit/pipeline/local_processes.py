@@ -128,7 +128,7 @@ def _fill(num_cores: int, max_processes: int) -> int:
 def _estimate_memory(model: Model, training: Training, data: PreparedData) -> int:
     """Returns a slightly high estimate of the bytes of one training process."""
     precision = training.precision
-    is_half = (suit_precision(torch.device("cpu")) if precision == "auto" else precision) == "bf16"
+    is_half = (suit_precision(torch.device("cpu")) if precision == "auto" else precision) != "fp32"
     sizes = data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
     weights, num_learning, num_added = count_trained(model, training, sizes)
     of_weights = bytes_of_weights(
@@ -140,7 +140,8 @@ def _estimate_memory(model: Model, training: Training, data: PreparedData) -> in
     tokens = training.batch_tokens
     if training.micro_batch_tokens != "auto":
         tokens = min(tokens, training.micro_batch_tokens)
-    return _PROCESS_BYTES + of_weights + tokens * sum(bytes_per_token(model, is_half=is_half))
+    per_token = bytes_per_token(model, is_half=is_half, recompute=training.recompute)
+    return _PROCESS_BYTES + of_weights + tokens * sum(per_token)
 
 
 def _warn_of_load(num_cores: int) -> None:

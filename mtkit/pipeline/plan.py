@@ -30,10 +30,10 @@ from mtkit.pipeline.hardware import CPU, Accelerator, find_accelerator
 from mtkit.recipe import Recipe
 from mtkit.recipe.model import Model
 from mtkit.recipe.objective import ENCODER_DECODERS, Objective
-from mtkit.recipe.precision import Precision
+from mtkit.recipe.precision import TrainingPrecision
 from mtkit.workspace import Workspace
 
-DEFAULT_SHARES: dict[Precision, float] = {"bf16": 0.3, "fp32": 0.6}
+DEFAULT_SHARES: dict[TrainingPrecision, float] = {"bf16": 0.3, "fp16": 0.3, "fp32": 0.6}
 """Share of a GPU's peak that its products reach, an assumption. NVIDIA's own Transformer-big
 reaches 0.34 of an A100's in 16 bits and 0.71 of a V100's in fp32 (DeepLearningExamples, 2022)."""
 _MIN_SHARE = 0.001
@@ -46,7 +46,7 @@ _LOSS_BYTES = 2 * (256 << 20)
 _FP32_BYTES = 4
 _UPDATE_TRAFFIC = 34
 """Bytes that Adam moves per weight: weight, gradient and moments read, three written, in fp32; the
-gradient's and the weight's copies in bf16."""
+gradient's and the weight's copies in 16 bits."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class TrainingPlan:
     operations_per_update: float
     rule_of_thumb: float
     hardware: Accelerator
-    precision: Precision
+    precision: TrainingPrecision
     share: float
     is_narrow: bool
     setups: tuple[GpuSetup, ...]
@@ -211,6 +211,9 @@ def plan(
         + operations.per_attended_pair
         * sum(n * pairs for n, pairs in zip(layers, update.attended_pairs, strict=True))
     )
+    if recipe.training.recompute:
+        # Forward once more, the output too: a bound.
+        per_update = per_update * 4 // 3
     num_updates = recipe.training.max_steps
     planned = TrainingPlan(
         name=recipe.name,
@@ -370,10 +373,13 @@ def _bound_pass(work: _PlannedWork, num_gpus: int) -> int:
 
 def _count_memory(work: _PlannedWork, num_gpus: int, pass_tokens: int) -> float:
     """Returns a GPU's peak bytes, at the end of a forward pass."""
-    model, update, is_half = work.recipe.model, work.update, work.plan.precision == "bf16"
+    model, update, is_half = work.recipe.model, work.update, work.plan.precision != "fp32"
     is_sharded = work.recipe.training.shard
     per_source, per_target = bytes_per_token(
-        model, is_half=is_half, objective=work.recipe.objective
+        model,
+        is_half=is_half,
+        objective=work.recipe.objective,
+        recompute=work.recipe.training.recompute,
     )
     of_update = per_source * update.source_tokens + per_target * update.target_tokens
     of_update *= work.recipe.training.passes_per_batch

@@ -11,6 +11,7 @@ from mtkit.model.build import build
 from mtkit.model.digest import digest_model
 from mtkit.model.weight_files import check_memory
 from mtkit.network import Network
+from mtkit.network.stack import TransformerStack
 from mtkit.training.checkpoint import TrainingState
 from mtkit.training.distributed import ProcessGroup
 from mtkit.training.learner import Learner, freeze, resolve_precision
@@ -83,6 +84,9 @@ def build_learner(
         model.to(processes.device)
         base_digest = digest_model(find_base(training)) if processes.is_first else _UNREAD
     freeze(model, training.freeze, lora)
+    for part in model.modules():
+        if isinstance(part, TransformerStack):
+            part.recomputes = training.recompute
     return Learner.of(
         model,
         training,

@@ -64,6 +64,8 @@ class TrainingState:
         num_skipped: Updates skipped because of a NaN or infinite loss or gradient.
         rate_factor: Factor on the schedule's learning rate, from rollbacks.
         checkpoint_seconds: `elapsed_seconds` at the last regular checkpoint.
+        loss_scale: In fp16, the factor of the loss, and updates since it has changed; 0 before the
+            first update.
     """
 
     step: int = 0
@@ -79,6 +81,8 @@ class TrainingState:
     num_rollbacks: int = 0
     rate_factor: float = 1.0
     checkpoint_seconds: float = 0.0
+    loss_scale: float = 0.0
+    num_with_loss_scale: int = 0
 
     def after_validation(self, score: float) -> "TrainingState":
         """Returns the state after a new checkpoint's score; an equal score is no improvement."""
@@ -89,9 +93,9 @@ class TrainingState:
 
 def _refuse_impossible(state: TrainingState) -> TrainingState:
     counts = [value for value in asdict(state).values() if isinstance(value, int)]
-    seconds = (state.elapsed_seconds, state.checkpoint_seconds)
-    if not all(0 <= number < _MAX_COUNT for number in (*counts, *seconds)):
-        raise ValueError("an impossible count or time")
+    others = (state.elapsed_seconds, state.checkpoint_seconds, state.loss_scale)
+    if not all(0 <= number < _MAX_COUNT for number in (*counts, *others)):
+        raise ValueError("an impossible count, time or scale")
     return state
 
 

@@ -15,7 +15,7 @@ _CHUNK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
 _CHUNK_BYTES_OF_HALVES = _CHUNK_BYTES | {"cpu": 16 << 20}
 """In bfloat16 a CPU adds to the weights' gradient in a separate pass: fewer chunks are faster."""
 _MIN_PROBABILITY = 1e-30
-"""fp32 and bfloat16 begin to lose digits below it."""
+"""fp32 and bfloat16 begin to lose digits below it, fp16 below its smallest normal number."""
 
 
 class ProjectedCrossEntropy(torch.autograd.Function):
@@ -151,10 +151,11 @@ def _sum_surprise(
     On a GPU `precise_N` is -log p from logits: checking which p are too small would wait for it.
     """
     surprise_N = -target_probabilities_N.log()
+    smallest = max(_MIN_PROBABILITY, torch.finfo(states_ND.dtype).tiny)
     if precise_N is not None:
-        is_small_N = target_probabilities_N < _MIN_PROBABILITY
+        is_small_N = target_probabilities_N < smallest
         return torch.where(is_small_N, precise_N, surprise_N).sum()
-    rows = torch.nonzero(target_probabilities_N < _MIN_PROBABILITY)[:, 0]
+    rows = torch.nonzero(target_probabilities_N < smallest)[:, 0]
     for part in _chunks(rows[:, None].to(surprise_N.dtype), weight_VD.shape[0]):
         logits_NV = (states_ND[rows[part]] @ weight_VD.T).to(surprise_N.dtype)
         target_logits_N = logits_NV.gather(1, targets[rows[part], None])[:, 0]

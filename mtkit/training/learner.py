@@ -1,7 +1,7 @@
 """A model, its optimizer and, if configured, frozen parts and a moving average of its weights.
 
-An update may be computed in bf16, on a working copy. Checkpoints hold Adam's moments by the names
-of their weights.
+An update may be computed in bf16 or fp16, on a working copy. Checkpoints hold Adam's moments by
+the names of their weights.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ from mtkit.errors import MtkitError
 from mtkit.model.parameters import find_part, is_low_rank, learns_whole
 from mtkit.network.device import suit_precision
 from mtkit.network.low_rank import AdaptedLinear
-from mtkit.network.projecting import copy_in_bfloat16
+from mtkit.network.projecting import copy_in
 from mtkit.recipe.lora import Lora
-from mtkit.recipe.precision import Precision, PrecisionChoice
+from mtkit.recipe.precision import TrainingPrecision, TrainingPrecisionChoice
 from mtkit.recipe.training import Adam, FrozenPart, Training
 from mtkit.training.distributed import ProcessGroup
 from mtkit.training.sharding import MOMENTS, Shards
@@ -33,7 +33,9 @@ Network = TypeVar("Network", bound=nn.Module)
 Network_co = TypeVar("Network_co", bound=nn.Module, covariant=True)
 
 
-def resolve_precision(choice: PrecisionChoice, processes: ProcessGroup) -> Precision:
+def resolve_precision(
+    choice: TrainingPrecisionChoice, processes: ProcessGroup
+) -> TrainingPrecision:
     """Returns the recipe's precision; for `auto`, one that suits every rank's device."""
     if choice != "auto":
         return choice
@@ -43,20 +45,23 @@ def resolve_precision(choice: PrecisionChoice, processes: ProcessGroup) -> Preci
 _NUM_UPDATES = "step"
 
 
+_HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
 class WorkingCopy(Generic[Network_co]):
     """A model's weights in the precision of the updates.
 
-    In bf16 the model keeps its weights in fp32, where an update's small steps add up (arXiv
-    1710.03740, section 3.1), and the passes use a bf16 copy, made once per update. In fp32 `model`
-    is the model itself.
+    In bf16 and fp16 the model keeps its weights in fp32, where an update's small steps add up
+    (arXiv 1710.03740, section 3.1), and the passes use a copy, made once per update. In fp32
+    `model` is the model itself.
     """
 
-    def __init__(self, master: Network_co, precision: Precision) -> None:
+    def __init__(self, master: Network_co, precision: TrainingPrecision) -> None:
         self._master = master
         self.model: Network_co = master
         self.precision = precision
-        if precision == "bf16":
-            self.model = copy_in_bfloat16(master).train()
+        if precision in _HALVES:
+            self.model = copy_in(master, _HALVES[precision]).train()
         self._masters: list[Tensor] = list(master.parameters())
         self._weights: list[Tensor] = list(self.model.parameters())
 
@@ -229,7 +234,7 @@ class Learner(Generic[Network_co]):
         model: Network,
         training: Training,
         *,
-        precision: Precision = "fp32",
+        precision: TrainingPrecision = "fp32",
         base_digest: str = "",
         keeps_bias: bool = False,
         processes: ProcessGroup | None = None,
@@ -281,12 +286,20 @@ class Learner(Generic[Network_co]):
         """Returns this rank's gradients as `sum_update` takes them."""
         return None if self.shards is not None else processes.flatten_gradients(self.weights)
 
-    def sum_update(self, flat: Tensor | None, values: Tensor, processes: ProcessGroup) -> Tensor:
-        """Sets gradients and `values` to the sums over all ranks; returns the gradient's norm."""
+    def sum_update(
+        self, flat: Tensor | None, values: Tensor, processes: ProcessGroup, factor: float
+    ) -> Tensor:
+        """Sets gradients and `values` to the sums over all ranks; returns the gradient's norm.
+
+        The gradients are `factor` times too large before.
+        """
         if self.shards is not None:
-            return self.shards.sum_update(values)
+            return self.shards.sum_update(values, factor)
         processes.sum_update(self.weights, flat, values)
-        return nn.utils.get_total_norm([w.grad for w in self.weights if w.grad is not None])
+        gradients = [weight.grad for weight in self.weights if weight.grad is not None]
+        if factor != 1.0:
+            torch._foreach_div_(gradients, factor)
+        return nn.utils.get_total_norm(gradients)
 
     def update(self, rate: float) -> None:
         """Changes the weights by their gradients."""

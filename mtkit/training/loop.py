@@ -20,6 +20,7 @@ from mtkit.training.checkpoint import Checkpoint, TrainingState, describe_recipe
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import ProcessGroup
 from mtkit.training.learner import Learner
+from mtkit.training.loss_scale import LossScale
 from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.progress import ProgressView
 from mtkit.training.schedule import learning_rate
@@ -214,7 +215,13 @@ class Trainer:
             state.epoch, state.position, state.micro_batch_tokens
         )
         requests = RankRequests(stop=stop_is_requested, checkpoint=is_due)
-        outcome = self.updater.make(state.step + 1, update, rate=rate, requests=requests)
+        scale = None
+        if self.learner.working.precision == "fp16":
+            scale = LossScale.resume(state.loss_scale, state.num_with_loss_scale)
+        outcome = self.updater.make(
+            state.step + 1, update, rate=rate, requests=requests, loss_scale=scale
+        )
+        scale = outcome.loss_scale
         skipped = not outcome.is_applied
         epoch, position = update.following
         return outcome, replace(
@@ -226,6 +233,8 @@ class Trainer:
             micro_batch_tokens=outcome.micro_batch_tokens,
             num_skipped=state.num_skipped + skipped,
             num_skipped_in_a_row=state.num_skipped_in_a_row + 1 if skipped else 0,
+            loss_scale=0.0 if scale is None else scale.factor,
+            num_with_loss_scale=0 if scale is None else scale.num_updates,
         )
 
     def _report_update(self, outcome: UpdateResult, state: TrainingState) -> None:
@@ -286,6 +295,8 @@ class Trainer:
             "skipped": state.num_skipped,
             "elapsed_seconds": state.elapsed_seconds,
         }
+        if state.loss_scale:
+            metrics["loss_scale"] = state.loss_scale
         if self.metrics is not None:
             self.metrics.append("train", metrics)
         self.view.show_update(metrics)

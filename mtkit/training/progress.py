@@ -19,7 +19,7 @@ from mtkit.model.parameters import find_part
 from mtkit.network.device import is_imitated
 from mtkit.recipe.corpora import Corpus, corpus_names
 from mtkit.recipe.objective import Objective
-from mtkit.recipe.precision import Precision
+from mtkit.recipe.precision import TrainingPrecision
 from mtkit.recipe.training import Training
 from mtkit.recipe.training_stages import list_stages
 from mtkit.training.checkpoint import Checkpoint, TrainingState, is_finished
@@ -219,11 +219,12 @@ def show_beginning(
     say(f"training {name}: {describe_parameters(learner.model)}; {precision}")
 
 
-def warn_of_slow_arithmetic(precision: Precision, device: torch.device) -> None:
-    """Warns of bfloat16 on a CPU that only emulates it, many times slower (docs/log.md)."""
-    if precision == "bf16" and is_imitated(device):
+def warn_of_slow_arithmetic(precision: TrainingPrecision, device: torch.device) -> None:
+    """Warns of 16 bits on a CPU that only emulates them, many times slower (docs/log.md)."""
+    is_fp16 = precision == "fp16" and device.type == "cpu"
+    if is_fp16 or (precision == "bf16" and is_imitated(device)):
         warn(
-            "this CPU has no bfloat16 arithmetic, and emulating it is many times slower: use "
+            f"this CPU has no {precision} arithmetic, and emulating it is many times slower: use "
             "--set training.precision=fp32"
         )
 

@@ -60,13 +60,17 @@ class Shards:
         for part, gradient in zip(self.parts, self._gradient_parts, strict=True):
             part.grad = gradient
 
-    def sum_update(self, values: Tensor) -> Tensor:
+    def sum_update(self, values: Tensor, factor: float) -> Tensor:
         """Sets the parts' gradients, and `values`, to the sums over all ranks; a GPU queues it.
+
+        The gradients are `factor` times too large before.
 
         Returns:
             The Euclidean norm of the whole gradient.
         """
         own = self._processes.reduce_scatter(self._gradients)
+        if factor != 1.0:
+            own.div_(factor)
         squared = nn.utils.get_total_norm([own]).to(values) ** 2
         summed = self._processes.sum(torch.cat((values, squared[None])), synchronizes=False)
         values.copy_(summed[:-1])

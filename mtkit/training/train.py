@@ -16,7 +16,7 @@ from mtkit.model.digest import digest_model
 from mtkit.network import Network
 from mtkit.network.device import limit_kernel_cache, limit_threads
 from mtkit.recipe import Recipe, dump_recipe
-from mtkit.recipe.precision import Precision
+from mtkit.recipe.precision import TrainingPrecision
 from mtkit.recipe.tables import relative_to_root
 from mtkit.stored_folder import put_or_warn
 from mtkit.training.averaging.model_record import ModelRecord
@@ -237,7 +237,7 @@ def _check_same_everywhere(run: TrainingRun, processes: ProcessGroup) -> None:
         )
 
 
-def _write_down(run: TrainingRun, precision: Precision, processes: ProcessGroup) -> None:
+def _write_down(run: TrainingRun, precision: TrainingPrecision, processes: ProcessGroup) -> None:
     write_atomically(run.workspace.recipe_file, dump_recipe(run.recipe))
     run.workspace.record(
         "train",

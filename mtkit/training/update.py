@@ -26,6 +26,7 @@ from mtkit.training.distributed import ProcessGroup
 from mtkit.training.graphs import RecordedPasses
 from mtkit.training.learner import Learner
 from mtkit.training.loss import LossSums
+from mtkit.training.loss_scale import LossScale
 from mtkit.training.validation import ModelValidator, ValidationResult
 
 _PROBE = 0
@@ -59,6 +60,7 @@ class UpdateResult(NamedTuple):
         is_applied: Whether the weights have changed; False for a NaN or infinite loss or gradient.
         micro_batch_tokens: Limit of a pass that fits in memory, as far as known.
         requests: The union over all ranks.
+        loss_scale: For the next update, in fp16.
         divergence: What R-Drop adds to the loss that is minimised.
     """
 
@@ -71,6 +73,7 @@ class UpdateResult(NamedTuple):
     is_applied: bool
     micro_batch_tokens: int
     requests: RankRequests
+    loss_scale: LossScale | None = None
     divergence: float = 0.0
 
 
@@ -102,22 +105,29 @@ class Objective(Generic[Model, Batch]):
         return self._measure(self._working_model, batch)
 
     def learn(
-        self, batch: Batch, *, num_target_tokens: int, num_examples: int, records: bool = True
+        self,
+        batch: Batch,
+        *,
+        num_target_tokens: int,
+        num_examples: int,
+        factor: float = 1.0,
+        records: bool = True,
     ) -> Tensor:
         """Adds the gradients of a batch; returns its sums (`LossSums.report`).
 
-        A recorded pass overwrites gradients. So only a bfloat16 copy is recorded, whose gradients
-        are added to the model's own after each pass. Gradients are of the mean over the update:
-        both counts are of all ranks. `records` allows recording a filled batch's pass.
+        A recorded pass overwrites gradients. So only a 16-bit copy is recorded, whose gradients
+        are added to the model's own after each pass. Gradients are of the mean over the update,
+        times `factor`: both counts are of all ranks. `records` allows recording a filled batch's
+        pass.
         """
         if records and isinstance(batch, TranslationBatch) and batch.is_filled:
             if self._recorded is None:
                 self._recorded = RecordedPasses(self._working_model, self._run_scaled)
-            return self._recorded.run(batch, 1.0 / num_target_tokens)
+            return self._recorded.run(batch, factor / num_target_tokens)
         found = self.loss(batch)
         loss = found.join(num_target_tokens, num_examples)
         # Divided first: the sum over micro-batches and ranks is then the mean per token.
-        (loss / num_target_tokens).backward()  # type: ignore[no-untyped-call]
+        (loss / (num_target_tokens / factor)).backward()  # type: ignore[no-untyped-call]
         return found.report(loss)
 
     def _run_scaled(self, batch: Any, scale: Tensor) -> Tensor:
@@ -195,7 +205,13 @@ class Updater:
         return sums is not None
 
     def make(
-        self, step: int, update: Update[Any], *, rate: float, requests: RankRequests
+        self,
+        step: int,
+        update: Update[Any],
+        *,
+        rate: float,
+        requests: RankRequests,
+        loss_scale: LossScale | None = None,
     ) -> UpdateResult:
         """Changes the weights by the gradient of the mean loss per target token of an update.
 
@@ -203,7 +219,10 @@ class Updater:
         memory, all repeat the update in smaller micro-batches. Nothing inside a backward pass waits
         for another rank, so an error there can't separate them. `step` counts from 1. If memory
         runs out with micro-batches of one sentence, that is an error.
+
+        With `loss_scale`, for fp16, all repeat an update whose gradients overflow with half of it.
         """
+        scale = loss_scale or LossScale()
         while True:
             num_passes = len(update.micro_batches)
             batches = (
@@ -215,6 +234,7 @@ class Updater:
                 batches,
                 num_target_tokens=update.num_target_tokens,
                 num_examples=len(update.examples),
+                factor=scale.factor,
             )
             if sums is not None:
                 self._prefetch(update)
@@ -222,16 +242,21 @@ class Updater:
             if sums is None:
                 sums = torch.zeros(3, dtype=torch.float64, device=self._processes.device)
             reported = torch.cat((sums, send(wishes, self._processes.device)))
-            norm = self._learner.sum_update(flat, reported, self._processes)
+            norm = self._learner.sum_update(flat, reported, self._processes, scale.factor)
             # All ranks hold bit-identical sums, and so make the same decisions.
             found = self._processes.read(torch.cat((reported, norm.to(reported)[None])))
             loss, nll, divergence, num_failed, *counts, length = found
-            if not num_failed:
+            limit = update.limit
+            if num_failed:
+                limit = self._lower_limit(step, update, int(num_failed))
+            elif math.isfinite(length) or not math.isfinite(loss) or scale.factor == 1.0:
                 break
-            limit = self._lower_limit(step, update, int(num_failed))
+            else:
+                scale = scale.after_overflow()
             update = self._objective.batches.update(update.epoch, update.position, limit)
         is_applied = math.isfinite(length) and math.isfinite(loss)
         if is_applied:
+            loss_scale = None if loss_scale is None else scale.after_update()
             clipping = self._training.clipping
             if clipping is not None:
                 nn.utils.clip_grads_with_norm_(self._learner.updated, clipping.max_norm, norm)
@@ -246,6 +271,8 @@ class Updater:
             is_applied=is_applied,
             micro_batch_tokens=update.limit,
             requests=RankRequests(*(count > 0 for count in counts)),
+            # After a skipped update as before: its gradients are NaN with any scale.
+            loss_scale=loss_scale,
             divergence=divergence,
         )
 
@@ -256,10 +283,12 @@ class Updater:
         *,
         num_target_tokens: int,
         num_examples: int,
+        factor: float = 1.0,
     ) -> tuple[Tensor | None, Tensor | None]:
         """Computes the gradients of this rank's part of an update.
 
-        `batches` come with a text for the watchdog. Both counts are of the update on all ranks.
+        `batches` come with a text for the watchdog. Both counts are of the update on all ranks;
+        `factor` multiplies the gradients.
 
         Returns:
             Sums (`LossSums.report`), None if memory ran out; and the flat gradients for the
@@ -276,6 +305,7 @@ class Updater:
                     batch,
                     num_target_tokens=num_target_tokens,
                     num_examples=num_examples,
+                    factor=factor,
                     records=step != _PROBE,
                 )
                 self._learner.working.accumulate_gradients()

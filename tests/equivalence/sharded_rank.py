@@ -17,6 +17,7 @@ from mtkit.recipe import load_recipe
 from mtkit.training.distributed import ProcessGroup, leave_processes
 from mtkit.training.learner import Learner, pack_moments
 from mtkit.training.loss import LossSums
+from mtkit.training.loss_scale import LossScale
 from mtkit.training.update import Objective, RankRequests, Updater
 
 from .one_rank import join
@@ -64,6 +65,7 @@ CASES = {
     "NaN": Case((DECAY,), fault=lose_a_number),
     "short of memory": Case((CLIP,), fault=run_out_of_memory),
     "bf16": Case((DECAY, CLIP), dtype=torch.float32, precision="bf16"),
+    "fp16": Case((DECAY, CLIP), dtype=torch.float32, precision="fp16"),
 }
 
 
@@ -138,12 +140,17 @@ def run_case(case: Case, processes: ProcessGroup, *, shard: bool) -> dict[str, T
         recipe.training, objective, learner, processes, seed=1, max_tokens_key="data.max_tokens"
     )
     limit, found = NUM_EXAMPLES, []
+    # Of the first update gradients overflow.
+    scale = LossScale(2.0**20) if case.precision == "fp16" else None
     for number in range(NUM_UPDATES):
         step[0] = number
         update = batches.update(number, 0, limit)
-        result = updater.make(number + 1, update, rate=RATE, requests=RankRequests())
-        limit = result.micro_batch_tokens
-        found.append([result.loss, result.gradient_norm, result.is_applied, limit])
+        result = updater.make(
+            number + 1, update, rate=RATE, requests=RankRequests(), loss_scale=scale
+        )
+        limit, scale = result.micro_batch_tokens, result.loss_scale
+        factor = 1.0 if scale is None else scale.factor
+        found.append([result.loss, result.gradient_norm, result.is_applied, limit, factor])
     num_moments = sum(state["exp_avg"].numel() for state in learner.states)
     tensors = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     if learner.average is not None:
@@ -163,13 +170,14 @@ def run_case(case: Case, processes: ProcessGroup, *, shard: bool) -> dict[str, T
 
 
 def main(folder: str, *place: str) -> None:
-    """Runs all cases, `bf16` also without shards, and saves what they return."""
+    """Runs all cases, those in 16 bits also without shards, and saves what they return."""
     processes = join(*place)
     tensors = {}
     for name, case in CASES.items():
         found = run_case(case, processes, shard=True)
         tensors |= {f"{name}/{key}": tensor for key, tensor in found.items()}
-    found = run_case(CASES["bf16"], processes, shard=False)
-    tensors |= {f"bf16 whole/{key}": tensor for key, tensor in found.items()}
+    for name in ("bf16", "fp16"):
+        found = run_case(CASES[name], processes, shard=False)
+        tensors |= {f"{name} whole/{key}": tensor for key, tensor in found.items()}
     save_file(tensors, Path(folder, f"rank{processes.rank}.safetensors"))
     leave_processes(processes, has_ended=True)

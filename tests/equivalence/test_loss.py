@@ -90,9 +90,10 @@ def test_torch_spreads_the_mass_the_same_way() -> None:
     assert torch.allclose(ours.loss, theirs, rtol=1e-6, atol=0.0)
 
 
-def test_bfloat16_products_are_near_and_their_sums_are_not_bfloat16() -> None:
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_products_in_16_bits_are_near_and_their_sums_are_in_fp32(dtype: torch.dtype) -> None:
     states, weight, targets = draw(num_tokens=300)
-    halves = [tensor.detach().bfloat16().requires_grad_() for tensor in (states, weight)]
+    halves = [tensor.detach().to(dtype).requires_grad_() for tensor in (states, weight)]
     ours = projected_cross_entropy(*halves, targets, label_smoothing=0.1)
     our_gradients = torch.autograd.grad(ours.loss, halves)
     theirs, _ = by_hand(states, weight, targets, 0.1)
@@ -120,6 +121,13 @@ def test_an_impossible_target_costs_what_it_should() -> None:
     expected = 2000.0 + 0.0 + 2.0 + math.log1p(math.exp(-2.0))
     assert sums.loss.item() == pytest.approx(expected, rel=1e-6)
     assert sums.negative_log_likelihood.item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_in_fp16_an_improbable_target_keeps_its_digits() -> None:
+    # e^-15 is five times fp16's smallest number: its logarithm there is off by 0.02.
+    states, weight = torch.ones(1, 1).half(), torch.tensor([[0.0], [15.0]]).half()
+    sums = projected_cross_entropy(states, weight, torch.tensor([0]), label_smoothing=0.0)
+    assert sums.loss.item() == pytest.approx(15.0, abs=1e-4)
 
 
 def test_without_gradients_nothing_is_kept_for_the_way_back() -> None:

@@ -17,7 +17,7 @@ from torch import nn
 from mtkit.data.batches.updates import Update
 from mtkit.data.prepare import prepare
 from mtkit.errors import MtkitError
-from mtkit.training import loop
+from mtkit.training import loop, loss_scale
 from mtkit.training.checkpoint import TrainingState
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.learner import Learner
@@ -438,15 +438,32 @@ def test_nothing_of_the_state_is_lost_on_resume(tiny_run, monkeypatch) -> None:
 
 
 @FEW_OBJECTIVES
-@pytest.mark.parametrize("stop_after", [3, pytest.param(7, marks=pytest.mark.patient)])
-def test_stopped_while_updates_are_computed_in_bf16(tiny_run, never_stopped, stop_after) -> None:
-    settings = ("training.precision=bf16", "training.log_every=1")
+@pytest.mark.parametrize(
+    ("precision", "stop_after"),
+    [("bf16", 3), pytest.param("bf16", 7, marks=pytest.mark.patient), ("fp16", 6)],
+)
+def test_stopped_while_updates_are_computed_in_16_bits(
+    tiny_run, never_stopped, monkeypatch, precision, stop_after
+) -> None:
+    monkeypatch.setattr(loss_scale, "_NUM_UPDATES_TO_GROW", 4)
+    settings = (f"training.precision={precision}", "training.log_every=1")
     whole, parts = tiny_run(*settings, name="whole"), tiny_run(*settings, name="parts")
     assert whole.train()
     train_in_two(parts, stop_after)
     assert parts.weights() == whole.weights()
     assert logged(parts) == logged(whole)
     assert whole.weights() != never_stopped.weights()
+    scales = [
+        [
+            line["loss_scale"]
+            for line in read_metrics(run.workspace.metrics_file)
+            if "loss_scale" in line
+        ]
+        for run in (whole, parts)
+    ]
+    # It grows after every fourth step: the count of updates is kept, too.
+    grown = [2.0 ** (16 + step // 4) for step in range(1, 13)]
+    assert scales == 2 * ([grown] if precision == "fp16" else [[]])
 
 
 # Sampled ones are loaded in the same way, and segmented besides.

@@ -15,7 +15,7 @@ from mtkit.model.transformers_names import list_counterparts, to_ours
 from mtkit.model.weights import load_weights
 from mtkit.network import EncoderDecoder, MaskedLanguageModel, PaddedLayout
 from mtkit.network.attention import RotaryPositions, SelfAttention
-from mtkit.network.projecting import copy_in_bfloat16
+from mtkit.network.projecting import copy_in
 from mtkit.recipe.model import Model
 
 from ..padded import pad_pairs
@@ -168,7 +168,7 @@ def _all(length: int) -> PaddedLayout:
 
 def test_a_network_in_bfloat16_turns_by_whole_angles() -> None:
     # Position 257 isn't a number of bfloat16's; 256 is its neighbour.
-    positions = copy_in_bfloat16(RotaryPositions(2, 1))
+    positions = copy_in(RotaryPositions(2, 1), torch.bfloat16)
     states = torch.tensor([1.0, 0.0], dtype=torch.bfloat16).expand(1, 300, 2)
     turned = positions(states, torch.arange(300)[None], end=300)
     assert turned.dtype == torch.bfloat16

@@ -78,7 +78,7 @@ def train_by_torch(name: str) -> dict[str, Tensor]:
     return found
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "bf16"])
+@pytest.mark.parametrize("name", [name for name in CASES if "16" not in name])
 def test_updates_are_those_of_torchs_optimizer(ranks, name: str) -> None:
     ours, expected = ranks[0][name], train_by_torch(name)
     for key, tensor in ours.items():
@@ -112,8 +112,11 @@ def test_memory_that_runs_out_on_one_rank_makes_all_repeat(ranks) -> None:
         assert rank["short of memory"]["results"][:, 3].tolist() == [32.0, 32.0, 4.0, 4.0, 4.0]
 
 
-def test_gradients_in_bf16_are_summed_in_fp32(ranks) -> None:
-    ours, whole = ranks[0]["bf16"], ranks[0]["bf16 whole"]
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_gradients_in_16_bits_are_summed_in_fp32(ranks, precision: str) -> None:
+    ours, whole = ranks[0][precision], ranks[0][f"{precision} whole"]
+    factors = ours["results"][:, 4]
+    assert (factors < 2**20).all() if precision == "fp16" else (factors == 1).all()
     assert ours.keys() == whole.keys()
     for key, tensor in whole.items():
         if key != "num_moments":

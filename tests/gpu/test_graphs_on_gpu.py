@@ -84,8 +84,9 @@ def test_dropout_is_drawn_for_each_replay_and_from_the_seed_alone(r_drop) -> Non
     assert len(set(losses)) == 3
 
 
-def test_a_training_by_graphs_learns_what_one_without_learns(tiny_run) -> None:
-    settings = ("model.dropout=0", "training.precision=bf16")
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_a_training_by_graphs_learns_what_one_without_learns(tiny_run, precision) -> None:
+    settings = ("model.dropout=0", f"training.precision={precision}")
     losses = []
     for graphs in ("false", "true"):
         run = tiny_run(*settings, f"training.cuda_graphs={graphs}", name=graphs)
@@ -95,7 +96,7 @@ def test_a_training_by_graphs_learns_what_one_without_learns(tiny_run) -> None:
     assert losses[1] == pytest.approx(losses[0], rel=1e-2)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_the_loss_of_what_is_too_improbable_for_its_numbers_is_the_cpu_s(dtype) -> None:
     torch.manual_seed(32)
     states, weight = torch.randn(6, 8) * 9.0, torch.randn(40, 8) * 9.0

@@ -75,14 +75,22 @@ def test_fp32_agrees_with_the_processor(tiny_run) -> None:
     assert losses(runs[1]) == pytest.approx(losses(runs[0]), rel=1e-3)
 
 
-def test_bf16_is_near_fp32(tiny_run) -> None:
+def test_16_bits_are_near_fp32(tiny_run) -> None:
     runs = [
         tiny_run(*NO_DROPOUT, f"training.precision={precision}", name=precision)
-        for precision in ("fp32", "bf16")
+        for precision in ("fp32", "bf16", "fp16")
     ]
     for run in runs:
         assert train_on_gpu(run)
     assert losses(runs[1]) == pytest.approx(losses(runs[0]), rel=1e-2)
+    assert losses(runs[2]) == pytest.approx(losses(runs[0]), rel=1e-2)
+
+
+def test_recomputed_layers_draw_the_same_dropout(tiny_run) -> None:
+    usual, again = tiny_run(name="usual"), tiny_run("training.recompute=true", name="again")
+    assert train_on_gpu(usual)
+    assert train_on_gpu(again)
+    assert losses(again) == pytest.approx(losses(usual), rel=1e-3)
 
 
 def test_trained_further_goes_on(tiny_run) -> None:
@@ -95,7 +103,7 @@ def test_trained_further_goes_on(tiny_run) -> None:
     assert losses(parts) == pytest.approx(losses(whole), rel=1e-3)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 def test_stopped_and_resumed_with_a_moving_average(tiny_run, precision, monkeypatch) -> None:
     settings = (MOVING_AVERAGE, f"training.precision={precision}")
     whole, parts = tiny_run(*settings, name="whole"), tiny_run(*settings, name="parts")

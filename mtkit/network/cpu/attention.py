@@ -63,7 +63,8 @@ def _lengthen(
 def _to_bias(is_visible: Tensor, num_heads: int, dtype: torch.dtype) -> Tensor:
     """Returns a bias on scores that broadcasts to [batch * heads, queries, memory]."""
     bias = torch.zeros(is_visible.shape, dtype=dtype)
-    bias.masked_fill_(~is_visible, torch.finfo(dtype).min)
+    # Halved: with a score beside it the lowest fp16 number would be -inf.
+    bias.masked_fill_(~is_visible, torch.finfo(dtype).min / 2)
     if is_visible.shape[0] == 1:
         return bias[0]
     return bias.expand(-1, num_heads, -1, -1).flatten(0, 1)

@@ -34,7 +34,7 @@ from mtkit.training.training_run import TrainingRun
 _GRID_COST = 8_192
 """The cost of a grid besides its tokens, in tokens that it could hold, times d_model."""
 _GRID_COST_WITH_KERNELS = 32_768
-"""The same on a CPU in bfloat16, where oneDNN builds a kernel for each shape. Rows that are
+"""The same on a CPU in 16 bits, where oneDNN builds a kernel for each shape. Rows that are
 multiples of this many tokens have few distinct lengths, and need few kernels (docs/log.md)."""
 
 
@@ -61,7 +61,7 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
         self._packs = packs
         # Number of rows of packed passes is a multiple of this, if they should have few shapes.
         self._rows_multiple = 0
-        makes_kernels = self._device.type == "cpu" and dtype == torch.bfloat16
+        makes_kernels = self._device.type == "cpu" and dtype.itemsize == 2
         cost = _GRID_COST_WITH_KERNELS if makes_kernels else _GRID_COST
         self._grid_slots = max(cost // run.recipe.model.d_model, 1)
         self._row_step = self._grid_slots if makes_kernels else 1
@@ -245,8 +245,8 @@ class TranslationBatches(PairBatches[TranslationBatch]):
     ) -> None:
         super().__init__(run, processes, dtype=dtype, packs=packs)
         training = run.recipe.training
-        # A recorded pass overwrites gradients, which only a bfloat16 copy allows.
-        records = training.cuda_graphs and dtype == torch.bfloat16
+        # A recorded pass overwrites gradients, which only a 16-bit copy allows.
+        records = training.cuda_graphs and dtype.itemsize == 2
         if packs and records and training.guided_alignment is None:
             self._rows_multiple = choose_rows_multiple(training.batch_tokens // processes.count)
 

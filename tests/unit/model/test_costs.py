@@ -27,7 +27,7 @@ from mtkit.model.costs import (
 )
 from mtkit.network import CausalLanguageModel, EncoderDecoder, MaskedLanguageModel
 from mtkit.network.cpu import attention as cpu_attention
-from mtkit.network.projecting import copy_in_bfloat16
+from mtkit.network.projecting import copy_in
 from mtkit.recipe import load_recipe
 from mtkit.recipe.model import Model
 from mtkit.recipe.objective import Objective
@@ -199,7 +199,7 @@ def test_memory_of_a_token_is_what_autograd_keeps(
     model = Model(**sizes, num_heads=4, norm=norm, activation=activation)
     network = EncoderDecoder(model, 16, 16).train()
     if is_half:
-        network = copy_in_bfloat16(network).train()
+        network = copy_in(network, torch.bfloat16).train()
     num_pairs, length = 6, 8
     num_tokens = num_pairs * length
     side = Ragged.of([[UNK] * (length - 1) + [EOS]] * num_pairs)
@@ -226,12 +226,12 @@ def test_memory_of_a_language_models_token_is_what_autograd_keeps(
     found: dict[int, Tensor] = {}
     if objective == "causal-lm":
         causal = CausalLanguageModel(model, 16).train()
-        causal = copy_in_bfloat16(causal).train() if is_half else causal
+        causal = copy_in(causal, torch.bfloat16).train() if is_half else causal
         with saved_bytes(causal, found):
             measure_causal(causal, batch, label_smoothing=0.0)
     else:
         masked = MaskedLanguageModel(model, 16, next_sentence=False).train()
-        masked = copy_in_bfloat16(masked).train() if is_half else masked
+        masked = copy_in(masked, torch.bfloat16).train() if is_half else masked
         with saved_bytes(masked, found):
             masked(batch.inputs, torch.zeros_like(batch.inputs), batch.layout)
     kept = _count_kept(found, num_tokens, is_half=is_half)

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from mtkit.network import PaddedLayout
+from mtkit.network.attention import WatchedHead
 from mtkit.network.stack import TransformerStack
 from mtkit.recipe.model import Model
 
@@ -75,6 +76,31 @@ def test_no_position_draws_on_a_later_one(norm: str) -> None:
         influence = gradient[0].abs().sum(dim=-1)
         assert influence[: place + 1].gt(0).all()
         assert influence[place + 1 :].eq(0).all()
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("head", [None, (1, 2), (2, 1)])
+def test_recomputed_layers_keep_their_inputs_and_give_the_same_bits(norm: str, head) -> None:
+    found, kept = [], []
+    for recomputes in (False, True):
+        decoder = _decoder(norm=norm, dropout=0.3, attention_dropout=0.3).train()
+        decoder.recomputes = recomputes
+        states, source = torch.randn(2, 5, 16), torch.randn(2, 3, 16)
+        watched = None if head is None else WatchedHead(*head)
+        held: list[torch.Tensor] = []
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda t, h=held: h.append(t) or t, lambda t: t
+        ):
+            output = decoder(states, _full(2, 5), source, _full(2, 3), watched)
+            loss = output.square().sum()
+            if watched is not None:
+                loss = loss - watched.find_log_weights(_full(2, 5), _full(2, 3)).sum()
+        loss.backward()
+        found.append([output, *(weight.grad for weight in decoder.parameters())])
+        kept.append(sum(tensor.numel() for tensor in held))
+    assert all(map(torch.equal, *found))
+    # Hooks see what is kept beside the layers: the output, its norm and a watched head.
+    assert kept[1] < kept[0] / 8
 
 
 def test_every_position_sees_the_source_s_tokens_alone() -> None:

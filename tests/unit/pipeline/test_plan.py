@@ -127,6 +127,38 @@ def test_precision_is_the_recipe_s(tmp_path) -> None:
         plan_of("wmt14-en-de-base", tmp_path, "training.precision=bf16", hardware="v100")
 
 
+def test_fp16_is_for_gpus_without_bf16(tmp_path, monkeypatch) -> None:
+    half, single = (
+        plan_of("wmt14-en-de-base", tmp_path, f"training.precision={precision}", hardware="t4")
+        for precision in ("fp16", "auto")
+    )
+    assert (half.precision, single.precision) == ("fp16", "fp32")
+    products = half.setups[0].possible_operations / half.setups[0].seconds
+    # The T4's data sheet: 65 TFLOP/s in fp16, 8.1 in fp32.
+    assert products == pytest.approx(65e12)
+    assert single.setups[0].possible_operations / single.setups[0].seconds == pytest.approx(8.1e12)
+    with pytest.raises(MtkitError, match=r"this CPU .* doesn't support fp16"):
+        plan_of("wmt14-en-de-base", tmp_path, "training.precision=fp16", hardware="cpu")
+
+
+def test_recomputed_layers_keep_their_inputs_alone(tmp_path) -> None:
+    usual, again = (
+        plan_of("wmt14-en-de-base", tmp_path, f"training.recompute={value}")
+        for value in ("false", "true")
+    )
+    assert again.operations_per_update == usual.operations_per_update * 4 // 3
+    less = setup_of(usual, 1).memory_bytes - setup_of(again, 1).memory_bytes
+    assert setup_of(usual, 1).pass_tokens == setup_of(again, 1).pass_tokens
+    # By hand, for layers of 512 and 2,048 with 8 heads in bf16. Of five encoder layers it saves
+    # all but the input: 2 * (512 + 4 * 512 + 512 + 2 * 512 + 2,048) + 32 + 2 * 512 - 1,024 bytes
+    # per source token, and keys and values for five decoder layers, 2 * 1,024. Per target token,
+    # five times 2 * (2 * 3,072 - 1,024 + 3,072) + 64 + 3 * 512 - 1,024.
+    of_source = 5 * (2 * (3_072 + 3_072) + 32 + 1_024 - 1_024) + 5 * 2_048
+    of_target = 5 * (2 * (2 * 3_072 - 1_024 + 3_072) + 64 + 1_536 - 1_024)
+    tokens = setup_of(usual, 1).pass_tokens
+    assert less == pytest.approx((of_source + of_target) * tokens, rel=0.02)
+
+
 def test_frozen_weights_cost_no_moments_and_no_communication(tmp_path) -> None:
     whole = plan_of("wmt14-en-de-base", tmp_path)
     part = plan_of("wmt14-en-de-base", tmp_path, "training.freeze=['encoder', 'embeddings']")

@@ -214,6 +214,11 @@ def test_a_recipe_that_is_no_utf8_is_told_by_file_and_line(project: Path) -> Non
          "(did you mean 'phrasebook'?)"),
         ("data.dev.sentences=many", 'data.dev.sentences: expected an integer, found "many"'),
         ("training.schedule={}", "training.schedule.kind: this key is missing"),
+        (
+            "training={recompute=true, cuda_graphs=true}",
+            "training.recompute draws dropout again, which training.cuda_graphs can't record: "
+            "remove one of the two",
+        ),
         ("training.schedule={kind='const'}",
          'training.schedule.kind: expected "paper" or "inverse-sqrt" or "cosine" or "linear" or '
          '"constant", found "const" (did you mean \'constant\'?)'),

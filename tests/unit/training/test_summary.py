@@ -85,10 +85,12 @@ def test_a_stopped_training_says_how_to_go_on(tmp_path, capsys) -> None:
     ]
 
 
-def test_imitated_bfloat16_is_warned_of(capsys, monkeypatch) -> None:
+def test_imitated_arithmetic_is_warned_of(capsys, monkeypatch) -> None:
     for is_supported in (True, False):
         monkeypatch.setattr(
             torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda answer=is_supported: answer
         )
         warn_of_slow_arithmetic("bf16", torch.device("cpu"))
-        assert ("no bfloat16 arithmetic" in capsys.readouterr().err) is not is_supported
+        assert ("no bf16 arithmetic" in capsys.readouterr().err) is not is_supported
+        warn_of_slow_arithmetic("fp16", torch.device("cpu"))
+        assert "no fp16 arithmetic" in capsys.readouterr().err

@@ -212,15 +212,28 @@ def test_a_stop_that_becomes_the_end_is_validated(tiny_run, monkeypatch) -> None
     assert whole.weights() == ended.weights()
 
 
-def test_bf16_training_is_close_to_fp32(tiny_run) -> None:
+def test_training_in_16_bits_is_close_to_fp32(tiny_run) -> None:
     losses = []
-    for precision in ("fp32", "bf16"):
+    for precision in ("fp32", "bf16", "fp16"):
         run = tiny_run(f"training.precision={precision}", "model.dropout=0", name=precision)
         run.train()
         lines = read_metrics(run.workspace.metrics_file)
         losses.append([line["loss"] for line in lines if line["kind"] == "train"])
     assert losses[1] == pytest.approx(losses[0], rel=5e-3)
-    assert losses[1] != losses[0]
+    # fp16 keeps three bits more.
+    assert losses[2] == pytest.approx(losses[0], rel=5e-3 / 8)
+    assert losses[0] not in losses[1:]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_recomputed_layers_give_the_same_bits(tiny_run, precision: str) -> None:
+    dropout = "model.attention_dropout=0.2", "model.activation_dropout=0.2"
+    settings = (f"training.precision={precision}", "training.max_steps=4", *dropout)
+    usual = tiny_run(*settings, name="usual")
+    again = tiny_run(*settings, "training.recompute=true", name="again")
+    assert usual.train()
+    assert again.train()
+    assert again.weights() == usual.weights()
 
 
 def test_epochs_without_a_pair_are_passed_over(tiny_run, capsys) -> None:

@@ -13,7 +13,7 @@ from mtkit.inference.engines.engine import EncodedSource, search_in_batches
 from mtkit.inference.engines.open_torch_engine import choose_precision
 from mtkit.inference.engines.torch_engine import TorchEngine, pad
 from mtkit.network.cpu.quantized import QuantizedLinear
-from mtkit.network.projecting import copy_in_bfloat16
+from mtkit.network.projecting import copy_in
 from mtkit.recipe.inference import Inference, LengthPenalty, Sampling
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS, PAD
@@ -189,7 +189,7 @@ def test_a_network_made_ready_finds_the_same(
         coverage_penalty=coverage_penalty,
     )
     model = make_model(make_recipe())
-    plain = copy_in_bfloat16(model) if precision == "bf16" else model
+    plain = copy_in(model, torch.bfloat16) if precision == "bf16" else model
     expected = TorchEngine(plain, "cpu").search(encoded(_SOURCES), settings)
     ready = open_torch_engine.make_ready(make_model(make_recipe()), settings, torch.device("cpu"))
     found = TorchEngine(ready, "cpu").search(encoded(_SOURCES), settings)
