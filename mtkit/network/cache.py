@@ -137,7 +137,8 @@ class DecoderCache:
         """int64: the current step's position; one per text if they differ."""
         if self.slot_positions is not None:
             return self.slot_positions[:, -1:]
-        return torch.tensor([[self.num_steps - 1]], device=self.is_ancestor.device)
+        # Filled, not copied: a copy would wait for a GPU.
+        return torch.full((1, 1), self.num_steps - 1, device=self.is_ancestor.device)
 
     def begin_step(self) -> None:
         """Adds a slot for each hypothesis's newest position."""

@@ -50,7 +50,8 @@ class CausalLanguageModel(CausalDecoder):
 
     def step(self, tokens: NewestTokens, cache: DecoderCache) -> NewestLogits:
         """Returns the next token's logits, and caches `tokens`; first `<s>` or the last unread."""
-        embedded = self.target_embedding.step(tokens, cache.find_position())
+        position, end = cache.find_position(), cache.num_steps + 1
+        embedded = self.target_embedding.step(tokens, position, end)
         return self.project(self.decoder.step(embedded, cache))
 
 

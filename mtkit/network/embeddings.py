@@ -146,13 +146,22 @@ class InputEmbedding(nn.Module):
             added = parts if added is None else added + parts
         return self._embed(tokens, added)
 
-    def step(self, tokens: NewestTokens, position: int | Int[Tensor, " batch"]) -> NewestStates:
-        """Returns the newest tokens' vectors; `position` is from 0, or one per text."""
+    def step(
+        self, tokens: NewestTokens, position: int | Int[Tensor, " batch"], end: int | None = None
+    ) -> NewestStates:
+        """Returns the newest tokens' vectors.
+
+        `position` is from 0. If it is one per text, all are less than `end`.
+        """
         if self.positions is None:
             return self._embed(tokens, None)
         if isinstance(position, int):
             return self._embed(tokens, self.positions(position, 1))
-        table = self.positions(0, int(position.max()) + 1)
+        assert end is not None, "reading the largest position would wait for a GPU"
+        # Texts that reached `end` may be gone, and the model may have learned fewer positions.
+        if isinstance(self.positions, LearnedPositions):
+            end = min(end, len(self.positions.weight))
+        table = self.positions(0, end)
         return self._embed(tokens, _look_up(table, position[:, None]))
 
     def _embed(self, tokens: Tensor, added: Tensor | None) -> Tensor:

@@ -317,6 +317,9 @@ class Training(Section):
     is for GPUs without bf16 (T4, V100, RTX 20); its loss is scaled by a power of two, and an update
     whose gradients overflow is repeated with half of it. `auto` is bf16 on a GPU or CPU with bf16
     multiplication (AMX or AVX512-BF16), else fp32."""
+    tf32: Annotated[bool, Invalidates.NOTHING] = False
+    """On a GPU, round the factors of fp32 products to 11 bits (TF32), which is several times as
+    fast: in training with `precision = "fp32"`, and in every validation."""
     cuda_graphs: Annotated[bool, Invalidates.NOTHING] = False
     """On a GPU in bf16, record the kernels of passes of few shapes once each, and start them all
     at once from then on. It pays where a pass is so small that starting its kernels takes longer
@@ -325,10 +328,8 @@ class Training(Section):
     """Keep only each layer's input for the backward pass, which runs the layer again: the same
     results with less memory and a third more arithmetic. Not with `cuda_graphs`."""
     shard: Annotated[bool, Invalidates.NOTHING] = False
-    """Shard Adam's moments and updates over the processes: each has its share of the moments and
-    updates its share of the weights (ZeRO stage 1, arXiv 1910.02054, section 5.1). That saves
-    memory, and changes updates only by rounding. Without effect in a single process. A training may
-    resume with another value."""
+    """Shard Adam's moments and updates over the processes (ZeRO stage 1, arXiv 1910.02054, section
+    5.1): less memory, the same updates up to rounding. One process ignores it."""
     optimizer: Annotated[Adam, Invalidates.UPDATES] = Adam()
     """Adam's constants."""
     schedule: Annotated[Schedule, Invalidates.UPDATES] = PaperSchedule()

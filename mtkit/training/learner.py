@@ -187,6 +187,8 @@ class AveragedWeights:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self._decay = decay
         self._weights = [weight for weight in model.parameters() if weight.requires_grad]
+        self.num_updates: int | None = None
+        """Updates of the weights so far; None until the learner counts them."""
         self.tensors = [weight.detach().clone() for weight in self._weights]
 
     def restart(self) -> None:
@@ -308,7 +310,15 @@ class Learner(Generic[Network_co]):
         if self.shards is not None:
             self.shards.gather_weights()
         if self.average is not None:
-            self.average.update(self.num_updates)
+            # Counted here, because a GPU's count is read only by waiting for it.
+            known = self.average.num_updates
+            self.average.num_updates = self.num_updates if known is None else known + 1
+            self.average.update(self.average.num_updates)
+
+    def forget_count(self) -> None:
+        """Has the optimizer's count of updates read again, after a restore."""
+        if self.average is not None:
+            self.average.num_updates = None
 
     def forget_gradients(self) -> None:
         """Drops the gradients and frees their memory, except that of shards."""
@@ -385,6 +395,7 @@ def load_moments(
     shards are yet to be scattered.
     """
     _refuse_misfits(learner.model, tensors, was_frozen, path)
+    learner.forget_count()
     for state in learner.states:
         state["step"].fill_(float(tensors[_NUM_UPDATES]))
     for moment in MOMENTS:

@@ -375,6 +375,7 @@ def restore_everywhere(
         processes.broadcast(learner.tensors())
         if learner.shards is not None:
             learner.shards.scatter_moments(learner.states)
+        learner.forget_count()
     return found
 
 

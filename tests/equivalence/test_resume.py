@@ -409,7 +409,8 @@ def test_training_goes_back_no_more_often_for_being_stopped(tiny_run, monkeypatc
 
 def test_nothing_of_the_state_is_lost_on_resume(tiny_run, monkeypatch) -> None:
     # Nine or ten updates an epoch, so that the stop is within the second.
-    run = tiny_run(*RECOVERING, "training.moving_average.decay=0.9", "training.batch_tokens=700")
+    settings = "training.moving_average.decay=0.9", "training.precision=fp16"
+    run = tiny_run(*RECOVERING, *settings, "training.batch_tokens=700")
     saved, resumed = [], []
     save, make_updates = CheckpointFolder.save, Trainer._make_updates
 

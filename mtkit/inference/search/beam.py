@@ -221,7 +221,6 @@ class _Beam:
         if len(self._unread) < self._steps_at_once and length < max(self._limits):
             return list(range(len(self.pools))), parents_BW
         is_alive = self._fill_pools()
-        self._limit_repetitions(length + 1)
         kept = compact(is_alive)
         if len(kept) == len(is_alive):
             return kept, parents_BW
@@ -243,7 +242,8 @@ class _Beam:
         """Moves ended outputs to the pools, step by step; returns which sentences are alive."""
         first = self.history_BWT.shape[2] - len(self._unread) + 1
         is_alive = [True] * len(self.pools)
-        for length, step in enumerate(_read(self._unread), start=first):
+        *steps, (best_BT,) = read_together([*self._unread, (self.history_BWT[:, 0],)])
+        for length, step in enumerate(steps, start=first):
             may_enter_BK, *found, best_B = step
             entering = may_enter_BK.nonzero(as_tuple=True)
             for row, tokens, cumulative, adjustment in zip(
@@ -257,17 +257,18 @@ class _Beam:
             for row, best in enumerate(best_B.tolist()):
                 is_alive[row] &= self._may_win(best, self.pools[row], self._limits[row], length)
         self._unread = []
+        self._limit_repetitions(best_BT)
         return is_alive
 
-    def _limit_repetitions(self, limit: int) -> None:
+    def _limit_repetitions(self, best_BT: Tensor) -> None:
         """Lowers the limit of sentences whose best live hypothesis repeats itself."""
-        repeating_B = ends_in_repetition(self.history_BWT[:, 0], self.max_repeated)
-        if repeating_B is None:
+        repeating_B = ends_in_repetition(best_BT, self.max_repeated)
+        if repeating_B is None or not bool(repeating_B.any()):
             return
         for row, repeats in enumerate(repeating_B.tolist()):
             if repeats:
-                self._limits[row] = min(self._limits[row], limit)
-        self._limits_B = torch.tensor(self._limits, device=repeating_B.device)
+                self._limits[row] = min(self._limits[row], best_BT.shape[1] + 1)
+        self._limits_B = send(torch.tensor(self._limits), self._limits_B.device)
 
     def _may_win(
         self, log_probability: float, pool: Sequence[Hypothesis], limit: int, length: int
@@ -288,12 +289,13 @@ def count_steps_at_once(device: torch.device) -> int:
     return _STEPS_AT_ONCE if device.type == "cuda" else 1
 
 
-def _read(steps: list[tuple[Tensor, ...]]) -> list[tuple[Tensor, ...]]:
-    """Copies steps' tensors to the CPU, synchronising with a GPU once."""
-    if steps[0][0].device.type != "cuda":
-        return steps
-    copies = [tuple(each.to("cpu", non_blocking=True) for each in step) for step in steps]
-    torch.cuda.current_stream(steps[0][0].device).synchronize()
+def read_together(groups: Sequence[tuple[Tensor, ...]]) -> Sequence[tuple[Tensor, ...]]:
+    """Returns tensors on the CPU, synchronising with a GPU once."""
+    device = groups[0][0].device
+    if device.type != "cuda":
+        return groups
+    copies = [tuple(each.to("cpu", non_blocking=True) for each in group) for group in groups]
+    torch.cuda.current_stream(device).synchronize()
     return copies
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mtkit.engine.search import draw_random
-from mtkit.inference.search.beam import compact, count_steps_at_once
+from mtkit.inference.search.beam import compact, count_steps_at_once, read_together
 from mtkit.inference.search.penalties import end_output
 from mtkit.inference.search.rules import NO_RULES, OutputRules, ends_in_repetition
 from mtkit.inference.search.step_model import StepModel
@@ -48,17 +48,18 @@ def greedy_search(
         if length % steps_at_once and length < longest:
             continue
         first = (length - 1) // steps_at_once * steps_at_once
+        ((tokens_BT, log_probs_BT),) = read_together([(history_BT, cumulative_BT)])
         ends = [
             _find_end(tokens, first, limits[sentence])
-            for sentence, tokens in zip(sentences, history_BT[:, first:].tolist(), strict=True)
+            for sentence, tokens in zip(sentences, tokens_BT[:, first:].tolist(), strict=True)
         ]
-        if (repeating_B := ends_in_repetition(history_BT, max_repeated)) is not None:
+        if (repeating_B := ends_in_repetition(tokens_BT, max_repeated)) is not None:
             cuts = [length if repeats else None for repeats in repeating_B.tolist()]
             ends = [cut if end is None else end for end, cut in zip(ends, cuts, strict=True)]
         is_alive = [end is None for end in ends]
         if all(is_alive):
             continue
-        outputs = zip(history_BT.tolist(), cumulative_BT.tolist(), strict=True)
+        outputs = zip(tokens_BT.tolist(), log_probs_BT.tolist(), strict=True)
         for row, (sentence, output) in enumerate(zip(sentences, outputs, strict=True)):
             if not is_alive[row]:
                 tokens, cumulative = (each[: ends[row]] for each in output)
@@ -105,6 +106,7 @@ def sample(
     draws: Sequence[Sequence[int]],
     penalty: LengthPenalty,
     rules: OutputRules = NO_RULES,
+    steps_at_once: int | None = None,
 ) -> list[list[Hypothesis]]:
     """Returns `num_samples` outputs of each sentence, drawn one by one, the best score first.
 
@@ -113,6 +115,7 @@ def sample(
     """
     limits = max_lengths.tolist()
     device = max_lengths.device
+    steps_at_once = steps_at_once or count_steps_at_once(device)
     random_BWT = torch.from_numpy(
         np.stack([draw_random(sampling, draw, num_samples, max(limits)) for draw in draws])
     ).to(device)
@@ -123,7 +126,7 @@ def sample(
     newest_BW = torch.full(shape, BOS, device=device)
     history_BWT = torch.empty((*shape, 0), dtype=torch.int64, device=device)
     cumulative_BWT = torch.empty((*shape, 0), device=device)
-    is_open_BW = torch.ones(shape, dtype=torch.bool, device=device)
+    is_open = np.ones(shape, dtype=bool)
     own_parents_BW = torch.arange(num_samples, device=device).expand(shape)
     while sentences:
         log_probs_BWV = model.step(newest_BW)
@@ -134,28 +137,36 @@ def sample(
         before_BW1 = cumulative_BWT[:, :, -1:] if length else torch.zeros_like(drawn_BW1)
         history_BWT = torch.cat((history_BWT, newest_BW[:, :, None]), dim=2)
         cumulative_BWT = torch.cat((cumulative_BWT, before_BW1 + drawn_BW1), dim=2)
-        is_last_B = torch.tensor([length + 1 >= limits[sentence] for sentence in sentences])
-        ends_BW = is_open_BW & ((newest_BW == EOS) | is_last_B.to(device)[:, None])
-        for row, tokens, cumulative in zip(
-            ends_BW.nonzero()[:, 0].tolist(),
-            history_BWT[ends_BW].tolist(),
-            cumulative_BWT[ends_BW].tolist(),
-            strict=True,
-        ):
-            found[sentences[row]].append(end_output(tokens, cumulative, penalty))
-        is_open_BW = is_open_BW & ~ends_BW
-        kept = compact(is_open_BW.any(dim=1).tolist())
+        length += 1
+        longest = max(limits[sentence] for sentence in sentences)
+        if length % steps_at_once and length < longest:
+            continue
+        first = (length - 1) // steps_at_once * steps_at_once
+        ((tokens_BWT, log_probs_BWT),) = read_together([(history_BWT, cumulative_BWT)])
+        newest = tokens_BWT[:, :, first:].tolist()
+        ends = [
+            (end, row, number)
+            for row, number in np.argwhere(is_open).tolist()
+            if (end := _find_end(newest[row][number], first, limits[sentences[row]])) is not None
+        ]
+        # In the order of their ends, for any number of steps at once.
+        for end, row, number in sorted(ends):
+            tokens, cumulative = tokens_BWT[row, number, :end], log_probs_BWT[row, number, :end]
+            output = end_output(tokens.tolist(), cumulative.tolist(), penalty)
+            found[sentences[row]].append(output)
+            is_open[row, number] = False
+        kept = compact([any(row) for row in is_open.tolist()])
         if len(kept) == len(sentences):
             continue
         sentences = [sentences[row] for row in kept]
-        kept_B = torch.tensor(kept, dtype=torch.int64, device=device)
+        kept_B = send(torch.tensor(kept, dtype=torch.int64), device)
         model.select(kept, own_parents_BW[: len(kept)])
         newest_BW, history_BWT, cumulative_BWT = (
             newest_BW[kept_B],
             history_BWT[kept_B],
             cumulative_BWT[kept_B],
         )
-        is_open_BW, random_BWT = is_open_BW[kept_B], random_BWT[kept_B]
+        is_open, random_BWT = is_open[kept], random_BWT[kept_B]
     return [sorted(outputs, key=lambda output: -output.score) for outputs in found]
 
 

@@ -43,6 +43,12 @@ def test_a_finished_run_is_finished_on_another_kind_of_machine_too(tiny_run, mon
     assert longer.workspace.read_manifest()["train"]["precision"] == "bf16"
 
 
+def test_tf32_is_set_for_the_training_alone_that_asks_for_it(tiny_run) -> None:
+    for value in ("true", "false"):
+        assert tiny_run("training.max_steps=1", f"training.tf32={value}", name=value).train()
+        assert torch.backends.cuda.matmul.allow_tf32 is (value == "true")
+
+
 def test_in_fp32_the_copy_is_the_model() -> None:
     model = nn.Linear(2, 2)
     working = WorkingCopy(model, "fp32")

@@ -51,7 +51,7 @@ def test_a_number_picks_the_token_whose_share_it_falls_into():
         assert drawn.tolist() == [[token]], number
 
 
-def _sample(tables, *, num_samples=1, seed=1, draws=None, limit=6, rules=None):
+def _sample(tables, *, num_samples=1, seed=1, draws=None, limit=6, rules=None, steps=None):
     return sample(
         TableModel(tables),
         torch.tensor([limit] * len(tables)),
@@ -60,6 +60,7 @@ def _sample(tables, *, num_samples=1, seed=1, draws=None, limit=6, rules=None):
         draws=draws or [(line, 0) for line in range(len(tables))],
         penalty=_PLAIN,
         rules=rules or OutputRules(),
+        steps_at_once=steps,
     )
 
 
@@ -86,6 +87,13 @@ def test_neighbours_limits_and_the_number_of_samples_change_nothing():
         assert _sample([table], draws=[(line, 0)], limit=8) == [together[line]]
         several = _sample([table], draws=[(line, 0)], num_samples=3, limit=8)[0]
         assert together[line][0].token_ids in [hypothesis.token_ids for hypothesis in several]
+
+
+@pytest.mark.parametrize("steps", [2, 3, 100])
+def test_fewer_looks_at_what_has_ended_find_the_same(steps):
+    tables = [drawn_at_random(number) for number in range(4)]
+    usual = _sample(tables, num_samples=20, limit=9)
+    assert _sample(tables, num_samples=20, limit=9, steps=steps) == usual
 
 
 def test_another_seed_or_line_draws_something_else():
