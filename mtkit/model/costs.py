@@ -7,7 +7,7 @@ and memory (approximately) with the networks themselves.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import prod
+from math import ceil, prod
 from typing import get_args
 
 from mtkit.model.parameters import (
@@ -30,8 +30,8 @@ _MASK = 1
 _NUM_KEPT_INNER = {"relu": 1, "gelu": 2, "gelu_tanh": 2, "silu": 2, "swiglu": 4}
 """Vectors of width d_ff that an activation keeps: its output, except for ReLU its input too, and a
 gate's four."""
-_NUM_LEARNT_IN_FP32 = 3
-"""Besides each weight that learns: its gradient and Adam's two moments."""
+_NUM_MOMENTS = 2
+"""Of Adam, in fp32."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,12 @@ def count_operations(
 
 
 def bytes_of_weights(
-    num_weights: int, num_learning: int, *, is_half: bool, has_average: bool = False
+    num_weights: int,
+    num_learning: int,
+    *,
+    is_half: bool,
+    has_average: bool = False,
+    num_shards: int = 1,
 ) -> int:
     """Returns the memory that a training needs regardless of its batches.
 
@@ -151,9 +156,11 @@ def bytes_of_weights(
         num_learning: Weights that aren't frozen.
         is_half: Whether updates use 16-bit copies of weights and gradients.
         has_average: Whether a moving average of the weights is kept.
+        num_shards: Ranks that share Adam's moments (`training.shard`).
     """
-    copies = (_NUM_LEARNT_IN_FP32 + has_average) * _SINGLE + is_half * _HALF
-    return num_weights * (_SINGLE + is_half * _HALF) + num_learning * copies
+    copies = (1 + has_average) * _SINGLE + is_half * _HALF
+    moments = ceil(num_learning / num_shards) * _NUM_MOMENTS * _SINGLE
+    return num_weights * (_SINGLE + is_half * _HALF) + num_learning * copies + moments
 
 
 def bytes_per_token(

@@ -374,6 +374,7 @@ def _bound_pass(work: _PlannedWork, num_gpus: int) -> int:
 def _count_memory(work: _PlannedWork, num_gpus: int, pass_tokens: int) -> float:
     """Returns a GPU's peak bytes, at the end of a forward pass."""
     model, update, is_half = work.recipe.model, work.update, work.plan.precision != "fp32"
+    is_sharded = work.recipe.training.shard
     per_source, per_target = bytes_per_token(
         model,
         is_half=is_half,
@@ -383,11 +384,13 @@ def _count_memory(work: _PlannedWork, num_gpus: int, pass_tokens: int) -> float:
     of_update = per_source * update.source_tokens + per_target * update.target_tokens
     of_update *= work.recipe.training.passes_per_batch
     projection = update.vocab_sizes[1] * model.d_model * _FP32_BYTES
-    flat = work.plan.num_learning * _FP32_BYTES if num_gpus > 1 else 0
+    # Gradients of shards are one tensor already.
+    flat = work.plan.num_learning * _FP32_BYTES if num_gpus > 1 and not is_sharded else 0
     fixed = bytes_of_weights(
         work.plan.weights.total + work.plan.num_added,
         work.plan.num_learning,
         is_half=is_half,
         has_average=work.recipe.training.moving_average is not None,
+        num_shards=num_gpus if is_sharded else 1,
     )
     return fixed + of_update * pass_tokens / update.longer_side + projection + _LOSS_BYTES + flat

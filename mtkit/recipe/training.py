@@ -327,6 +327,9 @@ class Training(Section):
     recompute: Annotated[bool, Invalidates.NOTHING] = False
     """Keep only each layer's input for the backward pass, which runs the layer again: the same
     results with less memory and a third more arithmetic. Not with `cuda_graphs`."""
+    shard: Annotated[bool, Invalidates.NOTHING] = False
+    """Shard Adam's moments and updates over the processes (ZeRO stage 1, arXiv 1910.02054, section
+    5.1): less memory, the same updates up to rounding. One process ignores it."""
     optimizer: Annotated[Adam, Invalidates.UPDATES] = Adam()
     """Adam's constants."""
     schedule: Annotated[Schedule, Invalidates.UPDATES] = PaperSchedule()

@@ -95,6 +95,7 @@ def build_learner(
         base_digest=base_digest,
         # M2M100 has no output bias: the one here only hides what the model never writes.
         keeps_bias=tokenizer.has_language_pieces,
+        processes=processes,
     )
 
 

@@ -32,6 +32,9 @@ _LONGER_THAN_ANY_WAIT = timedelta(days=7)
 """The watchdog ends hanging processes and names the lost one; torch's own timeouts can't."""
 _GATHERING_SECONDS = 300
 _POLLING_SECONDS = 0.02
+# torch 2.13 renamed both.
+_reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+_all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,8 @@ class ProcessGroup:
         """
         if flat is None:
             return
-        with self._waiting(synchronizes=False):
-            dist.all_reduce(values)
-            dist.all_reduce(flat)
+        self.sum(values, synchronizes=False)
+        self.sum(flat, synchronizes=False)
         summed = torch.split(flat, [weight.numel() for weight in weights])
         for weight, gradient in zip(weights, summed, strict=True):
             weight.grad = gradient.view_as(weight)
@@ -89,12 +91,30 @@ class ProcessGroup:
             read: list[float] = values.tolist()
         return read
 
-    def sum(self, values: Tensor) -> Tensor:
-        """Returns the sum over all ranks; every rank must call it."""
+    def sum(self, values: Tensor, *, synchronizes: bool = True) -> Tensor:
+        """Returns the values, set to the sum over all ranks; every rank must call it.
+
+        Without `synchronizes` a GPU only queues this; `read` waits for it.
+        """
         if self.count > 1:
-            with self._waiting():
+            with self._waiting(synchronizes=synchronizes):
                 dist.all_reduce(values)
         return values
+
+    def reduce_scatter(self, flat: Tensor) -> Tensor:
+        """Returns this rank's part of a tensor, set to the sum over all ranks; a GPU queues it.
+
+        The tensor has equal parts, in the order of ranks. The other parts are undefined afterwards.
+        """
+        part = flat.chunk(self.count)[self.rank]
+        with self._waiting(synchronizes=False):
+            _reduce_scatter(part, flat)
+        return part
+
+    def all_gather(self, flat: Tensor, *, synchronizes: bool = True) -> None:
+        """Copies each rank's part of a tensor to all ranks; every rank must call it."""
+        with self._waiting(synchronizes=synchronizes):
+            _all_gather(flat, flat.chunk(self.count)[self.rank])
 
     def any(self, is_so: bool) -> bool:
         """Checks that it is so on at least one rank; every rank must call it."""

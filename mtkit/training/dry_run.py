@@ -16,6 +16,7 @@ from mtkit.training.distributed import ProcessGroup, choose_device
 from mtkit.training.learner import Learner
 from mtkit.training.progress import count_validations, describe_parameters, describe_stages
 from mtkit.training.schedule import note_warmup
+from mtkit.training.sharding import MOMENTS
 from mtkit.training.training_run import TrainingRun
 from mtkit.training.update import Objective, RankRequests, Updater
 from mtkit.units import format_duration, format_memory, plural
@@ -137,7 +138,7 @@ def rehearse(run: TrainingRun, *, num_processes: int, num_machines: int, device:
             f"{training.max_steps:,} updates are {epochs:,.1f} epochs"
         )
     seconds = _time_updates(updater, objective, num_processes, limit)
-    say(_describe_memory(learner, processes))
+    say(_describe_memory(learner, processes, num_processes if training.shard else 1))
     updates = seconds * training.max_steps
     validation = objective.estimate_validation() / num_processes
     num_validations = count_validations(training, 0, seconds)
@@ -177,12 +178,15 @@ def _time_updates(
     return float(np.median(elapsed[1:])) / num_processes
 
 
-def _describe_memory(learner: Learner[nn.Module], processes: ProcessGroup) -> str:
-    learning = (weight for weight in learner.model.parameters() if weight.requires_grad)
-    fixed = sum(t.numel() for t in (*learner.tensors(), *learning))
+def _describe_memory(learner: Learner[nn.Module], processes: ProcessGroup, num_shards: int) -> str:
+    fixed = sum(t.numel() for t in (*learner.tensors(), *learner.weights)) * _BYTES_PER_WEIGHT
     where = "GPU" if processes.device.type == "cuda" else "process"
-    peak = peak_memory_bytes(processes.device)
+    # This one process has all moments.
+    moments = sum(state[name].numel() for state in learner.states for name in MOMENTS)
+    elsewhere = moments * _BYTES_PER_WEIGHT * (num_shards - 1) // num_shards
+    peak = peak_memory_bytes(processes.device) - elsewhere
+    share = f"1/{num_shards} of " if num_shards > 1 else ""
     return (
-        f"memory: {format_memory(fixed * _BYTES_PER_WEIGHT)} for weights, gradients and Adam's "
+        f"memory: {format_memory(fixed - elsewhere)} for weights, gradients and {share}Adam's "
         f"moments; peak {format_memory(peak)} in one {where}, everything included"
     )

@@ -25,6 +25,7 @@ from mtkit.recipe.lora import Lora
 from mtkit.recipe.precision import TrainingPrecision, TrainingPrecisionChoice
 from mtkit.recipe.training import Adam, FrozenPart, Training
 from mtkit.training.distributed import ProcessGroup
+from mtkit.training.sharding import MOMENTS, Shards
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -41,7 +42,6 @@ def resolve_precision(
     return "fp32" if processes.any(suit_precision(processes.device) == "fp32") else "bf16"
 
 
-_MOMENTS = ("exp_avg", "exp_avg_sq")
 _NUM_UPDATES = "step"
 
 
@@ -110,7 +110,9 @@ class _AdamW(torch.optim.AdamW):
     step = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
 
 
-def build_optimizer(model: nn.Module, adam: Adam, *, keeps_bias: bool = False) -> torch.optim.AdamW:
+def build_optimizer(
+    model: nn.Module, adam: Adam, *, keeps_bias: bool = False, shards: Shards | None = None
+) -> torch.optim.AdamW:
     """Returns Adam (arXiv 1412.6980) over all weights that learn, with moments of zero.
 
     The loop sets the learning rate at every step. Decoupled weight decay (arXiv 1711.05101) applies
@@ -118,22 +120,24 @@ def build_optimizer(model: nn.Module, adam: Adam, *, keeps_bias: bool = False) -
     but has moments, so that checkpoints have the same tensors.
     """
     learning = [(name, one) for name, one in model.named_parameters() if one.requires_grad]
-    parameters = [weight for _, weight in learning]
-    kept = [weight for name, weight in learning if keeps_bias and name == _OUTPUT_BIAS]
-    vectors = [weight for weight in parameters if weight.ndim < 2]
+    weights: list[Tensor] = [weight for _, weight in learning]
+    parameters = weights if shards is None else shards.parts
+    matrices, vectors, kept = (list[Tensor]() for _ in range(3))
+    for (name, weight), updated in zip(learning, parameters, strict=True):
+        is_kept = keeps_bias and name == _OUTPUT_BIAS
+        (matrices if weight.ndim >= 2 else kept if is_kept else vectors).append(updated)
     groups: list[dict[str, Any]] = [
-        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": adam.weight_decay},
-        {"params": [p for p in vectors if not any(p is one for one in kept)], "weight_decay": 0.0},
+        {"params": matrices, "weight_decay": adam.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
     ]
     if kept:
         groups.append({"params": kept, "weight_decay": 0.0, _IS_KEPT: True})
     optimizer = _AdamW(groups, lr=0.0, betas=(adam.beta1, adam.beta2), eps=adam.epsilon, fused=True)
     # torch would create them in the first update. Here memory is tried and budgeted before that.
-    for weight in parameters:
-        optimizer.state[weight] = {
-            "step": torch.zeros((), device=weight.device),
-            "exp_avg": torch.zeros_like(weight),
-            "exp_avg_sq": torch.zeros_like(weight),
+    for updated in parameters:
+        optimizer.state[updated] = {
+            "step": torch.zeros((), device=updated.device),
+            **{moment: torch.zeros_like(updated) for moment in MOMENTS},
         }
     return optimizer
 
@@ -216,6 +220,7 @@ class Learner(Generic[Network_co]):
         average: Moving average of the weights; validated and released if it exists.
         base_digest: Digest of LoRA's base model, whose weights aren't in checkpoints. Empty without
             LoRA.
+        shards: What each rank updates; None if each updates all weights.
     """
 
     model: Network_co
@@ -223,6 +228,7 @@ class Learner(Generic[Network_co]):
     working: WorkingCopy[Network_co]
     average: AveragedWeights | None = None
     base_digest: str = ""
+    shards: Shards | None = None
 
     @classmethod
     def of(
@@ -233,17 +239,35 @@ class Learner(Generic[Network_co]):
         precision: TrainingPrecision = "fp32",
         base_digest: str = "",
         keeps_bias: bool = False,
+        processes: ProcessGroup | None = None,
     ) -> "Learner[Network]":
-        """Returns the untrained learner of a model that is already on its device."""
-        optimizer = build_optimizer(model, training.optimizer, keeps_bias=keeps_bias)
+        """Returns the untrained learner of a model that is already on its device.
+
+        Several processes shard its optimizer if the recipe says so.
+        """
+        shards = None
+        if training.shard and processes is not None and processes.count > 1:
+            shards = Shards([one for one in model.parameters() if one.requires_grad], processes)
+        optimizer = build_optimizer(model, training.optimizer, keeps_bias=keeps_bias, shards=shards)
         settings = training.moving_average
         average = None if settings is None else AveragedWeights(model, settings.decay)
-        return Learner(model, optimizer, WorkingCopy(model, precision), average, base_digest)
+        working = WorkingCopy(model, precision)
+        return Learner(model, optimizer, working, average, base_digest, shards)
 
     @cached_property
     def weights(self) -> list[nn.Parameter]:
         """The weights that learn."""
         return [weight for weight in self.model.parameters() if weight.requires_grad]
+
+    @property
+    def updated(self) -> Sequence[Tensor]:
+        """What this rank updates of each weight that learns."""
+        return self.weights if self.shards is None else self.shards.parts
+
+    @property
+    def states(self) -> list[dict[str, Tensor]]:
+        """The optimizer's state of each tensor in `updated`."""
+        return [self.optimizer.state[one] for one in self.updated]
 
     @property
     def saved_names(self) -> list[str] | None:
@@ -260,10 +284,31 @@ class Learner(Generic[Network_co]):
             return int(state["step"].item())
         return 0
 
+    def flatten_gradients(self, processes: ProcessGroup) -> Tensor | None:
+        """Returns this rank's gradients as `sum_update` takes them."""
+        return None if self.shards is not None else processes.flatten_gradients(self.weights)
+
+    def sum_update(
+        self, flat: Tensor | None, values: Tensor, processes: ProcessGroup, factor: float
+    ) -> Tensor:
+        """Sets gradients and `values` to the sums over all ranks; returns the gradient's norm.
+
+        The gradients are `factor` times too large before.
+        """
+        if self.shards is not None:
+            return self.shards.sum_update(values, factor)
+        processes.sum_update(self.weights, flat, values)
+        gradients = [weight.grad for weight in self.weights if weight.grad is not None]
+        if factor != 1.0:
+            torch._foreach_div_(gradients, factor)
+        return nn.utils.get_total_norm(gradients)
+
     def update(self, rate: float) -> None:
         """Changes the weights by their gradients."""
         set_learning_rate(self.optimizer, rate)
         self.optimizer.step()
+        if self.shards is not None:
+            self.shards.gather_weights()
         if self.average is not None:
             # Counted here, because a GPU's count is read only by waiting for it.
             known = self.average.num_updates
@@ -276,9 +321,11 @@ class Learner(Generic[Network_co]):
             self.average.num_updates = None
 
     def forget_gradients(self) -> None:
-        """Drops the gradients and frees their memory."""
+        """Drops the gradients and frees their memory, except that of shards."""
         self.optimizer.zero_grad(set_to_none=True)
         self.working.forget_gradients()
+        if self.shards is not None:
+            self.shards.restart_gradients()
 
     @contextmanager
     def as_released(self) -> Iterator[None]:
@@ -305,13 +352,9 @@ class Learner(Generic[Network_co]):
             yield
 
     def tensors(self) -> list[Tensor]:
-        """Returns every tensor of its state, in an order that all ranks share."""
-        moments = [
-            self.optimizer.state[weight][name]
-            for weight in self.model.parameters()
-            if weight.requires_grad
-            for name in ("step", "exp_avg", "exp_avg_sq")
-        ]
+        """Returns every tensor of its state that all ranks have, in an order that they share."""
+        names = ("step", *(MOMENTS if self.shards is None else ()))
+        moments = [state[name] for state in self.states for name in names]
         averages = [] if self.average is None else self.average.tensors
         return [*(weight.detach() for weight in self.model.parameters()), *moments, *averages]
 
@@ -324,15 +367,23 @@ class Learner(Generic[Network_co]):
 
 
 def pack_moments(learner: Learner[nn.Module]) -> dict[str, Tensor]:
-    """Returns both moments of each weight that learns, on the CPU, and the count of updates."""
-    states = learner.optimizer.state
-    moments = {
-        f"{moment}.{name}": states[weight][moment].detach().cpu().contiguous()
-        for name, weight in learner.model.named_parameters()
-        if weight.requires_grad
-        for moment in _MOMENTS
-    }
-    return {_NUM_UPDATES: torch.tensor(learner.num_updates), **moments}
+    """Returns both moments of each weight that learns, on the CPU, and the count of updates.
+
+    Those of shards must have been gathered.
+    """
+    packed = {_NUM_UPDATES: torch.tensor(learner.num_updates)}
+    for moment in MOMENTS:
+        whole: Sequence[Tensor | None] = [state[moment] for state in learner.states]
+        if learner.shards is not None:
+            whole = learner.shards.whole.pop(moment)
+        for name, one in zip(_list_learning(learner.model), whole, strict=True):
+            assert one is not None
+            packed[f"{moment}.{name}"] = one.detach().cpu().contiguous()
+    return packed
+
+
+def _list_learning(model: nn.Module) -> list[str]:
+    return [name for name, weight in model.named_parameters() if weight.requires_grad]
 
 
 def load_moments(
@@ -340,17 +391,20 @@ def load_moments(
 ) -> None:
     """Sets the optimizer's state to what `pack_moments` returned.
 
-    A weight that was frozen then and learns now has moments of 0; `path` is for messages.
+    A weight that was frozen then and learns now has moments of 0; `path` is for messages. Those of
+    shards are yet to be scattered.
     """
     _refuse_misfits(learner.model, tensors, was_frozen, path)
     learner.forget_count()
-    for name, weight in learner.model.named_parameters():
-        if weight.requires_grad:
-            state = learner.optimizer.state[weight]
-            state["step"].fill_(float(tensors[_NUM_UPDATES]))
-            for moment in _MOMENTS:
-                saved = tensors.get(f"{moment}.{name}")
-                state[moment].zero_() if saved is None else state[moment].copy_(saved)
+    for state in learner.states:
+        state["step"].fill_(float(tensors[_NUM_UPDATES]))
+    for moment in MOMENTS:
+        whole = [tensors.get(f"{moment}.{name}") for name in _list_learning(learner.model)]
+        if learner.shards is not None:
+            learner.shards.whole[moment] = whole
+            continue
+        for state, saved in zip(learner.states, whole, strict=True):
+            state[moment].zero_() if saved is None else state[moment].copy_(saved)
 
 
 def _refuse_misfits(
@@ -361,7 +415,7 @@ def _refuse_misfits(
         f"{moment}.{name}": weight.shape
         for name, weight in model.named_parameters()
         if name not in was_frozen
-        for moment in _MOMENTS
+        for moment in MOMENTS
     }
     expected[_NUM_UPDATES] = torch.Size()
     for name in sorted(expected.keys() | tensors.keys()):

@@ -314,6 +314,8 @@ class Trainer:
             raise _diverged(state, "the weights contain NaN or infinity")
         saved = None
         self.processes.progress.beat(f"saving step {state.step:,}")
+        if self.learner.shards is not None:
+            self.learner.shards.gather_moments(self.learner.states)
         if self.processes.is_first:
             saved = self.checkpoints.save(
                 self.learner,
@@ -371,6 +373,8 @@ def restore_everywhere(
     found = processes.broadcast_object(found)
     if found is not None:
         processes.broadcast(learner.tensors())
+        if learner.shards is not None:
+            learner.shards.scatter_moments(learner.states)
         learner.forget_count()
     return found
 

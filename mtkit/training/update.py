@@ -242,12 +242,7 @@ class Updater:
             if sums is None:
                 sums = torch.zeros(3, dtype=torch.float64, device=self._processes.device)
             reported = torch.cat((sums, send(wishes, self._processes.device)))
-            self._processes.sum_update(self._learner.weights, flat, reported)
-            weights = [one for one in self._learner.weights if one.grad is not None]
-            gradients = [weight.grad for weight in weights if weight.grad is not None]
-            if scale.factor != 1.0:
-                torch._foreach_div_(gradients, scale.factor)
-            norm = nn.utils.get_total_norm(gradients)
+            norm = self._learner.sum_update(flat, reported, self._processes, scale.factor)
             # All ranks hold bit-identical sums, and so make the same decisions.
             found = self._processes.read(torch.cat((reported, norm.to(reported)[None])))
             loss, nll, divergence, num_failed, *counts, length = found
@@ -264,7 +259,7 @@ class Updater:
             loss_scale = None if loss_scale is None else scale.after_update()
             clipping = self._training.clipping
             if clipping is not None:
-                nn.utils.clip_grads_with_norm_(weights, clipping.max_norm, norm)
+                nn.utils.clip_grads_with_norm_(self._learner.updated, clipping.max_norm, norm)
             self._learner.update(rate)
         return UpdateResult(
             loss=loss,
@@ -314,14 +309,14 @@ class Updater:
                     records=step != _PROBE,
                 )
                 self._learner.working.accumulate_gradients()
-            return sums, self._processes.flatten_gradients(self._learner.weights)
+            return sums, self._learner.flatten_gradients(self._processes)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
         # Not in the handler: the error would keep the frames, and their tensors, alive.
         self._learner.forget_gradients()
         release_memory(self._processes.device)
-        return None, self._processes.flatten_gradients(self._learner.weights)
+        return None, self._learner.flatten_gradients(self._processes)
 
     def _prefetch(self, update: Update[Any]) -> None:
         """Gathers the next update's batches while the GPU is busy with this one."""

@@ -21,7 +21,7 @@ from mtkit.recipe import load_recipe
 from mtkit.training.build_learner import build_objective
 from mtkit.training.checkpoint import TrainingState
 from mtkit.training.checkpoint_folder import CheckpointFolder
-from mtkit.training.distributed import join_processes, leave_processes
+from mtkit.training.distributed import ProcessGroup, join_processes, leave_processes
 from mtkit.training.learner import Learner
 from mtkit.training.loop import Trainer, restore_everywhere
 from mtkit.training.metrics_log import MetricsLog
@@ -34,7 +34,7 @@ from mtkit.workspace import Workspace
 from .. import warm
 
 _PATIENCE_SECONDS = 240
-_PROGRAM = "import sys; from tests.equivalence.one_rank import main; main(*sys.argv[1:])"
+_PROGRAM = "import sys; from tests.equivalence.{} import main; main(*sys.argv[1:])"
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,15 @@ def train_together(job: Job, num_processes: int) -> list[dict[str, torch.Tensor]
 
     The last are the sentences that the rank took into one update.
     """
+    (job.folder / "job.pickle").write_bytes(pickle.dumps(job))
+    return run_together("one_rank", job.folder, num_processes)
+
+
+def run_together(module: str, folder: Path, num_processes: int) -> list[dict[str, torch.Tensor]]:
+    """Returns what every rank left in `rankN.safetensors`, once all have run a module's `main`."""
     # Held here, at a port that the system gives: one that was free a moment ago may not be.
     store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
-    (job.folder / "job.pickle").write_bytes(pickle.dumps(job))
-    command = [warm.python(), "-c", _PROGRAM, str(job.folder)]
+    command = [warm.python(), "-c", _PROGRAM.format(module), str(folder)]
     ranks = [
         subprocess.Popen([*command, *map(str, (rank, num_processes, store.port))])
         for rank in range(num_processes)
@@ -74,23 +79,28 @@ def train_together(job: Job, num_processes: int) -> list[dict[str, torch.Tensor]
     finally:
         for process in ranks:
             process.kill()
-    return [load_file(job.folder / f"rank{rank}.safetensors") for rank in range(num_processes)]
+    return [load_file(folder / f"rank{rank}.safetensors") for rank in range(num_processes)]
 
 
-def main(folder: str, rank: str, num_processes: str, port: str) -> None:
-    """Trains as a rank of a job that lies in a folder."""
-    job: Job = pickle.loads(Path(folder, "job.pickle").read_bytes())
+def join(rank: str, num_processes: str, port: str) -> ProcessGroup:
+    """Returns this process among those of `run_together`."""
     os.environ |= {"RANK": rank, "LOCAL_RANK": rank}
     os.environ |= {"WORLD_SIZE": num_processes, "MASTER_PORT": port}
     # As under torchrun, whose agent holds the store.
     os.environ |= {"MASTER_ADDR": "localhost", "TORCHELASTIC_USE_AGENT_STORE": "True"}
     torch.set_num_threads(1)
-    processes = join_processes("cpu")
+    return join_processes("cpu")
+
+
+def main(folder: str, *place: str) -> None:
+    """Trains as a rank of a job that lies in a folder."""
+    job: Job = pickle.loads(Path(folder, "job.pickle").read_bytes())
+    processes = join(*place)
     recipe = load_recipe(job.recipe_file, job.overrides)
     run = TrainingRun.open(recipe, Workspace(job.workspace))
     torch.manual_seed(recipe.seed)
     model = build(run.model_config).to(getattr(torch, job.dtype))
-    learner = Learner.of(model, recipe.training)
+    learner = Learner.of(model, recipe.training, processes=processes)
     objective = _WithoutDevelopmentSet(build_objective(run, learner, processes))
     seen = _record(objective.batches)
     checkpoints = CheckpointFolder(job.folder / "checkpoints")
@@ -123,7 +133,7 @@ def main(folder: str, rank: str, num_processes: str, port: str) -> None:
     for update, parts in enumerate(seen, start=state.step + 1):
         none = torch.empty(0, dtype=torch.long)
         tensors[f"seen.{update}"] = torch.cat([none, *map(torch.from_numpy, parts)])
-    save_file(tensors, job.folder / f"rank{rank}.safetensors")
+    save_file(tensors, job.folder / f"rank{processes.rank}.safetensors")
     leave_processes(processes, has_ended=True)
 
 

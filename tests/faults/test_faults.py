@@ -87,6 +87,19 @@ def test_many_losses_in_a_row_take_training_back(tiny_run_of, train_with, object
 
 
 @pytest.mark.patient
+def test_shards_are_saved_and_restored_by_two(tiny_run, train_with) -> None:
+    settings = ("training.recovery.max_skipped=3", "training.validation.metric=loss")
+    runs = [tiny_run(*settings, name="whole"), tiny_run(*settings, "training.shard=true")]
+    for run in runs:
+        done = train_with(run, "nan:1:7-9", *TWO)
+        assert done.returncode == 0, done.stderr
+        assert "rolling back to the checkpoint of step 5" in done.stderr
+    assert last_state(runs[1]).num_rollbacks == 1
+    # Without clipping, sums of two are the same bits.
+    assert runs[1].weights() == runs[0].weights()
+
+
+@pytest.mark.patient
 def test_losses_that_are_never_numbers_end_training(tiny_run, train_with) -> None:
     run = tiny_run("training.recovery.max_skipped=2", "training.recovery.max_returns=0")
     done = train_with(run, "nan:0:7-9")
@@ -130,8 +143,11 @@ def test_one_that_is_frozen_is_named(tiny_run, train_with) -> None:
     assert "has not responded for 3" in error
 
 
-def test_one_that_dies_ends_all_and_is_named(tiny_run, train_with) -> None:
-    run = tiny_run()
+@pytest.mark.parametrize(
+    "shard", ["false", pytest.param("true", marks=pytest.mark.patient)], ids="shard={}".format
+)
+def test_one_that_dies_ends_all_and_is_named(tiny_run, train_with, shard: str) -> None:
+    run = tiny_run(f"training.shard={shard}")
     began_at = time.monotonic()
     done = train_with(run, "die:1:7", *TWO)
     assert time.monotonic() - began_at < 60

@@ -167,7 +167,7 @@ KEYS = {
     "tied_embeddings scale_embeddings embedding_norm output_bias initial_std norm_epsilon "
     "dropout attention_dropout activation_dropout",
     "training": "max_steps batch_tokens length_groups micro_batch_tokens processes stages "
-    "label_smoothing masking denoising classification precision tf32 cuda_graphs recompute "
+    "label_smoothing masking denoising classification precision tf32 cuda_graphs recompute shard "
     "optimizer schedule "
     "clipping r_drop early_stopping moving_average recovery start_from freeze lora "
     "guided_alignment checkpoint_every checkpoint_minutes keep_last "

@@ -32,8 +32,10 @@ from mtkit.recipe import load_recipe
 from mtkit.recipe.model import Model
 from mtkit.recipe.objective import Objective
 from mtkit.text.token_ids import EOS, UNK
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.learner import Learner, freeze
 from mtkit.training.loss import measure_causal, measure_masked, measure_translation
+from mtkit.training.sharding import MOMENTS
 
 models = st.builds(
     Model,
@@ -282,3 +284,21 @@ def test_memory_of_weights_is_what_a_learner_holds(
     # Adam counts its updates in a number for each tensor.
     counts = 4 * len(learning)
     assert num_bytes == sum(t.numel() * t.element_size() for t in held) - counts
+
+
+def test_memory_of_moments_is_what_each_rank_holds_of_them() -> None:
+    recipe = load_recipe("phrasebook-en-de", ["training.shard=true"])
+    num_weights = count_weights(recipe.model, 16, 16).total
+    held = []
+    for rank in range(3):
+        processes = ProcessGroup(rank, 3, torch.device("cpu"))
+        network = EncoderDecoder(recipe.model, 16, 16)
+        learner = Learner.of(network, recipe.training, processes=processes)
+        # Whole on each: the weights, and as many gradients.
+        shared = 2 * sum(weight.numel() for weight in learner.weights)
+        moments = [state[name] for state in learner.states for name in MOMENTS]
+        held.append(4 * (shared + sum(moment.numel() for moment in moments)))
+    assert sum(held) == 3 * 2 * 4 * num_weights + 2 * 4 * num_weights
+    counted = bytes_of_weights(num_weights, num_weights, is_half=False, num_shards=3)
+    # A rank's part is a multiple of 64 numbers, and so is a weight's memory.
+    assert max(held) == pytest.approx(counted, rel=0.01)

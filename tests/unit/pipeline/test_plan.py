@@ -167,6 +167,17 @@ def test_frozen_weights_cost_no_moments_and_no_communication(tmp_path) -> None:
     assert times[0] / times[1] == pytest.approx(25_224_192 / 63_082_496)
 
 
+def test_shards_of_moments_on_eight_gpus(tmp_path) -> None:
+    whole, sharded = (
+        plan_of("wmt14-en-de-base", tmp_path, f"training.shard={shard}")
+        for shard in ("false", "true")
+    )
+    assert setup_of(sharded, 1) == setup_of(whole, 1)
+    # By hand, of each weight: 8 bytes of moments become 1, and 4 of the gradients' flat copy none.
+    saved = setup_of(whole, 8).memory_bytes - setup_of(sharded, 8).memory_bytes
+    assert saved == 11 * 63_082_496
+
+
 def test_r_drop_runs_each_batch_twice(tmp_path) -> None:
     once, twice = (
         plan_of("wmt14-en-de-base", tmp_path, *settings)

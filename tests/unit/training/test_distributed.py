@@ -47,7 +47,7 @@ def test_too_few_gpus(monkeypatch) -> None:
 
 
 def test_two_processes_train_and_a_workers_fault_is_told_once(tiny_run) -> None:
-    run = tiny_run("training.max_steps=2", "training.validation.metric=loss")
+    run = tiny_run("training.max_steps=2", "training.validation.metric=loss", "training.shard=true")
     command = run.command("train", "--processes", "2")
     trained = subprocess.run(command, capture_output=True, text=True, check=True)
     assert trained.stderr.count("2 x cpu") == 1

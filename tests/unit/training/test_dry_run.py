@@ -18,9 +18,11 @@ def test_the_arithmetic_of_an_update_as_a_line() -> None:
     )
 
 
-@pytest.mark.parametrize("num_processes", [1, 2])
-def test_a_rehearsal_measures_and_leaves_nothing(tiny_run, capsys, num_processes: int) -> None:
-    run = tiny_run("training.freeze=['encoder']")
+@pytest.mark.parametrize(("num_processes", "moments"), [(1, "Adam's"), (2, "1/2 of Adam's")])
+def test_a_rehearsal_measures_and_leaves_nothing(
+    tiny_run, capsys, num_processes: int, moments: str
+) -> None:
+    run = tiny_run("training.freeze=['encoder']", "training.shard=true")
     before = {path: path.stat().st_mtime_ns for path in run.workspace.root.rglob("*")}
     rehearse(
         TrainingRun.open(run.recipe, run.workspace),
@@ -40,5 +42,6 @@ def test_a_rehearsal_measures_and_leaves_nothing(tiny_run, capsys, num_processes
     assert f"= {num_processes} x cpu x " in said
     assert "14,192 parameters: encoder 4,448, decoder 3,344, embeddings 6,400; 4,448 of" in said
     assert "target tokens/s" in said
+    assert f" for weights, gradients and {moments} moments; peak " in said
     assert re.search(r"s per validation, .* for \d+ \(from 3 updates", said)
     assert said.endswith("nothing was trained; to train, run the same command without --dry-run\n")

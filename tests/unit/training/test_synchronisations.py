@@ -18,6 +18,7 @@ from mtkit.data.batches.updates import Update
 from mtkit.network import EncoderDecoder
 from mtkit.recipe import load_recipe
 from mtkit.text.token_ids import EOS
+from mtkit.training import distributed
 from mtkit.training import update as update_module
 from mtkit.training.distributed import ProcessGroup
 from mtkit.training.graphs import RunPass
@@ -58,12 +59,18 @@ def _record(_: Any, run: RunPass) -> SimpleNamespace:
     ("precision", "is_filled"),
     [("fp32", False), ("bf16", False), ("bf16", True), ("fp16", False), ("fp16", True)],
 )
-def test_an_update_reads_once(monkeypatch, precision, *, is_filled: bool) -> None:
-    recipe = load_recipe("phrasebook-en-de", SETTINGS)
+@pytest.mark.parametrize("shard", [False, True])
+def test_an_update_reads_once(monkeypatch, precision, *, is_filled: bool, shard: bool) -> None:
+    recipe = load_recipe("phrasebook-en-de", [*SETTINGS, f"training.shard={str(shard).lower()}"])
+    processes = ProcessGroup(0, 2 if shard else 1, META)
+    for collective in ("_reduce_scatter", "_all_gather"):
+        monkeypatch.setattr(distributed, collective, lambda *_: None)
+    monkeypatch.setattr(distributed.dist, "all_reduce", lambda _: None)
     sizes = {"d_model": 32, "d_ff": 32, "num_encoder_layers": 2, "num_decoder_layers": 2}
     with META:
         model = EncoderDecoder(recipe.model.model_copy(update=sizes), 30, 30)
-    learner = Learner.of(model, recipe.training, precision=precision)
+    learner = Learner.of(model, recipe.training, precision=precision, processes=processes)
+    assert (learner.shards is not None) == shard
     # A resumed training has read how many updates there were.
     learner.average.num_updates = 3
     reads: list[Tensor] = []
@@ -87,9 +94,7 @@ def test_an_update_reads_once(monkeypatch, precision, *, is_filled: bool) -> Non
     measure = partial(measure_translation, label_smoothing=0.1)
     objective = Objective(learner, SimpleNamespace(), SimpleNamespace(), measure)
     key = "data.cleaning.max_tokens"
-    updater = Updater(
-        recipe.training, objective, learner, ProcessGroup(0, 1, META), seed=1, max_tokens_key=key
-    )
+    updater = Updater(recipe.training, objective, learner, processes, seed=1, max_tokens_key=key)
     scale = LossScale.resume(0.0, 0) if precision == "fp16" else None
     for step in (1, 2):
         requests = RankRequests()
