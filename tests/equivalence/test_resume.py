@@ -513,7 +513,10 @@ def test_a_micro_batch_that_was_fitted_to_memory_stays(tiny_run, monkeypatch) ->
 
 
 def test_a_guided_head_is_resumed_and_chosen(tiny_run) -> None:
-    settings = ("training.guided_alignment.at=input", "training.guided_alignment.head=2")
+    settings = (
+        *("training.guided_alignment.at=input", "training.guided_alignment.head=2"),
+        "training.max_steps=9",
+    )
     runs = [tiny_run(*settings, name=name) for name in ("stopped", "never stopped")]
     for run in runs:
         prepare(run.recipe, run.workspace)
@@ -530,14 +533,14 @@ def test_a_guided_head_is_resumed_and_chosen(tiny_run) -> None:
     [
         pytest.param("translation", (), marks=pytest.mark.patient),
         ("translation", ("training.guided_alignment.head=2",)),
-        ("translation", ("training.precision=bf16",)),
+        pytest.param("translation", ("training.precision=bf16",), marks=pytest.mark.patient),
         pytest.param("decoder-only", (), marks=pytest.mark.patient),
         ("causal-lm", ()),
         pytest.param("denoising", (), marks=pytest.mark.patient),
     ],
 )
 def test_r_drop_is_resumed(tiny_run_of, objective: str, settings: tuple[str, ...]) -> None:
-    settings = ("training.r_drop.alpha=5", *settings)
+    settings = ("training.r_drop.alpha=5", "training.max_steps=9", *settings)
     names = ("stopped", "never stopped")
     runs = [tiny_run_of(objective, *settings, name=name) for name in names]
     if any("guided" in setting for setting in settings):
