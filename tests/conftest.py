@@ -30,8 +30,9 @@ gc.set_threshold(50_000)
 # Before any test imports mtkit, since a module is only rewritten while it is loaded.
 install_import_hook(["mtkit.network", "mtkit.inference.search"], "beartype.beartype")
 
-# A busy machine is no fault of the code.
-hypothesis.settings.register_profile("mtkit", deadline=None)
+# A busy machine is no fault of the code. `--hypothesis-profile many` looks for longer.
+hypothesis.settings.register_profile("many", deadline=None, max_examples=1_000)
+hypothesis.settings.register_profile("mtkit", deadline=None, max_examples=30)
 hypothesis.settings.load_profile("mtkit")
 
 # The datasets library reads these once, when it is first imported, and would write to ~/.cache.

@@ -205,9 +205,9 @@ def test_a_file_is_translated_as_on_one_machine(two_nodes: Nodes, tmp_path: Path
     line = "The old man buys three red apples.\n" + f"{' ' * 499}\n" * 100
     (tmp_path / "a.en").write_text(line * 60)
     command = ["translate", "a.en", "--input", "lines", "--model", "run/model", "--output"]
+    at = f"cluster.address={two_nodes.address}"
     there = subprocess.run(
-        [sys.executable, "-m", "mtkit", *command]
-        + ["there", "--set", f"cluster.address={two_nodes.address}"],
+        [sys.executable, "-m", "mtkit", *command, "there", "--set", at],
         cwd=tmp_path,
         capture_output=True,
         text=True,
