@@ -2,11 +2,16 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.foreign_files import read_file
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 CARD_FILE = "README.md"
 _MAX_BYTES = 1 << 20
@@ -137,9 +142,14 @@ def _with_section(card: str, title: str, content: str) -> str:
 
 def render_text(name: str, **found: object) -> str:
     """Returns a template of a card, or of a part of it, filled in."""
+    return _open_templates().get_template(f"{name}.md.jinja").render(**found)
+
+
+@cache
+def _open_templates() -> "Environment":
     # Imported here: most commands that open a model write no card.
     from mtkit.pages import open_templates  # noqa: PLC0415
 
     environment = open_templates("mtkit.model", is_html=False)
     environment.filters["count"] = "{:,}".format
-    return environment.get_template(f"{name}.md.jinja").render(**found)
+    return environment

@@ -42,14 +42,14 @@ class Sendable:
 
     def to(self: _Sent, device: torch.device) -> _Sent:
         """Returns it on a device; the copy may still be running on a GPU's stream."""
+        parts = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+        return replace(self, **{name: _move(part, device) for name, part in parts.items()})
 
-        def move(part: Any) -> Any:
-            if isinstance(part, Tensor):
-                return send(part, device)
-            return part.to(device) if isinstance(part, Sendable) else part
 
-        moved = {each.name: move(getattr(self, each.name)) for each in fields(self) if each.init}
-        return replace(self, **moved)
+def _move(part: Any, device: torch.device) -> Any:
+    if isinstance(part, Tensor):
+        return send(part, device)
+    return part.to(device) if isinstance(part, Sendable) else part
 
 
 def count_threads() -> int:

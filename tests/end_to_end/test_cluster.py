@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mtkit.data.phrasebook import generate_pairs
+from tests.command import run_here
 from tests.file_server import serve_files
 from tests.ray_cluster import ROOT, Nodes, start_nodes
 
@@ -39,6 +40,13 @@ except (MtkitError, OSError) as error:
 @pytest.fixture(scope="module")
 def nodes():
     with start_nodes(3) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def two_nodes():
+    """What is enough for tests that aren't `patient`: each takes seconds to start."""
+    with start_nodes(2) as started:
         yield started
 
 
@@ -173,14 +181,16 @@ def test_an_item_that_kills_three_workers_is_named(nodes: Nodes, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_prepared_data_are_those_of_one_machine(nodes: Nodes, tmp_path: Path) -> None:
-    write_recipe(tmp_path, 15_000)
-    finish(prepare(tmp_path, "here"))
+def test_prepared_data_are_those_of_one_machine(two_nodes: Nodes, tmp_path: Path) -> None:
+    # Two blocks of 10,000.
+    write_recipe(tmp_path, 11_000)
+    done = run_here(tmp_path, "prepare", "-r", "r.toml", "--workspace", "here")
+    assert done.returncode == 0, done.stderr
     (tmp_path / "there").mkdir()
     left = tmp_path / "there" / ".0123.probe"  # by a command that was killed
     left.touch()
     os.utime(left, (0, 0))
-    finish(prepare(tmp_path, "there", "--set", f"cluster.address={nodes.address}"))
+    finish(prepare(tmp_path, "there", "--set", f"cluster.address={two_nodes.address}"))
     here = read_data(tmp_path / "here")
     assert len(here) > 10
     assert read_data(tmp_path / "there") == here
@@ -188,22 +198,23 @@ def test_prepared_data_are_those_of_one_machine(nodes: Nodes, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_file_is_translated_as_on_one_machine(nodes: Nodes, tmp_path: Path, tiny_run) -> None:
+def test_a_file_is_translated_as_on_one_machine(two_nodes: Nodes, tmp_path: Path, tiny_run) -> None:
     run = tiny_run("training.max_steps=1", "inference.max_extra_tokens=2")
     assert run.train()
     # Blank lines take no time.
     line = "The old man buys three red apples.\n" + f"{' ' * 499}\n" * 100
     (tmp_path / "a.en").write_text(line * 60)
     command = ["translate", "a.en", "--input", "lines", "--model", "run/model", "--output"]
-    for output, *options in (("here",), ("there", "--set", f"cluster.address={nodes.address}")):
-        done = subprocess.run(
-            [sys.executable, "-m", "mtkit", *command, output, *options],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
+    at = f"cluster.address={two_nodes.address}"
+    there = subprocess.run(
+        [sys.executable, "-m", "mtkit", *command, "there", "--set", at],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    for output, done in (("here", run_here(tmp_path, *command, "here")), ("there", there)):
         assert (done.returncode, done.stdout) == (0, ""), done.stderr
         assert f"{output}: 3 blocks, 0 cached, 3 translated" in done.stderr
     assert (tmp_path / "there").read_bytes() == (tmp_path / "here").read_bytes()

@@ -37,7 +37,7 @@ cuts = st.sets(st.integers(1, 4))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(pairs=pairs, cuts=cuts, row_step=st.sampled_from([1, 8]))
 def test_packed_and_in_grids_is_padded(
     kind: str, pairs: list[tuple[list[int], list[int]]], cuts: set[int], row_step: int

@@ -65,7 +65,7 @@ paddings = st.tuples(st.integers(0, 6), st.integers(0, VOCAB_SIZE - 1))
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(pairs=pairs, source_padding=paddings, target_padding=paddings)
 def test_extra_padding_changes_no_output_and_no_gradient(
     norm: str,
@@ -86,7 +86,7 @@ def test_extra_padding_changes_no_output_and_no_gradient(
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(pairs=pairs, source_padding=paddings, target_padding=paddings, other=st.integers(1, 18))
 def test_what_padding_holds_changes_no_bit(
     norm: str,
@@ -112,7 +112,7 @@ def test_what_padding_holds_changes_no_bit(
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(pairs=pairs, padding_id=st.integers(0, VOCAB_SIZE - 1))
 def test_a_batch_gives_what_its_sentences_give_alone(
     norm: str, pairs: list[tuple[list[int], list[int]]], padding_id: int

@@ -88,9 +88,9 @@ def test_twenty_updates_in_single_precision(tiny_run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("objective", "end"),
     [
-        ("translation", 15),
+        ("translation", 13),
         pytest.param("translation", 50, marks=pytest.mark.patient),
-        *((objective, 15) for objective in OTHERS),
+        *((objective, 13) for objective in OTHERS),
     ],
 )
 @pytest.mark.slow
@@ -114,7 +114,7 @@ def test_many_updates_in_double_precision(
 def test_resumed_by_another_number_of_processes(tiny_run, tmp_path: Path) -> None:
     run = tiny_run()
     # An epoch has eleven updates: this is in the midst of the second.
-    middle, end = 17, 30
+    middle, end = 17, 24
     train(run, tmp_path / "never stopped", (1, 256), end, *NO_DROPOUT)
     for num_before in (1, 2):
         stopped = tmp_path / f"stopped {num_before}"

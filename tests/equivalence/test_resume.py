@@ -4,10 +4,11 @@ import dataclasses
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import pytest
@@ -57,31 +58,31 @@ def train_in_two(run, stop_after: int) -> None:
     assert run.train()
 
 
+def prepare_both(run, other) -> None:
+    """Prepares two runs of one recipe at once."""
+    prepare(run.recipe, run.workspace)
+    shutil.rmtree(other.workspace.root)
+    shutil.copytree(run.workspace.root, other.workspace.root)
+
+
 def last_facts(run) -> dict:
     """Returns what the last checkpoint says of itself."""
     return json.loads((max(run.workspace.checkpoints.glob("step-*")) / "state.json").read_text())
 
 
-OBJECTIVES = pytest.mark.parametrize(
-    "objective",
-    ["translation", "decoder-only", "causal-lm", "masked-lm", "denoising", "classification"],
-    indirect=True,
-)
+OTHERS = ("decoder-only", "causal-lm", "masked-lm", "denoising", "classification")
+OBJECTIVES = pytest.mark.parametrize("objective", ["translation", *OTHERS], indirect=True)
 """Of the runs of a test, which are a translator's where it says nothing."""
 
 FEW_OBJECTIVES = pytest.mark.parametrize(
     "objective",
     [
         "translation",
-        "masked-lm",
-        *(
-            pytest.param(kind, marks=pytest.mark.patient)
-            for kind in ("decoder-only", "causal-lm", "denoising", "classification")
-        ),
+        *(pytest.param(kind, marks=pytest.mark.patient) for kind in OTHERS),
     ],
     indirect=True,
 )
-"""Of what is the same for every objective; each of them is stopped at every step, in any case."""
+"""Of what is the same for every objective; each of them is stopped several times, in any case."""
 
 
 @pytest.fixture
@@ -142,10 +143,20 @@ def interrupting(original: Callable, step_of_signal: int) -> Callable:
     return rate
 
 
-@OBJECTIVES
-def test_stopped_and_resumed_at_every_step(tiny_run, never_stopped, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("objective", "steps"),
+    [
+        ("translation", range(1, 12)),
+        *((each, (1, 4, 5, 10)) for each in OTHERS),
+        *(pytest.param(each, range(1, 12), marks=pytest.mark.patient) for each in OTHERS),
+    ],
+    indirect=["objective"],
+)
+def test_stopped_and_resumed_at_every_step(
+    tiny_run, never_stopped, monkeypatch, steps: Sequence[int]
+) -> None:
     run = tiny_run()
-    for step in range(1, run.recipe.training.max_steps):
+    for step in steps:
         with monkeypatch.context() as patch:
             patch.setattr(loop, "learning_rate", interrupting(loop.learning_rate, step))
             assert not run.train()
@@ -218,12 +229,10 @@ SAMPLING = "tokenizer.sampling={alpha=0.2}"
 
 
 def test_stopped_while_segmentations_are_sampled(tiny_run, never_stopped, monkeypatch) -> None:
-    sampled = tiny_run(SAMPLING, name="sampled")
-    prepare(sampled.recipe, sampled.workspace)
+    sampled, run = tiny_run(SAMPLING, name="sampled"), tiny_run(SAMPLING)
+    prepare_both(sampled, run)
     assert sampled.train()
     assert sampled.weights() != never_stopped.weights()
-    run = tiny_run(SAMPLING)
-    prepare(run.recipe, run.workspace)
     monkeypatch.setattr(loop, "learning_rate", interrupting(loop.learning_rate, 7))
     assert not run.train()
     monkeypatch.undo()
@@ -474,8 +483,8 @@ def test_updates_that_are_loaded_ahead_as_for_a_gpu_are_the_same(
 ) -> None:
     settings = (*sampling, "training.batch_tokens=700")
     plain, ahead = tiny_run(*settings, name="plain"), tiny_run(*settings, name="ahead")
-    for run in (plain, ahead) if sampling else ():
-        prepare(run.recipe, run.workspace)
+    if sampling:
+        prepare_both(plain, ahead)
     assert plain.train()
     loaded = []
 
@@ -531,10 +540,12 @@ def test_a_micro_batch_that_was_fitted_to_memory_stays(tiny_run, monkeypatch) ->
 
 
 def test_a_guided_head_is_resumed_and_chosen(tiny_run) -> None:
-    settings = ("training.guided_alignment.at=input", "training.guided_alignment.head=2")
+    settings = (
+        *("training.guided_alignment.at=input", "training.guided_alignment.head=2"),
+        "training.max_steps=9",
+    )
     runs = [tiny_run(*settings, name=name) for name in ("stopped", "never stopped")]
-    for run in runs:
-        prepare(run.recipe, run.workspace)
+    prepare_both(*runs)
     train_in_two(runs[0], 7)
     assert runs[1].train()
     assert runs[0].weights() == runs[1].weights()
@@ -548,19 +559,18 @@ def test_a_guided_head_is_resumed_and_chosen(tiny_run) -> None:
     [
         pytest.param("translation", (), marks=pytest.mark.patient),
         ("translation", ("training.guided_alignment.head=2",)),
-        ("translation", ("training.precision=bf16",)),
+        pytest.param("translation", ("training.precision=bf16",), marks=pytest.mark.patient),
         pytest.param("decoder-only", (), marks=pytest.mark.patient),
         ("causal-lm", ()),
         pytest.param("denoising", (), marks=pytest.mark.patient),
     ],
 )
 def test_r_drop_is_resumed(tiny_run_of, objective: str, settings: tuple[str, ...]) -> None:
-    settings = ("training.r_drop.alpha=5", *settings)
+    settings = ("training.r_drop.alpha=5", "training.max_steps=9", *settings)
     names = ("stopped", "never stopped")
     runs = [tiny_run_of(objective, *settings, name=name) for name in names]
     if any("guided" in setting for setting in settings):
-        for run in runs:
-            prepare(run.recipe, run.workspace)
+        prepare_both(*runs)
     train_in_two(runs[0], 7)
     assert runs[1].train()
     assert runs[0].weights() == runs[1].weights()

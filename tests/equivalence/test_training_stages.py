@@ -119,8 +119,8 @@ def test_resumed_by_another_number_of_processes(staged_run, tmp_path: Path) -> N
         ("data.train.0.name=two", "data.train.0.name was 'one', now 'two'"),
     ],
 )
-def test_other_stages_are_another_run(staged_run, change: str, said: str) -> None:
-    staged_run("translation", "training.max_steps=9").train()
+def test_other_stages_are_another_run(staged_run, kept: Path, change: str, said: str) -> None:
+    staged_run("translation", "training.max_steps=9").train_once(kept)
     changes = [change]
     if change.startswith("data"):
         changes.append("data.train.1.name=one")

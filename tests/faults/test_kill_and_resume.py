@@ -50,7 +50,9 @@ def test_killed_while_saving_and_while_validating(tmp_path, aims, recipe: str) -
             stream.write(STAGES)
     elif recipe != "tiny":
         write_text(tmp_path)
-    harness = Harness(tmp_path, recipe=Path(copied), num_steps=40, command=warm.command())
+    # A kill at any moment could come after the end of fewer, and stages need as many.
+    num_steps = 24 if recipe == "tiny" and aims == ("validating",) else 40
+    harness = Harness(tmp_path, recipe=Path(copied), num_steps=num_steps, command=warm.command())
     harness.prepare()
     kills = [harness.kill(AIMS.index(aim)) for aim in aims]
     assert [kill.describe() for kill in kills if kill.differences] == []

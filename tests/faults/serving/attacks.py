@@ -112,6 +112,7 @@ LONG = {
     "many lines",
     "many sentences",
     "YAML of aliases",
+    "YAML of open brackets",
     "a deep page",
     "a page of entities",
     "an archive that unpacks to too much",

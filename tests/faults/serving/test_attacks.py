@@ -16,7 +16,7 @@ MAX_CALLBACK_SECONDS = 0.05
 BLOCKED_SECONDS = 0.5
 """A callback that takes longer is a fault on any machine."""
 MAX_BYTES = 1_500_000_000
-_HELD_SECONDS = 3.0
+_HELD_SECONDS = 1.0
 
 
 @contextmanager

@@ -21,9 +21,6 @@ from mtkit.errors import MtkitError
 
 from .translators import keep_text, reverse_words, take_all
 
-NUM_FUZZED = 300
-"""Documents that the fuzzer builds; more find rarer faults."""
-
 _LANGUAGES = LanguageCodes("en", "de")
 _W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _A = "http://schemas.openxmlformats.org/drawingml/2006/main"
@@ -644,9 +641,15 @@ class _Builder:
         )
 
 
+# More find rarer faults.
+@pytest.mark.parametrize(
+    "seeds",
+    [range(40), pytest.param(range(1_000, 1_500), marks=pytest.mark.patient)],
+    ids=["few", "many"],
+)
 @pytest.mark.parametrize("form", _MAIN)
-def test_nothing_is_lost_doubled_or_out_of_place(form: str) -> None:
-    for seed in range(NUM_FUZZED // len(_MAIN)):
+def test_nothing_is_lost_doubled_or_out_of_place(form: str, seeds: range) -> None:
+    for seed in seeds:
         body = _Builder(form, seed).build()
         check_parents(form, body)
         assert translate(form, body, keep_text) == body

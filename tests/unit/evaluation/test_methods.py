@@ -69,7 +69,7 @@ def test_variances_of_seeds_and_of_sentences_are_those_of_the_data() -> None:
     assert sentences == pytest.approx(1.0, rel=0.15)
 
 
-@pytest.mark.parametrize("num_runs", [2, 5])
+@pytest.mark.parametrize("num_runs", [2, pytest.param(5, marks=pytest.mark.patient)])
 def test_intervals_hold_the_true_difference_as_often_as_stated(num_runs: int) -> None:
     num_held = 0
     for seed in range(100):

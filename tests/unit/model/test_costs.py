@@ -56,7 +56,7 @@ models = st.builds(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(model=models, source_size=st.integers(5, 40), target_size=st.integers(5, 40))
 def test_weights_are_the_networks(model: Model, source_size: int, target_size: int) -> None:
     if model.tied_embeddings == "three-way":
@@ -71,7 +71,7 @@ def test_weights_are_the_networks(model: Model, source_size: int, target_size: i
     assert counted.decoder == sum(weight.numel() for weight in network.decoder.parameters())
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(
     model=models,
     size=st.integers(5, 40),
@@ -96,7 +96,7 @@ def product_operations(_: torch.Size, left: torch.Size, right: torch.Size, **__:
     return 2 * left[0] * left[1] * right[1]
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(model=models, source_length=st.integers(2, 9), target_length=st.integers(2, 9))
 def test_operations_are_what_torch_counts(
     model: Model, source_length: int, target_length: int
@@ -129,7 +129,7 @@ def test_operations_are_what_torch_counts(
     )
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(
     model=models,
     length=st.integers(4, 9),

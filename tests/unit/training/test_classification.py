@@ -121,7 +121,7 @@ def test_the_auxiliary_loss_is_half_the_mean_over_tokens(tiny_run_of) -> None:
 
 
 def test_a_language_is_soon_told_from_another(tiny_run_of) -> None:
-    settings = ("max_steps=150", "checkpoint_every=150", "schedule.peak=1e-2")
+    settings = ("max_steps=100", "checkpoint_every=100", "schedule.peak=1e-2")
     run = tiny_run_of("classification", *(f"training.{setting}" for setting in settings))
     assert run.train()
     [last] = [line for line in read_metrics(run.workspace.metrics_file) if line["kind"] == "dev"]

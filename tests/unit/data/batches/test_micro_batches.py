@@ -237,7 +237,7 @@ def test_real_text_is_padded_little(
         epoch=0,
     )
     micro_batches = []
-    for update in updates[:: max(1, len(updates) // 40)]:
+    for update in updates[:: max(1, len(updates) // 15)]:
         parts = split_update(
             update,
             source[update],

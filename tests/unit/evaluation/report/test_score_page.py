@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from html import escape, unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -55,6 +56,7 @@ def build(num_systems: int) -> tuple[list[SystemResult], Analysis]:
     return results, analysis
 
 
+@cache
 def render(num_systems: int) -> str:
     results, analysis = build(num_systems)
     return render_scores(
