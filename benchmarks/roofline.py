@@ -38,6 +38,7 @@ _TYPICAL_TOKENS = 24
 _ADAM_BYTES = 30
 """A weight's: gradient, two moments and itself read and written in fp32, and its copy in bf16."""
 _NO_KERNEL = ("detach", "_unsafe_view", "empty", "empty_like", "new_empty", "lift_fresh")
+_NO_KERNEL += ("scalar_tensor",)
 
 
 @dataclass
@@ -129,10 +130,12 @@ def main() -> None:
                 patch.dict(
                     cross_entropy._CHUNK_BYTES_OF_HALVES, meta=cross_entropy._CHUNK_BYTES["cuda"]
                 ),
-                Cost(*rates) as cost,
             ):
-                sums = loss.measure_translation(model, batch, label_smoothing=0.1)
-                sums.loss.backward()
+                # The first pass makes masks that later ones use.
+                loss.measure_translation(model, batch, label_smoothing=0.1)
+                with Cost(*rates) as cost:
+                    sums = loss.measure_translation(model, batch, label_smoothing=0.1)
+                    sums.loss.backward()
             step_bytes = _ADAM_BYTES * sum(weight.numel() for weight in model.parameters())
             seconds = cost.seconds + step_bytes / rates[1]
             real = len(batch.target_outputs)

@@ -1,5 +1,7 @@
 """Sub-layers except attention: feed-forward, linear maps, normalisation, dropout."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -64,14 +66,31 @@ class FusedLinear(nn.Linear):
         super().__init__(num_inputs, sum(widths))
         self.widths = widths
         self._keys = keys
+        self._bias_learns: Tensor | None = None
 
     def forward(self, inputs: Float[Tensor, "*shape inputs"]) -> Float[Tensor, "*shape outputs"]:
         """Returns the maps' outputs side by side."""
         if self._keys is None or not torch.is_grad_enabled():
             return super().forward(inputs)
-        biases = list(torch.split(self.bias, list(self.widths)))
-        biases[self._keys] = biases[self._keys].detach()
-        return nn.functional.linear(inputs, self.weight, torch.cat(biases))
+        if self._bias_learns is None or self._bias_learns.device != inputs.device:
+            self._bias_learns = torch.ones_like(self.bias, dtype=torch.bool)
+            torch.split(self._bias_learns, list(self.widths))[self._keys].fill_(False)
+        bias: Tensor = _LearningInPart.apply(self.bias, self._bias_learns)  # type: ignore[no-untyped-call]
+        return nn.functional.linear(inputs, self.weight, bias)
+
+
+class _LearningInPart(torch.autograd.Function):
+    """A tensor whose gradient is 0 where it doesn't learn: one kernel, in the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, whole: Tensor, learns: Tensor) -> Tensor:
+        ctx.save_for_backward(learns)
+        return whole.view_as(whole)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (learns,) = ctx.saved_tensors
+        return torch.where(learns, gradient, 0.0), None
 
 
 class LayerNorm(nn.LayerNorm):

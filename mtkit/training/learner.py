@@ -315,6 +315,11 @@ class Learner(Generic[Network_co]):
             self.average.num_updates = self.num_updates if known is None else known + 1
             self.average.update(self.average.num_updates)
 
+    def divide_gradients(self, divisor: Tensor) -> None:
+        """Divides the gradients of what this rank updates; a GPU queues it."""
+        gradients = [one.grad for one in self.updated if one.grad is not None]
+        torch._foreach_div_(gradients, divisor)
+
     def forget_count(self) -> None:
         """Has the optimizer's count of updates read again, after a restore."""
         if self.average is not None:

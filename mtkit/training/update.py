@@ -29,6 +29,8 @@ from mtkit.training.loss import LossSums
 from mtkit.training.loss_scale import LossScale
 from mtkit.training.validation import ModelValidator, ValidationResult
 
+_NUM_DRAWN = 3
+"""Index of the count of drawn tokens, behind the sums of the loss."""
 _PROBE = 0
 """The step of a pass that probes memory; such a pass is never recorded."""
 _CPU_AUTO_TOKENS = 8_192
@@ -238,14 +240,20 @@ class Updater:
             )
             if sums is not None:
                 self._prefetch(update)
-            wishes = torch.tensor([sums is None, *requests], dtype=torch.float64)
+            drawn = update.num_drawn_tokens or 0
+            wishes = torch.tensor([drawn, sums is None, *requests], dtype=torch.float64)
             if sums is None:
                 sums = torch.zeros(3, dtype=torch.float64, device=self._processes.device)
             reported = torch.cat((sums, send(wishes, self._processes.device)))
             norm = self._learner.sum_update(flat, reported, self._processes, scale.factor)
+            if update.num_drawn_tokens is not None:
+                # Now that all ranks' counts are there: the mean was over an estimate.
+                surplus = (reported[_NUM_DRAWN] / update.num_target_tokens).to(norm)
+                self._learner.divide_gradients(surplus)
+                norm /= surplus
             # All ranks hold bit-identical sums, and so make the same decisions.
             found = self._processes.read(torch.cat((reported, norm.to(reported)[None])))
-            loss, nll, divergence, num_failed, *counts, length = found
+            loss, nll, divergence, num_drawn, num_failed, *counts, length = found
             limit = update.limit
             if num_failed:
                 limit = self._lower_limit(step, update, int(num_failed))
@@ -264,7 +272,7 @@ class Updater:
         return UpdateResult(
             loss=loss,
             negative_log_likelihood=nll,
-            num_target_tokens=update.num_target_tokens,
+            num_target_tokens=int(num_drawn) or update.num_target_tokens,
             num_tokens=update.num_tokens,
             num_slots=update.num_slots,
             gradient_norm=length,

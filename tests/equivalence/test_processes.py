@@ -137,8 +137,12 @@ def test_sampled_segmentations_are_the_same_in_any_process(tiny_run, tmp_path: P
     run = tiny_run(settings[0])
     prepare(run.recipe, run.workspace)
     [one] = train(run, tmp_path / "one", (1, 256), 5, *settings)
-    first, _ = train(run, tmp_path / "two", (2, 256), 5, *settings)
-    assert greatest_difference(first, one, "weight") <= 1e-10
+    for sharding in ("false", "true"):
+        folder, shard = tmp_path / f"two, {sharding}", f"training.shard={sharding}"
+        first, _ = train(run, folder, (2, 256), 5, *settings, shard)
+        assert greatest_difference(first, one, "weight") <= 1e-10
+        # Each counts the tokens that it draws, and the log has all ranks'.
+        assert losses(folder) == pytest.approx(losses(tmp_path / "one"), rel=1e-10, abs=0)
 
 
 def test_dropout_masks_are_a_layouts_own_and_sentences_are_not(tiny_run, tmp_path: Path) -> None:

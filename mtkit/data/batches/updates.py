@@ -268,7 +268,9 @@ class Update(Generic[Batch]):
         limit: Maximum tokens per side of one pass.
         examples: All processes' examples.
         shares: Each process's micro-batches; `micro_batches` are this process's.
-        num_target_tokens: Tokens that the loss is summed over, in all processes.
+        num_target_tokens: Tokens that the loss is summed over, in all processes; with
+            `num_drawn_tokens` an estimate.
+        num_drawn_tokens: Those of this process's share, if each process draws its own targets.
         gather: Returns a micro-batch on the device.
     """
 
@@ -281,6 +283,7 @@ class Update(Generic[Batch]):
     micro_batches: list[MicroBatch]
     num_target_tokens: int
     gather: Callable[[MicroBatch], Batch]
+    num_drawn_tokens: int | None = None
     _loaded: deque[Batch] = field(default_factory=deque, init=False)
 
     @property
@@ -353,6 +356,11 @@ class TrainingBatches(ABC, Generic[Batch]):
     def count_target_tokens(self, examples: Indices, epoch: int) -> int:
         """Returns how many tokens the loss of these examples is summed over in an epoch."""
 
+    @property
+    def draws_targets(self) -> bool:
+        """Whether each epoch draws its targets, which takes long."""
+        return False
+
     @abstractmethod
     def gather(self, micro_batch: MicroBatch, epoch: int) -> Batch:
         """Returns a micro-batch as it is in an epoch, on the device."""
@@ -375,6 +383,14 @@ class TrainingBatches(ABC, Generic[Batch]):
                 return prefetched
         examples = self._plan(epoch)[position]
         shares = self.split(examples, self._num_processes, limit)
+        # Before any gather: sampling draws the targets that it counts, and gather reuses them.
+        num_drawn = None
+        if self.draws_targets and self._num_processes > 1:
+            own = [micro_batch.sentences for micro_batch in shares[self._rank]]
+            num_drawn = self.count_target_tokens(np.concatenate(own), epoch) if own else 0
+            num_target_tokens = int(self.lengths(examples)["target"].sum())
+        else:
+            num_target_tokens = self.count_target_tokens(examples, epoch)
         return Update(
             epoch=epoch,
             position=position,
@@ -383,9 +399,9 @@ class TrainingBatches(ABC, Generic[Batch]):
             examples=examples,
             shares=shares,
             micro_batches=shares[self._rank],
-            # Before any gather: sampling draws the targets that it counts, and gather reuses them.
-            num_target_tokens=self.count_target_tokens(examples, epoch),
+            num_target_tokens=num_target_tokens,
             gather=lambda micro_batch: self.gather(micro_batch, epoch),
+            num_drawn_tokens=num_drawn,
         )
 
     def prefetch(self, update: Update[Batch]) -> None:

@@ -199,6 +199,11 @@ class PairBatches(StoredBatches[Mapping[str, Ragged], Batch]):
             seed=self._recipe.seed,
         )
 
+    @property
+    def draws_targets(self) -> bool:
+        """Whether each epoch draws the segmentation of its targets."""
+        return self._sampler is not None
+
     def bound(self, rows: Indices) -> Sequence[Indices]:
         """Returns the tokens of both sides; with sampling, their maximum."""
         sides = list(self.lengths(rows).values())

@@ -35,8 +35,8 @@ SETTINGS = (
     "training.label_smoothing=0.1",
     "model.attention_dropout=0.0",
 )
-_SUMS = [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0]
-"""What is read: loss, likelihood, divergence, failures, two requests, the gradient's norm."""
+_SUMS = [1.0, 1.0, 0.0, 80.0, 0.0, 0.0, 0.0, 1.0]
+"""What is read: loss, likelihood, divergence, drawn tokens, failures, requests, the norm."""
 
 
 def _read(values: Tensor) -> list[float]:
@@ -90,6 +90,7 @@ def test_an_update_reads_once(monkeypatch, precision, *, is_filled: bool, shard:
         micro_batches=passes,
         num_target_tokens=80,
         gather=lambda _: _make_batch(is_filled=is_filled),
+        num_drawn_tokens=40 if shard else None,
     )
     measure = partial(measure_translation, label_smoothing=0.1)
     objective = Objective(learner, SimpleNamespace(), SimpleNamespace(), measure)
