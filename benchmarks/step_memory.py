@@ -60,7 +60,7 @@ def _measure(options: argparse.Namespace) -> None:
     working.refresh()
     began_at = time.process_time()
     for first, last in pairwise(bounds):
-        measured = translation_loss.measure_translation(
+        measured = loss_module.measure_translation(
             working.model, _make_batch(last - first, working.model, device), label_smoothing=0.1
         ).loss
         (measured / options.update_tokens).backward()
