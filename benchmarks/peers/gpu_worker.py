@@ -43,6 +43,13 @@ DROPOUTS = {"tiny": 0.3, "base": 0.1, "big": 0.3}
 _WARM_UP, _TIMED, _COUNTED = 8, 24, 3
 _SHAPES = 16
 """How much longer the warm-up is with graphs, until most shapes have been recorded."""
+VARIANTS = {
+    "": [],
+    "graphs": ["training.cuda_graphs=true"],
+    "fp16": ["training.precision=fp16"],
+    "fp16, graphs": ["training.precision=fp16", "training.cuda_graphs=true"],
+    "recompute": ["training.recompute=true"],
+}
 _SIZE = 8_192
 _LINES, _OUTPUT_TOKENS = 1_024, 25
 
@@ -124,14 +131,16 @@ def measure_updates(task: dict[str, Any]) -> None:
     """Prints a row for each model and size of an update."""
     peak = measure_limits()["bf16"]
     print(
-        "| model | target tokens an update | graphs | tokens/s | ms an update | share of peak | "
+        "| model | target tokens an update | with | tokens/s | ms an update | share of peak | "
         "waits an update | kernels an update | device busy | GiB, and by plan |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     places: dict[str, int] = {}
-    for name, tokens, graphs in product(SHAPES, UPDATE_TOKENS, (False, True)):
+    rows = [*product(SHAPES, UPDATE_TOKENS, ("", "graphs"))]
+    rows += product(("base", "big"), UPDATE_TOKENS[:1], [*VARIANTS][2:])
+    for name, tokens, variant in rows:
         try:
-            places |= _measure_model(task, name, tokens, peak, graphs)
+            places |= _measure_model(task, name, tokens, peak, variant)
         except Exception as error:  # noqa: BLE001 (the others are measured all the same)
             print(f"| {name} | {tokens:,} | failed: {type(error).__name__}: {error} |")
             import traceback  # noqa: PLC0415
@@ -147,7 +156,7 @@ def _list(places: dict[str, int]) -> str:
 
 
 def _measure_model(
-    task: dict[str, Any], name: str, tokens: int, peak: float, graphs: bool
+    task: dict[str, Any], name: str, tokens: int, peak: float, variant: str
 ) -> dict[str, int]:
     layers, d_model, d_ff, heads = SHAPES[name]
     model = (
@@ -155,11 +164,11 @@ def _measure_model(
         f'd_ff={d_ff}, num_heads={heads}, norm="post", dropout={DROPOUTS[name]}}}'
     )
     settings = [model, f"training.batch_tokens={tokens}", "training.micro_batch_tokens=auto"]
-    settings.append(f"training.cuda_graphs={str(graphs).lower()}")
+    settings += VARIANTS[variant]
     torch.cuda.reset_peak_memory_stats()
     training = Training({**task, "device": "cuda", "overrides": [*task["overrides"], *settings]})
     torch.cuda.reset_peak_memory_stats()
-    for _ in range(_WARM_UP * (_SHAPES if graphs else 1)):
+    for _ in range(_WARM_UP * (_SHAPES if "graphs" in variant else 1)):
         training.update(training.draw())
     seconds, counts = _time_updates(training)
     operations = _count(training, counts)
@@ -178,14 +187,14 @@ def _measure_model(
     rate = counts["target"] / seconds
     planned = _plan_memory(training, counts)
     print(
-        f"| {name} | {counts['target'] / _TIMED:,.0f} | {'yes' if graphs else 'no'} | {rate:,.0f} "
+        f"| {name} | {counts['target'] / _TIMED:,.0f} | {variant} | {rate:,.0f} "
         f"| {1e3 * seconds / _TIMED:.1f} | {100 * operations / seconds / peak:.1f} % "
         f"| {waits.total / _COUNTED:.1f} | {len(kernels) / _COUNTED:,.0f} "
         f"| {1e3 * busy / _COUNTED:.1f} ms, {100 * busy / profiled:.0f} % of the profiled time "
         f"| {memory / 2**30:.2f}, {planned / 2**30:.2f} |",
         flush=True,
     )
-    if name == "base" and not graphs:
+    if name == "base" and not variant:
         _print_kernels(profiler, tokens)
     return {place: round(count / _COUNTED) for place, count in waits.places.items()}
 

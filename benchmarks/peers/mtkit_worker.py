@@ -12,6 +12,7 @@ from mtkit.network.device import limit_kernel_cache, limit_threads
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.training.build_learner import build_learner, build_objective
 from mtkit.training.distributed import join_processes, leave_processes
+from mtkit.training.loss_scale import LossScale
 from mtkit.training.training_run import TrainingRun
 from mtkit.training.update import RankRequests, Updater, UpdateResult
 from mtkit.workspace import Workspace
@@ -53,6 +54,7 @@ class Training:
         self._batches = objective.batches
         self._limit = self.updater.fit_micro_batch()
         self._step = 0
+        self._scale = LossScale.resume(0.0, 0) if self.precision == "fp16" else None
         self._following = 0, 0
 
     def draw(self) -> Update[TranslationBatch]:
@@ -64,7 +66,11 @@ class Training:
     def update(self, update: Update[TranslationBatch]) -> UpdateResult:
         """Makes one update, as in training."""
         self._step += 1
-        return self.updater.make(self._step, update, rate=_RATE, requests=RankRequests())
+        result = self.updater.make(
+            self._step, update, rate=_RATE, requests=RankRequests(), loss_scale=self._scale
+        )
+        self._scale = result.loss_scale
+        return result
 
 
 def main() -> None:
