@@ -213,14 +213,22 @@ def show_beginning(
 ) -> None:
     """Prints what is trained, and warns of settings that slow it down."""
     precision = learner.working.precision
-    warn_of_slow_arithmetic(precision, device)
+    warn_of_slow_arithmetic(precision, device, is_auto=training.precision == "auto")
     if note := note_warmup(training.schedule, max_steps=training.max_steps):
         warn(note)
     say(f"training {name}: {describe_parameters(learner.model)}; {precision}")
 
 
-def warn_of_slow_arithmetic(precision: TrainingPrecision, device: torch.device) -> None:
-    """Warns of 16 bits on a CPU that only emulates them, many times slower (docs/log.md)."""
+def warn_of_slow_arithmetic(
+    precision: TrainingPrecision, device: torch.device, *, is_auto: bool = False
+) -> None:
+    """Warns of 16 bits on a CPU that only emulates them, and of fp32 on a GPU without bf16."""
+    if is_auto and precision == "fp32" and device.type == "cuda":
+        warn(
+            "this GPU has no bf16 arithmetic: training in fp32; fp16 may be several times as fast: "
+            "--set training.precision=fp16"
+        )
+    # Many times slower (docs/log.md).
     is_fp16 = precision == "fp16" and device.type == "cpu"
     if is_fp16 or (precision == "bf16" and is_imitated(device)):
         warn(
