@@ -158,11 +158,11 @@ class InputEmbedding(nn.Module):
         if isinstance(position, int):
             return self._embed(tokens, self.positions(position, 1))
         assert end is not None, "reading the largest position would wait for a GPU"
-        # Texts that reached `end` may be gone, and the model may have learned fewer positions.
+        # The model may have learned fewer positions: a text that is gone or has ended is past them.
         if isinstance(self.positions, LearnedPositions):
             end = min(end, len(self.positions.weight))
         table = self.positions(0, end)
-        return self._embed(tokens, _look_up(table, position[:, None]))
+        return self._embed(tokens, _look_up(table, position.clamp(max=end - 1)[:, None]))
 
     def _embed(self, tokens: Tensor, added: Tensor | None) -> Tensor:
         # Both are in fp32; the result is in the precision of the weights.

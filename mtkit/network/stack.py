@@ -140,7 +140,9 @@ class TransformerStack(nn.Module):
                 is_watched = watched is not None and watched.layer == number
                 inputs = states, layout, memory, memory_layout, watched if is_watched else None
                 if self.recomputes and torch.is_grad_enabled():
-                    states = checkpoint(layer, *inputs, use_reentrant=False)
+                    # The backward pass is outside of this block.
+                    run = limit_attention_kernels(states.device)(layer.__call__)
+                    states = checkpoint(run, *inputs, use_reentrant=False)
                 else:
                     states = layer(*inputs)
         normed: Tensor = self.final_norm(states)

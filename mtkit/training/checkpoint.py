@@ -215,6 +215,9 @@ def write_facts(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes a checkpoint's metadata beside its tensor files."""
     facts = {"format_version": FORMAT_VERSION, **asdict(checkpoint)}
     del facts["folder"]
+    if not checkpoint.state.loss_scale:
+        # Earlier versions read no others.
+        del facts["state"]["loss_scale"], facts["state"]["num_with_loss_scale"]
     write_atomically(
         folder / STATE_FILE, json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False)
     )

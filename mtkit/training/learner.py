@@ -298,10 +298,9 @@ class Learner(Generic[Network_co]):
         if self.shards is not None:
             return self.shards.sum_update(values, factor)
         processes.sum_update(self.weights, flat, values)
-        gradients = [weight.grad for weight in self.weights if weight.grad is not None]
         if factor != 1.0:
-            torch._foreach_div_(gradients, factor)
-        return nn.utils.get_total_norm(gradients)
+            self.divide_gradients(factor)
+        return nn.utils.get_total_norm([one.grad for one in self.weights if one.grad is not None])
 
     def update(self, rate: float) -> None:
         """Changes the weights by their gradients."""
@@ -315,10 +314,11 @@ class Learner(Generic[Network_co]):
             self.average.num_updates = self.num_updates if known is None else known + 1
             self.average.update(self.average.num_updates)
 
-    def divide_gradients(self, divisor: Tensor) -> None:
-        """Divides the gradients of what this rank updates; a GPU queues it."""
-        gradients = [one.grad for one in self.updated if one.grad is not None]
-        torch._foreach_div_(gradients, divisor)
+    def divide_gradients(self, divisor: Tensor | float) -> None:
+        """Divides the gradients of what this rank updates, if it has any; a GPU queues it."""
+        # None has one where memory ran out in the only process.
+        if gradients := [one.grad for one in self.updated if one.grad is not None]:
+            torch._foreach_div_(gradients, divisor)
 
     def forget_count(self) -> None:
         """Has the optimizer's count of updates read again, after a restore."""

@@ -112,6 +112,24 @@ def test_a_language_model_s_search_waits_as_rarely(counting) -> None:
     assert counting.found.total() <= 0.2 * num_steps, counting.found
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{"beam_size": 1}, {"beam_size": 4}, {"beam_size": 1, "sampling": Sampling(top_k=9)}],
+    ids=["greedy", "beam", "samples"],
+)
+def test_texts_that_have_ended_are_past_the_learned_positions(counting, settings) -> None:
+    keys = {"positions": "learned", "max_positions": 30}
+    engine = TorchEngine(_build(CausalLanguageModel, **keys), "cpu")
+    # The longest ends within eight steps of the others.
+    texts = [EncodedSource([*range(4, 4 + length)], is_text=True) for length in (24, 9, 23)]
+    bounds = Inference(min_length=20, max_extra_tokens=60, **settings)
+    together = engine.search(texts, bounds)
+    alone = [engine.search([text], bounds)[0] for text in texts]
+    assert [[each.token_ids for each in found] for found in together] == [
+        [each.token_ids for each in found] for found in alone
+    ]
+
+
 def test_each_way_of_waiting_is_counted() -> None:
     ways = [
         lambda tensor: tensor.tolist(),

@@ -1,7 +1,10 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 import torch
 
-from mtkit.network import PaddedLayout
+from mtkit.network import PaddedLayout, stack
 from mtkit.network.attention import WatchedHead
 from mtkit.network.stack import TransformerStack
 from mtkit.recipe.model import Model
@@ -101,6 +104,25 @@ def test_recomputed_layers_keep_their_inputs_and_give_the_same_bits(norm: str, h
     assert all(map(torch.equal, *found))
     # Hooks see what is kept beside the layers: the output, its norm and a watched head.
     assert kept[1] < kept[0] / 8
+
+
+def test_recomputed_layers_attend_by_the_same_kernels(monkeypatch) -> None:
+    inside = []
+
+    @contextmanager
+    def limit(_: torch.device) -> Iterator[None]:
+        inside.append(True)
+        yield
+        inside.pop()
+
+    found = []
+    monkeypatch.setattr(stack, "limit_attention_kernels", limit)
+    encoder = _encoder(dropout=0.3).train()
+    encoder.recomputes = True
+    for layer in encoder.layers:
+        layer.register_forward_pre_hook(lambda *_: found.append(bool(inside)))
+    encoder(torch.randn(1, 4, 16), _full(1, 4)).sum().backward()
+    assert found == [True] * 4
 
 
 def test_every_position_sees_the_source_s_tokens_alone() -> None:

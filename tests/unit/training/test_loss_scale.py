@@ -85,6 +85,21 @@ def test_an_update_whose_gradients_overflow_is_repeated() -> None:
     assert learner.num_updates == 1
 
 
+def test_memory_that_runs_out_is_no_overflow() -> None:
+    class Small(_Halves):
+        def loss(self, batch: Tensor) -> LossSums:
+            if not self.num_passes:
+                self.num_passes += 1
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return super().loss(batch)
+
+    small = Small()
+    learner, outcome = small.update(LossScale(2.0**16, 7))
+    assert (outcome.loss_scale, outcome.is_applied) == ((2.0**16, 8), True)
+    gradient = learner.model.weight.grad.flatten().tolist()
+    assert gradient == pytest.approx(BY_HAND, rel=2**-10)
+
+
 def test_gradients_that_are_no_number_with_any_scale_are_skipped_and_the_scale_stays() -> None:
     class Broken(_Halves):
         def loss(self, batch: Tensor) -> LossSums:
