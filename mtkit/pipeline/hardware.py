@@ -78,8 +78,9 @@ class Accelerator:
         if not is_supported[choice]:
             raise MtkitError(
                 f"--hardware {self.name}: it doesn't support {choice} (training.precision)",
-                f"one of {', '.join(each for each in is_supported if is_supported[each])}: "
-                "--set training.precision=...",
+                "it supports "
+                + ", ".join(each for each in is_supported if is_supported[each])
+                + "; --set training.precision=auto chooses one of them",
             )
         return choice
 

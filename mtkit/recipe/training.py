@@ -319,9 +319,9 @@ class Training(Section):
     multiplication (AMX or AVX512-BF16), else fp32."""
     tf32: Annotated[bool, Invalidates.NOTHING] = False
     """On a GPU, round the factors of fp32 products to 11 bits (TF32), which is several times as
-    fast: in training with `precision = "fp32"`, and in every validation."""
+    fast: in training with `precision = "fp32"`, and in its validations."""
     cuda_graphs: Annotated[bool, Invalidates.NOTHING] = False
-    """On a GPU in bf16, record the kernels of passes of few shapes once each, and start them all
+    """On a GPU in 16 bits, record the kernels of passes of few shapes once each, and start them all
     at once from then on. It pays where a pass is so small that starting its kernels takes longer
     than running them. Without effect on a CPU, for a decoder alone and with guided alignment."""
     recompute: Annotated[bool, Invalidates.NOTHING] = False

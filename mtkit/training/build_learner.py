@@ -75,7 +75,6 @@ def build_learner(
     lora, base_digest = training.lora, ""
     config = run.model_config
     check_memory(config.list_shapes().values(), "[model]")
-    torch.backends.cuda.matmul.allow_tf32 = training.tf32
     torch.manual_seed(run.recipe.seed)
     model = build(config).to(processes.device)
     if takes_start:

@@ -232,8 +232,8 @@ def warn_of_slow_arithmetic(
     is_fp16 = precision == "fp16" and device.type == "cpu"
     if is_fp16 or (precision == "bf16" and is_imitated(device)):
         warn(
-            f"this CPU has no {precision} arithmetic, and emulating it is many times slower: use "
-            "--set training.precision=fp32"
+            f"{precision} is emulated on this CPU, which is many times slower: use "
+            "--set training.precision=auto"
         )
 
 

@@ -1,7 +1,7 @@
 """Trains from prepared data and releases the best checkpoint to `model/`."""
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -18,6 +18,7 @@ from mtkit.network.device import limit_kernel_cache, limit_threads
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.recipe.precision import TrainingPrecision
 from mtkit.recipe.tables import relative_to_root
+from mtkit.recipe.training import Training
 from mtkit.stored_folder import put_or_warn
 from mtkit.training.averaging.model_record import ModelRecord
 from mtkit.training.build_learner import build_learner, build_objective, open_metrics
@@ -71,12 +72,23 @@ def train(
     has_ended = False
     try:
         alone = at_work_alone(workspace.root, "`mtkit train`")
-        with alone if processes.is_first else nullcontext():
+        with alone if processes.is_first else nullcontext(), _allowing_tf32(recipe.training):
             is_at_end = _train(run, processes, options)
         has_ended = True
         return is_at_end
     finally:
         leave_processes(processes, has_ended=has_ended)
+
+
+@contextmanager
+def _allowing_tf32(training: Training) -> Iterator[None]:
+    """Rounds fp32 products on a GPU while the block runs, if the recipe says so."""
+    products = torch.backends.cuda.matmul
+    before, products.allow_tf32 = products.allow_tf32, training.tf32
+    try:
+        yield
+    finally:
+        products.allow_tf32 = before
 
 
 def _train(run: TrainingRun, processes: ProcessGroup, options: Sequence[str]) -> bool:

@@ -6,6 +6,7 @@ import mtkit.training.learner as precision_module
 from mtkit.recipe import load_recipe
 from mtkit.training.distributed import ProcessGroup
 from mtkit.training.learner import WorkingCopy, resolve_precision
+from mtkit.training.update import Updater
 
 CPU = torch.device("cpu")
 
@@ -43,10 +44,18 @@ def test_a_finished_run_is_finished_on_another_kind_of_machine_too(tiny_run, mon
     assert longer.workspace.read_manifest()["train"]["precision"] == "bf16"
 
 
-def test_tf32_is_set_for_the_training_alone_that_asks_for_it(tiny_run) -> None:
+def test_tf32_is_set_for_the_training_alone_that_asks_for_it(tiny_run, monkeypatch) -> None:
+    found = []
+    products, make = torch.backends.cuda.matmul, Updater.make
+    monkeypatch.setattr(
+        Updater,
+        "make",
+        lambda *given, **named: found.append(products.allow_tf32) or make(*given, **named),
+    )
     for value in ("true", "false"):
         assert tiny_run("training.max_steps=1", f"training.tf32={value}", name=value).train()
-        assert torch.backends.cuda.matmul.allow_tf32 is (value == "true")
+        assert products.allow_tf32 is False
+    assert found == [True, False]
 
 
 def test_in_fp32_the_copy_is_the_model() -> None:
