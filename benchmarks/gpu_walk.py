@@ -29,8 +29,9 @@ from mtkit.recipe.inference import Sampling
 from mtkit.recipe.model import Model
 from mtkit.recipe.training import Adam
 from mtkit.text.token_ids import EOS
-from mtkit.training.learner import WorkingCopy, build_optimizer
+from mtkit.training.learner import build_optimizer
 from mtkit.training.loss import measure_translation
+from mtkit.training.precision import WorkingCopy
 
 KINDS = {
     "post": {},

@@ -20,8 +20,8 @@ from mtkit.network import EncoderDecoder
 from mtkit.network.device import suit_precision
 from mtkit.recipe.model import Model
 from mtkit.training import loss as loss_module
-from mtkit.training.learner import WorkingCopy
 from mtkit.training.loss import LossSums
+from mtkit.training.precision import WorkingCopy
 
 _VOCAB_SIZE = 37_000
 _SENTENCE_TOKENS, _ROW_SENTENCES = 25, 5

@@ -27,7 +27,7 @@ from mtkit.cpus import count_cpus
 from mtkit.errors import MtkitError
 from mtkit.recipe import load_recipe
 from mtkit.training.distributed import ProcessGroup
-from mtkit.training.learner import resolve_precision
+from mtkit.training.precision import resolve_precision
 
 PEERS = Path(__file__).parent / "peers"
 MODELS = {

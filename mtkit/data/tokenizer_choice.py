@@ -11,8 +11,8 @@ from mtkit.errors import MtkitError
 from mtkit.files import read_json
 from mtkit.recipe import Recipe
 from mtkit.recipe.data import Data
+from mtkit.recipe.start_from import StartFrom
 from mtkit.recipe.tokenizer import Tokenizer
-from mtkit.recipe.training import StartFrom
 from mtkit.text.extend_vocabulary import extend_vocabulary
 from mtkit.text.learn_pieces import learn_pieces
 from mtkit.text.sentencepiece_segmenter import read_model, read_pretrained

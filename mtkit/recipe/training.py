@@ -1,6 +1,5 @@
 """The `training` section: batches, optimizer, schedule, checkpoints."""
 
-from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
@@ -17,12 +16,12 @@ from mtkit.recipe.section import (
     Count,
     CountFromZero,
     NumProcesses,
-    RecipePath,
     Section,
     Strength,
     StrengthFromZero,
     WordOrFolder,
 )
+from mtkit.recipe.start_from import StartFrom
 from mtkit.recipe.training_stages import TrainingStage
 
 
@@ -225,52 +224,6 @@ class Classification(Section):
     auxiliary: StrengthFromZero = 0.5
     """Weight of the language model's own loss, which a `causal-lm` goes on learning beside, GPT's
     lambda; 0 leaves it out."""
-
-
-StartKey = Literal["model", "encoder", "decoder"]
-START_KEYS: tuple[StartKey, ...] = get_args(StartKey)
-"""Keys of `[training.start_from]` that name model folders."""
-
-
-class StartFrom(Section):
-    """Fine-tuning: the model whose weights training starts from, or the models of its parts.
-
-    Give `model`, or `encoder` or `decoder` or both. `mtkit prepare` reuses the model's vocabulary
-    unless `vocabulary` says otherwise.
-    """
-
-    model: RecipePath | None = None
-    """A model folder, such as another run's `model/`; relative to `data.data_root`, with `--set`
-    too."""
-    encoder: RecipePath | None = None
-    """The folder of a masked language model, a denoising model or a translator: the encoder, the
-    source embeddings and positions start from its weights, all else from random ones."""
-    decoder: RecipePath | None = None
-    """The folder of a causal language model, a denoising model or a translator: the decoder, the
-    target embeddings and positions and the output start from its weights. A language model has no
-    attention to a source: that part starts from random weights."""
-    vocabulary: Literal["keep", "extend", "new"] = "keep"
-    """`keep`: reuse the model's vocabulary and its treatment of punctuation, with the recipe's tags
-    and `tokenizer.user_symbols` added at the end; keys on the tokenizer's training have no effect.
-    `extend`: the same, with pieces behind that the model's vocabulary lacks, of a vocabulary of
-    `tokenizer.vocab_size` pieces that is learned from the recipe's text; each starts from the mean
-    of the vectors of the pieces that spell it, and a tag or a language of NLLB's kind from the mean
-    of the others' vectors.
-    `new`: a new vocabulary as the recipe says; embeddings of pieces that the model knows are
-    copied, the others start from random vectors."""
-
-    @model_validator(mode="after")
-    def _names_a_model_or_parts(self) -> "StartFrom":
-        has_parts = self.encoder is not None or self.decoder is not None
-        if (self.model is not None) == has_parts:
-            raise ValueError("give either model, or encoder or decoder or both")
-        return self
-
-    @property
-    def folders(self) -> dict[StartKey, Path]:
-        """The model folders that are named, by key; the first one's vocabulary is kept."""
-        named = {key: getattr(self, key) for key in START_KEYS}
-        return {key: path for key, path in named.items() if path is not None}
 
 
 FrozenPart = Literal["embeddings", "encoder", "decoder"]

@@ -14,7 +14,7 @@ from mtkit.network import Network
 from mtkit.network.stack import TransformerStack
 from mtkit.training.checkpoint import TrainingState
 from mtkit.training.distributed import ProcessGroup
-from mtkit.training.learner import Learner, freeze, resolve_precision
+from mtkit.training.learner import Learner, freeze
 from mtkit.training.loss import (
     AlignmentGuide,
     LossSums,
@@ -37,6 +37,7 @@ from mtkit.training.objectives.texts import (
     MaskedBatches,
     find_auxiliary_weight,
 )
+from mtkit.training.precision import resolve_precision
 from mtkit.training.start_from import start_from
 from mtkit.training.training_run import TrainingRun
 from mtkit.training.update import Objective

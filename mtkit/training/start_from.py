@@ -21,8 +21,9 @@ from mtkit.network import CausalLanguageModel, EncoderDecoder, MaskedLanguageMod
 from mtkit.network.embeddings import LearnedPositions
 from mtkit.recipe.model import Model
 from mtkit.recipe.objective import ClassifierKind, Objective
+from mtkit.recipe.start_from import StartFrom, StartKey
 from mtkit.recipe.tables import relative_to_root
-from mtkit.recipe.training import StartFrom, StartKey, Training
+from mtkit.recipe.training import Training
 from mtkit.text.learn_pieces import spell_pieces
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.vocabulary import Vocabulary

@@ -21,8 +21,8 @@ from mtkit.network.projecting import copy_in
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import BOS, EOS
-from mtkit.training.learner import WorkingCopy
 from mtkit.training.loss import measure_causal, measure_masked, measure_translation
+from mtkit.training.precision import WorkingCopy
 
 from .half_trained import draw_sources, encoded, half_trained_model
 

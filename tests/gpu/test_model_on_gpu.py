@@ -15,8 +15,8 @@ from mtkit.network.sublayers import Dropout
 from mtkit.recipe.model import Model
 from mtkit.recipe.precision import TrainingPrecision
 from mtkit.text.token_ids import EOS
-from mtkit.training.learner import WorkingCopy
 from mtkit.training.loss import measure_translation
+from mtkit.training.precision import WorkingCopy
 
 from ..padded import pad_pairs
 

@@ -16,7 +16,8 @@ from mtkit.locks import locked
 from mtkit.recipe.training import Adam, Averaging, Training
 from mtkit.training.checkpoint import Checkpoint, TrainingState, choose_best
 from mtkit.training.checkpoint_folder import CheckpointFolder, restore_learner
-from mtkit.training.learner import AveragedWeights, Learner, WorkingCopy, build_optimizer
+from mtkit.training.learner import AveragedWeights, Learner, build_optimizer
+from mtkit.training.precision import WorkingCopy
 
 
 def build(seed: int = 1, *, decay: float | None = None) -> Learner:

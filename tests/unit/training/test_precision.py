@@ -2,10 +2,10 @@ import pytest
 import torch
 from torch import nn
 
-import mtkit.training.learner as precision_module
+import mtkit.training.precision as precision_module
 from mtkit.recipe import load_recipe
 from mtkit.training.distributed import ProcessGroup
-from mtkit.training.learner import WorkingCopy, resolve_precision
+from mtkit.training.precision import WorkingCopy, resolve_precision
 from mtkit.training.update import Updater
 
 CPU = torch.device("cpu")
