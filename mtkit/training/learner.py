@@ -23,13 +23,10 @@ from mtkit.recipe.lora import Lora
 from mtkit.recipe.precision import TrainingPrecision
 from mtkit.recipe.training import Adam, FrozenPart, Training
 from mtkit.training.distributed import ProcessGroup
-from mtkit.training.precision import WorkingCopy
+from mtkit.training.precision import Network_co, WorkingCopy
 from mtkit.training.sharding import MOMENTS, Shards
 
 Network = TypeVar("Network", bound=nn.Module)
-
-
-Network_co = TypeVar("Network_co", bound=nn.Module, covariant=True)
 
 _NUM_UPDATES = "step"
 _OUTPUT_BIAS = "output_bias"
