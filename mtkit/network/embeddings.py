@@ -151,7 +151,7 @@ class InputEmbedding(nn.Module):
     ) -> NewestStates:
         """Returns the newest tokens' vectors.
 
-        `position` is from 0. If it is one per text, those from `end` on are of texts that have ended.
+        `position` is from 0. If it is one per text, those from `end` on are of texts that ended.
         """
         if self.positions is None:
             return self._embed(tokens, None)
