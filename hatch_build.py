@@ -25,6 +25,7 @@ _AVX512 = [
     "-mprefer-vector-width=512",
 ]
 _X86 = {
+    "amx": [*_AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-int8", "-mamx-bf16"],
     "avx512-bf16": [*_AVX512, "-mavx512bf16"],
     "avx512-vnni": _AVX512,
     "avx2": ["-mavx2", "-mfma"],

@@ -3,7 +3,6 @@
 import math
 import os
 import time
-from functools import cache
 from pathlib import Path
 
 _QUOTA_FILE = Path("/sys/fs/cgroup/cpu.max")
@@ -52,15 +51,6 @@ def load_numpy() -> None:
     finally:
         # torch has a BLAS of its own, which reads this, too.
         del os.environ[key]
-
-
-@cache
-def has_amx() -> bool:
-    """Checks for AMX, Intel's instructions for products of matrices, under Linux."""
-    try:
-        return " amx_tile" in Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return False
 
 
 def measure_load(seconds: float = 0.3) -> float:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FOLDER = Path(__file__).parent / "cpp"
-KINDS = "avx512-bf16", "avx512-vnni", "avx2", "neon-dot", "plain"
+KINDS = "amx", "avx512-bf16", "avx512-vnni", "avx2", "neon-dot", "plain"
 """The instruction sets that libraries are compiled for, fastest first."""
 
 
@@ -249,29 +249,25 @@ def library_path(kind: str) -> Path:
 
 @cache
 def choose_library() -> ctypes.CDLL | None:
-    """Returns the library for this CPU; None without one."""
+    """Returns the fastest library for this CPU; None without one."""
+    return next(filter(None, map(open_library, _list_kinds())), None)
+
+
+def _list_kinds() -> list[str]:
+    """Returns the kinds that this CPU can run, fastest first; the plain library says which."""
     plain = open_library("plain")
-    if plain is None:
-        return None
-    kind = _choose_kind(plain)
-    return plain if kind == "plain" else open_library(kind) or plain
-
-
-def _choose_kind(plain: ctypes.CDLL) -> str:
-    """Returns the fastest kind for this CPU; the plain library runs on any."""
-    return next(kind for kind in KINDS if plain.mtkit_supports(kind.encode()))
+    return [] if plain is None else [kind for kind in KINDS if plain.mtkit_supports(kind.encode())]
 
 
 def describe_library() -> str:
-    """Returns which library is used, and the reason if none is or only the plain one."""
-    plain = _try_library("plain")
-    if isinstance(plain, str):
-        return f"none: {library_path('plain')} is {plain}; install mtkit again with a C++ compiler"
-    kind = _choose_kind(plain)
-    library = _try_library(kind)
-    if isinstance(library, str):
-        return f"plain: {library_path(kind)} is {library}; install mtkit again"
-    return kind
+    """Returns which library is used, and the reason if it isn't the fastest or there is none."""
+    fastest = next(iter(_list_kinds()), "plain")
+    found = _try_library(fastest)
+    if not isinstance(found, str):
+        return fastest
+    used = find_instructions() or "none"
+    hint = "install mtkit again" if used != "none" else "install mtkit again with a C++ compiler"
+    return f"{used}: {library_path(fastest)} is {found}; {hint}"
 
 
 def find_instructions() -> str:

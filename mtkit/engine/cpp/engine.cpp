@@ -55,7 +55,9 @@ const char* mtkit_made_of() { return MTKIT_MADE_OF; }
 
 // A kind of processor that this was compiled for, by the instructions it uses.
 const char* mtkit_instructions() {
-#if defined(__AVX512BF16__)
+#if defined(__AMX_TILE__)
+  return "amx";
+#elif defined(__AVX512BF16__)
   return "avx512-bf16";
 #elif defined(__AVX512VNNI__)
   return "avx512-vnni";
@@ -77,7 +79,11 @@ int32_t mtkit_supports(const char* instructions) {
       __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512vnni");
-  if (is("avx512-bf16")) return has_vnni && __builtin_cpu_supports("avx512bf16");
+  const bool has_bf16 = has_vnni && __builtin_cpu_supports("avx512bf16");
+  if (is("amx"))
+    return has_bf16 && __builtin_cpu_supports("amx-int8") && __builtin_cpu_supports("amx-bf16") &&
+           allow_tiles();
+  if (is("avx512-bf16")) return has_bf16;
   if (is("avx512-vnni")) return has_vnni;
   if (is("avx2")) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #elif defined(__aarch64__) && defined(__linux__)

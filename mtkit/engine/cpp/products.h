@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "threads.h"
+#include "tiles.h"
 #include "vectors.h"
 
 namespace mtkit {
@@ -90,6 +91,8 @@ struct Int8 {
   static constexpr int32_t kWeightOffset = 0;
 #endif
   typedef Ints Sums;
+  // Sums are exact: tiles and vectors have the same, and each serves where it is faster.
+  static constexpr int64_t kMinRowsOfTiles = 16;
   static constexpr int64_t kMaxInputs = INT32_MAX / (255 * 127);
   static constexpr float kInputUnits = 127.0f;  // Of a row's largest input.
   static constexpr float kTiny = 0x1p-100f, kEnlarging = 0x1p100f;
@@ -209,6 +212,7 @@ struct Fp32 {
 #else
   static constexpr int kGroup = 1, kRows = 4, kVectors = 2;
 #endif
+  static constexpr int64_t kMinRowsOfTiles = kNoTiles;
   static constexpr int64_t kMaxInputs = INT64_C(1) << 30;
   static constexpr float kInputUnits = 1.0f;
 
@@ -238,6 +242,8 @@ struct Bf16 {
   typedef uint16_t Input;
   typedef uint16_t Weight;
   typedef Floats Sums;
+  // Tiles add up in another order: a row's result must not depend on how many there are.
+  static constexpr int64_t kMinRowsOfTiles = 1;
   static constexpr int kGroup = 2, kRows = 12, kVectors = 2;
   static constexpr int64_t kMaxInputs = INT64_C(1) << 30;
   static constexpr float kInputUnits = 1.0f;
@@ -268,6 +274,7 @@ struct Bf16 {
   typedef float Input;
   typedef uint16_t Weight;
   typedef Floats Sums;
+  static constexpr int64_t kMinRowsOfTiles = kNoTiles;
   static constexpr int kGroup = 1, kRows = Fp32::kRows, kVectors = Fp32::kVectors;
   static constexpr int64_t kMaxInputs = INT64_C(1) << 30;
   static constexpr float kInputUnits = 1.0f;
@@ -334,7 +341,7 @@ class LinearOf final : public Linear {
   // Args: `weight`, [outputs, inputs]; `bias` may be null.
   LinearOf(int64_t num_outputs, int64_t num_inputs, const float* weight, const float* bias)
       : Linear(num_outputs, num_inputs),
-        num_groups_(round_up(num_inputs, Kind::kGroup) / Kind::kGroup),
+        num_groups_(round_up(num_inputs, kGroups * Kind::kGroup) / Kind::kGroup),
         num_panels_(round_up(num_outputs, kPanel) / kPanel),
         weights_(num_panels_ * num_groups_ * Kind::kGroup * kPanel),
         scales_(size_t(num_panels_ * kPanel), 0.0f),
@@ -376,9 +383,12 @@ class LinearOf final : public Linear {
     const bool is_shared = num_threads > 1 && operations >= kMinOperationsToShare;
     const int64_t num_parts = is_shared ? std::min<int64_t>(num_threads, num_panels_) : 1;
     share(int(num_parts), num_parts, [&](int64_t part) {
-      for (int64_t panel = num_panels_ * part / num_parts;
-           panel < num_panels_ * (part + 1) / num_parts; ++panel)
-        apply_panel(panel, rows, first, end, outputs, stride, then);
+      const int64_t panel = num_panels_ * part / num_parts;
+      const int64_t end_panel = num_panels_ * (part + 1) / num_parts;
+      if (kTakesTiles && end - first >= Kind::kMinRowsOfTiles)
+        apply_tiles(panel, end_panel, rows, first, end, outputs, stride, then);
+      else
+        apply_vectors(panel, end_panel, rows, first, end, outputs, stride, then);
     });
   }
 
@@ -386,6 +396,8 @@ class LinearOf final : public Linear {
   static constexpr int kRows = Kind::kRows, kVectors = Kind::kVectors;
   static constexpr int64_t kPanel = kVectors * kLanes;
   static constexpr int64_t kMinOperationsToShare = 4'000'000;
+  static constexpr bool kTakesTiles = kHasTiles && Kind::kMinRowsOfTiles != kNoTiles;
+  static constexpr int64_t kGroups = kTakesTiles ? kTileRows : 1;
 
   static Input* find(const Rows& rows, int64_t row) {
     return reinterpret_cast<Input*>(rows.numbers.data() + row * rows.stride);
@@ -396,13 +408,52 @@ class LinearOf final : public Linear {
     std::fill(row + num_inputs, row + num_groups_ * Kind::kGroup, Input{});
   }
 
-  void apply_panel(int64_t panel, const Rows& rows, int64_t first, int64_t end, float* outputs,
-                   int64_t stride, Then then) const {
-    int64_t row = first;
-    for (; row + kRows <= end; row += kRows)
-      apply_rows<kRows>(panel, rows, row, outputs + (row - first) * stride, stride, then);
-    apply_rest<kRows - 1>(end - row, panel, rows, row, outputs + (row - first) * stride, stride,
-                          then);
+  const Weight* find_weights(int64_t panel) const {
+    return weights_.data() + panel * num_groups_ * Kind::kGroup * kPanel;
+  }
+
+  // Rows are in an even number of tiles of one size; the last ones may overlap.
+  void apply_tiles([[maybe_unused]] int64_t panel, [[maybe_unused]] int64_t end_panel,
+                   [[maybe_unused]] const Rows& rows, [[maybe_unused]] int64_t first,
+                   [[maybe_unused]] int64_t end, [[maybe_unused]] float* outputs,
+                   [[maybe_unused]] int64_t stride, [[maybe_unused]] Then then) const {
+    if constexpr (kTakesTiles) {
+      const int64_t num_pairs = round_up(end - first, 2 * kTileRows) / (2 * kTileRows);
+      const int64_t height = round_up(end - first, 2 * num_pairs) / (2 * num_pairs);
+      const Tiles tiles(height);
+      alignas(64) typename Kind::Sums sums[2 * kTileRows][kVectors];
+      for (; panel < end_panel; ++panel)
+        for (int64_t row = first; row < end; row += 2 * height) {
+          const int64_t begins[2] = {std::min(row, end - height),
+                                     std::min(row + height, end - height)};
+          tiles.multiply<std::is_integral_v<Weight> && sizeof(Weight) == 1>(
+              rows.numbers.data() + begins[0] * rows.stride,
+              rows.numbers.data() + begins[1] * rows.stride, rows.stride,
+              reinterpret_cast<const char*>(find_weights(panel)), num_groups_ / kTileRows,
+              reinterpret_cast<char*>(sums));
+          const Finish finish(*this, panel, then);
+          for (int64_t tile = 0; tile < 2; ++tile) {
+            const int64_t last = std::min(row + (tile + 1) * height, end);
+            for (int64_t i = row + tile * height; i < last; ++i) {
+              const auto begin = Kind::begin(rows.sums[size_t(i)]);
+              const auto& found = sums[tile * height + i - begins[tile]];
+              const typename Kind::Sums of_row[kVectors] = {found[0] + begin, found[1] + begin};
+              finish.write(of_row, rows.scales[size_t(i)], outputs + (i - first) * stride);
+            }
+          }
+        }
+    }
+  }
+
+  void apply_vectors(int64_t panel, int64_t end_panel, const Rows& rows, int64_t first, int64_t end,
+                     float* outputs, int64_t stride, Then then) const {
+    for (; panel < end_panel; ++panel) {
+      int64_t row = first;
+      for (; row + kRows <= end; row += kRows)
+        apply_rows<kRows>(panel, rows, row, outputs + (row - first) * stride, stride, then);
+      apply_rest<kRows - 1>(end - row, panel, rows, row, outputs + (row - first) * stride, stride,
+                            then);
+    }
   }
 
   template <int kNum>
@@ -426,7 +477,7 @@ class LinearOf final : public Linear {
 #pragma GCC unroll 2
       for (int j = 0; j < kVectors; ++j) sums[i][j] = begin;
     }
-    const Weight* weights = weights_.data() + panel * num_groups_ * Kind::kGroup * kPanel;
+    const Weight* weights = find_weights(panel);
     const Input* inputs = find(rows, row);
     const int64_t inputs_stride = rows.stride / int64_t(sizeof(Input));
     for (int64_t group = 0; group < num_groups_; ++group) {
@@ -439,22 +490,36 @@ class LinearOf final : public Linear {
       weights += Kind::kGroup * kPanel;
       inputs += Kind::kGroup;
     }
-    const int64_t output = panel * kPanel;
-    Floats scales[kVectors], bias[kVectors];
-#pragma GCC unroll 2
-    for (int j = 0; j < kVectors; ++j) {
-      scales[j] = load(&scales_[size_t(output + j * kLanes)]);
-      bias[j] = load(&bias_[size_t(output + j * kLanes)]);
-    }
-    const int64_t width = std::min(num_outputs - output, kPanel);
+    const Finish finish(*this, panel, then);
 #pragma GCC unroll 16
-    for (int i = 0; i < kNum; ++i) {
-      float* to = outputs + i * stride + output;
-      const float scale = rows.scales[size_t(row + i)];
+    for (int i = 0; i < kNum; ++i)
+      finish.write(sums[i], rows.scales[size_t(row + i)], outputs + i * stride);
+  }
+
+  // What is done with the sums of a panel's outputs.
+  struct Finish {
+    Floats scales[kVectors], bias[kVectors];
+    const int64_t output, width;
+    const Then then;
+
+    Finish(const LinearOf& linear, int64_t panel, Then then)
+        : output(panel * kPanel),
+          width(std::min(linear.num_outputs - output, kPanel)),
+          then(then) {
+#pragma GCC unroll 2
+      for (int j = 0; j < kVectors; ++j) {
+        scales[j] = load(&linear.scales_[size_t(output + j * kLanes)]);
+        bias[j] = load(&linear.bias_[size_t(output + j * kLanes)]);
+      }
+    }
+
+    // Args: `outputs` of the row.
+    void write(const typename Kind::Sums (&sums)[kVectors], float scale, float* outputs) const {
+      float* to = outputs + output;
       Floats results[kVectors];
 #pragma GCC unroll 2
       for (int j = 0; j < kVectors; ++j) {
-        results[j] = Kind::finish(sums[i][j], scale, scales[j], bias[j]);
+        results[j] = Kind::finish(sums[j], scale, scales[j], bias[j]);
         if (then == Then::kRelu) results[j] = results[j] < Floats{} ? Floats{} : results[j];
       }
       if (width == kPanel) {
@@ -469,7 +534,7 @@ class LinearOf final : public Linear {
           to[at] = then == Then::kAdd ? to[at] + from[at] : from[at];
       }
     }
-  }
+  };
 
   const int64_t num_groups_, num_panels_;
   Buffer<Weight> weights_;

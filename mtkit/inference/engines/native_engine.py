@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.cpus import count_threads, has_amx
+from mtkit.cpus import count_threads
 from mtkit.devices import is_cpu
 from mtkit.engine.library import find_instructions
 from mtkit.engine.network import EngineNetwork, can_run
@@ -273,9 +273,9 @@ def choose_precision(settings: Inference, model: Model) -> InferencePrecision:
     if settings.precision != "auto":
         return settings.precision
     instructions = find_instructions()
-    has_bfloat16 = instructions == "avx512-bf16" and model.d_model >= MIN_WIDTH_IN_BFLOAT16
-    if settings.allow_int8 and instructions != "plain" and not (has_bfloat16 and has_amx()):
+    if settings.allow_int8 and instructions != "plain":
         return "int8"
+    has_bfloat16 = instructions in ("amx", "avx512-bf16") and model.d_model >= MIN_WIDTH_IN_BFLOAT16
     return "bf16" if has_bfloat16 else "fp32"
 
 
@@ -285,9 +285,7 @@ def suit_native_engine(
     """Returns the precision that the engine would take; None if PyTorch is needed."""
     if not is_cpu(device) or not all(map(can_run, models)):
         return None
-    precision = choose_precision(settings, models[0])
-    # AMX, which the library doesn't use, multiplies bfloat16 many times as fast.
-    return None if precision == "bf16" and has_amx() else precision
+    return choose_precision(settings, models[0])
 
 
 def find_native_precision(

@@ -8,6 +8,8 @@ from types import ModuleType
 
 import pytest
 
+from mtkit.engine import library
+
 SCRIPT = Path(__file__).parents[3] / "hatch_build.py"
 _COMPILER = """#!/bin/sh
 for argument; do
@@ -87,7 +89,7 @@ def test_a_library_of_other_options_is_compiled_again(
     ("target", "names"),
     [
         ("aarch64", {"neon-dot.so", "plain.so"}),
-        ("x86_64", {"avx512-bf16.so", "avx512-vnni.so", "avx2.so", "plain.so"}),
+        ("x86_64", {"amx.so", "avx512-bf16.so", "avx512-vnni.so", "avx2.so", "plain.so"}),
         ("riscv64", {"plain.so"}),
     ],
 )
@@ -116,3 +118,20 @@ def test_a_wheel_is_for_its_target(
     other = "x86_64" if hatch_build.platform.machine() == "aarch64" else "aarch64"
     monkeypatch.setenv("MTKIT_TARGET", other)
     assert hatch_build._tag() == here.replace(hatch_build.platform.machine(), other)
+
+
+def test_without_the_fastest_library_the_next_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = [kind for kind in library.KINDS if library.open_library(kind) is not None]
+    plain = library.open_library("plain")
+    runnable = [kind for kind in kinds if plain is not None and plain.mtkit_supports(kind.encode())]
+    if len(runnable) < 2:
+        pytest.skip("this CPU runs the plain library alone, or nothing is compiled")
+    paths = {kind: library.FOLDER / f"{kind}.so" for kind in library.KINDS}
+    paths[runnable[0]] = library.FOLDER / "none.so"
+    monkeypatch.setattr(library, "library_path", paths.__getitem__)
+    library.choose_library.cache_clear()
+    try:
+        assert library.find_instructions() == runnable[1]
+        assert library.describe_library().startswith(f"{runnable[1]}: ")
+    finally:
+        library.choose_library.cache_clear()

@@ -562,20 +562,19 @@ def test_sinusoids_are_the_networks(kind_of: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("instructions", "amx", "wide", "narrow", "allowed"),
+    ("instructions", "wide", "narrow", "allowed"),
     [
-        ("plain", False, "fp32", "fp32", "fp32"),
-        ("avx2", False, "fp32", "fp32", "int8"),
-        ("avx512-vnni", False, "fp32", "fp32", "int8"),
-        ("avx512-bf16", False, "bf16", "fp32", "int8"),
-        ("avx512-bf16", True, None, "fp32", None),
+        ("plain", "fp32", "fp32", "fp32"),
+        ("avx2", "fp32", "fp32", "int8"),
+        ("avx512-vnni", "fp32", "fp32", "int8"),
+        ("avx512-bf16", "bf16", "fp32", "int8"),
+        ("amx", "bf16", "fp32", "int8"),
     ],
 )
 def test_a_cpu_decides_on_the_precision(
-    monkeypatch, instructions: str, amx: bool, wide: str | None, narrow: str, allowed: str | None
+    monkeypatch, instructions: str, wide: str, narrow: str, allowed: str
 ) -> None:
     monkeypatch.setattr(native_engine, "find_instructions", lambda: instructions)
-    monkeypatch.setattr(native_engine, "has_amx", lambda: amx)
     big, small = Model(d_model=512), Model(d_model=128)
     assert suit_native_engine([big], Inference(), "cpu") == wide
     assert suit_native_engine([small], Inference(), "cpu") == narrow
