@@ -36,7 +36,7 @@ def export(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="Whose form: ctranslate2 (faster, without PyTorch), transformers (as the Hugging "
+            help="Whose form: ctranslate2, transformers (as the Hugging "
             "Face hub takes it) or argos (a package for Argos Translate and LibreTranslate).",
         ),
     ] = "ctranslate2",

@@ -63,7 +63,6 @@ def serve(
         return
     if keys is not None and without_keys:
         raise typer.BadParameter("--keys and --without-keys can't be combined")
-    from mtkit.pipeline.serve import list_run
     from mtkit.pipeline.serve import serve as serve_models
 
     changes, settings = list(run.overrides), None
@@ -71,7 +70,7 @@ def serve(
         of_run = [each for each in changes if not each.lstrip("~").startswith("serve.")]
         changes = [each for each in changes if each not in of_run]
         opened, place = run.open(of_run)
-        model, settings = list_run(opened.inference, place, device)
+        model, settings = [place.model], opened.inference
     serve_models(
         model,
         changes,

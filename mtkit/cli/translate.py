@@ -39,10 +39,6 @@ _OBJECTS_OF_A_DOCUMENT = 1_000_000
 """New objects before a garbage collection."""
 
 
-Engine = Literal["auto", "torch", "ctranslate2"]
-"""What runs the network."""
-
-
 Errors = Literal["strict", "replace"]
 """What to do with invalid UTF-8."""
 
@@ -69,15 +65,6 @@ def translate(
             "Model folder (repeat it for an ensemble), a run's checkpoint, the http:// address of "
             "`mtkit serve`, or the .toml file of a large language model. No recipe or workspace "
             "needed.",
-        ),
-    ] = None,
-    engine: Annotated[
-        Engine | None,
-        typer.Option(
-            "--engine",
-            show_default=False,
-            help="Engine of the network (inference.engine); auto takes the quickest that is there, "
-            "ctranslate2 needs `mtkit export`.",
         ),
     ] = None,
     device: DeviceOption = "auto",
@@ -144,7 +131,7 @@ def translate(
     if file is None:
         check_stdin("mtkit translate")
         check_stdout("mtkit translate")
-    changes = [*run.overrides, *_list_changes(engine, glossary)]
+    changes = [*run.overrides, *_list_changes(glossary)]
     languages = {"source_language": source_language, "target_language": target_language}
     load_numpy()
     from mtkit.pipeline.translate import is_address, open_classifier
@@ -251,8 +238,7 @@ def _describe_opening(
     from mtkit.pipeline.translate_lines import Opening
 
     if run is not None:
-        is_exported = translator.settings.engine == "ctranslate2"
-        models = [str(run[1].export if is_exported else run[1].model)]
+        models = [str(run[1].model)]
     return Opening(open_translator, partial(describe_translator, models or [], device), translator)
 
 
@@ -333,13 +319,12 @@ def _tell_summary(translator: "Translator") -> None:
         say(translator.summary)
 
 
-def _list_changes(engine: Engine | None, glossary: Path | None) -> list[str]:
-    """Returns the options' changes of a recipe, as for `--set`."""
-    changes = [f"inference.engine={engine}"] if engine else []
-    if glossary is not None:
-        # A path may contain characters with a meaning in TOML.
-        changes.append(f"inference.glossary.path={json.dumps(str(glossary.absolute()))}")
-    return changes
+def _list_changes(glossary: Path | None) -> list[str]:
+    """Returns the option's change of a recipe, as for `--set`."""
+    if glossary is None:
+        return []
+    # A path may contain characters with a meaning in TOML.
+    return [f"inference.glossary.path={json.dumps(str(glossary.absolute()))}"]
 
 
 def _check_options(given: Mapping[str, Any], *, is_document: bool) -> None:

@@ -1,7 +1,7 @@
 """Exports a model folder for CTranslate2; pipeline/export.py calls it.
 
-The result is a model folder with CTranslate2's own files, in `ctranslate2/`, instead of
-`model.safetensors`. It replaces the output folder once both engines give the same results.
+The result is a folder with CTranslate2's own files, in `ctranslate2/`, and the model's config,
+tokenizer and card. It replaces the output folder once both programs give the same results.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,6 +16,7 @@ from mtkit.console import say
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.folders import building, remove_folder
+from mtkit.inference.ctranslate2_client import CTranslate2Client
 from mtkit.inference.engine_comparison import (
     EngineComparison,
     Parity,
@@ -23,24 +24,14 @@ from mtkit.inference.engine_comparison import (
     check_quality,
     compare_engines,
 )
-from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 from mtkit.inference.engines.engine import Engine
-from mtkit.inference.engines.features import check_features, list_uses
 from mtkit.inference.engines.open_torch_engine import engine_of_network
-from mtkit.model.alignment_head import (
-    ALIGNMENT_FILE,
-    WORD_ALIGNER_FILE,
-    AlignmentHead,
-    default_head,
-    find_word_aligner,
-    read_alignment_head,
-)
+from mtkit.model.alignment_head import AlignmentHead, default_head, read_alignment_head
 from mtkit.model.card import CARD_FILE, read_card, with_export
-from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE, check_translates, write_section
+from mtkit.model.config import CONFIG_FILE, check_translates, write_section
 from mtkit.model.digest import digest_model, reading
-from mtkit.model.exporters.ctranslate2 import check_quantization, write_ctranslate2
+from mtkit.model.exporters.ctranslate2 import check_quantization, load_library, write_ctranslate2
 from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, check_replaced_export
-from mtkit.model.exporters.ctranslate2_library import load_library
 from mtkit.model.exporters.ctranslate2_names import check_convertible
 from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.network.device import limit_threads
@@ -105,11 +96,11 @@ def export(
     evaluation: Evaluation | None = None,
     record: Callable[[Path], None] | None = None,
 ) -> ExportReport:
-    """Writes a folder that `mtkit translate` runs with CTranslate2.
+    """Writes a folder that CTranslate2 translates with.
 
     A crash leaves an older export intact. `lines` are text for the comparison; a few hundred
     sentences are enough. `references` are their translations, if any. Without `settings`, the model
-    folder's are stored. `record` is called with the output once it is there, before it can be
+    folder's are compared. `record` is called with the output once it is there, before it can be
     replaced.
 
     Raises:
@@ -124,24 +115,23 @@ def export(
         loaded = load_model_folder(model_folder)
         card = read_card(model_folder)
         made_from = digest_model(model_folder)
-        aligner_file = find_word_aligner(model_folder)
-        word_aligner = None if aligner_file is None else aligner_file.read_bytes()
     settings = settings if settings is not None else loaded.settings
     check_translates(loaded.config, "export to CTranslate2")
     check_convertible(loaded.config.model)
-    check_features("ctranslate2", list_uses(settings))
-    marks = choose_marks(loaded)
-    room = settings.max_source_tokens - len(marks.before) - len(marks.behind)
-    chosen = _choose_lines(loaded.tokenizer, lines, references, room)
     # A coverage penalty needs the mean attention, so one head's can't be exported.
     head = (
         default_head(loaded.config.model)
         if settings.coverage_penalty
         else read_alignment_head(model_folder, loaded.config.model)
     )
+    # Programs are compared by what both search for in the same way.
+    plain = {"sampling": None, "fusion": None, "coverage_penalty": 0.0, "n_best": 1}
+    settings = settings.model_copy(update=plain)
+    marks = choose_marks(loaded)
+    room = settings.max_source_tokens - len(marks.before) - len(marks.behind)
+    chosen = _choose_lines(loaded.tokenizer, lines, references, room)
     job = _Job(
         loaded,
-        made_from,
         settings,
         quantization,
         *chosen,
@@ -153,14 +143,8 @@ def export(
         files = draft / ENGINE_FOLDER
         parity, comparison = _make_files(job, files)
         num_bytes = (files / "model.bin").stat().st_size
-        exported = settings.model_copy(update={"engine": "ctranslate2"})
         write_section(draft / CONFIG_FILE, loaded.config)
-        write_section(draft / INFERENCE_FILE, exported)
         loaded.tokenizer.save(draft)
-        if head != default_head(loaded.config.model):
-            write_section(draft / ALIGNMENT_FILE, head)
-        if word_aligner is not None:
-            (draft / WORD_ALIGNER_FILE).write_bytes(word_aligner)
         facts = [
             f"CTranslate2 {version('ctranslate2')}, {quantization}",
             f"exported from the model with digest {made_from}",
@@ -190,7 +174,6 @@ class _Job:
     """The model, its settings, and non-blank lines of allowed length to compare engines on."""
 
     loaded: LoadedModel
-    made_from: str
     settings: Inference
     quantization: str
     lines: list[str]
@@ -211,7 +194,7 @@ def _make_files(job: _Job, folder: Path) -> tuple[Parity, EngineComparison]:
     say("float32: comparing the n-best lists of both engines")
     parity = check_parity(
         reference,
-        CTranslate2Engine(exact, stops_early=False),
+        CTranslate2Client(exact, stops_early=False),
         job.loaded.tokenizer.encode_source(_spread(job.lines, _MAX_PARITY_LINES)),
         job.settings,
         marks=job.marks,
@@ -222,7 +205,7 @@ def _make_files(job: _Job, folder: Path) -> tuple[Parity, EngineComparison]:
     say(f"{job.quantization}: translating {len(job.lines)} lines with both engines")
     comparison = compare_engines(
         reference,
-        CTranslate2Engine(folder),
+        CTranslate2Client(folder),
         job.loaded.tokenizer,
         job.lines,
         job.references,
@@ -246,7 +229,6 @@ def _convert(job: _Job, folder: Path, quantization: str) -> None:
         pieces=(tokenizer.source_vocabulary.pieces, tokenizer.target_vocabulary.pieces),
         max_tokens=max(_MIN_POSITIONS, wanted),
         quantization=quantization,
-        made_from=job.made_from,
         alignment_head=job.alignment_head,
     )
 

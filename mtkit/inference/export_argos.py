@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mtkit.console import say
 from mtkit.errors import MtkitError
-from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
+from mtkit.inference.ctranslate2_client import CTranslate2Client
 from mtkit.inference.engines.engine import EncodedSource, search_in_batches
 from mtkit.inference.export import export
 from mtkit.model.card import CARD_FILE, read_card
@@ -61,7 +61,7 @@ def export_argos(
                 "coverage_penalty": 0.0,
             }
         )
-        found = search_in_batches(CTranslate2Engine(folder / ENGINE_FOLDER), sources, search)
+        found = search_in_batches(CTranslate2Client(folder / ENGINE_FOLDER), sources, search)
         outputs = [hypotheses[0].token_ids for hypotheses in found]
         check_pieces(opened.tokenizer, chosen, outputs)
         draft = Path(name) / output.name

@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.inference.engines.ctranslate2_engine import open_ctranslate2_engine
 from mtkit.inference.engines.native_engine import find_native_precision
 from mtkit.model.config import read_config
 from mtkit.model.digest import digest_model
-from mtkit.model.exporters.ctranslate2_files import find_engine
 from mtkit.recipe.inference import Inference
 
 
@@ -17,8 +15,9 @@ class ModelIdentity:
 
     Attributes:
         model: Digest of the files that translate, by `digest_model`.
+        engine: `native`, the one in C++, or `torch`.
         device: `cpu` or `cuda`.
-        precision: Such as `bf16`; with CTranslate2, its own names.
+        precision: Such as `bf16`.
     """
 
     model: str
@@ -33,21 +32,14 @@ class ModelIdentity:
 
 def identify(folder: Path, settings: Inference, device: str) -> ModelIdentity:
     """Returns the identity of a model folder's translator, with every `auto` resolved."""
-    name = find_engine(folder, settings.engine)
-    model = digest_model(folder, name)
-    match name:
-        case "torch":
-            native = find_native_precision([folder], settings, device)
-            if native is not None:
-                return ModelIdentity(model, "torch", "cpu", native)
-            # Imported here: other engines translate without torch.
-            from mtkit.inference.engines.open_torch_engine import choose_precision  # noqa: PLC0415
-            from mtkit.network.device import find_device  # noqa: PLC0415
+    model = digest_model(folder)
+    native = find_native_precision([folder], settings, device)
+    if settings.engine == "auto" and native is not None:
+        return ModelIdentity(model, "native", "cpu", native)
+    # Imported here: the other engine translates without torch.
+    from mtkit.inference.engines.open_torch_engine import choose_precision  # noqa: PLC0415
+    from mtkit.network.device import find_device  # noqa: PLC0415
 
-            found = find_device(device)
-            precision = choose_precision(settings, found, read_config(folder).model)
-            return ModelIdentity(model, "torch", found.type, precision)
-        case "ctranslate2":
-            # The precision is only known after loading, which is fast.
-            engine = open_ctranslate2_engine([folder], device)
-            return ModelIdentity(model, "ctranslate2", engine.device, engine.precision)
+    found = find_device(device)
+    precision = choose_precision(settings, found, read_config(folder).model)
+    return ModelIdentity(model, "torch", found.type, precision)

@@ -14,7 +14,7 @@ import regex
 from mtkit.errors import MtkitError
 from mtkit.inference.align import UNALIGNED, LineAligner
 from mtkit.inference.encode import LineEncoder, limit_given, mark_request
-from mtkit.inference.engines.engine import ConstrainingEngine, EncodedSource, Engine, make_batches
+from mtkit.inference.engines.engine import EncodedSource, Engine, make_batches
 from mtkit.inference.learned_aligner import warn_too_long
 from mtkit.inference.line import Line, Reranker, TextModel
 from mtkit.inference.paragraphs import join_line, join_parts, split_line
@@ -193,7 +193,6 @@ class LinePipeline:
         self.quality: LineQuality | None = None
         self._can_rerank = can_rerank
         self.languages, self.batches_at_once = model.languages, engine.batches_at_once
-        self._constrains = isinstance(engine, ConstrainingEngine) and engine.constrains
         self._parser = _open_parser(model, engine)
         self._terms = TermStep(settings, model) if terms is None else terms
         self._encoder = LineEncoder(model, engine)
@@ -215,7 +214,7 @@ class LinePipeline:
         # Imported here for the same reason.
         from mtkit.inference.protect import ProtectStep  # noqa: PLC0415
 
-        return ProtectStep(self._model.tokenizer, self._translate, constrains=self._constrains)
+        return ProtectStep(self._model.tokenizer, self._translate)
 
     def with_settings(self, settings: Inference) -> "LinePipeline":
         """Returns another one around the same engine."""
@@ -329,7 +328,7 @@ class LinePipeline:
         self._encoder.encode(lines)
         for line in lines:
             if line.request.glossary:
-                self._terms.check(line, can_constrain=self._constrains)
+                self._terms.check(line)
         for line in lines:
             if self._is_copied(line):
                 line.parts, line.warnings = [], []

@@ -4,18 +4,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from mtkit.console import warn
 from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.inference.engines.engine import Engine
-from mtkit.inference.engines.features import FeatureUse, check_features, list_uses
 from mtkit.inference.engines.open_engine import open_engine
 from mtkit.inference.learned_aligner import LearnedAligner
 from mtkit.inference.line import Reranker, TextModel
 from mtkit.inference.line_pipeline import LinePipeline
 from mtkit.inference.request import Request
 from mtkit.inference.search_parts import names_no_folder, rerank
-from mtkit.inference.terms import TermStep, choose_way
+from mtkit.inference.terms import TermStep
 from mtkit.inference.translation import FinishTranslations, Translation
 from mtkit.model.alignment_head import find_word_aligner, has_alignments
 from mtkit.model.config import (
@@ -25,9 +22,7 @@ from mtkit.model.config import (
     read_config,
 )
 from mtkit.model.digest import digest_model, reading
-from mtkit.model.exporters.ctranslate2_files import find_engine
-from mtkit.recipe.inference import Engine as EngineName
-from mtkit.recipe.inference import EngineChoice, Inference, Quality, Rerank
+from mtkit.recipe.inference import Inference, Quality, Rerank
 from mtkit.recipe.precision import Precision
 from mtkit.text.languages import TranslatorLanguages
 
@@ -70,7 +65,6 @@ class AnswersLines(Protocol):
 def open_translator(
     folders: Sequence[Path],
     *,
-    engine: EngineChoice | None = None,
     device: str = "auto",
     settings: Inference | None = None,
     source_language: str = "",
@@ -82,10 +76,6 @@ def open_translator(
         _check_ensemble(folders, opened)
         config = opened[0].config
         settings = settings if settings is not None else opened[0].settings
-        found = find_engine(folders[0], engine if engine is not None else settings.engine)
-        settings = settings.model_copy(update={"engine": found})
-        if found == "ctranslate2":
-            check_translates(config, "CTranslate2")
         aligner_file = find_word_aligner(folders[0])
         tokenizer = opened[0].tokenizer
         languages = TranslatorLanguages.of(
@@ -100,16 +90,20 @@ def open_translator(
             word_aligner=None if aligner_file is None else LearnedAligner(aligner_file),
             has_alignments=all(map(has_alignments, folders)),
         )
-        for note in check_features(found, _list_uses(opened[0], settings)):
-            warn(note)
+        if settings.glossary is not None:
+            check_translates(config, "inference.glossary")
+            if config.linearization is not None:
+                raise MtkitError(
+                    "inference.glossary is for translators, not for parsers", "remove it"
+                )
         # Before the model, which may load slowly.
         pair = config.source_language, config.target_language
         rerank, can_rerank = _open_ranker(settings, pair, device)
         terms = TermStep(settings, model)
         quality = None
         if settings.quality is not None:
-            quality = _read_quality(folders, found, settings.quality, device)
-        engine_with_model = _open_engine(found, folders, settings, device)
+            quality = _read_quality(folders, settings.quality, device)
+        engine_with_model = open_engine(folders, settings, device)
     pipeline = LinePipeline(
         engine_with_model, model, settings, terms=terms, rerank=rerank, can_rerank=can_rerank
     )
@@ -144,7 +138,7 @@ def _open_ranker(
                 "give a model of the same languages, or of the other direction",
             )
         own = Inference(precision=settings.precision, processes=settings.processes)
-        lines = open_translator([model.path], engine="torch", device=device, settings=own)
+        lines = open_translator([model.path], device=device, settings=own)
         if lines.languages.are_needed:
             raise MtkitError(
                 f"inference.rerank.models.{index}: {model.path} is a model of several languages",
@@ -156,31 +150,29 @@ def _open_ranker(
 
 
 def _read_quality(
-    folders: Sequence[Path], engine: EngineName, quality: Quality, device: str
+    folders: Sequence[Path], quality: Quality, device: str
 ) -> "Callable[[LinePipeline], LineQuality]":
     """Returns what estimates quality for a pipeline; the file's models are checked here."""
     # Imported here: most translators estimate nothing.
     from mtkit.inference.quality import LineQuality, QualityFile
 
     file = QualityFile.read(quality.path)
-    digests = {"model": digest_translator(folders, engine), **digest_others(quality)}
+    digests = {"model": digest_translator(folders), **digest_others(quality)}
     file.check_models(quality.path, digests)
     chosen = quality.model_copy(update={"samples": file.samples})
     return lambda pipeline: LineQuality(file, quality, open_measures(pipeline, chosen, device))
 
 
-def digest_translator(folders: Sequence[Path], engine: EngineName) -> str:
+def digest_translator(folders: Sequence[Path]) -> str:
     """Returns a digest of the models of a translator."""
-    return digest([digest_model(folder, engine) for folder in folders])
+    return digest([digest_model(folder) for folder in folders])
 
 
 def digest_others(quality: Quality) -> dict[str, str]:
     """Returns digests of the other models of `inference.quality` by key; empty without one."""
     reverse, metric = quality.reverse, quality.metric
     return {
-        "reverse": ""
-        if reverse is None
-        else digest_translator([reverse], find_engine(reverse, "auto")),
+        "reverse": "" if reverse is None else digest_translator([reverse]),
         "metric": "" if metric is None else digest_model(metric),
     }
 
@@ -213,31 +205,6 @@ def open_measures(pipeline: LinePipeline, quality: Quality, device: str) -> "lis
                 "name a metric without references, such as CometKiwi",
             )
     return list_measures(pipeline, reverse=reverse, metric=metric, samples=quality.samples)
-
-
-def _open_engine(
-    name: EngineName, folders: Sequence[Path], settings: Inference, device: str
-) -> Engine:
-    """Returns an engine with its models; imports only its own library."""
-    match name:
-        case "torch":
-            return open_engine(folders, settings, device)
-        case "ctranslate2":
-            from mtkit.inference.engines.ctranslate2_engine import open_ctranslate2_engine
-
-            return open_ctranslate2_engine(folders, device)
-
-
-def _list_uses(opened: OpenedFolder, settings: Inference) -> list[FeatureUse]:
-    """Returns the features that the model and these settings need."""
-    is_parser = opened.config.linearization is not None
-    if settings.glossary is None:
-        return list_uses(settings, is_parser=is_parser)
-    check_translates(opened.config, "inference.glossary")
-    if is_parser:
-        raise MtkitError("inference.glossary is for translators, not for parsers", "remove it")
-    way = choose_way(settings.glossary, opened.tokenizer)
-    return list_uses(settings, constrains_terms=way != "annotation")
 
 
 def _check_ensemble(folders: Sequence[Path], opened: Sequence[OpenedFolder]) -> None:

@@ -71,10 +71,8 @@ class ProtectStep:
         self,
         tokenizer: SubwordTokenizer,
         translate: Callable[[Sequence[Line]], None],
-        *,
-        constrains: bool,
     ) -> None:
-        self._tokenizer, self._translate, self._constrains = tokenizer, translate, constrains
+        self._tokenizer, self._translate = tokenizer, translate
 
     def keep(self, lines: Sequence[Line]) -> None:
         """Replaces translations that lost protected pieces, if a better one is found."""
@@ -152,7 +150,7 @@ class ProtectStep:
 
     def _require(self, checked: _Checked) -> tuple[RequiredPhrase, ...]:
         """Returns what an output must contain to keep the lost pieces; empty if impossible."""
-        if not self._constrains or checked.settings.sampling is not None:
+        if checked.settings.sampling is not None:
             return ()
         required: list[RequiredPhrase] = []
         room = _MAX_TOKENS

@@ -25,7 +25,6 @@ def detokenize(
         hypothesis,
         text=text.replace("\n", " ").replace("\r", " "),
         pieces=tuple(pieces[token] for token in hypothesis.token_ids),
-        attention=None,
     )
 
 

@@ -267,18 +267,12 @@ class TermStep:
     def _open(self, terms: tuple[Term, ...]) -> GlossaryTerms:
         return GlossaryTerms(Glossary(terms), self._tokenizer, self._way)
 
-    def check(self, line: Line, *, can_constrain: bool) -> None:
-        """Checks that the model and the engine support a line's own glossary."""
+    def check(self, line: Line) -> None:
+        """Checks that the model and the search support a line's own glossary."""
         if not self._translates:
             raise MtkitError("glossary: only translators take one", "leave it out")
         if line.terms is None or not line.terms.constrains:
             return
-        if not can_constrain:
-            raise LineError(
-                line.number,
-                "glossary: CTranslate2 can't search for outputs that contain given terms",
-                'leave it out, or use engine = "torch" with the original model',
-            )
         if line.settings.sampling is not None:
             raise LineError(
                 line.number, "glossary: terms need a beam, and inference.sampling has none"

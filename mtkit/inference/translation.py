@@ -1,6 +1,6 @@
 """Translations, and their schema for `--json`, the server and its client."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
@@ -101,8 +101,6 @@ class Hypothesis:
         pieces: Each token as the tokenizer writes it.
         repairs: Repairs of a parser's output to make it a tree; None for text.
         alignment: Links to the line's words; None unless `inference.alignments`.
-        attention: Each token's attention to each source token, [tgt_len, src_len]; None if the
-            engine doesn't return it.
         alignment_weights: Each token's attention to each source token by the alignment head,
             [tgt_len, src_len]; None if the search doesn't return it.
     """
@@ -119,7 +117,6 @@ class Hypothesis:
     alignment: WordAlignment | None = None
     utility: float | None = field(default=None, kw_only=True)
     model_scores: tuple[float, ...] = field(default=(), kw_only=True)
-    attention: Sequence[Sequence[float]] | None = field(default=None, kw_only=True)
     alignment_weights: "NDArray[np.float32] | None" = field(
         default=None, compare=False, repr=False, kw_only=True
     )

@@ -18,7 +18,7 @@ from mtkit.inference.streams.byte_lines import (
     take_windows,
 )
 from mtkit.inference.translation import FinishTranslations, Translation
-from mtkit.recipe.inference import EngineChoice, Inference
+from mtkit.recipe.inference import Inference
 from mtkit.recipe.parsing import Linearization
 from mtkit.text.languages import TranslatorLanguages
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -37,8 +37,6 @@ class Translator:
     Args:
         model: A model folder, or those of an ensemble; or an `AnswersLines`, for which the other
             arguments except `warns` have no effect.
-        engine: Runs the network; the folder's default if None. `auto` is CTranslate2 in a folder
-            that was exported for it.
         device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU if there is one.
         settings: Search settings; the folder's defaults if None.
         source_language: The language of lines that name none, for a multilingual model.
@@ -58,7 +56,6 @@ class Translator:
         self,
         model: str | Path | Sequence[str | Path] | AnswersLines,
         *,
-        engine: EngineChoice | None = None,
         device: str = "auto",
         settings: Inference | None = None,
         source_language: str = "",
@@ -71,7 +68,6 @@ class Translator:
             folders = [model] if isinstance(model, str | Path) else model
             self._lines = open_translator(
                 [Path(folder) for folder in folders],
-                engine=engine,
                 device=device,
                 settings=settings,
                 source_language=source_language,

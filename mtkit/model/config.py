@@ -184,14 +184,19 @@ class OpenedFolder:
 
 def open_model_folder(folder: Path) -> OpenedFolder:
     """Returns everything in a model folder except the weights."""
-    settings = read_settings(folder)
     config = read_config(folder)
+    settings = read_settings(folder)
     tokenizer = SubwordTokenizer.load(folder)
     _check_vocabulary(folder, config, tokenizer)
     return OpenedFolder(tokenizer, settings, config)
 
 
 def _check_exists(folder: Path) -> None:
+    if (folder / "ctranslate2").is_dir() and not (folder / WEIGHTS_FILE).is_file():
+        raise MtkitError(
+            f"{folder}: exported for CTranslate2, whose own client translates with it",
+            "name the model that it was exported from",
+        )
     if not (folder / CONFIG_FILE).is_file():
         inside = folder / "model"
         raise MtkitError(
@@ -271,7 +276,7 @@ def check_translates(config: ModelConfig, purpose: str) -> None:
         raise MtkitError(
             f'{config.recipe} is a translator with model.architecture = "decoder-only", and '
             f"{purpose} needs an encoder and a decoder",
-            'take engine = "torch", or train with model.architecture = "encoder-decoder"',
+            'train with model.architecture = "encoder-decoder"',
         )
     if config.objective not in ENCODER_DECODERS:
         raise MtkitError(

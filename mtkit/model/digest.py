@@ -14,12 +14,11 @@ from mtkit.model.config import (
     INFERENCE_FILE,
     WEIGHTS_FILE,
 )
-from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER
 from mtkit.text.tokenizer_files import TOKENIZER_FILES
 
 
-def digest_model(folder: Path, engine: str = "torch") -> str:
-    """Returns a digest of the files in a model folder that an engine translates with.
+def digest_model(folder: Path) -> str:
+    """Returns a digest of the files in a model folder that translate.
 
     Some may be missing. It excludes decoding defaults, and the card, which gets scores.
     """
@@ -27,7 +26,7 @@ def digest_model(folder: Path, engine: str = "torch") -> str:
         raise MtkitError(
             f"no model in {folder}", "train one first: mtkit train, then mtkit average"
         )
-    files = [path for path in _list_files(folder, engine) if path.is_file()]
+    files = [path for path in _list_files(folder) if path.is_file()]
     return digest({str(path.relative_to(folder)): digest_file(path) for path in files})
 
 
@@ -58,24 +57,18 @@ def replaced(folders: Sequence[Path]) -> MtkitError:
     )
 
 
-def _list_files(folder: Path, engine: str) -> list[Path]:
-    names = (CONFIG_FILE, ALIGNMENT_FILE, WORD_ALIGNER_FILE, *TOKENIZER_FILES)
-    shared = [folder / name for name in names]
-    if engine == "torch":
-        # An adapter's config has the digest of its base model.
-        own = (WEIGHTS_FILE, ADAPTER_FILE, ADAPTER_WEIGHTS_FILE)
-        return [*shared, *(folder / name for name in own)]
-    return [*shared, *sorted((folder / ENGINE_FOLDER).glob("*"))]
+def _list_files(folder: Path) -> list[Path]:
+    own = (CONFIG_FILE, ALIGNMENT_FILE, WORD_ALIGNER_FILE, *TOKENIZER_FILES)
+    # An adapter's config has the digest of its base model.
+    names = (*own, WEIGHTS_FILE, ADAPTER_FILE, ADAPTER_WEIGHTS_FILE)
+    return [folder / name for name in names]
 
 
 def _look_at(folders: Sequence[Path]) -> list[tuple[str, int, int, int]]:
     """Returns name, inode, size and time of each file: equal if nothing was replaced."""
     seen = []
     for folder in folders:
-        files = {folder / INFERENCE_FILE}.union(
-            *(_list_files(folder, engine) for engine in ("torch", "ctranslate2"))
-        )
-        for path in sorted(files):
+        for path in sorted([folder / INFERENCE_FILE, *_list_files(folder)]):
             try:
                 status = path.stat()
             except OSError:

@@ -31,8 +31,6 @@ from mtkit.inference.quality import QualityFile, measure_pairs
 from mtkit.inference.request import Request
 from mtkit.model.config import read_settings
 from mtkit.model.digest import reading
-from mtkit.model.exporters.ctranslate2_files import find_engine
-from mtkit.pipeline.engine_choice import choose_engine
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.override_section import override_section
 
@@ -139,7 +137,7 @@ def calibrate(
             source_language=source_language,
             target_language=target_language,
         )
-        model = digest_translator(folders, find_engine(folders[0], settings.engine))
+        model = digest_translator(folders)
     pipeline.languages.resolve()
     measures = open_measures(pipeline, quality, device)
     columns: dict[str, list[float]] = {}
@@ -178,5 +176,4 @@ def open_settings(
     """Returns the model folders and settings of `--model`, or of a run, as for translating."""
     if run is None:
         return list(models), override_section(read_settings(models[0]), "inference", overrides)
-    choice = choose_engine(run[0].inference, run[1], device)
-    return [choice.folder], choice.settings
+    return [run[1].model], run[0].inference

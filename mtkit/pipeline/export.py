@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mtkit.console import say, warn
+from mtkit.console import say
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.prepared import read_dev_text, read_facts
 from mtkit.data.sources.lines import read_lines
@@ -16,14 +16,8 @@ from mtkit.inference.export_argos import export_argos
 from mtkit.inference.export_transformers import export_transformers
 from mtkit.model.card import find_licence
 from mtkit.model.config import ModelConfig, open_model_folder
-from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
+from mtkit.model.digest import digest_model
 from mtkit.model.importers.licence import Licence
-from mtkit.pipeline.engine_choice import (
-    find_export_fault,
-    gains,
-    is_in_integers,
-    read_quantization,
-)
 from mtkit.pipeline.import_model import tell_licence
 from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import HubTrainingCorpus
@@ -153,7 +147,7 @@ def _export_for_ctranslate2(exported: ExportedModel, output: Path, quantization:
 
     def record(folder: Path) -> None:
         if workspace is not None:
-            made_from, _ = read_origin(folder / ENGINE_FOLDER)
+            made_from = digest_model(exported.folder)
             facts = {"folder": str(folder), "quantization": quantization, "model": made_from}
             workspace.record("export", facts)
 
@@ -167,43 +161,8 @@ def _export_for_ctranslate2(exported: ExportedModel, output: Path, quantization:
         evaluation=exported.evaluation,
         record=record,
     )
-    if workspace is not None and output == workspace.export and is_in_integers(quantization):
-        say(
-            "mtkit translate and mtkit serve use this export here from now on, and some "
-            "translations differ from the model's, as counted above; to undo: "
-            "mtkit export --quantization float32"
-        )
     if workspace is None and (licence := find_licence(exported.folder)):
         tell_licence(Licence(origin=str(exported.folder), name=licence))
-
-
-def update_export(recipe: Recipe, workspace: Workspace, *, device: str) -> None:
-    """Exports a run's model if `mtkit translate` will use an export and none is up to date.
-
-    Under `inference.engine = "auto"` that is so if CTranslate2 is installed and faster: in int8 if
-    the recipe allows that, else in float32. A manual export in another type is kept.
-    """
-    settings = recipe.inference
-    if settings.engine == "torch":
-        return
-    if settings.engine == "ctranslate2":
-        wanted = read_quantization(workspace) or "float32"
-    else:
-        wanted = "int8" if settings.allow_int8 else "float32"
-        if not gains(workspace, settings, wanted, device):
-            return
-    try:
-        found = read_quantization(workspace)
-        if found and settings.engine == "auto" and found != wanted:
-            return
-        if found and find_export_fault(workspace) is None:
-            say("export: up to date")
-        else:
-            export(take_run(recipe, workspace), quantization=wanted)
-    except MtkitError as error:
-        if settings.engine != "auto":
-            raise
-        warn(f"not exported for CTranslate2: {error.message}")
 
 
 def _read_text(

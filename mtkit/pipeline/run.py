@@ -14,7 +14,6 @@ from mtkit.evaluation.report.tables import (
     show_table,
     warn_of_remarks,
 )
-from mtkit.pipeline.export import update_export
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.prepare import prepare
 from mtkit.pipeline.score import check_named_files, score
@@ -64,7 +63,6 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
         code = _make_model(itself, hardware, options)
         if code:
             return code
-    update_export(recipe, workspace, device=hardware.device)
     if recipe.evaluation.test_sets:
         scored = score(recipe, workspace, device=hardware.device)
         rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]

@@ -36,8 +36,6 @@ from mtkit.locks import locked
 from mtkit.model.card import write_scores
 from mtkit.model.config import open_model_folder, read_config
 from mtkit.model.digest import digest_model, reading, replaced
-from mtkit.model.exporters.ctranslate2_files import ENGINE_FOLDER, read_origin
-from mtkit.pipeline.engine_choice import choose_engine, find_export_fault
 from mtkit.pipeline.score_files import (
     ScoredText,
     check_learned,
@@ -75,12 +73,7 @@ class RunModel:
 
     def __init__(self, settings: Inference, workspace: Workspace, *, device: str) -> None:
         settings = settings.model_copy(update={"quality": None})
-        if settings.engine == "auto":
-            # Scores don't depend on what else is installed.
-            settings = settings.model_copy(update={"engine": "torch"})
-        self.folder = choose_engine(settings, workspace).folder
-        if self.folder == workspace.export:
-            _check_export(workspace)
+        self.folder = workspace.model
         with reading(self.folder):
             self.identity = identify(self.folder, settings, device)
         self._load = partial(load_run, settings, workspace, device=device)
@@ -95,7 +88,7 @@ class RunModel:
 
     def check(self) -> None:
         """Checks that the folder still holds this model."""
-        if digest_model(self.folder, self.identity.engine) != self.identity.model:
+        if digest_model(self.folder) != self.identity.model:
             raise replaced([self.folder])
 
 
@@ -105,9 +98,9 @@ def score(
     """Writes translations and scores of the recipe's test sets into the workspace.
 
     A causal language model translates nothing: its score is perplexity. A classifier's are accuracy
-    and macro-F1. Scores go to `scores.json`, the manifest, and the card of the model or export that
-    translated. An earlier translation is reused if model, text and settings are the same. With
-    `keeps_others` the same model's scores on other test sets stay.
+    and macro-F1. Scores go to `scores.json`, the manifest, and the model's card. An earlier
+    translation is reused if model, text and settings are the same. With `keeps_others` the same
+    model's scores on other test sets stay.
     """
     if not recipe.evaluation.test_sets:
         raise MtkitError(
@@ -271,7 +264,7 @@ def _open_predictor(
     settings: Inference, masking: Masking | None, block_tokens: int, model: RunModel, *, device: str
 ) -> Callable[[Sequence[str], NDArray[np.int64]], PredictedText | HiddenText]:
     """Returns a function that predicts lines, given these and their documents' numbers."""
-    # Imported here: CTranslate2 translates without torch.
+    # Imported here: translators are scored without it.
     from mtkit.inference.engines.open_engine import open_engine  # noqa: PLC0415
     from mtkit.inference.predict_hidden import HiddenTokenPredictor  # noqa: PLC0415
 
@@ -344,18 +337,6 @@ def _file_scores(
         write_atomically(workspace.scores_file, as_json_text(facts))
         workspace.record("score", facts)
         write_scores(model.folder, as_cells(rows), origin=model.identity.describe())
-
-
-def _check_export(workspace: Workspace) -> None:
-    """Checks that the export was made from the run's model, and records that."""
-    fault = find_export_fault(workspace)
-    if fault is not None:
-        raise fault
-    if not read_origin(workspace.export / ENGINE_FOLDER)[0]:
-        raise MtkitError(
-            f"{workspace.export}: made by an unreleased mtkit, which didn't record the model",
-            f"export it again: mtkit export --workspace {shlex.quote(str(workspace.root))}",
-        )
 
 
 def _read_others(

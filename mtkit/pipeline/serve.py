@@ -4,25 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mtkit.console import say
 from mtkit.errors import MtkitError, how_to_install
 from mtkit.llm import is_llm_file
-from mtkit.pipeline.engine_choice import choose_engine, with_length_ratio
+from mtkit.pipeline.translate import with_length_ratio
 from mtkit.recipe.flags import Flags
 from mtkit.recipe.inference import Inference
 
 if TYPE_CHECKING:
-    from mtkit.workspace import Workspace
-
-
-def list_run(
-    settings: Inference, workspace: "Workspace", device: str
-) -> tuple[list[Path], Inference]:
-    """Returns the folder of a run's model, or of its export, with its decoding settings."""
-    choice = choose_engine(settings, workspace, device, answers_requests=True)
-    if choice.reason:
-        say(choice.reason)
-    return [choice.folder], choice.settings
+    pass
 
 
 def serve(
@@ -108,7 +97,7 @@ def _name_all(folders: Sequence[Path]) -> list[str]:
     for folder in folders:
         path = folder.resolve()
         plain = path.stem if is_llm_file(folder) else path.name
-        if plain in ("model", "export"):
+        if plain == "model":
             plain = path.parent.name
         count = sum(name == plain or name.startswith(f"{plain}-") for name in names)
         names.append(f"{plain}-{count + 1}" if plain in names else plain)

@@ -272,7 +272,6 @@ class ModelTeachers:
             return open_models(named.found, source_language=source, target_language=target)
         return Translator(
             named.folders,
-            engine="torch",
             device=self.device,
             settings=self._choose_settings(named, synthesis),
             source_language=source,

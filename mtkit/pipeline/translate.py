@@ -10,7 +10,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mtkit.console import say, warn
 from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.inference.translator import Translator
@@ -39,9 +38,7 @@ def load_run(
     source_language: str = "",
     target_language: str = "",
 ) -> Translator:
-    """Returns a translator with a run's model and the engine from `choose_engine`.
-
-    Prints a chosen engine, and warns of an export of another model.
+    """Returns a translator with a run's model.
 
     Args:
         settings: The recipe's section.
@@ -50,22 +47,24 @@ def load_run(
         source_language: The default source language of a multilingual model.
         target_language: The default target language.
     """
-    from mtkit.pipeline.engine_choice import choose_engine, find_export_fault, with_length_ratio
-
-    choice = choose_engine(settings, workspace, device)
-    if choice.reason:
-        say(choice.reason)
-    elif choice.folder == workspace.export:
-        fault = find_export_fault(workspace)
-        if fault is not None:
-            warn(f"{fault.message}: {fault.hint}")
     return Translator(
-        choice.folder,
+        workspace.model,
         device=device,
-        settings=with_length_ratio(choice.settings, choice.folder),
+        settings=with_length_ratio(settings, workspace.model),
         source_language=source_language,
         target_language=target_language,
     )
+
+
+def with_length_ratio(settings: "Inference", folder: Path) -> "Inference":
+    """Returns settings whose flags have the length ratio saved with a model, if any."""
+    if settings.flags is None or settings.flags.length_ratio is not None:
+        return settings
+    saved = read_settings(folder).flags
+    if saved is None:
+        return settings
+    flags = settings.flags.model_copy(update={"length_ratio": saved.length_ratio})
+    return settings.model_copy(update={"flags": flags})
 
 
 def load_models(
@@ -158,11 +157,6 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
     folder, file = (path.parent, path) if path.is_file() else (path, path / WEIGHTS_FILE)
     workspace = Workspace(folder.parent.parent)
     recipe = load_recipe(workspace.recipe_file, overrides)
-    if recipe.inference.engine == "ctranslate2":
-        raise MtkitError(
-            f"{path} is a checkpoint, which CTranslate2 can't read (inference.engine)",
-            "export the run's model with `mtkit export`, or use --engine torch",
-        )
     if recipe.objective == "classification":
         raise MtkitError(
             f"{path} is a classifier's checkpoint, and labels are given with model folders alone",

@@ -131,10 +131,8 @@ class Rerank(Section):
 
 _NUM_SAMPLES = 32
 """Samples that `rerank` has by default."""
-Engine = Literal["torch", "ctranslate2"]
-"""What runs a network."""
-EngineChoice = Literal["auto", "torch", "ctranslate2"]
-"""Values of a key; `auto` is resolved by what is there."""
+Engine = Literal["auto", "torch"]
+"""Values of a key."""
 
 
 class Fusion(Section):
@@ -160,8 +158,8 @@ class GlossarySection(Section):
     way: Literal["auto", "annotation", "constraints", "both"] = "auto"
     """How terms get into a translation. `annotation`: the model reads them after their sources,
     and inflects them, if it was trained with `data.augment.terms`. `constraints`: a line whose
-    translation lacks one is searched again, by `torch`, among outputs that contain it in the form
-    that the glossary has. `both`: by annotation first, and a line that still lacks one is searched
+    translation lacks one is searched again among outputs that contain it in the form that the
+    glossary has. `both`: by annotation first, and a line that still lacks one is searched
     again. `auto`: `annotation` for a model that was trained so, else `constraints`."""
 
 
@@ -193,13 +191,11 @@ class Quality(Section):
 class Inference(Section):
     """Decoding defaults; they are saved with the model (paper, section 6.1)."""
 
-    engine: Annotated[EngineChoice, Invalidates.NOTHING] = "auto"
-    """What runs the network: `torch`, which is mtkit's own engine in C++ on a CPU and PyTorch
-    elsewhere, or `ctranslate2` on the output of `mtkit export`. `auto`: for `mtkit translate` in a
-    run's workspace the quickest that can do what is asked, for a model folder what it was made
-    for; scores are made by `torch`."""
+    engine: Annotated[Engine, Invalidates.NOTHING] = "auto"
+    """What runs the network. `auto`: on a CPU mtkit's engine in C++, which has all but a few kinds
+    of networks, else PyTorch. `torch`: PyTorch."""
     precision: Annotated[InferencePrecisionChoice, Invalidates.NOTHING] = "auto"
-    """Arithmetic of `torch`; `auto`: bf16 on devices that multiply in bf16, but on a CPU fp32 for
+    """Arithmetic; `auto`: bf16 on devices that multiply in bf16, but on a CPU fp32 for
     networks narrower than 256; else fp32. `int8`: on a CPU, products of 8-bit integers, each output
     of a weight and each token's vector scaled on its own, with exact sums."""
     allow_int8: Annotated[bool, Invalidates.NOTHING] = False
@@ -229,7 +225,7 @@ class Inference(Section):
     fusion: Annotated[Fusion | None, Invalidates.TRANSLATIONS] = None
     """A language model that helps to choose each token; not saved with the model."""
     glossary: Annotated[GlossarySection | None, Invalidates.TRANSLATIONS] = None
-    """How terms are to be translated, by `torch`; not saved with the model."""
+    """How terms are to be translated; not saved with the model."""
     alignments: Annotated[bool, Invalidates.NOTHING] = False
     """Link the words of a translation to those of its line, in `--json` and from Python; takes one
     more pass of the network for each line."""

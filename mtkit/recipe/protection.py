@@ -78,7 +78,7 @@ class Protect(Section):
     )
     """Searches for a translation that keeps all pieces, in this order: `masked`, with symbols
     instead of lost pieces, if the model learned to copy them (`data.augment.placeholders`);
-    `constrained`, among outputs that contain the lost pieces, which needs PyTorch as the engine;
-    `n_best`, among the best of a wider beam. Without any, lines are only checked."""
+    `constrained`, among outputs that contain the lost pieces; `n_best`, among the best of a wider
+    beam. Without any, lines are only checked."""
     beam_size: Annotated[int, Field(ge=1, le=1_000)] = 8
     """Beam size of these searches, if it is larger than `inference.beam_size`."""

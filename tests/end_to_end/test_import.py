@@ -76,8 +76,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_ensemble_of_a_model_with_itself_translates_as_one(project):
-    one = Translator(project / "imported", engine="torch").translate(ENGLISH)
-    two = Translator([project / "imported"] * 2, engine="torch").translate(ENGLISH)
+    one = Translator(project / "imported").translate(ENGLISH)
+    two = Translator([project / "imported"] * 2).translate(ENGLISH)
     assert one == two
 
 
@@ -86,10 +86,10 @@ def test_exported_it_translates_the_same(project, tmp_path):
     lines = tmp_path / "lines.en"
     lines.write_text("".join(f"{line}\n" for line in ENGLISH), "utf-8")
     export(take_folder(project / "imported", lines_file=lines), tmp_path / "export")
-    ours = Translator(project / "imported", engine="torch").translate(ENGLISH)
-    assert Translator(tmp_path / "export").translate(ENGLISH) == ours
+    card = (tmp_path / "export" / CARD_FILE).read_text("utf-8")
+    assert f"{len(ENGLISH)} of {len(ENGLISH)} lines have the same n-best list" in card
     # The licence travels.
-    assert "license: cc-by-nc-4.0" in (tmp_path / "export" / CARD_FILE).read_text("utf-8")
+    assert "license: cc-by-nc-4.0" in card
 
 
 def test_fine_tuned_it_keeps_its_pieces_and_its_licence(project):

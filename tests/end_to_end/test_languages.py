@@ -13,7 +13,10 @@ from mtkit.data.prepare import prepare
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
 from mtkit.inference.attention import AttentionReader
+from mtkit.inference.ctranslate2_client import CTranslate2Client
+from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.request import LineError
+from mtkit.model.config import read_settings
 from mtkit.model.folder import load_model_folder
 from mtkit.pipeline.export import export, take_folder
 from mtkit.pipeline.import_model import import_model
@@ -94,11 +97,11 @@ def test_options_and_json_lines_name_languages(project):
         {"source": ""},
     ]
     given = "".join(json.dumps(each) + "\n" for each in objects)
-    options = ["--model", folder, "--from", "eng", "--to", "de", "--engine", "torch"]
+    options = ["--model", folder, "--from", "eng", "--to", "de"]
     code, out, _ = _run(*options, "--input", "jsonl", "--json", text=given)
     assert code == 0
     found = [json.loads(line) for line in out.splitlines()]
-    translator = Translator(folder, engine="torch")
+    translator = Translator(folder)
     pairs = [("en", "de"), ("en", "fr"), ("de", "zh_Hant")]
     alone = [
         translator.search(
@@ -140,7 +143,7 @@ def test_a_bilingual_model_refuses_others(project):
 
 
 def test_tags_by_hand_and_by_option(project):
-    translator = Translator(project / "tagged", engine="torch")
+    translator = Translator(project / "tagged")
     assert translator.languages.target == ("deu", "fra")
     by_hand = translator.search([f">>fra<< {line}" for line in ENGLISH], warns=False)
     requests = [Request(line, target_language="fr") for line in ENGLISH]
@@ -153,29 +156,33 @@ def test_tags_by_hand_and_by_option(project):
 def test_exported_it_translates_the_same(project, tmp_path):
     pytest.importorskip("ctranslate2")
     export(take_folder(project / "imported"), tmp_path / "export")
-    lines = [
-        Request(line, prefix=prefix, source_language="en", target_language=target)
-        for line in ENGLISH[:4]
-        for target in ("de", "fr")
-        for prefix in ("", "Ein")
-    ]
-    ours = Translator(project / "imported", engine="torch").search(lines, warns=False)
-    theirs = Translator(tmp_path / "export").search(lines, warns=False)
-    assert [each.text for each in theirs] == [each.text for each in ours]
-    for one, other in zip(theirs, ours, strict=True):
-        # CTranslate2 leaves <pad> out before it makes probabilities.
-        assert one.candidates[0].score == pytest.approx(other.candidates[0].score, abs=5e-3)
-        assert one.candidates[0].token_ids == other.candidates[0].token_ids
+    client = CTranslate2Client(tmp_path / "export" / "ctranslate2")
+    tokenizer = SubwordTokenizer.load(project / "imported")
+    settings = read_settings(project / "imported")
+    for target in ("de", "fr"):
+        marks = tokenizer.mark_languages("en", target)
+        sources = [
+            EncodedSource([*marks.before, *tokens, *marks.behind], begin=marks.begin)
+            for tokens in tokenizer.encode_source(ENGLISH[:4])
+        ]
+        lines = [
+            Request(line, source_language="en", target_language=target) for line in ENGLISH[:4]
+        ]
+        ours = Translator(project / "imported").search(lines, warns=False)
+        for theirs, one in zip(client.search(sources, settings), ours, strict=True):
+            assert theirs[0].token_ids == one.candidates[0].token_ids
+            # CTranslate2 leaves <pad> out before it makes probabilities.
+            assert theirs[0].score == pytest.approx(one.candidates[0].score, abs=5e-3)
 
 
 def test_an_ensemble_of_a_model_with_itself_translates_as_one(project):
-    options = {"engine": "torch", "source_language": "en", "target_language": "de"}
+    options = {"source_language": "en", "target_language": "de"}
     one = Translator(project / "imported", **options).translate(ENGLISH[:3])
     assert Translator([project / "imported"] * 2, **options).translate(ENGLISH[:3]) == one
 
 
 def test_a_long_line_has_its_language_in_each_part(project):
-    translator = Translator(project / "imported", engine="torch")
+    translator = Translator(project / "imported")
     settings = translator.settings.model_copy(update={"max_source_tokens": 40})
     text = " ".join(ENGLISH[:3])
     whole = {"source_language": "en", "target_language": "de"}
@@ -226,7 +233,7 @@ def test_fine_tuned_it_reads_and_writes_its_recipes_languages(project):
     generation = json.loads((project / "given-back" / "generation_config.json").read_text("utf-8"))
     assert generation["renormalize_logits"]
     # What the recipe says is the default.
-    translator = Translator(workspace.model, engine="torch")
+    translator = Translator(workspace.model)
     assert translator.resolve_languages() == ("eng_Latn", "deu_Latn")
     [plain] = translator.search(ENGLISH[:1], warns=False)
     [named] = translator.search(
@@ -264,7 +271,7 @@ def test_a_new_language_gets_a_piece(project):
     assert new.target_vocabulary.pieces[-1] == "hsb"
     # The code in a text is no language.
     assert new.mark_languages("hsb", "hsb").begin[0] not in new.encode_target(["hsb"])[0]
-    translator = Translator(workspace.model, engine="torch")
+    translator = Translator(workspace.model)
     assert translator.resolve_languages() == ("eng_Latn", "hsb")
     assert len(translator.translate(ENGLISH[:2])) == 2
     # Also with its new pieces and its new language.
@@ -286,7 +293,7 @@ def test_cut_to_some_text_it_knows_its_languages(project):
 
 
 def test_a_request_that_is_wrong_names_its_line(project):
-    translator = Translator(project / "imported", engine="torch", target_language="de")
+    translator = Translator(project / "imported", target_language="de")
     requests = [Request("x", source_language="en"), Request("y")]
     with pytest.raises(LineError, match="input line 2: no source language"):
         translator.search(requests)

@@ -87,8 +87,7 @@ def test_out_and_in_and_trained_further(tmp_path):
     assert before.keys() == after.keys()
     assert all(before[name].equal(after[name]) for name in before)
     ours, again = (
-        Translator(folder, engine="torch").translate(ENGLISH)
-        for folder in (first.model, tmp_path / "back")
+        Translator(folder).translate(ENGLISH) for folder in (first.model, tmp_path / "back")
     )
     assert ours == again
     # One update at next to no rate: the loss is where the first training left it.

@@ -148,8 +148,6 @@ def test_the_translations_are_those_of_translate(project: Path) -> None:
         "runs/test-reverse/model",
         "--set",
         "inference.beam_size=1",
-        "--engine",
-        "torch",
         text="".join(f"{line}\n" for line in lines),
     )
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,6 @@ from mtkit import Translator
 from mtkit.data import phrasebook
 from mtkit.data.prepare import prepare
 from mtkit.errors import MtkitError
-from mtkit.inference.export import export
 from mtkit.inference.request import Request
 from mtkit.model.alignment_head import WORD_ALIGNER_FILE
 from mtkit.model.digest import digest_model
@@ -92,16 +91,6 @@ def test_translations_have_links_and_are_the_same_as_without(model: Path) -> Non
         alignment = after.candidates[0].alignment
         words = [line[start:end] for start, end in alignment.source_words]
         assert words == line.split()
-
-
-def test_an_export_has_the_aligner_too(model: Path, tmp_path: Path) -> None:
-    pytest.importorskip("ctranslate2")
-    output = tmp_path / "export"
-    lines = [source for source, _ in phrasebook.generate_pairs("dev", 5)]
-    export(model, output, lines=lines, quantization="float32")
-    assert (output / WORD_ALIGNER_FILE).read_bytes() == (model / WORD_ALIGNER_FILE).read_bytes()
-    pairs = list(phrasebook.generate_pairs("test", 20))
-    assert align(output, pairs) == align(model, pairs)
 
 
 @pytest.mark.parametrize("fault", ["cut", "text", "key", "shape", "nan", "order"])

@@ -32,12 +32,12 @@ def test_scores_are_those_of_unbabel_comet(kind: str, tmp_path: Path) -> None:
     import_model(str(folder), tmp_path / "metric", encoder=str(folder / "encoder"))
     metric = open_metric(str(tmp_path / "metric"))
     found = metric.score(ROWS)
-    assert found.tolist() == pytest.approx(SCORES[kind], abs=1e-6)
+    assert found.tolist() == pytest.approx(SCORES[kind], abs=5e-6)
     alone = [metric.score([row])[0] for row in ROWS]
-    assert alone == pytest.approx(found.tolist(), abs=1e-6)
+    assert alone == pytest.approx(found.tolist(), abs=5e-6)
     in_bfloat16 = open_metric(str(tmp_path / "metric"), "bf16").score(ROWS)
     assert in_bfloat16.tolist() == pytest.approx(SCORES[kind], abs=0.05)
-    assert in_bfloat16.tolist() != pytest.approx(SCORES[kind], abs=1e-6)
+    assert in_bfloat16.tolist() != pytest.approx(SCORES[kind], abs=5e-6)
 
 
 @pytest.mark.parametrize(

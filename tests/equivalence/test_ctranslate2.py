@@ -5,7 +5,6 @@ Where both searches are held against each other, the model therefore gives these
 """
 
 import copy
-import json
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,10 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
+from mtkit.inference.ctranslate2_client import CTranslate2Client
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.search.penalties import length_penalty
 from mtkit.inference.translation import Hypothesis
 from mtkit.model.exporters.ctranslate2 import write_ctranslate2
 from mtkit.network import EncoderDecoder, PaddedLayout
@@ -104,8 +102,8 @@ def pre_norm() -> EncoderDecoder:
 
 
 @pytest.fixture(scope="module")
-def engine(pre_norm: EncoderDecoder, tmp_path_factory) -> CTranslate2Engine:
-    return CTranslate2Engine(export(pre_norm, tmp_path_factory.mktemp("pre")))
+def engine(pre_norm: EncoderDecoder, tmp_path_factory) -> CTranslate2Client:
+    return CTranslate2Client(export(pre_norm, tmp_path_factory.mktemp("pre")))
 
 
 def export(model: EncoderDecoder, folder: Path, quantization: str = "float32") -> Path:
@@ -160,52 +158,10 @@ def expect_near_ties_alone(
 def test_finds_the_n_best_that_our_engine_finds(model, folder, beam_size, alpha, max_extra_tokens):
     settings = power(beam_size, alpha, max_extra_tokens=max_extra_tokens)
     ours = TorchEngine(model, "cpu").search(_SOURCES, settings)
-    theirs = CTranslate2Engine(folder, stops_early=False).search(_SOURCES, settings)
+    theirs = CTranslate2Client(folder, stops_early=False).search(_SOURCES, settings)
     expect_near_ties_alone(ours, theirs)
     if max_extra_tokens == 0:
         assert {h.is_finished for _, h in pairs_of(theirs)} == {True, False}
-
-
-def test_pays_for_uncovered_source_tokens_as_our_engine_does(model, folder):
-    settings, plain = power(4, coverage_penalty=0.5), power(4)
-    ours = TorchEngine(model, "cpu").search(_SOURCES, settings)
-    exact = CTranslate2Engine(folder, stops_early=False)
-    theirs = exact.search(_SOURCES, settings)
-    expect_near_ties_alone(ours, theirs)
-    assert tokens_of(theirs) != tokens_of(exact.search(_SOURCES, plain))
-
-
-@pytest.mark.parametrize("beta", [0.2, 1000.0])
-@pytest.mark.parametrize("sharpness", [100.0, 1000.0])
-def test_source_tokens_without_any_attention_cost_what_they_do_in_our_engine(
-    tmp_path, sharpness, beta
-):
-    # Of scores that lie so far apart a softmax makes ones and zeros.
-    model = without_pad_and_bos(half_trained_model("post"))
-    with torch.no_grad():
-        for weight in model.decoder.layers[-1].cross_attention.query.parameters():
-            weight.mul_(sharpness)
-    settings = power(4, coverage_penalty=beta)
-    ours = TorchEngine(model, "cpu").search(_SOURCES, settings)
-    theirs = CTranslate2Engine(export(model, tmp_path), stops_early=False).search(
-        _SOURCES, settings
-    )
-    num_differing = 0
-    for expected, found in zip(ours, theirs, strict=True):
-        # At such scores rounding moves a softmax by some thousandths.
-        assert [h.score for h in found] == pytest.approx([h.score for h in expected], rel=1e-3)
-        if [h.token_ids for h in found] != [h.token_ids for h in expected]:
-            num_differing += 1
-            continue
-        assert [h.log_probability for h in found] == pytest.approx(
-            [h.log_probability for h in expected], abs=_SCORES
-        )
-    # Of lists whose scores are as good; which ones, the processor's rounding decides.
-    assert num_differing <= 2
-    scores = [h.score / beta for _, h in pairs_of(theirs)]
-    # Some leave out a token altogether, which costs the logarithm of 2^-126.
-    assert min(scores) < -87.3
-    json.dumps(scores, allow_nan=False)
 
 
 def test_scores_a_given_target_token_by_token(model, folder):
@@ -213,7 +169,7 @@ def test_scores_a_given_target_token_by_token(model, folder):
     # Cut by the length limit.
     targets[5:] = [target[:-1] for target in targets[5:]]
     sources = _SOURCES[:10]
-    scored = CTranslate2Engine(folder).score([source.tokens for source in sources], targets)
+    scored = CTranslate2Client(folder).score([source.tokens for source in sources], targets)
     for source, target, each in zip(sources, targets, scored, strict=True):
         assert each == pytest.approx(forced(model, source, target), abs=_NEAR_TIE)
 
@@ -238,7 +194,7 @@ def test_each_output_has_its_own_limit_among_longer_neighbours(engine, beam_size
 
 
 def test_a_search_that_stops_early_finds_hardly_worse(engine, pre_norm, tmp_path):
-    exact = CTranslate2Engine(export(pre_norm, tmp_path), stops_early=False)
+    exact = CTranslate2Client(export(pre_norm, tmp_path), stops_early=False)
     thorough, quick = (each.search(_SOURCES, power(4)) for each in (exact, engine))
     assert {len(hypotheses) for hypotheses in quick} == {4}
     bests = [(one[0], other[0]) for one, other in zip(thorough, quick, strict=True)]
@@ -265,112 +221,8 @@ def test_the_gnmt_form_ranks_what_the_power_form_found(engine):
     assert num_moved
 
 
-@pytest.mark.parametrize("beam_size", [1, 4])
-def test_a_prefix_opens_each_output_and_counts_in_its_score(engine, pre_norm, beam_size):
-    settings = power(beam_size)
-    free = engine.search(_SOURCES, settings)
-    # A line without a prefix beside some with one.
-    begun = [
-        EncodedSource(source.tokens, prefix=hypotheses[0].token_ids[:-1][: place % 3])
-        for place, (source, hypotheses) in enumerate(zip(_SOURCES, free, strict=True))
-    ]
-    found = engine.search(begun, settings)
-    for source, hypotheses, unforced in zip(begun, found, free, strict=True):
-        assert all(h.token_ids[: len(source.prefix)] == source.prefix for h in hypotheses)
-        if beam_size == 1:
-            assert hypotheses[0].token_ids == unforced[0].token_ids
-        if not source.prefix:
-            # As without neighbours: by CTranslate2's own sums.
-            assert tokens_of([hypotheses]) == tokens_of([unforced])
-            scores = [h.score for h in unforced]
-            assert [h.score for h in hypotheses] == pytest.approx(scores, abs=_NEAR_TIE)
-            continue
-        for hypothesis in hypotheses:
-            exact = sum(forced(pre_norm, source, hypothesis.token_ids))
-            assert hypothesis.log_probability == pytest.approx(exact, abs=_NEAR_TIE)
-            divisor = length_penalty("power", 0.6, len(hypothesis.token_ids))
-            assert hypothesis.score == pytest.approx(exact / divisor, abs=_NEAR_TIE)
-
-    other = next(token for token in range(4, VOCAB_SIZE) if token != free[0][0].token_ids[0])
-    (forced_away,) = engine.search([EncodedSource(_SOURCES[0].tokens, prefix=(other,))], settings)
-    assert {h.token_ids[0] for h in forced_away} == {other}
-
-
-def test_finds_our_n_best_behind_a_prefix(model, folder):
-    ours = TorchEngine(model, "cpu")
-    begun = [
-        EncodedSource(s.tokens, prefix=tuple(s.tokens[:2])) for s in _SOURCES if len(s.tokens) > 3
-    ]
-    exact = CTranslate2Engine(folder, stops_early=False)
-    num_near_ties = 0
-    for lists in zip(ours.search(begun, power(4)), exact.search(begun, power(4)), strict=True):
-        expected, found = (each[:3] for each in lists)
-        assert [h.score for h in found] == pytest.approx([h.score for h in expected], abs=_NEAR_TIE)
-        num_near_ties += [h.token_ids for h in found] != [h.token_ids for h in expected]
-    assert num_near_ties <= 2
-
-
-@pytest.mark.parametrize("coverage_penalty", [0.0, 0.5])
-def test_the_output_that_ends_behind_its_prefix_is_rated_as_ours(model, folder, coverage_penalty):
-    settings = power(4, coverage_penalty=coverage_penalty)
-    ours, theirs = TorchEngine(model, "cpu"), CTranslate2Engine(folder)
-    # The best output but for its </s>: so that ours nearly always looks at what ends there, too.
-    begun = [
-        EncodedSource(source.tokens, prefix=hypotheses[0].token_ids[:-1])
-        for source, hypotheses in zip(_SOURCES, ours.search(_SOURCES, settings), strict=True)
-        if hypotheses[0].is_finished
-    ]
-    num_compared = 0
-    for source, *lists in zip(
-        begun, ours.search(begun, settings), theirs.search(begun, settings), strict=True
-    ):
-        at_once = (*source.prefix, EOS)
-        expected, found = ([h.score for h in each if h.token_ids == at_once] for each in lists)
-        if expected:
-            assert found == pytest.approx(expected, abs=_NEAR_TIE)
-            num_compared += 1
-    assert num_compared > 5
-
-
-@pytest.mark.parametrize("coverage_penalty", [0.0, 0.5])
-def test_no_output_passes_its_limit_for_its_prefix(engine, pre_norm, coverage_penalty):
-    settings = power(3, max_extra_tokens=0, coverage_penalty=coverage_penalty)
-    begun = [
-        EncodedSource(source.tokens, prefix=(*source.tokens[:-1], *[5] * num_more))
-        for source in _SOURCES[:6]
-        for num_more in (0, 1, 2)
-    ]
-    ours = TorchEngine(pre_norm, "cpu").search(begun, settings)
-    for source, expected, found in zip(begun, ours, engine.search(begun, settings), strict=True):
-        limit = max(len(source.tokens), len(source.prefix))
-        assert all(len(h.token_ids) <= limit for h in found)
-        if len(source.prefix) == limit:
-            # Nothing but the prefix has room.
-            assert (
-                [h.token_ids for h in found] == [h.token_ids for h in expected] == [source.prefix]
-            )
-
-
-def test_what_a_setting_forbids_changes_no_probability(engine, pre_norm):
-    plain = engine.search(_SOURCES[:8], power(4))
-    for change in ({"min_length": 9}, {"no_repeat_ngram": 1}):
-        found = engine.search(_SOURCES[:8], power(4, **change))
-        assert found != plain
-        for source, hypothesis in pairs_of(found):
-            exact = forced(pre_norm, source, hypothesis.token_ids)
-            assert hypothesis.token_log_probabilities == pytest.approx(exact, abs=_NEAR_TIE)
-            assert hypothesis.log_probability == pytest.approx(sum(exact), abs=_NEAR_TIE)
-            words = hypothesis.token_ids[: -1 if hypothesis.is_finished else None]
-            if "min_length" in change:
-                assert len(words) >= min(9, len(source.tokens) + 8)
-            else:
-                assert len(set(words)) == len(words)
-        for hypotheses in found:
-            assert hypotheses == sorted(hypotheses, key=lambda h: -h.score)
-
-
 def test_8_bits_come_near(pre_norm, engine, tmp_path):
-    small = CTranslate2Engine(export(pre_norm, tmp_path, "int8"))
+    small = CTranslate2Client(export(pre_norm, tmp_path, "int8"))
     sources = [source.tokens for source in _SOURCES]
     targets = [hypotheses[0].token_ids for hypotheses in engine.search(_SOURCES, power(1))]
     pairs = [

@@ -71,7 +71,7 @@ def _check_outputs(folder: Path, out: Path, source: str, target: str) -> None:
     batch = tokenizer(ENGLISH, return_tensors="pt", padding=True)
     outputs = model.generate(**batch, forced_bos_token_id=row)
     found = tokenizer.batch_decode(outputs, skip_special_tokens=True)
-    translator = Translator(folder, engine="torch")
+    translator = Translator(folder)
     requests = [Request(line, source_language=source, target_language=target) for line in ENGLISH]
     ours = [each.text for each in translator.search(requests)]
     assert len(set(ours)) > 1
@@ -144,10 +144,7 @@ def _check_same(first: Path, second: Path, source: str, target: str) -> None:
         for line, other in zip(ENGLISH, GERMAN, strict=True)
     ]
     scores = [
-        [
-            each.candidates[0].log_probability
-            for each in Translator(one, engine="torch").score(requests)
-        ]
+        [each.candidates[0].log_probability for each in Translator(one).score(requests)]
         for one in (first, second)
     ]
     assert scores[0] == pytest.approx(scores[1], abs=1e-4)

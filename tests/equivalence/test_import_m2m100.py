@@ -185,7 +185,7 @@ def test_same_outputs(pair, num_beams, length_penalty):
 
 def test_scores_are_those_of_the_search(pair):
     theirs, folder = pair
-    translator = Translator(folder, engine="torch")
+    translator = Translator(folder)
     source, target = _code(theirs, "eng_Latn"), _code(theirs, "deu_Latn")
     requests = [
         Request(line, source_language=source, target_language=target) for line in ENGLISH[:4]

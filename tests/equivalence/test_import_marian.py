@@ -157,7 +157,7 @@ def test_same_outputs(pair, num_beams, length_penalty):
 
 def test_same_text(pair):
     theirs, folder = pair
-    translator = Translator(folder, engine="torch")
+    translator = Translator(folder)
     for line in ENGLISH[:3]:
         output = theirs.model.generate(**theirs.tokenizer([line], return_tensors="pt"))
         expected = theirs.tokenizer.batch_decode(output, skip_special_tokens=True)[0]

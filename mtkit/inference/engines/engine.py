@@ -4,8 +4,6 @@
 `batch_tokens` counts the real tokens of one side.
 """
 
-import itertools
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -119,16 +117,6 @@ class AttendingEngine(Protocol):
 
 
 @runtime_checkable
-class ConstrainingEngine(Protocol):
-    """An engine that can search for outputs that contain given phrases."""
-
-    @property
-    def constrains(self) -> bool:
-        """Whether sources may have `required` and `forbidden`."""
-        ...
-
-
-@runtime_checkable
 class AligningEngine(Protocol):
     """An engine with attention for alignments."""
 
@@ -181,8 +169,7 @@ def find_limit(source: EncodedSource, settings: Inference, max_tokens: int | Non
         if length > max_tokens:
             raise MtkitError(
                 f"a {what} of {length:,} tokens, but the model has only {max_tokens:,} positions",
-                "give shorter lines; if this is an exported model, export it again with a larger "
-                "inference.max_source_tokens",
+                "give shorter lines",
             )
     return min(limit, max_tokens)
 
@@ -207,20 +194,6 @@ def make_batches(
             room = min(room, max_sentences or room)
         batches[-1].append(index)
         room -= 1
-    return batches
-
-
-def make_shards(lengths: Sequence[int], batch_tokens: int, num_shards: int) -> list[list[int]]:
-    """Returns indices in a multiple of `num_shards` similar batches, which finish together."""
-    total = sum(max(length, _MIN_COUNTED_TOKENS) for length in lengths)
-    min_batches = num_shards * max(1, math.ceil(total / (batch_tokens * num_shards)))
-    for num_batches in itertools.count(min_batches, num_shards):
-        size = min(batch_tokens, math.ceil(total / num_batches))
-        while len(batches := make_batches(lengths, size)) > num_batches and size < batch_tokens:
-            # Padding takes room, too.
-            size = min(batch_tokens, size + math.ceil(size / 50))
-        if len(batches) <= num_batches:
-            break
     return batches
 
 

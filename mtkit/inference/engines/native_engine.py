@@ -57,8 +57,6 @@ class NativeEngine:
         max_tokens: The smallest number of learned positions; None for no limit.
     """
 
-    constrains = True
-
     def __init__(
         self,
         networks: Sequence[EngineNetwork],

@@ -1,4 +1,4 @@
-"""Opens mtkit's own engine for model folders: in C++ on a CPU, else by PyTorch."""
+"""Opens an engine for model folders: the one in C++ where it suffices, else PyTorch."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +11,8 @@ from mtkit.recipe.inference import Inference
 
 def open_engine(folders: Sequence[Path], settings: Inference, device: str) -> Engine:
     """Returns the engine for a model folder or an ensemble; it loads PyTorch only if needed."""
-    if engine := open_native_engine(folders, settings, device):
-        return engine
+    if settings.engine == "auto" and (native := open_native_engine(folders, settings, device)):
+        return native
     try:
         from mtkit.inference.engines.open_torch_engine import open_torch_engine  # noqa: PLC0415
     except ModuleNotFoundError as error:

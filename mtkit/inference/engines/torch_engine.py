@@ -113,7 +113,6 @@ class TorchEngine:
     """
 
     batches_at_once = 1
-    constrains = True
 
     def __init__(
         self,

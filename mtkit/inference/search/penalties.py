@@ -32,13 +32,12 @@ def leave_out_beginning(hypothesis: Hypothesis, num_tokens: int) -> Hypothesis:
     if not num_tokens:
         return hypothesis
     of_tokens = hypothesis.token_log_probabilities[num_tokens:]
-    attention, weights = hypothesis.attention, hypothesis.alignment_weights
+    weights = hypothesis.alignment_weights
     return replace(
         hypothesis,
         token_ids=hypothesis.token_ids[num_tokens:],
         log_probability=sum(of_tokens) if of_tokens else hypothesis.log_probability,
         token_log_probabilities=of_tokens,
-        attention=None if attention is None else attention[num_tokens:],
         alignment_weights=None if weights is None else weights[num_tokens:],
     )
 

@@ -10,15 +10,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from mtkit.errors import MtkitError, suggest
+from mtkit.errors import MtkitError, how_to_install, suggest
 from mtkit.model.alignment_head import AlignmentHead, default_head
-from mtkit.model.exporters.ctranslate2_files import (
-    LENGTH_KEY,
-    ORIGIN_KEY,
-    QUANTIZATION_KEY,
-    SIZES_KEY,
-)
-from mtkit.model.exporters.ctranslate2_library import load_library
+from mtkit.model.exporters.ctranslate2_files import LENGTH_KEY
 from mtkit.model.exporters.ctranslate2_names import check_convertible, list_exported
 from mtkit.model.weights import distinct_weights
 from mtkit.network import EncoderDecoder
@@ -48,6 +42,20 @@ _ACTIVATIONS = {
 """CTranslate2's names, by `model.activation`."""
 
 
+def load_library() -> Any:
+    """Returns CTranslate2's package."""
+    try:
+        import ctranslate2  # noqa: PLC0415 (an extra)
+    except ModuleNotFoundError as error:
+        raise MtkitError("CTranslate2 isn't installed", how_to_install("ctranslate2")) from error
+    except ImportError as error:
+        raise MtkitError(
+            f"CTranslate2 is installed, but can't be loaded: {error}",
+            "pip install --force-reinstall ctranslate2",
+        ) from error
+    return ctranslate2
+
+
 def check_quantization(quantization: str) -> None:
     """Checks that CTranslate2 has this number type."""
     if quantization not in QUANTIZATIONS:
@@ -64,7 +72,6 @@ def write_ctranslate2(
     pieces: tuple[Sequence[str], Sequence[str]],
     max_tokens: int,
     quantization: str,
-    made_from: str = "",
     alignment_head: AlignmentHead | None = None,
 ) -> None:
     """Writes a network to an existing folder, as CTranslate2's files.
@@ -76,7 +83,6 @@ def write_ctranslate2(
         max_tokens: Maximum length of source and output, including `</s>`, for the table of
             positions; learned positions have their own limit.
         quantization: One of `QUANTIZATIONS`.
-        made_from: Digest of the network's model folder, if any.
         alignment_head: The head whose attention CTranslate2 returns; by default the mean of the
             last layer's heads, which a coverage penalty needs.
     """
@@ -109,9 +115,6 @@ def write_ctranslate2(
     spec.config.layer_norm_epsilon = _find_epsilon(model)
     longest = shape.max_positions if shape.positions == "learned" else max_tokens
     spec.config.add_attribute(LENGTH_KEY, longest)
-    spec.config.add_attribute(SIZES_KEY, [len(source), len(target)])
-    spec.config.add_attribute(QUANTIZATION_KEY, quantization)
-    spec.config.add_attribute(ORIGIN_KEY, made_from)
     spec.validate()
     spec.optimize(quantization=quantization)
     spec.save(str(folder))

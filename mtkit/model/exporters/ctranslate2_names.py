@@ -1,10 +1,10 @@
-"""A network's weights by CTranslate2's names, without torch."""
+"""A network's weights by CTranslate2's names."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mtkit.errors import MtkitError
-from mtkit.model.parameters import Shape, find_rows, list_shapes
+from mtkit.model.parameters import find_rows, list_shapes
 from mtkit.recipe.model import Model
 
 _SUBLAYERS = {
@@ -48,13 +48,11 @@ class ExportedWeight:
     Attributes:
         name: CTranslate2's name, as in `decoder/layer_0/attention/linear_1/bias`.
         origin: The name in the network.
-        shape: Its shape in CTranslate2.
         rows: First row in the network's weight, and the one after the last.
     """
 
     name: str
     origin: str
-    shape: Shape
     rows: tuple[int, int]
 
 
@@ -78,7 +76,7 @@ def check_convertible(model: Model) -> None:
     if lacks:
         raise MtkitError(
             "CTranslate2 can't run this model: it doesn't support " + " or ".join(lacks),
-            'translate with engine = "torch", or train a model without them',
+            "translate with mtkit, or train a model without them",
         )
 
 
@@ -92,7 +90,7 @@ def list_exported(model: Model, vocab_sizes: tuple[int, int]) -> Iterator[Export
         num_rows = shape[0] // 2 if is_gated else shape[0]
         for name in names:
             start = num_rows if is_gated and name == names[-1] else 0
-            yield ExportedWeight(name, origin, (num_rows, *shape[1:]), (start, start + num_rows))
+            yield ExportedWeight(name, origin, (start, start + num_rows))
 
 
 def _name_of_stack(origin: str, model: Model) -> tuple[str, ...]:

@@ -45,7 +45,6 @@ OPTIONS = {
         "file",
         *RUN,
         "--model",
-        "--engine",
         "--device",
         "--from",
         "--to",

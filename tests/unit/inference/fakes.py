@@ -113,7 +113,6 @@ class WordEngine:
 
     max_tokens: int | None = None
     batches_at_once = 1
-    constrains = True
 
     def __init__(self) -> None:
         self.batches: list[list[EncodedSource]] = []

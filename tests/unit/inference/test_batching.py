@@ -1,11 +1,9 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.inference.engines.engine import (
     EncodedSource,
     make_batches,
-    make_shards,
     search_in_batches,
 )
 from mtkit.recipe.inference import Inference
@@ -33,28 +31,6 @@ def test_a_source_counts_for_eight_tokens_at_least():
 def test_a_batch_holds_no_more_sentences_than_it_may():
     assert make_batches([9, 20, 8, 8, 8], 40, max_sentences=3) == [[1, 0], [2, 3, 4]]
     assert [len(batch) for batch in make_batches([8] * 5, 1_000, max_sentences=2)] == [2, 2, 1]
-
-
-@pytest.mark.parametrize("num_shares", [1, 2, 3, 16])
-@pytest.mark.parametrize("batch_tokens", [300, 4096])
-def test_shares_are_alike(num_shares, batch_tokens):
-    lengths = [1 + place % 30 for place in range(1000)]
-    batches = make_shards(lengths, batch_tokens, num_shares)
-    assert sorted(place for batch in batches for place in batch) == list(range(1000))
-    padded = [len(batch) * max(8, *(lengths[place] for place in batch)) for batch in batches]
-    assert max(padded) <= batch_tokens
-    assert len(batches) % num_shares in {0, num_shares - 1}
-    assert max(padded) < 1.4 * sorted(padded)[len(padded) // 10]
-
-
-def test_few_sentences_are_shared_out_one_by_one():
-    assert make_shards([5, 9, 7], 100, 8) == [[1], [2], [0]]
-    assert make_shards([500], 100, 2) == [[0]]
-    assert make_shards([], 100, 2) == []
-
-
-def test_a_bound_on_a_share_holds_where_there_is_much():
-    assert {len(batch) for batch in make_shards([200] * 300, 1000, 2)} == {5}
 
 
 def test_an_engine_gets_as_many_batches_at_once_as_it_takes():

@@ -124,8 +124,6 @@ def test_settings_that_need_a_source_are_refused(folder: Path) -> None:
     fused = Inference(fusion=Fusion(model=folder))
     with pytest.raises(MtkitError, match="a language model itself"):
         Translator(folder, settings=fused)
-    with pytest.raises(MtkitError, match="is a language model"):
-        Translator(folder, engine="ctranslate2")
 
 
 def test_a_masked_model_emits_nothing(tmp_path: Path, tokenizer) -> None:

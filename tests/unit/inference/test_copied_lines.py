@@ -63,12 +63,11 @@ def test_a_copy_has_no_tokens_and_is_certain() -> None:
     assert not found.was_split
 
 
-def test_a_prefix_or_a_term_is_followed(monkeypatch) -> None:
+def test_a_prefix_or_a_term_is_followed() -> None:
     (found,) = translate(Request("→", prefix="x"))
     assert found.text.startswith("x")
     # Nothing is told of a term that the line hasn't.
     engine = BracketEngine()
-    monkeypatch.setattr(BracketEngine, "constrains", True, raising=False)
     translator = Translator.of(engine, CharacterTokenizer(), Inference())
     arrow = Request("→", glossary=(Term("→", "to"),))
     assert translator.search([arrow])[0].text == "[→]"

@@ -7,8 +7,8 @@ import torch
 
 from mtkit.errors import MtkitError
 from mtkit.inference import export as export_module
+from mtkit.inference.ctranslate2_client import CTranslate2Client
 from mtkit.inference.engine_comparison import EngineComparison, check_quality
-from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.export import ExportReport, export
@@ -17,13 +17,13 @@ from mtkit.model.config import open_model_folder
 from mtkit.model.folder import load_model_folder, save_model_folder
 from mtkit.model.weights import pack_weights
 from mtkit.recipe.inference import Inference, LengthPenalty, Sampling
+from mtkit.text.tokenizer import SubwordTokenizer
 
 _LINES = ["the quick brown fox", "", "jumps over the lazy dog", "pack my box with five dozen jugs"]
 _FILES = [
     "README.md",
     "config.json",
     "ctranslate2",
-    "inference.json",
     "joint.spm",
     "tokenizer.json",
 ]
@@ -53,17 +53,14 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_an_export_is_a_model_folder_for_another_engine(both):
+def test_an_export_holds_what_another_program_needs(both):
     assert sorted(path.name for path in (both / "exported").iterdir()) == _FILES
-    exported, trained = (open_model_folder(both / name) for name in ("exported", "model"))
-    assert exported.config == trained.config
-    assert exported.settings == trained.settings.model_copy(update={"engine": "ctranslate2"})
-
-    sources = [
-        EncodedSource(tokens) for tokens in exported.tokenizer.encode_source(["five lazy dogs"])
-    ]
+    exported, trained = (both / name / "config.json" for name in ("exported", "model"))
+    assert exported.read_bytes() == trained.read_bytes()
+    tokenizer = SubwordTokenizer.load(both / "exported")
+    sources = [EncodedSource(tokens) for tokens in tokenizer.encode_source(["five lazy dogs"])]
     settings = Inference(length_penalty=LengthPenalty(kind="power"), max_extra_tokens=4)
-    engine = CTranslate2Engine(both / "exported" / "ctranslate2", stops_early=False)
+    engine = CTranslate2Client(both / "exported" / "ctranslate2", stops_early=False)
     model = load_model_folder(both / "model").model
     expected = TorchEngine(model, "cpu").search(sources, settings)
     found = engine.search(sources, settings)
@@ -101,11 +98,10 @@ def test_a_quantized_export_replaces_an_older_one(folder, output):
     assert not list(output.parent.glob(".*"))
 
 
-def test_settings_travel_with_it_and_get_positions_enough(folder, output):
+def test_settings_get_positions_enough(folder, output):
     settings = Inference(beam_size=3, max_source_tokens=1_200, max_extra_tokens=7)
     export(folder, output, lines=_LINES, settings=settings)
-    assert open_model_folder(output).settings.beam_size == 3
-    assert CTranslate2Engine(output / "ctranslate2").max_tokens == 1_207
+    assert CTranslate2Client(output / "ctranslate2").max_tokens == 1_207
 
 
 def test_engines_that_differ_leave_what_was_there(
@@ -159,9 +155,12 @@ def test_a_model_that_ctranslate2_cant_run(
     assert not (tmp_path / "exported").exists()
 
 
-def test_settings_that_ctranslate2_cant_follow(folder, output):
-    with pytest.raises(MtkitError, match=r"inference\.sampling"):
-        export(folder, output, lines=_LINES, settings=Inference(sampling=Sampling()))
+@pytest.mark.parametrize(
+    "settings", [Inference(sampling=Sampling()), Inference(coverage_penalty=0.3)]
+)
+def test_programs_are_compared_by_plain_beams(folder, output, settings):
+    report = export(folder, output, lines=_LINES, settings=settings)
+    assert report.comparison.num_lines == 3
 
 
 def test_an_unknown_quantization(folder, output):
@@ -286,12 +285,7 @@ def test_a_card_that_links_to_a_secret_is_not_copied(folder, output, tmp_path):
     assert not output.exists()
 
 
-def test_an_export_whose_network_is_another_is_refused(both, tmp_path):
-    folder = tmp_path / "export"
-    shutil.copytree(both / "exported", folder)
-    Translator(folder)
-    path = folder / "config.json"
-    config = json.loads(path.read_text())
-    path.write_text(json.dumps({**config, "model": {**config["model"], "d_ff": 64}}))
-    with pytest.raises(MtkitError, match=r"model\.bin: damaged"):
-        Translator(folder)
+def test_an_export_is_for_its_own_program(both):
+    with pytest.raises(MtkitError, match="exported for CTranslate2") as caught:
+        Translator(both / "exported")
+    assert "the model" in caught.value.hint

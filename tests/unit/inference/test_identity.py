@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+from mtkit.engine.library import choose_library
 from mtkit.inference.identity import identify
 from mtkit.recipe.inference import Inference
 
 
 def test_nothing_is_automatic_in_an_identity(folder: Path) -> None:
     found = identify(folder, Inference(), "cpu")
-    assert (found.engine, found.device, found.precision) == ("torch", "cpu", "fp32")
+    engine = "torch" if choose_library() is None else "native"
+    assert (found.engine, found.device, found.precision) == (engine, "cpu", "fp32")
+    assert identify(folder, Inference(engine="torch"), "cpu").engine == "torch"
     other = identify(folder, Inference(precision="bf16"), "cpu")
     assert (other.model, other.precision) == (found.model, "bf16")

@@ -67,7 +67,7 @@ def test_hypotheses_are_reranked_before_parts_are_joined():
 
 
 def test_requests_with_equal_settings_share_batches():
-    two = Inference(n_best=2, batch_tokens=1, engine="ctranslate2")
+    two = Inference(n_best=2, batch_tokens=1, engine="torch")
     requests = [
         Request("a", settings=two),
         Request("b"),

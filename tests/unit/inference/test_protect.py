@@ -51,8 +51,6 @@ class _Engine(BracketEngine):
 class _ConstrainingEngine(_Engine):
     """Writes what it must contain behind what its table says, in brackets."""
 
-    constrains = True
-
     def _answer(self, source, settings):
         outputs = super()._answer(source, settings)
         if not source.required:
@@ -74,7 +72,8 @@ def list_required(batch):
 
 def open_translator(table, tokenizer=None, **settings):
     engine = _Engine(table)
-    chosen = Inference(**{"batch_tokens": 64, "protect": Protect(), **settings})
+    protect = Protect(ways=("masked", "n_best"))
+    chosen = Inference(**{"batch_tokens": 64, "protect": protect, **settings})
     return Translator.of(engine, tokenizer or CharacterTokenizer(), chosen), engine
 
 

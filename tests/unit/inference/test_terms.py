@@ -282,11 +282,6 @@ def test_a_request_s_glossary_that_cannot_be_kept_is_told_by_line():
     drawn = Request("a zebra", glossary=own, settings=Inference(sampling=Sampling()))
     with pytest.raises(MtkitError, match=r"input line 2: glossary: .*sampling"):
         translator.search(["dog", drawn])
-    # As CTranslate2's is.
-    engine.constrains = False
-    translator = Translator.of(engine, CharacterTokenizer(), Inference())
-    with pytest.raises(MtkitError, match="input line 7: glossary: CTranslate2"):
-        translator.search([Request("a zebra", glossary=own)], first_line=7)
     continuing = Translator.of(engine, CharacterTokenizer(), Inference(), continues=True)
     with pytest.raises(MtkitError, match="only translators take one"):
         continuing.search([Request("a zebra", glossary=own)])

@@ -11,7 +11,6 @@ import torch
 
 from mtkit.errors import MtkitError
 from mtkit.inference.export import export
-from mtkit.inference.translator import Translator
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig, read_config
 from mtkit.model.digest import digest_model
@@ -140,13 +139,6 @@ def test_its_card_says_what_it_is_and_what_it_says_works(
 
 
 @with_both
-def test_ctranslate2_runs_none(objective: str, tmp_path: Path, tokenizer: SubwordTokenizer) -> None:
-    _save(tmp_path / "model", _make_recipe(objective), tokenizer)
-    fault = rf'tiny-text is a language model \(objective = "{objective}"\), and CTranslate2 is for'
-    with pytest.raises(MtkitError, match=fault):
-        Translator(tmp_path / "model", engine="ctranslate2", device="cpu")
-
-
 @with_both
 def test_ctranslate2_takes_translators_alone(
     objective: str, tmp_path: Path, tokenizer: SubwordTokenizer

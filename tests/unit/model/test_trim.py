@@ -8,10 +8,13 @@ import torch
 
 from mtkit import Translator
 from mtkit.errors import MtkitError
+from mtkit.inference.ctranslate2_client import CTranslate2Client
+from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.export import export
 from mtkit.model.folder import load_model_folder, write_model_folder
 from mtkit.model.weights import pack_weights
 from mtkit.pipeline.import_model import import_model, import_trimmed
+from mtkit.text.tokenizer import SubwordTokenizer
 
 from ...public_models import ENGLISH, GERMAN, make_marian
 
@@ -66,11 +69,15 @@ def test_ctranslate2_runs_it(folders, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
     export(folders[1], tmp_path / "exported", lines=ENGLISH)
     settings = load_model_folder(folders[1]).settings.model_copy(update={"max_output_tokens": 20})
-    texts = [
-        [one.text for one in Translator(folder, settings=settings).search(ENGLISH[:KEPT])]
-        for folder in (folders[1], tmp_path / "exported")
+    tokenizer = SubwordTokenizer.load(folders[1])
+    client = CTranslate2Client(tmp_path / "exported" / "ctranslate2")
+    sources = [EncodedSource(tokens) for tokens in tokenizer.encode_source(ENGLISH[:KEPT])]
+    found = [
+        tokenizer.decode_target(hypotheses[0].token_ids)
+        for hypotheses in client.search(sources, settings)
     ]
-    assert texts[0] == texts[1]
+    expected = Translator(folders[1], settings=settings).search(ENGLISH[:KEPT])
+    assert found == [one.text for one in expected]
 
 
 def test_wrong_texts_are_told(folders, tmp_path: Path) -> None:

@@ -51,7 +51,6 @@ class Stages:
             "prepare": work("prepare"),
             "train": work("train"),
             "update_model": work("average"),
-            "update_export": work("export"),
             "score": work("score", [SCORED]),
             "is_prepared": is_done("prepare"),
             "is_trained": is_done("train"),
@@ -77,7 +76,7 @@ def run_all(*overrides: str) -> int:
 
 def test_all_stages_in_order(stages: Stages) -> None:
     assert run_all() == 0
-    assert stages.done == ["prepare", "train", "average", "export", "score"]
+    assert stages.done == ["prepare", "train", "average", "score"]
 
 
 def test_what_is_up_to_date_is_skipped_and_said(
@@ -85,7 +84,7 @@ def test_what_is_up_to_date_is_skipped_and_said(
 ) -> None:
     stages.up_to_date = {"prepare", "train"}
     assert run_all() == 0
-    assert stages.done == ["average", "export", "score"]
+    assert stages.done == ["average", "score"]
     said = capsys.readouterr().err.splitlines()
     assert said[:2] == ["prepare: up to date", "train: already finished"]
 
@@ -95,7 +94,7 @@ def test_a_finished_model_without_checkpoints_is_neither_trained_nor_averaged(
 ) -> None:
     stages.up_to_date = {"prepare", "model"}
     assert run_all() == 0
-    assert stages.done == ["export", "score"]
+    assert stages.done == ["score"]
     assert "train: already finished; without its checkpoints" in capsys.readouterr().err
 
 
@@ -146,7 +145,7 @@ def test_the_end_says_what_was_released(
 
 def test_a_recipe_without_test_sets_ends_with_its_model(stages: Stages) -> None:
     assert run_all("~evaluation.test_sets") == 0
-    assert stages.done == ["prepare", "train", "average", "export"]
+    assert stages.done == ["prepare", "train", "average"]
 
 
 def test_too_few_gpus_are_told_before_anything_is_prepared(stages: Stages, monkeypatch) -> None:

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from mtkit import RemoteTranslator, Request, Term
 from mtkit.inference.translator import Translator
-from mtkit.recipe.inference import Inference
+from mtkit.recipe.inference import Inference, Sampling
 from mtkit.serving.app import make_app, make_context
 from mtkit.serving.settings import Serving
 from mtkit.serving.worker_main import answer_batch
@@ -28,9 +28,10 @@ class WordWorker(FakeWorker):
     """Answers a whole batch as a process does."""
 
     engine = WordEngine()
+    settings = Inference()
 
     def release(self) -> None:
-        translator = Translator.of(self.engine, CharacterTokenizer(), Inference())
+        translator = Translator.of(self.engine, CharacterTokenizer(), self.settings)
         running, self._running = self._running, []
         for answers, asks in running:
             answers.set_result(answer_batch(translator, asks))
@@ -114,9 +115,12 @@ def test_two_callers_in_a_batch_have_their_own_glossaries(words: type[WordWorker
     asyncio.run(main())
 
 
-def test_one_that_cannot_be_kept_spoils_no_other_request(words: type[WordWorker]) -> None:
+def test_one_that_cannot_be_kept_spoils_no_other_request(
+    words: type[WordWorker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(words, "settings", Inference(sampling=Sampling()))
+
     async def main() -> None:
-        words.engine.constrains = False
         context = make_context([make_model("m")], Serving(log="none", load="first-use"))
         transport = httpx2.ASGITransport(make_app(context))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
@@ -126,7 +130,7 @@ def test_one_that_cannot_be_kept_spoils_no_other_request(words: type[WordWorker]
             )
             assert good.json()["translations"][0]["text"] == "Hund"
             assert bad.status_code == 400
-            assert bad.json()["error"].startswith("glossary: CTranslate2 can't search")
+            assert bad.json()["error"].startswith("glossary: terms need a beam")
         await context.catalogue.close()
 
     asyncio.run(main())

@@ -11,10 +11,9 @@ from mtkit.data.prepare import prepare
 from mtkit.errors import MtkitError
 from mtkit.inference.translator import Translator
 from mtkit.model.config import read_settings
-from mtkit.pipeline.engine_choice import with_length_ratio
 from mtkit.pipeline.hardware import Hardware
 from mtkit.pipeline.run import run as run_all
-from mtkit.pipeline.translate import load_run
+from mtkit.pipeline.translate import load_run, with_length_ratio
 from mtkit.training import loop
 from mtkit.training.averaging.average import update_model
 from mtkit.training.checkpoint_folder import CheckpointFolder

@@ -3,7 +3,6 @@ import math
 import pytest
 import torch
 
-from mtkit.inference.engines.ctranslate2_search import rate_coverage
 from mtkit.inference.search.beam import beam_search, coverage_penalty
 from mtkit.inference.search.step_model import EnsembleSteps
 from mtkit.recipe.inference import LengthPenalty
@@ -68,18 +67,6 @@ def test_a_penalty_has_the_same_bits_whatever_the_padding():
             assert torch.equal(alone[0], together[row])
         expected = 0.3 * coverage[row, :, :length].double().log().sum(-1)
         torch.testing.assert_close(together[row].double(), expected, rtol=1e-6, atol=0.0)
-
-
-def test_ctranslate2s_attention_costs_the_same():
-    generator = torch.Generator().manual_seed(3)
-    steps = torch.rand(6, 9, generator=generator) ** 12
-    steps[:, 2], steps[:, 5], steps[:, 7] = 0.0, 1e-41, 1e-20
-    for attention in (steps, steps[:1], torch.zeros(4, 3), torch.ones(1, 1)):
-        is_token = torch.ones(1, attention.shape[1], dtype=torch.bool)
-        expected = coverage_penalty(attention.sum(dim=0)[None, None], is_token, 0.7).item()
-        assert rate_coverage(attention.tolist(), 0.7) == pytest.approx(expected, rel=1e-5)
-    # Without a source, or without attention that was asked for.
-    assert rate_coverage((), 0.7) == 0.0
 
 
 def test_an_output_that_leaves_out_a_token_can_still_be_found_and_compared():
