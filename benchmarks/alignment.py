@@ -263,7 +263,6 @@ def main() -> None:
     parser.add_argument("--pairs", type=int)
     parser.add_argument("--languages", nargs=2, default=("en", "fr"), help="those of --corpus")
     parser.add_argument("--group", type=int, help="pairs that are aligned together; all of them")
-    parser.add_argument("--engine", choices=("torch", "ctranslate2"))
     parser.add_argument("--heads", action="store_true", help="every head, and each layer's mean")
     parser.add_argument("--reverse", action="store_true", help="gold has the target's word first")
     parser.add_argument(
@@ -292,7 +291,7 @@ def main() -> None:
     config = read_config(options.model)
     languages = config.source_language, config.target_language
     settings = read_settings(options.model).model_copy(update={"alignments": True})
-    translator = Translator(options.model, engine=options.engine, device="cpu", settings=settings)
+    translator = Translator(options.model, device="cpu", settings=settings)
     show("as recorded", align(translator, sources, targets, languages), gold)
     if find_word_aligner(options.model) is not None:
         show("together", align_by_folder(options.model, sources, targets, languages), gold)

@@ -104,9 +104,9 @@ def translate(
     model: Path, sources: Sequence[str], terms: Sequence[Sequence[TermOfCaption]], way: str
 ) -> tuple[list[str], float]:
     """Returns translations, and the processor seconds that they took."""
-    translator = Translator(model, engine="torch", device="cpu")
+    translator = Translator(model, device="cpu")
     settings = translator.settings.model_copy(update={"glossary": GlossarySection(way=way)})
-    translator = Translator(model, engine="torch", device="cpu", settings=settings)
+    translator = Translator(model, device="cpu", settings=settings)
     requests = [
         Request(source, glossary=tuple(Term(term.source, term.target) for term in of_line))
         for source, of_line in zip(sources, terms, strict=True)

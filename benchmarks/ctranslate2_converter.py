@@ -22,7 +22,7 @@ from public_models import SMALL, make_m2m, make_model, read_text
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
-from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
+from mtkit.inference.ctranslate2_client import CTranslate2Client
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig, OpenedFolder
@@ -159,7 +159,7 @@ def compare(
         EncodedSource([*before, *tokens], begin=begins)
         for tokens in loaded.tokenizer.encode_source(lines)
     ]
-    expected = CTranslate2Engine(ours).search(sources, settings)
+    expected = CTranslate2Client(ours).search(sources, settings)
     num_same, gap = 0, 0.0
     for result, (best, *_) in zip(found, expected, strict=True):
         rows = tokenizer.convert_tokens_to_ids(result.hypotheses[0])[len(begins) :]

@@ -2,8 +2,8 @@
 
     python benchmarks/first_line.py MODEL [--rounds 5] [OPTION ...]
 
-Further options go to `mtkit translate`, such as `--engine torch`. Both processes start
-with a warm file cache, in turn.
+Further options go to `mtkit translate`, such as `--set inference.engine=torch`. Both processes
+start with a warm file cache, in turn.
 """
 
 import argparse

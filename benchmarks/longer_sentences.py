@@ -55,7 +55,7 @@ def translate(run: Run, lines: list[str]) -> list[str]:
     """Returns the translations of lines, which are kept in the run's folder."""
     output = run.workspace / "newstest2014.de"
     if not output.is_file():
-        command = [sys.executable, "-m", "mtkit", "translate", "--engine", "torch"]
+        command = [sys.executable, "-m", "mtkit", "translate"]
         command += ["--model", str(run.workspace / "model")]
         text = "".join(f"{line}\n" for line in lines)
         done = subprocess.run(command, input=text, stdout=subprocess.PIPE, text=True, check=True)

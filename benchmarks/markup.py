@@ -31,7 +31,7 @@ from mtkit.documents.placement import PlacedTag, TagPlacer
 from mtkit.documents.translate_file import translate_markup
 from mtkit.inference.translator import Translator
 from mtkit.model.config import read_settings
-from mtkit.recipe.inference import EngineChoice
+from mtkit.recipe.inference import Engine
 
 Links = list[tuple[int, int]]
 Signs = tuple[list[SignKind], list[SignKind]]
@@ -197,9 +197,9 @@ def measure_tags(data: Path, num_sentences: int) -> None:
 
 def measure_tags_by_models(data: Path, models: Sequence[Path], num_sentences: int) -> None:
     for model in models:
-        translator = Translator(model, engine="torch")
+        translator = Translator(model)
         settings = translator.settings.model_copy(update={"alignments": True})
-        translator = Translator(model, engine="torch", settings=settings)
+        translator = Translator(model, settings=settings)
         names = translator.resolve_languages()
         [known] = [each for each in _ENGLISH_FIRST if each[1:] == names]
         sentences = make_sentences(data, num_sentences, [known])
@@ -365,15 +365,16 @@ _PARSER = lxml_html.HTMLParser(encoding="utf-8", huge_tree=True)
 
 
 def measure_speed(
-    model: Path, engine: EngineChoice, beam_size: int, rounds: int, *, by_clock: bool
+    model: Path, engine: Engine, beam_size: int, rounds: int, *, by_clock: bool
 ) -> None:
     """Prints how fast lines with markup are beside bare ones.
 
     By processor time all of it runs in this process; by the clock, in several as the command does.
     """
     lines = [line.rstrip("\n") for line in sys.stdin]
-    settings = read_settings(model).model_copy(update={"beam_size": beam_size})
-    translator = Translator(model, engine=engine, device="cpu", settings=settings)
+    update = {"beam_size": beam_size, "engine": engine}
+    settings = read_settings(model).model_copy(update=update)
+    translator = Translator(model, device="cpu", settings=settings)
     now = time.perf_counter if by_clock else time.process_time
     sentences = SentenceTranslator(translator)
     rng = random.Random(1)
@@ -412,7 +413,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, action="append", help="tags: by its own links")
     parser.add_argument("--sentences", type=int, default=2_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--engine", choices=get_args(EngineChoice), default="torch")
+    parser.add_argument("--engine", choices=get_args(Engine), default="auto")
     parser.add_argument("--beam-size", type=int, default=4)
     parser.add_argument("--clock", action="store_true", help="speed: not by processor time")
     arguments = parser.parse_args()

@@ -102,7 +102,7 @@ def measure(options: argparse.Namespace) -> None:
         for language, option in (("en", "--source"), ("de", "--reference")):
             path = options.data.absolute() / "multi30k" / f"test_2016_flickr.{language}.gz"
             command += [option, str(path)]
-        command += ["--systems", "mtkit,mtkit-ctranslate2", "--precision", "fp32,bf16,int8"]
+        command += ["--systems", "mtkit,ctranslate2", "--precision", "fp32,bf16,int8"]
         subprocess.run(command, check=True)
 
 

@@ -47,7 +47,7 @@ from transformers import (
     NllbTokenizer,
 )
 
-from mtkit.inference.engines.ctranslate2_engine import CTranslate2Engine
+from mtkit.inference.ctranslate2_client import CTranslate2Client
 from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.engines.open_torch_engine import make_ready
 from mtkit.inference.engines.torch_engine import TorchEngine
@@ -614,8 +614,8 @@ def list_searches(
                 max_tokens=1_024,
                 quantization=quantization,
             )
-        engine = CTranslate2Engine(exported)
-        yield f"ctranslate2, {engine.precision}", partial(_search, engine, settings)
+        engine = CTranslate2Client(exported)
+        yield f"ctranslate2, {quantization}", partial(_search, engine, settings)
     del loaded
     for precision in ("fp32", "bf16", "int8"):
         chosen = settings.model_copy(update={"precision": precision})

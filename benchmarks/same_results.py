@@ -7,7 +7,7 @@
 Each line is a name and a digest; `--keep` keeps the files that they are of. Everything is made by
 the commands of the tree in its own processes, with one thread: prepared data and weights of four
 recipes (translation with cleaning, BPE-dropout and a word aligner; a causal, a masked and a
-denoising language model), translations of captions by each engine in several settings, documents of
+denoising language model), translations of captions in several settings, documents of
 each format, and the answers of a server. DATA is a folder with `multi30k`; `--documents` names one
 whose files are translated as documents.
 """
@@ -119,8 +119,6 @@ _SEARCHES = {
     "protected": ["inference.beam_size=2", "inference.protect={}", "inference.paragraphs={}"],
     "sampled": ["inference.sampling={seed=3}"],
 }
-_MODELS = {"torch": "translation/model", "ctranslate2": "exported"}
-_TORCH_ALONE = ("terms", "sampled")
 _FORMATS = (
     *(".html", ".xml", ".md", ".po", ".json", ".yml", ".xlf", ".tmx", ".srt", ".vtt"),
     *(".docx", ".pptx", ".odt"),
@@ -220,13 +218,13 @@ class Maker:
             for file in sorted((self._folder / name / kind).rglob("*.safetensors")):
                 yield f"weights {file.relative_to(self._folder)}", digest_tensors(file)
 
-    def translate(self, engine: str, search: str) -> Iterator[tuple[str, str]]:
+    def translate(self, search: str) -> Iterator[tuple[str, str]]:
         """Yields the digest of captions' translations."""
-        name = f"captions {engine} {search}"
+        name = f"captions {search}"
         settings = [f"--set={each}" for each in _SEARCHES[search]]
         output = self._folder / f"{name.replace(' ', '-')}.jsonl"
         self.run(
-            *("translate", "--model", _MODELS[engine], "--engine", engine, "--device", "cpu"),
+            *("translate", "--model", "translation/model", "--device", "cpu"),
             *("--json", *settings),
             stdin=self._folder / "captions.en",
             output=output,
@@ -365,11 +363,8 @@ def make_all(maker: Maker, options: argparse.Namespace) -> Iterator[tuple[str, s
         if name == "masked-lm":
             recipe += "masking = { next_sentence = false }\n"
         yield from maker.train(name, recipe)
-    maker.run("export", "--model", "translation/model", "--output", "exported", "--lines", "dev.en")
-    for engine in _MODELS:
-        for search in _SEARCHES:
-            if engine == "torch" or search not in _TORCH_ALONE:
-                yield from maker.translate(engine, search)
+    for search in _SEARCHES:
+        yield from maker.translate(search)
     (options.keep / "documents").mkdir()
     sources = options.keep / "sources"
     if options.documents is None:

@@ -105,7 +105,7 @@ def train(folder: Path, name: str, steps: int) -> None:
 
 def translate(folder: Path, name: str, way: str) -> tuple[list[dict], float]:
     """Returns each test line's translation as JSON, and the seconds that it took."""
-    command = [sys.executable, "-m", "mtkit", "translate", "--engine", "torch", "--json"]
+    command = [sys.executable, "-m", "mtkit", "translate", "--json"]
     command += ["--model", str(folder / name / "model"), "-s", "inference.processes=1"]
     if way:
         command += ["--glossary", str(folder / "terms.tsv"), "-s", f"inference.glossary.way={way}"]

@@ -160,7 +160,7 @@ def translate_with(translator: Run, model: Run, weight: float, source: Path, fol
     if output.is_file():
         return output
     command = [sys.executable, "-m", "mtkit", "translate"]
-    command += ["--model", str(translator.workspace / "model"), "--engine", "torch"]
+    command += ["--model", str(translator.workspace / "model")]
     if weight:
         path = (model.workspace / "model").absolute()
         command += ["--set", f"inference.fusion={{model='{path}', weight={weight}}}"]

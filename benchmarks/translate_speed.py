@@ -1,7 +1,7 @@
 """Measures translation speed beside CTranslate2 and OpenNMT-py: sentences per second, turn about.
 
-The same weights, the same sentences and the same search for all: mtkit's own engine; mtkit's
-CTranslate2 engine on what it exported; CTranslate2's own client on the same files; OpenNMT-py's own
+The same weights, the same sentences and the same search for all: mtkit; CTranslate2's own client on
+what mtkit exported; OpenNMT-py's own
 translator on a checkpoint made from the same weights. Each translates in a process of its own, all
 in turn, as many rounds as asked for: from the start of its process to the end, warm in memory, and
 one line from a cold start. Each peer's settings stand in its worker, in `peers/`.
@@ -30,7 +30,7 @@ from mtkit.recipe.override_section import override_section
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.tokenizer_files import SETTINGS_FILE
 
-SYSTEMS = ("mtkit", "mtkit-ctranslate2", "ctranslate2", "onmt")
+SYSTEMS = ("mtkit", "ctranslate2", "onmt")
 MEASURES = ("first", "whole", "steady")
 TEST_SET = "multi30k/test_2016_flickr"
 

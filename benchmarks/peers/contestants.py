@@ -73,7 +73,6 @@ class Contestant:
         """Name and precision, as the table has them."""
         names = {
             "mtkit": "mtkit",
-            "mtkit-ctranslate2": "mtkit, CTranslate2",
             "ctranslate2": "CTranslate2's client",
             "onmt": "OpenNMT-py",
         }
@@ -94,18 +93,10 @@ def list_contestants(given: Plan, options: argparse.Namespace) -> list[Contestan
     systems = options.systems.split(",")
     found = []
     if "mtkit" in systems:
-        found += [
-            _mtkit(given, "torch", given.model, precision)
-            for precision in options.precision.split(",")
-        ]
-    kinds = [system for system in ("mtkit-ctranslate2", "ctranslate2") if system in systems]
-    for quantization in options.quantization.split(",") if kinds else []:
+        found += [_mtkit(given, precision) for precision in options.precision.split(",")]
+    for quantization in options.quantization.split(",") if "ctranslate2" in systems else []:
         exported = _export(given, quantization)
-        if exported is None:
-            continue
-        if "mtkit-ctranslate2" in kinds:
-            found.append(_mtkit(given, "ctranslate2", exported, quantization))
-        if "ctranslate2" in kinds:
+        if exported is not None:
             python = options.ctranslate2_python
             found.append(_peer(given, "ctranslate2", exported, quantization, python))
     if "onmt" in systems and options.environments is not None:
@@ -116,23 +107,20 @@ def list_contestants(given: Plan, options: argparse.Namespace) -> list[Contestan
     return found
 
 
-def _mtkit(given: Plan, engine: str, model: Path, precision: str) -> Contestant:
-    is_torch = engine == "torch"
-    system = "mtkit" if is_torch else "mtkit-ctranslate2"
-    overrides = [*given.overrides, *([f"inference.precision={precision}"] if is_torch else [])]
-    command = [sys.executable, "-m", "mtkit", "translate", "--model", str(model)]
-    command += ["--engine", engine, "--device", "cpu"]
+def _mtkit(given: Plan, precision: str) -> Contestant:
+    overrides = [*given.overrides, f"inference.precision={precision}"]
+    command = [sys.executable, "-m", "mtkit", "translate", "--model", str(given.model)]
+    command += ["--device", "cpu"]
     for override in overrides:
         command += ["--set", override]
     return Contestant(
-        system,
+        "mtkit",
         precision,
         sys.executable,
         "mtkit_translate_worker.py",
         {
-            **_describe(given, system, precision),
-            "model": str(model),
-            "engine": engine,
+            **_describe(given, "mtkit", precision),
+            "model": str(given.model),
             "overrides": overrides,
         },
         command,

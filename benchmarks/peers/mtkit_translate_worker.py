@@ -18,7 +18,6 @@ def main() -> None:
     settings = override_section(read_settings(folder), "inference", task["overrides"])
     translator = Translator(
         folder,
-        engine=task["engine"],
         device="cpu",
         settings=settings,
     )
@@ -29,12 +28,8 @@ def main() -> None:
         num_tokens = sum(len(translation.candidates[0].token_ids) for translation in found)
         return [translation.text for translation in found], num_tokens
 
-    facts: dict[str, Any] = {"threads": task["threads"]}
-    if task["engine"] == "torch":
-        facts["arithmetic"] = find_native_precision([folder], settings, "cpu")
-        facts["versions"] = versions_of("mtkit")
-    else:
-        facts["versions"] = versions_of("ctranslate2")
+    facts: dict[str, Any] = {"threads": task["threads"], "versions": versions_of("mtkit")}
+    facts["arithmetic"] = find_native_precision([folder], settings, "cpu")
     time_steady(task, translate_and_count, facts)
 
 

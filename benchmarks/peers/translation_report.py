@@ -108,8 +108,6 @@ def list_ratios(contestants: Sequence[Contestant]) -> list[dict[str, Any]]:
     for ours in (one for one in contestants if one.system == "mtkit"):
         pairs += [(ours, client) for client in clients]
         pairs += [(ours, one) for one in contestants if one.system == "onmt"]
-    for ours in (one for one in contestants if one.system == "mtkit-ctranslate2"):
-        pairs += [(ours, one) for one in clients if one.precision == ours.precision]
     return [
         {
             "ours": ours.label,

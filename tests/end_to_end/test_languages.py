@@ -159,8 +159,9 @@ def test_exported_it_translates_the_same(project, tmp_path):
     client = CTranslate2Client(tmp_path / "export" / "ctranslate2")
     tokenizer = SubwordTokenizer.load(project / "imported")
     settings = read_settings(project / "imported")
+    translator = Translator(project / "imported")
     for target in ("de", "fr"):
-        marks = tokenizer.mark_languages("en", target)
+        marks = tokenizer.mark_languages(*translator.languages.resolve("en", target))
         sources = [
             EncodedSource([*marks.before, *tokens, *marks.behind], begin=marks.begin)
             for tokens in tokenizer.encode_source(ENGLISH[:4])
@@ -168,7 +169,7 @@ def test_exported_it_translates_the_same(project, tmp_path):
         lines = [
             Request(line, source_language="en", target_language=target) for line in ENGLISH[:4]
         ]
-        ours = Translator(project / "imported").search(lines, warns=False)
+        ours = translator.search(lines, warns=False)
         for theirs, one in zip(client.search(sources, settings), ours, strict=True):
             assert theirs[0].token_ids == one.candidates[0].token_ids
             # CTranslate2 leaves <pad> out before it makes probabilities.

@@ -139,7 +139,6 @@ def test_its_card_says_what_it_is_and_what_it_says_works(
 
 
 @with_both
-@with_both
 def test_ctranslate2_takes_translators_alone(
     objective: str, tmp_path: Path, tokenizer: SubwordTokenizer
 ) -> None:
