@@ -385,10 +385,10 @@ class LinearOf final : public Linear {
     share(int(num_parts), num_parts, [&](int64_t part) {
       const int64_t panel = num_panels_ * part / num_parts;
       const int64_t end_panel = num_panels_ * (part + 1) / num_parts;
-      if (kTakesTiles && end - first >= Kind::kMinRowsOfTiles)
-        apply_tiles(panel, end_panel, rows, first, end, outputs, stride, then);
-      else
-        apply_vectors(panel, end_panel, rows, first, end, outputs, stride, then);
+      if constexpr (kTakesTiles)
+        if (end - first >= Kind::kMinRowsOfTiles)
+          return apply_tiles(panel, end_panel, rows, first, end, outputs, stride, then);
+      apply_vectors(panel, end_panel, rows, first, end, outputs, stride, then);
     });
   }
 
@@ -413,35 +413,32 @@ class LinearOf final : public Linear {
   }
 
   // Rows are in an even number of tiles of one size; the last ones may overlap.
-  void apply_tiles([[maybe_unused]] int64_t panel, [[maybe_unused]] int64_t end_panel,
-                   [[maybe_unused]] const Rows& rows, [[maybe_unused]] int64_t first,
-                   [[maybe_unused]] int64_t end, [[maybe_unused]] float* outputs,
-                   [[maybe_unused]] int64_t stride, [[maybe_unused]] Then then) const {
-    if constexpr (kTakesTiles) {
-      const int64_t num_pairs = round_up(end - first, 2 * kTileRows) / (2 * kTileRows);
-      const int64_t height = round_up(end - first, 2 * num_pairs) / (2 * num_pairs);
-      const Tiles tiles(height);
-      alignas(64) typename Kind::Sums sums[2 * kTileRows][kVectors];
-      for (; panel < end_panel; ++panel)
-        for (int64_t row = first; row < end; row += 2 * height) {
-          const int64_t begins[2] = {std::min(row, end - height),
-                                     std::min(row + height, end - height)};
-          tiles.multiply<std::is_integral_v<Weight> && sizeof(Weight) == 1>(
-              rows.numbers.data() + begins[0] * rows.stride,
-              rows.numbers.data() + begins[1] * rows.stride, rows.stride,
-              reinterpret_cast<const char*>(find_weights(panel)), num_groups_ / kTileRows,
-              reinterpret_cast<char*>(sums));
-          const Finish finish(*this, panel, then);
-          for (int64_t tile = 0; tile < 2; ++tile) {
-            const int64_t last = std::min(row + (tile + 1) * height, end);
-            for (int64_t i = row + tile * height; i < last; ++i) {
-              const auto begin = Kind::begin(rows.sums[size_t(i)]);
-              const auto& found = sums[tile * height + i - begins[tile]];
-              const typename Kind::Sums of_row[kVectors] = {found[0] + begin, found[1] + begin};
-              finish.write(of_row, rows.scales[size_t(i)], outputs + (i - first) * stride);
-            }
+  void apply_tiles(int64_t panel, int64_t end_panel, const Rows& rows, int64_t first, int64_t end,
+                   float* outputs, int64_t stride, Then then) const {
+    const int64_t num_pairs = round_up(end - first, 2 * kTileRows) / (2 * kTileRows);
+    const int64_t height = round_up(end - first, 2 * num_pairs) / (2 * num_pairs);
+    const Tiles tiles(height);
+    alignas(64) typename Kind::Sums sums[2 * kTileRows][kVectors];
+    for (; panel < end_panel; ++panel) {
+      const Finish finish(*this, panel, then);
+      for (int64_t row = first; row < end; row += 2 * height) {
+        const int64_t begins[2] = {std::min(row, end - height),
+                                   std::min(row + height, end - height)};
+        tiles.multiply<std::is_same_v<Kind, Int8>>(
+            rows.numbers.data() + begins[0] * rows.stride,
+            rows.numbers.data() + begins[1] * rows.stride, rows.stride,
+            reinterpret_cast<const char*>(find_weights(panel)), num_groups_ / kTileRows,
+            reinterpret_cast<char*>(sums));
+        for (int64_t tile = 0; tile < 2; ++tile) {
+          const int64_t last = std::min(row + (tile + 1) * height, end);
+          for (int64_t i = row + tile * height; i < last; ++i) {
+            const auto begin = Kind::begin(rows.sums[size_t(i)]);
+            const auto& found = sums[tile * height + i - begins[tile]];
+            const typename Kind::Sums of_row[kVectors] = {found[0] + begin, found[1] + begin};
+            finish.write(of_row, rows.scales[size_t(i)], outputs + (i - first) * stride);
           }
         }
+      }
     }
   }
 

@@ -35,8 +35,8 @@ class Tiles {
       config.num_bytes[tile] = kTileBytes;
       config.num_rows[tile] = uint8_t(tile < 6 ? num_rows : kTileRows);
     }
-    // Intrinsics may be moved before what fills their memory.
-    asm volatile("ldtilecfg %0" ::"m"(config));
+    // Intrinsics that load tiles don't name their memory: what fills it must be done by now.
+    asm volatile("ldtilecfg %0" ::"m"(config) : "memory");
   }
   ~Tiles() { _tile_release(); }
   Tiles(const Tiles&) = delete;
