@@ -59,7 +59,9 @@ def start_nodes(num_nodes: int, **environment: str):
 
 
 def main(num_nodes: int, folder: str) -> None:
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    # Ray writes the address there, too, but doesn't make the folder.
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": folder}
+    (Path(folder) / "ray").mkdir()
     from ray.cluster_utils import Cluster  # noqa: PLC0415
 
     each = {

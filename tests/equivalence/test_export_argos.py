@@ -9,10 +9,10 @@ import pytest
 import sentencepiece
 
 from mtkit.errors import MtkitError
-from mtkit.model.config import open_model_folder
 from mtkit.pipeline.export import export, take_folder
 from mtkit.pipeline.import_model import import_model
 from mtkit.text.token_ids import UNK
+from mtkit.text.tokenizer import SubwordTokenizer
 
 from ..public_models import ENGLISH, make_marian
 from .test_export_transformers import make_own
@@ -49,7 +49,7 @@ def test_a_package_translates_as_the_export_does(kind, tmp_path, lines):
     export(take_folder(model, lines_file=lines), package, form="argos", quantization="float32")
     found = translate_as_argos_does(package, tmp_path / "installed", ENGLISH)
     export(take_folder(model, lines_file=lines), tmp_path / "export")
-    tokenizer = open_model_folder(tmp_path / "export").tokenizer
+    tokenizer = SubwordTokenizer.load(tmp_path / "export")
     names = tokenizer.source_vocabulary.pieces
     translator = ctranslate2.Translator(str(tmp_path / "export" / "ctranslate2"), intra_threads=1)
     results = translator.translate_batch(
