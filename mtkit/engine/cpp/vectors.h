@@ -37,7 +37,8 @@ typedef int32_t IntsInMemory __attribute__((vector_size(kLanes * 4), aligned(4),
 
 inline Floats load(const float* from) { return *reinterpret_cast<const FloatsInMemory*>(from); }
 inline void store(float* to, Floats values) { *reinterpret_cast<FloatsInMemory*>(to) = values; }
-inline Floats broadcast(float value) { return Floats{} + value; }
+// 0 is taken off, which leaves any number as it is: added, it would cost an addition, for -0.
+inline Floats broadcast(float value) { return value - Floats{}; }
 inline Ints broadcast(int32_t value) { return Ints{} + value; }
 inline Ints as_ints(Floats values) { return reinterpret_cast<Ints>(values); }
 inline Floats as_floats(Ints values) { return reinterpret_cast<Floats>(values); }
