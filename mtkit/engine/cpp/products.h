@@ -475,6 +475,7 @@ class LinearOf final : public Linear {
       for (int j = 0; j < kVectors; ++j) sums[i][j] = begin;
     }
     const Weight* weights = find_weights(panel);
+    const int64_t panel_size = num_groups_ * Kind::kGroup * kPanel;
     const Input* inputs = find(rows, row);
     const int64_t inputs_stride = rows.stride / int64_t(sizeof(Input));
     for (int64_t group = 0; group < num_groups_; ++group) {
@@ -484,6 +485,10 @@ class LinearOf final : public Linear {
         for (int j = 0; j < kVectors; ++j)
           sums[i][j] = Kind::add_products(sums[i][j], inputs + i * inputs_stride,
                                           weights + j * kLanes * Kind::kGroup);
+      // The next panel comes meanwhile: a large model's weights lie outside the nearer caches. Fewer
+      // rows leave no time for that.
+      if constexpr (kNum >= 4)
+        prefetch_bytes<int64_t(Kind::kGroup * kPanel * sizeof(Weight))>(weights + panel_size);
       weights += Kind::kGroup * kPanel;
       inputs += Kind::kGroup;
     }

@@ -209,6 +209,15 @@ inline void prefetch(const float* from, int64_t width) {
   for (int64_t i = 0; i < width; i += kLine) __builtin_prefetch(from + i);
 }
 
+// Asks for memory that is read soon, but not at once.
+template <int64_t kBytes>
+inline void prefetch_bytes(const void* from) {
+  constexpr int64_t kLine = 64;
+#pragma GCC unroll 2
+  for (int64_t i = 0; i < kBytes; i += kLine)
+    __builtin_prefetch(static_cast<const char*>(from) + i, 0, 2);
+}
+
 inline int64_t round_up(int64_t number, int64_t multiple) {
   return (number + multiple - 1) / multiple * multiple;
 }
