@@ -94,14 +94,14 @@ def export(
     references: Sequence[str] = (),
     settings: Inference | None = None,
     evaluation: Evaluation | None = None,
-    record: Callable[[Path], None] | None = None,
+    record: Callable[[Path, str], None] | None = None,
 ) -> ExportReport:
     """Writes a folder that CTranslate2 translates with.
 
     A crash leaves an older export intact. `lines` are text for the comparison; a few hundred
     sentences are enough. `references` are their translations, if any. Without `settings`, the model
-    folder's are compared. `record` is called with the output once it is there, before it can be
-    replaced.
+    folder's are compared. `record` is called with the output and the model's digest once the output
+    is there, before it can be replaced.
 
     Raises:
         MtkitError: CTranslate2 isn't installed or lacks a feature; the output folder is not an
@@ -139,7 +139,8 @@ def export(
         head,
         marks,
     )
-    with building(output, then=record) as draft:
+    then = None if record is None else lambda folder: record(folder, made_from)
+    with building(output, then=then) as draft:
         files = draft / ENGINE_FOLDER
         parity, comparison = _make_files(job, files)
         num_bytes = (files / "model.bin").stat().st_size

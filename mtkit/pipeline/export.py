@@ -16,7 +16,6 @@ from mtkit.inference.export_argos import export_argos
 from mtkit.inference.export_transformers import export_transformers
 from mtkit.model.card import find_licence
 from mtkit.model.config import ModelConfig, open_model_folder
-from mtkit.model.digest import digest_model
 from mtkit.model.importers.licence import Licence
 from mtkit.pipeline.import_model import tell_licence
 from mtkit.recipe import Recipe
@@ -145,9 +144,8 @@ def export(
 def _export_for_ctranslate2(exported: ExportedModel, output: Path, quantization: str) -> None:
     workspace = exported.workspace
 
-    def record(folder: Path) -> None:
+    def record(folder: Path, made_from: str) -> None:
         if workspace is not None:
-            made_from = digest_model(exported.folder)
             facts = {"folder": str(folder), "quantization": quantization, "model": made_from}
             workspace.record("export", facts)
 

@@ -2,16 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mtkit.errors import MtkitError, how_to_install
 from mtkit.llm import is_llm_file
 from mtkit.pipeline.translate import with_length_ratio
 from mtkit.recipe.flags import Flags
 from mtkit.recipe.inference import Inference
-
-if TYPE_CHECKING:
-    pass
 
 
 def serve(
