@@ -9,8 +9,6 @@
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 DEMO := runs/demo
-# Tests run on every core, so one thread each; models this small gain nothing from more.
-TEST_ENVIRONMENT := OMP_NUM_THREADS=1
 
 .PHONY: demo test lint run-tests gpu gpu-check gpu-train docs format clean
 
@@ -29,7 +27,7 @@ lint: .venv/installed-for-tests
 	$(BIN)/lint-imports
 
 run-tests: .venv/installed-for-tests
-	$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 gpu: gpu-check gpu-train
 

@@ -35,6 +35,9 @@ hypothesis.settings.register_profile("many", deadline=None, max_examples=1_000)
 hypothesis.settings.register_profile("mtkit", deadline=None, max_examples=30)
 hypothesis.settings.load_profile("mtkit")
 
+# Tests run on every core, so one thread each; networks this small gain nothing from more. With
+# another number than its parent's a process of a test adds up in another order.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # The datasets library reads these once, when it is first imported, and would write to ~/.cache.
 _CACHE = tempfile.TemporaryDirectory(prefix="mtkit-test-cache-")
 os.environ |= {
