@@ -80,9 +80,7 @@ int32_t mtkit_supports(const char* instructions) {
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512vnni");
   const bool has_bf16 = has_vnni && __builtin_cpu_supports("avx512bf16");
-  if (is("amx"))
-    return has_bf16 && __builtin_cpu_supports("amx-int8") && __builtin_cpu_supports("amx-bf16") &&
-           allow_tiles();
+  if (is("amx")) return has_bf16 && allow_tiles();
   if (is("avx512-bf16")) return has_bf16;
   if (is("avx512-vnni")) return has_vnni;
   if (is("avx2")) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");

@@ -6,6 +6,7 @@
 #include "vectors.h"
 
 #if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -97,6 +98,10 @@ struct Tiles {
 // Asks Linux for the tiles of this process, which their first use needs; false where there are none.
 inline bool allow_tiles() {
 #if defined(__x86_64__) && defined(__linux__)
+  // Older compilers don't know these by name: bfloat16, tiles and 8-bit integers.
+  constexpr unsigned kWanted = 1u << 22 | 1u << 24 | 1u << 25;
+  unsigned eax, ebx, ecx, edx = 0;
+  if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) || (edx & kWanted) != kWanted) return false;
   constexpr int kRequestPermission = 0x1023, kTileData = 18;
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else
