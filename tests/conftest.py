@@ -92,6 +92,12 @@ def pytest_configure(config: pytest.Config) -> None:
         warm.start()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are CPUs, since tests wait for processes and clocks."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 _DRAWN = tuple(
     TINY.parent / name
     for name in (

@@ -6,11 +6,13 @@ streams, folder, environment, signals and exit code. What is killed by SIGKILL t
 with it. What reads the environment while torch is imported reads that of the tests.
 
 A test starts warm_client.py; its request is served by this file's server, which forks. All
-processes of pytest-xdist share one. What a command starts as `python -c` is forked too.
+processes of pytest-xdist share one, and what takes long to load is loaded once. What a command
+starts as `python -c` is forked too.
 """
 
 import atexit
 import contextlib
+import gc
 import importlib
 import marshal
 import os
@@ -27,7 +29,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, NamedTuple, NoReturn, TextIO
 
 from .warm_client import FORWARDED, HEADER, read
 
@@ -36,7 +38,9 @@ IMPORTED = (
     "mtkit.pipeline.score", "mtkit.pipeline.plan", "mtkit.inference.translator",
     # What these import once they need it.
     "mtkit.evaluation.edits", "mtkit.inference.engines.open_torch_engine", "mtkit.pages",
-    "matplotlib.figure", "pandas", "pyarrow.compute", "sacrebleu",
+    "mtkit.inference.streams.translate_stream", "mtkit.pipeline.align", "babel.dates",
+    "matplotlib.figure", "numpy.ctypeslib", "pandas", "pyarrow.compute", "pyarrow.pandas_compat",
+    "sacrebleu.tokenizers.tokenizer_13a", "typer._adapters", "typer._click.decorators",
 )  # fmt: skip
 _ADDRESS = "MTKIT_TEST_WARM"
 _CLIENT = str(Path(__file__).with_name("warm_client.py"))
@@ -85,28 +89,85 @@ def start() -> None:
     os.environ[_ADDRESS] = address
 
 
+class _Command(NamedTuple):
+    """One that runs: the client's connection, its process and what is readable once that ended."""
+
+    connection: socket.socket
+    process: int
+    ended: int
+
+
 def _serve(address: str, alive: int) -> None:
-    """Forks a watcher for each request, which forks the command, as long as the tests run."""
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(address)
-        listener.listen(64)
-        if os.fork():
-            os._exit(0)
-        for name in IMPORTED:
-            importlib.import_module(name)
-        save_time()
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        while True:
-            if alive in select.select([listener, alive], [], [])[0]:
-                os._exit(0)
+    """Forks a process for each request, as long as the tests run; waits for the last to end."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen(64)
+    if os.fork():
+        os._exit(0)
+    _load()
+    commands: list[_Command] = []
+    waiting: set[Any] = {listener, alive}
+    while waiting or commands:
+        files = [file for command in commands for file in (command.connection, command.ended)]
+        readable, _, _ = select.select([*waiting, *files], [], [])
+        commands = [command for command in commands if _attend(command, readable)]
+        if alive in readable:
+            waiting.clear()
+        elif listener in readable:
             connection, _ = listener.accept()
-            if os.fork() == 0:
-                listener.close()
-                os.close(alive)
-                break
-            connection.close()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    _run(connection, str(Path(address).with_name(_PYTHON)))
+            request, fds = _receive(connection)
+            process = os.fork()
+            if process == 0:
+                for file in (listener, connection, *(command.connection for command in commands)):
+                    file.close()
+                for fd in (alive, *(command.ended for command in commands)):
+                    os.close(fd)
+                sys.executable = str(Path(address).with_name(_PYTHON))
+                _become(request, fds)
+            for fd in fds:
+                os.close(fd)
+            commands.append(_Command(connection, process, os.pidfd_open(process)))
+
+
+def _load() -> None:
+    """Loads what takes long; a fork then neither loads it nor looks through it for garbage."""
+    for name in IMPORTED:
+        importlib.import_module(name)
+    from typer import main  # noqa: PLC0415
+
+    from mtkit.checks.language import open_identifier  # noqa: PLC0415
+    from mtkit.cli.app import app  # noqa: PLC0415
+    from mtkit.data.cleaning.folding import make_folding  # noqa: PLC0415
+
+    save_time()
+    built = main.get_command(app)
+    setattr(main, "get_command", lambda _: built)  # noqa: B010 (mypy rejects an assignment)
+    open_identifier()
+    make_folding("nmt_nfkc")
+    gc.collect()
+    gc.freeze()
+
+
+def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    header, fds, _, _ = socket.recv_fds(connection, HEADER, 3)
+    return marshal.loads(read(connection, int.from_bytes(header))), fds
+
+
+def _attend(command: _Command, readable: list[Any]) -> bool:
+    """Hands on a command's signals, its client's end or its own; returns whether it still runs."""
+    if command.ended in readable:
+        _, status = os.waitpid(command.process, 0)
+        with contextlib.suppress(OSError):
+            code = os.waitstatus_to_exitcode(status)
+            command.connection.sendall(code.to_bytes(4, signed=True))
+        command.connection.close()
+        os.close(command.ended)
+        return False
+    if command.connection in readable:
+        for number in command.connection.recv(64) or [signal.SIGKILL]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(command.process, number)
+    return True
 
 
 def save_time(replace: Callable[..., None] = setattr) -> None:
@@ -129,36 +190,7 @@ def _find_version(package: str) -> str:
     return version(package)
 
 
-def _run(connection: socket.socket, python: str) -> None:
-    """Runs a request's command in a fork, while this process hands on signals and its end."""
-    header, fds, _, _ = socket.recv_fds(connection, HEADER, 3)
-    request = marshal.loads(read(connection, int.from_bytes(header)))
-    child = os.fork()
-    if child == 0:
-        connection.close()
-        sys.executable = python
-        _become(request, fds)
-        return
-    for fd in fds:
-        os.close(fd)
-    ended = os.pidfd_open(child)
-    while True:
-        readable, _, _ = select.select([connection, ended], [], [])
-        if ended in readable:
-            break
-        signals = connection.recv(64)
-        for number in signals or [signal.SIGKILL]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, number)
-        if not signals:
-            os._exit(0)
-    _, status = os.waitpid(child, 0)
-    with contextlib.suppress(OSError):
-        connection.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, signed=True))
-    os._exit(0)
-
-
-def _become(request: dict, fds: list[int]) -> None:
+def _become(request: dict[str, Any], fds: list[int]) -> NoReturn:
     """Gives this process all that the client has; then the program runs in it."""
     os.setsid()
     for number, fd in enumerate(fds):
@@ -192,7 +224,9 @@ def _become(request: dict, fds: list[int]) -> None:
     _end(code)
 
 
-def _open_stream(number: int, request: dict, mode: str = "r", **settings: Any) -> TextIO | None:
+def _open_stream(
+    number: int, request: dict[str, Any], mode: str = "r", **settings: Any
+) -> TextIO | None:
     """Returns a standard stream, as Python does: None if the client's is closed."""
     if number in request["closed"]:
         os.close(number)

@@ -1,12 +1,17 @@
-"""Has the server of warm.py run a command, and ends as that does; it imports next to nothing."""
+"""Has the server of warm.py run a command, and ends as that does; it imports next to nothing.
 
-import array
+`socket`, `signal` and `typing` take three times as long to import as Python to start.
+"""
+
+import _signal as signal
+import _socket as socket
 import marshal
 import os
-import signal
-import socket
 import sys
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
 HEADER = 8
@@ -25,14 +30,14 @@ def read(connection: socket.socket, count: int) -> bytes:
     return data
 
 
-def _ask_as_python(address: str, arguments: list[str]) -> NoReturn:
+def _ask_as_python(address: str, arguments: list[str]) -> "NoReturn":
     """Has the server run `-c CODE`; Python itself does all else."""
     if arguments[0] == "-c":
         _ask(address, arguments[1], arguments[2:])
     os.execv(sys.executable, [sys.executable, *arguments])
 
 
-def _ask(address: str, code: str, arguments: list[str]) -> NoReturn:
+def _ask(address: str, code: str, arguments: list[str]) -> "NoReturn":
     """Has the server run a program, and ends as that does."""
     closed = [number for number in (0, 1, 2) if not _is_open(number)]
     for _ in closed:
@@ -51,8 +56,9 @@ def _ask(address: str, code: str, arguments: list[str]) -> NoReturn:
     connection.connect(address)
     for number in FORWARDED:
         signal.signal(number, lambda number, _: connection.sendall(bytes([number])))
-    fds = array.array("i", [0, 1, 2])
-    socket.send_fds(connection, [len(request).to_bytes(HEADER)], list(fds))
+    fds = b"".join(fd.to_bytes(4, sys.byteorder) for fd in (0, 1, 2))
+    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)
+    connection.sendmsg([len(request).to_bytes(HEADER)], [rights])
     connection.sendall(request)
     for number in (0, 1, 2):
         os.close(number)
