@@ -98,10 +98,11 @@ def pytest_xdist_auto_num_workers() -> int:
     return len(os.sched_getaffinity(0)) + 1
 
 
-_DRAWN = tuple(
+_AS_USERS = tuple(
     TINY.parent / name
     for name in (
         "end_to_end/test_prepare.py",
+        "unit/data/phrasebook",
         "unit/training/test_curves.py",
         "unit/training/test_loop.py",
         "unit/training/test_metrics_log.py",
@@ -112,11 +113,11 @@ _REPLACED = pytest.MonkeyPatch()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Decides for a test and its fixtures whether shapes are checked and pictures drawn."""
+    """Decides for a test and its fixtures whether shapes are checked and time is saved."""
     is_checked = item.path not in _UNCHECKED and any(map(item.path.is_relative_to, _CHECKED))
     jaxtyping.config.update("jaxtyping_disable", not is_checked)
     _REPLACED.undo()
-    if item.path not in _DRAWN:
+    if not any(map(item.path.is_relative_to, _AS_USERS)):
         warm.save_time(_REPLACED.setattr)
     if item.path.name != "test_executor.py":
         _REPLACED.setattr("mtkit.executor.prepare_start", _prepare_warm_start)
