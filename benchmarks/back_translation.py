@@ -64,7 +64,7 @@ ROWS = {
     "sampled": 'translated_by = "{reverse}"\nsynthesis = {{ sampling = {{ temperature = 1.0 }} }}',
     "tagged": 'translated_by = "{reverse}"\ntag = "<BT>"',
     "filtered": 'translated_by = "{reverse}"\n'
-    'synthesis = {{ checked_by = "{pairs}", keep = 0.7, drop_flagged = true }}',
+    'synthesis = {{ checked_by = "{pairs}", keep = {keep}, drop_flagged = true }}',
     "rounds": 'translated_by = "reverse"\nsynthesis = {{ rounds = 2 }}\n'
     '[[data.train]]\nname = "forward"\nsource = "text.{source}"\ntranslated_by = "pairs"\n'
     "weight = 0.001",
@@ -116,6 +116,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=4_000)
     parser.add_argument("--vocab-size", type=int, default=2_000)
     parser.add_argument("--weight", type=float, default=1.0, help="of the pairs, beside text")
+    parser.add_argument("--keep", type=float, default=0.7, help="of the text, where filtered")
     parser.add_argument("--seeds", type=int, default=1)
     options = parser.parse_args()
     folder = options.folder.absolute()
@@ -135,7 +136,10 @@ def run_row(
     """Runs a row, and the translators that it needs, and prints its scores."""
     common = {"vocab_size": options.vocab_size, "steps": options.steps, "root": root, "seed": seed}
     keys = ROWS[row].format(
-        source="en", target="de", **{name: path / "model" for name, path in models.items()}
+        source="en",
+        target="de",
+        keep=options.keep,
+        **{name: path / "model" for name, path in models.items()},
     )
     if "model" in keys and not (models["reverse"] / "model").is_dir():
         recipe = RECIPE.format(

@@ -20,6 +20,7 @@ import select
 import shlex
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -188,12 +189,16 @@ def save_time(replace: Callable[..., None] = setattr) -> None:
     replace(tokenize_text, "draw_lengths", lambda *_: "")
     replace(os, "fsync", lambda _: None)
     replace(workspace, "version", _find_version)
+    replace(ssl, "create_default_context", _load_certificates)
     replace(sentence_maker, "_draw_pairs", _draw_once(sentence_maker._draw_pairs))
 
 
 @cache
 def _find_version(package: str) -> str:
     return version(package)
+
+
+_load_certificates = cache(ssl.create_default_context)
 
 
 @cache

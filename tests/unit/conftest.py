@@ -1,4 +1,5 @@
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,19 @@ _SENTENCES = [
     "pack my box with five dozen jugs",
     "how quickly daft jumping zebras vex",
 ]
+
+
+@pytest.fixture
+def logged() -> Iterator[list[logging.LogRecord]]:
+    """What a test logs; it may change the root logger's level."""
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = records.append  # type: ignore[method-assign]
+    level = logging.root.level
+    logging.root.addHandler(handler)
+    yield records
+    logging.root.removeHandler(handler)
+    logging.root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """What heads do on average, by hand; and attention as numbers, picture and page."""
 
 import json
+import logging
 import math
 import re
 from pathlib import Path
@@ -76,7 +77,7 @@ def test_all_numbers_are_written(tmp_path: Path, ending: str) -> None:
         np.testing.assert_array_equal(np.array(weights, np.float32), lines[number].weights[kind])
 
 
-def test_a_picture_of_a_layer_and_of_a_head(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_picture_of_a_layer_and_of_a_head(logged: list[logging.LogRecord]) -> None:
     line = make_line("▁$x_1$ ▁日本 </s>")
     whole, one = draw_heads(line, "cross", 2), draw_heads(line, "cross", 2, head=1)
     for picture in (whole, one):
@@ -85,7 +86,7 @@ def test_a_picture_of_a_layer_and_of_a_head(caplog: pytest.LogCaptureFixture) ->
     widths = [int.from_bytes(picture[16:20], "big") for picture in (whole, one)]
     assert widths[0] == pytest.approx(3 * widths[1], rel=0.01)
     # Not a line for each text about fonts that aren't installed.
-    assert not caplog.records
+    assert logged == []
 
 
 def test_a_page_holds_no_foreign_markup_and_fetches_nothing() -> None:
