@@ -109,15 +109,19 @@ def _serve(address: str, alive: int) -> None:
     _load()
     commands: list[_Command] = []
     waiting: set[Any] = {listener, alive}
-    while waiting or commands:
+    while alive in waiting or commands:
         files = [file for command in commands for file in (command.connection, command.ended)]
         readable, _, _ = select.select([*waiting, *files], [], [])
         commands = [command for command in commands if _attend(command, readable)]
-        if alive in readable:
-            waiting.clear()
-        elif listener in readable:
+        waiting -= {alive} & set(readable)
+        if listener in readable:
             connection, _ = listener.accept()
-            request, fds = _receive(connection)
+            try:
+                request, fds = _receive(connection)
+            except (EOFError, OSError):
+                # Its client was killed before it had asked.
+                connection.close()
+                continue
             process = os.fork()
             if process == 0:
                 for file in (listener, connection, *(command.connection for command in commands)):
