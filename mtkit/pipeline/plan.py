@@ -335,7 +335,8 @@ def _plan_setup(work: _PlannedWork, num_gpus: int) -> GpuSetup:
     peak = accelerator.operations_per_second(plan.precision)
     limit = _bound_pass(work, num_gpus)
     products = plan.operations_per_update / (num_gpus * peak * plan.share)
-    adam = plan.num_learning * _UPDATE_TRAFFIC / accelerator.bytes_per_second
+    num_updated = plan.num_learning / (num_gpus if work.recipe.training.shard else 1)
+    adam = num_updated * _UPDATE_TRAFFIC / accelerator.bytes_per_second
     # A ring: each sends every number twice except its own part (decision 0001: in fp32).
     sent = 2 * (num_gpus - 1) / num_gpus * _FP32_BYTES * plan.num_learning
     communication = sent / accelerator.link_bytes_per_second
