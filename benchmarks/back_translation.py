@@ -1,4 +1,4 @@
-"""BLEU and chrF of back-translation for few pairs: beam, samples, tags, filters, rounds.
+"""BLEU and chrF of back-translation for few pairs: beam, samples, stages, tags, filters, rounds.
 
 Each row is a recipe that `mtkit run` does; the table has its test scores with their intervals.
 
@@ -62,6 +62,9 @@ ROWS = {
     "pairs": "",
     "beam": 'translated_by = "{reverse}"',
     "sampled": 'translated_by = "{reverse}"\nsynthesis = {{ sampling = {{ temperature = 1.0 }} }}',
+    "staged": 'translated_by = "{reverse}"\nsynthesis = {{ sampling = {{ temperature = 1.0 }} }}\n'
+    "[[training.stages]]\nsteps = 3000\nweights = {{ back = 1 }}\n"
+    "[[training.stages]]\nweights = {{ back = 0 }}",
     "tagged": 'translated_by = "{reverse}"\ntag = "<BT>"',
     "filtered": 'translated_by = "{reverse}"\n'
     'synthesis = {{ checked_by = "{pairs}", keep = {keep}, drop_flagged = true }}',
