@@ -95,7 +95,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are CPUs, since tests wait for processes and clocks."""
-    return len(os.sched_getaffinity(0)) + 1
+    from mtkit.cpus import count_cpus
+
+    return count_cpus() + 1
 
 
 _AS_USERS = tuple(
