@@ -1,7 +1,7 @@
 """`mtkit` in a process of its own that needn't import anything: forked from one that has.
 
-Importing torch and mtkit takes three seconds, and hundreds of tests run a command. `COMMAND` takes
-the place of `python -m mtkit` where a test isn't about how a process starts: the same standard
+Importing torch and mtkit takes three seconds, and hundreds of tests run a command. `command()` is
+for `python -m mtkit` where a test isn't about how a process starts: the same standard
 streams, folder, environment, signals and exit code. What is killed by SIGKILL takes the command
 with it. What reads the environment while torch is imported reads that of the tests.
 
@@ -148,7 +148,7 @@ def _load() -> None:
 
     save_time()
     built = main.get_command(app)
-    setattr(main, "get_command", lambda _: built)  # noqa: B010 (mypy rejects an assignment)
+    main.get_command = lambda _: built
     open_identifier()
     make_folding("nmt_nfkc")
     for split in ("train", "dev", "test"):
