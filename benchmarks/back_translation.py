@@ -3,12 +3,13 @@
 Each row is a recipe that `mtkit run` does; the table has its test scores with their intervals.
 
     python benchmarks/back_translation.py --data DATA --folder runs/back-translation \
-        --pairs 3000 --text captions --rows pairs,beam,sampled,tagged,filtered,rounds
+        --corpus multi30k --pairs 3000 --text domain --rows pairs,beam,sampled,filtered,rounds
 """
 
 import argparse
 import gzip
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +74,8 @@ ROWS = {
     "weight = 0.001",
 }
 """What each row adds to the recipe."""
+CORPORA = {"multi30k": ("en", "de"), "tatoeba": ("en", "de"), "hsb": ("de", "hsb")}
+"""Each corpus' languages."""
 _METRICS = ("BLEU", "chrF2")
 
 
@@ -87,25 +90,46 @@ def write(path: Path, lines: list[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
 
 
-def make_corpus(data: Path, root: Path, num_pairs: int, text: str) -> None:
+def read_corpus(data: Path, corpus: str) -> dict[str, list[tuple[str, str]]]:
+    """Returns a corpus' pairs: all that may be trained on, a development set and a test set."""
+    if corpus == "hsb":
+        unique = dict(line.split("\t") for line in read(data / "mozilla_de_hsb" / "all.tsv.gz"))
+        pairs = list(unique.items())
+        random.Random(1).shuffle(pairs)
+        return {"train": pairs[2000:], "dev": pairs[:1000], "test": pairs[1000:2000]}
+    if corpus == "tatoeba":
+        folder = data / "tatoeba_en_de"
+        mixed = read_pairs(data / "mixed_en_de" / "train")
+        domains = read(data / "mixed_en_de" / "train.domain.gz")
+        train = [pair for pair, of in zip(mixed, domains, strict=True) if of == "tatoeba"]
+        return {"train": train, **{part: read_pairs(folder / part) for part in ("dev", "test")}}
+    files = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
+    return {part: read_pairs(data / "multi30k" / file) for part, file in files.items()}
+
+
+def read_pairs(path: Path) -> list[tuple[str, str]]:
+    """Returns the pairs of two files."""
+    sides = (read(path.with_name(f"{path.name}.{language}.gz")) for language in ("en", "de"))
+    return list(zip(*sides, strict=True))
+
+
+def make_corpus(options: argparse.Namespace, root: Path) -> None:
     """Writes pairs, text of each language, and the development and test sets."""
     root.mkdir(parents=True, exist_ok=True)
-    for language in ("en", "de"):
-        captions = read(data / "multi30k" / f"train.{language}.gz")
-        write(root / f"pairs.{language}", captions[:num_pairs])
-        rest = captions[num_pairs:]
-        if text != "captions":
-            mixed = read(data / "mixed_en_de" / f"train.{language}.gz")
-            domains = read(data / "mixed_en_de" / "train.domain.gz")
-            used = set(captions[:num_pairs])
-            rest = [
-                line
-                for line, domain in zip(mixed, domains, strict=True)
-                if line not in used and (text == "mixed" or domain != "multi30k")
-            ][:200_000]
-        write(root / f"text.{language}", rest)
-        for name, file in (("dev", "val"), ("test", "test_2016_flickr")):
-            write(root / f"{name}.{language}", read(data / "multi30k" / f"{file}.{language}.gz"))
+    parts = read_corpus(options.data, options.corpus)
+    pairs, rest = parts["train"][: options.pairs], parts["train"][options.pairs :]
+    if options.text != "domain":
+        rest = read_pairs(options.data / "mixed_en_de" / "train")
+        if options.text == "other":
+            own = set(parts["train"])
+            rest = [pair for pair in rest if pair not in own]
+    for side, language in enumerate(CORPORA[options.corpus]):
+        used = {pair[side] for pair in pairs} | {pair[side] for pair in parts["test"]}
+        text = [pair[side] for pair in rest if pair[side] not in used][: options.max_lines]
+        write(root / f"text.{language}", text)
+        write(root / f"pairs.{language}", [pair[side] for pair in pairs])
+        for name in ("dev", "test"):
+            write(root / f"{name}.{language}", [pair[side] for pair in parts[name]])
 
 
 def main() -> None:
@@ -113,8 +137,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--corpus", choices=CORPORA, default="multi30k")
     parser.add_argument("--pairs", type=int, default=3_000)
-    parser.add_argument("--text", choices=["captions", "mixed", "other"], default="captions")
+    parser.add_argument("--text", choices=["domain", "mixed", "other"], default="domain")
+    parser.add_argument("--max-lines", type=int, default=200_000, help="of the text")
     parser.add_argument("--rows", default=",".join(ROWS))
     parser.add_argument("--steps", type=int, default=4_000)
     parser.add_argument("--vocab-size", type=int, default=2_000)
@@ -124,7 +150,7 @@ def main() -> None:
     options = parser.parse_args()
     folder = options.folder.absolute()
     root = folder / f"corpus-{options.pairs}-{options.text}"
-    make_corpus(options.data, root, options.pairs, options.text)
+    make_corpus(options, root)
     print("| row | seed | BLEU | interval | chrF2 |\n|---|---:|---:|---|---:|", flush=True)
     for row in options.rows.split(","):
         for seed in range(1, options.seeds + 1):
@@ -137,24 +163,30 @@ def run_row(
     options: argparse.Namespace, row: str, seed: int, root: Path, models: dict[str, Path]
 ) -> None:
     """Runs a row, and the translators that it needs, and prints its scores."""
+    source, target = CORPORA[options.corpus]
     common = {"vocab_size": options.vocab_size, "steps": options.steps, "root": root, "seed": seed}
     keys = ROWS[row].format(
-        source="en",
-        target="de",
+        source=source,
+        target=target,
         keep=options.keep,
         **{name: path / "model" for name, path in models.items()},
     )
     if "model" in keys and not (models["reverse"] / "model").is_dir():
         recipe = RECIPE.format(
-            name="reverse", source="de", target="en", text="", weight=1.0, **{**common, "seed": 1}
+            name="reverse",
+            source=target,
+            target=source,
+            text="",
+            weight=1.0,
+            **{**common, "seed": 1},
         )
         run(models["reverse"], recipe)
     kind = f"-{options.text}" if keys else ""
-    text = BACK.format(target="de", keys=keys) if keys else ""
+    text = BACK.format(target=target, keys=keys) if keys else ""
     recipe = RECIPE.format(
         name=row,
-        source="en",
-        target="de",
+        source=source,
+        target=target,
         text=text,
         weight=options.weight if keys else 1.0,
         **common,
