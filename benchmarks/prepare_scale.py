@@ -16,8 +16,7 @@ from threading import Thread
 import psutil
 import sentencepiece
 
-from mtkit.data.preparation.run_stage import read_record
-from mtkit.data.preparation.stage import Preparation
+from mtkit.data.preparation.stage import Preparation, read_record
 from mtkit.data.preparation.text_store import TextStore
 from mtkit.data.preparation.tokenize_text import tokenize_text
 from mtkit.executor import LocalExecutor

@@ -96,7 +96,7 @@ def trace_update(trace: Trace) -> None:
         trace.is_recording = _TRACED_UPDATES[0] <= num_updates < _TRACED_UPDATES[1]
 
     optimizer.register_optimizer_step_post_hook(note_update)
-    run_command("train", "--workspace", "once", "--recipe", "once.toml", "--processes", "1")
+    run_command("train", "--workspace", "first", "--recipe", "first.toml", "--processes", "1")
 
 
 def trace_line(trace: Trace) -> None:
@@ -126,22 +126,22 @@ def trace_line(trace: Trace) -> None:
 
     sys.stdin = io.TextIOWrapper(io.BufferedReader(Input(readable)))
     sys.stdout = io.TextIOWrapper(io.BufferedWriter(Output(os.devnull, "wb")))
-    run_command("translate", "--workspace", "once", "--recipe", "once.toml", "--device", "cpu")
+    run_command("translate", "--workspace", "first", "--recipe", "first.toml", "--device", "cpu")
 
 
 def trace_corpus(trace: Trace) -> None:
     """Prepares a corpus, and one twice as large, and records what is done more often."""
-    for name in ("once", "twice"):
+    for name in ("first", "large"):
         before = trace.files.copy(), trace.types.copy()
         trace.is_recording = True
         run_command("prepare", "-r", f"{name}.toml", "-w", name, "--workers", "1")
         trace.is_recording = False
         trace.files -= before[0]
         trace.types -= before[1]
-        if name == "once":
-            once = trace.files.copy(), trace.types.copy()
-    trace.files -= once[0]
-    trace.types -= once[1]
+        if name == "first":
+            first = trace.files.copy(), trace.types.copy()
+    trace.files -= first[0]
+    trace.types -= first[1]
 
 
 _TRACED: dict[str, Callable[[Trace], None]] = {
@@ -166,7 +166,7 @@ def write_project() -> None:
     """Writes corpora of chance and their recipes into the current folder."""
     draw = random.Random(1)
     words = ["".join(draw.choices("aeioudlmnrst", k=draw.randint(2, 7))) for _ in range(2_000)]
-    for name, num_pairs in {"once": _NUM_PAIRS, "twice": 2 * _NUM_PAIRS, "dev": 20}.items():
+    for name, num_pairs in {"first": _NUM_PAIRS, "large": 2 * _NUM_PAIRS, "dev": 20}.items():
         for side in ("en", "de"):
             lines = (" ".join(draw.choices(words, k=draw.randint(6, 9))) for _ in range(num_pairs))
             Path(f"{name}.{side}").write_text("".join(f"{line}\n" for line in lines))

@@ -1,16 +1,26 @@
-"""Files written whole or not at all, and JSON read from them."""
+"""Writes files whole or not at all, reads files that anyone may have made, and digests them.
+
+A model folder or a workspace may come from anywhere, with a link to another place, a pipe that
+never ends, or a file of brackets. Each is rejected before it costs memory or time.
+"""
 
 import errno
+import hashlib
 import json
 import os
 import secrets
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from mtkit.errors import MtkitError, is_disk_full, shorten
-from mtkit.foreign_files import parse_json, read_file
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
 
 _MAX_JSON_BYTES = 16 << 20
 _CANT_RESERVE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
@@ -107,3 +117,81 @@ def reserve(path: Path) -> None:
                 if error.errno not in _CANT_RESERVE:
                     # The system doesn't name the file.
                     raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def digest(content: Any) -> str:
+    """Returns a short digest of anything JSON can express, the same on every machine."""
+    canonical = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    # It may contain paths that are invalid UTF-8.
+    return hashlib.sha256(canonical.encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+def digest_bytes(content: bytes) -> str:
+    """Returns a short digest of bytes; equals `digest_file` of a file with these bytes."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+@cache
+def digest_package() -> str:
+    """Returns a short digest of mtkit's own source, which two installations may share."""
+    files = sorted(Path(__file__).parent.rglob("*.py"))
+    return digest([[path.name, digest_file(path)] for path in files])
+
+
+def digest_file(path: Path) -> str:
+    """Returns a short digest of a file's bytes."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
+
+
+_LONGEST_FAULT = 200
+"""Maximum characters shown of such a file's content."""
+
+
+def check_file(path: Path, *, inside: Path | None = None) -> int:
+    """Returns the size of a regular file, in bytes.
+
+    With all links followed, the file must be in `inside`, by default the folder of its path. Raises
+    FileNotFoundError if it is missing, and MtkitError if it is elsewhere or not a regular file.
+    """
+    try:
+        status = path.stat()
+        resolved = path.resolve()
+    except FileNotFoundError as error:
+        raise FileNotFoundError(error.errno, error.strerror, str(path)) from error
+    if not resolved.is_relative_to((inside if inside is not None else path.parent).resolve()):
+        raise MtkitError(
+            f"{path}: a link out of its folder, to {resolved}; such links aren't followed",
+            "if you trust it, copy the folder with the files it links to: cp -rL FOLDER NEW",
+        )
+    if not stat.S_ISREG(status.st_mode):
+        raise MtkitError(f"{path}: not a regular file")
+    return status.st_size
+
+
+def read_file(path: Path, *, max_bytes: int, inside: Path | None = None) -> bytes:
+    """Returns the bytes of a regular file of at most `max_bytes`; raises as `check_file`."""
+    num_bytes = check_file(path, inside=inside)
+    if num_bytes > max_bytes:
+        raise MtkitError(f"{path}: {num_bytes:,} bytes, expected {max_bytes:,} at most")
+    return path.read_bytes()
+
+
+def parse_json(content: bytes, path: Path) -> Any:
+    """Returns parsed JSON; NaN and infinities, which aren't JSON, become None."""
+    try:
+        return json.loads(content.decode("utf-8"), parse_constant=lambda _: None)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise MtkitError(f"{path}: damaged, invalid JSON: {error}") from error
+    except RecursionError as error:
+        raise MtkitError(f"{path}: damaged: nested too deeply") from error
+    except ValueError as error:
+        raise MtkitError(f"{path}: damaged: a number with too many digits") from error
+
+
+def describe_fault(error: "ValidationError") -> str:
+    """Returns the first fault that validation found in a file, and its key."""
+    fault = error.errors(include_url=False, include_input=False)[0]
+    key = ".".join(str(step) for step in fault["loc"])
+    message = f"{key}: {fault['msg']}" if key else str(fault["msg"])
+    return shorten(message, _LONGEST_FAULT)

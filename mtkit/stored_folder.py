@@ -13,9 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mtkit.console import say, warn
-from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.files import as_json_text, read_json, write_atomically
+from mtkit.files import as_json_text, digest, read_json, write_atomically
 from mtkit.folders import at_work_alone, remove_folder
 from mtkit.locks import locked
 from mtkit.object_store import check_url, put_file

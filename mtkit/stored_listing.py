@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mtkit.errors import MtkitError, shorten
-from mtkit.foreign_files import parse_json
+from mtkit.files import parse_json
 from mtkit.object_store import ask, check_size, find_validator, put_file
 from mtkit.storage import Url, open_location
 

@@ -143,7 +143,7 @@ def _load() -> None:
 
     from mtkit.checks.language import open_identifier  # noqa: PLC0415
     from mtkit.cli.app import app  # noqa: PLC0415
-    from mtkit.data.cleaning.folding import make_folding  # noqa: PLC0415
+    from mtkit.data.cleaning.overlap import make_folding  # noqa: PLC0415
     from mtkit.data.phrasebook import generate_pairs  # noqa: PLC0415
 
     save_time()

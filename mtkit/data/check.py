@@ -12,8 +12,7 @@ from mtkit.data.preparation.preparation_report import (
     TextEpochSize,
     measure_epoch,
 )
-from mtkit.data.preparation.report_section import ReportSection
-from mtkit.data.preparation.stage import CorpusSample, Preparation, needs_alignments
+from mtkit.data.preparation.stage import CorpusSample, Preparation, ReportSection, needs_alignments
 from mtkit.data.preparation.teachers import Teachers
 from mtkit.data.prepare import list_sections, list_stages
 from mtkit.data.prepared import read_dev_side

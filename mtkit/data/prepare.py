@@ -33,15 +33,20 @@ from mtkit.data.preparation.align_text import ALIGNER, ALIGNMENT
 from mtkit.data.preparation.clean_corpora import CLEANED_TEXT
 from mtkit.data.preparation.collect_terms import TERMS
 from mtkit.data.preparation.dev_set import DEV
-from mtkit.data.preparation.dropped_rows import DROPPED_FILE, join_dropped
 from mtkit.data.preparation.make_tokenizer import TOKENIZER
 from mtkit.data.preparation.preparation_report import PreparationReport, measure_epoch
 from mtkit.data.preparation.report_page import write_pages
-from mtkit.data.preparation.report_section import ReportSection
 from mtkit.data.preparation.report_table import show_report
-from mtkit.data.preparation.run_stage import clear_stages, read_record, run_stage
-from mtkit.data.preparation.stage import Preparation, Stage
+from mtkit.data.preparation.stage import (
+    Preparation,
+    ReportSection,
+    Stage,
+    clear_stages,
+    read_record,
+    run_stage,
+)
 from mtkit.data.preparation.teachers import Teachers
+from mtkit.data.preparation.text_store import DROPPED_FILE, join_dropped
 from mtkit.data.preparation.tokenize_text import TOKENS
 from mtkit.data.preparation.translate_corpora import (
     SYNTHETIC,
@@ -62,10 +67,9 @@ from mtkit.data.selection.language_models import LanguageModels, check_models
 from mtkit.data.selection.select_rows import SELECTION
 from mtkit.data.sources.corpora import check_corpus
 from mtkit.data.tokenizer_choice import TokenizerChoice, check_start
-from mtkit.digests import digest
 from mtkit.errors import MtkitError, explain_system_fault, is_disk_full
 from mtkit.executor import ONE_WORKER, Executor
-from mtkit.files import write_atomically
+from mtkit.files import digest, write_atomically
 from mtkit.folders import at_work_alone, put_in_place, remove_folder, restore_retired
 from mtkit.memory import return_freed_memory
 from mtkit.recipe import Recipe, dump_recipe

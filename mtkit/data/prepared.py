@@ -16,10 +16,8 @@ from mtkit.data.batches.token_store import ALIGNMENT_COLUMN, TokenStore
 from mtkit.data.sources.corpora import input_files
 from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.data.word_alignment.aligner import ALIGNER_FILE
-from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.files import check_format, read_json
-from mtkit.foreign_files import read_file
+from mtkit.files import check_format, digest, read_file, read_json
 from mtkit.recipe import Recipe
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import list_differences, relative_to_root, select_keys

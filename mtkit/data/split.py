@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.data.cleaning.alignment import describe_misaligned, find_misaligned
-from mtkit.data.cleaning.folding import make_folding
+from mtkit.data.cleaning.overlap import make_folding
 from mtkit.data.preparation.cleaned_block import are_quoted
 from mtkit.data.sources.corpora import ParallelCorpus, read_blocks
 from mtkit.data.sources.lines import check_is_file

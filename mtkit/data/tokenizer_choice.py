@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from mtkit.data.augmentation.augment import list_augment_symbols
-from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
-from mtkit.files import read_json
+from mtkit.files import digest_file, read_json
 from mtkit.recipe import Recipe
 from mtkit.recipe.data import Data
 from mtkit.recipe.start_from import StartFrom

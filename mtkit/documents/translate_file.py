@@ -23,8 +23,7 @@ from mtkit.documents.plain_text import read_plain
 from mtkit.documents.translate_units import translate_document
 from mtkit.documents.xml_skeletons import BilingualSkeleton
 from mtkit.errors import MtkitError, fail_at, suggest
-from mtkit.files import write_atomically
-from mtkit.foreign_files import read_file
+from mtkit.files import read_file, write_atomically
 from mtkit.input_forms import FILE_FORMS
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from mtkit.digests import digest
 from mtkit.errors import MtkitError
+from mtkit.files import digest
 from mtkit.recipe.section import Section
 
 Matrix = NDArray[np.float64]

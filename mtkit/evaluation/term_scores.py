@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.evaluation.statistics import Statistics
+from mtkit.files import digest_file
 from mtkit.text.glossary import Glossary, Term, read_glossary
 from mtkit.text.term_forms import find_uses
 from mtkit.version import __version__

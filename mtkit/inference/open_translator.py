@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from mtkit.digests import digest
 from mtkit.errors import MtkitError
+from mtkit.files import digest
 from mtkit.inference.engines.open_engine import open_engine
 from mtkit.inference.learned_aligner import LearnedAligner
 from mtkit.inference.line import Reranker, TextModel

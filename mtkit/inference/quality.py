@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from mtkit.checks.lengths import compare_lengths
+from mtkit.checks.text import compare_lengths
 from mtkit.errors import MtkitError
 from mtkit.evaluation.learned import LearnedMetric
 from mtkit.evaluation.quality import MAX_THRESHOLDS, Estimator, Threshold, choose_threshold
-from mtkit.files import as_json_text, check_format, read_json, write_atomically
-from mtkit.foreign_files import describe_fault
+from mtkit.files import as_json_text, check_format, describe_fault, read_json, write_atomically
 from mtkit.inference.flag_lines import measure_coverage
 from mtkit.inference.line import Line
 from mtkit.inference.request import Request

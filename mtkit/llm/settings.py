@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from mtkit.errors import MtkitError
-from mtkit.foreign_files import read_file
+from mtkit.files import read_file
 from mtkit.recipe.flags import FlagName
 from mtkit.recipe.key_errors import explain
 from mtkit.recipe.section import Count, CountFromZero, Section, Strength, StrengthFromZero

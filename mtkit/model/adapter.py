@@ -18,8 +18,7 @@ from pydantic import Field, PositiveInt, ValidationError
 from torch import Tensor
 
 from mtkit.errors import MtkitError
-from mtkit.files import check_format, read_json
-from mtkit.foreign_files import describe_fault
+from mtkit.files import check_format, describe_fault, read_json
 from mtkit.model.config import (
     ADAPTER_FILE,
     ADAPTER_WEIGHTS_FILE,

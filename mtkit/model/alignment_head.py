@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from mtkit.errors import MtkitError
-from mtkit.files import read_json
-from mtkit.foreign_files import describe_fault
+from mtkit.files import describe_fault, read_json
 from mtkit.recipe.model import Model
 from mtkit.recipe.section import Section
 

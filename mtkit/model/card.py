@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtkit.errors import MtkitError
-from mtkit.files import write_atomically
-from mtkit.foreign_files import read_file
+from mtkit.files import read_file, write_atomically
 
 if TYPE_CHECKING:
     from jinja2 import Environment

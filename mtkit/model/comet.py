@@ -18,7 +18,7 @@ import torch
 from pydantic import ValidationError
 
 from mtkit.errors import MtkitError, shorten
-from mtkit.foreign_files import describe_fault, parse_json, read_file
+from mtkit.files import describe_fault, parse_json, read_file
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE
 from mtkit.model.digest import digest_model, reading
 from mtkit.model.weight_files import check_weights

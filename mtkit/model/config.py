@@ -15,8 +15,14 @@ from pydantic import (
 )
 
 from mtkit.errors import MtkitError
-from mtkit.files import check_format, read_json, write_atomically
-from mtkit.foreign_files import describe_fault, parse_json, read_file
+from mtkit.files import (
+    check_format,
+    describe_fault,
+    parse_json,
+    read_file,
+    read_json,
+    write_atomically,
+)
 from mtkit.model.parameters import Shape, list_shapes
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.masking import Masking

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from mtkit.digests import digest, digest_file
 from mtkit.errors import MtkitError
+from mtkit.files import digest, digest_file
 from mtkit.model.alignment_head import ALIGNMENT_FILE, WORD_ALIGNER_FILE
 from mtkit.model.config import (
     ADAPTER_FILE,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from mtkit.errors import MtkitError, shorten
-from mtkit.foreign_files import check_file
+from mtkit.files import check_file
 from mtkit.memory import count_memory_bytes
 from mtkit.model.parameters import Shape
 from mtkit.paths import as_text, for_library

@@ -16,7 +16,6 @@ from types import ModuleType
 from typing import Any
 
 from mtkit.console import say, warn
-from mtkit.digests import digest_package
 from mtkit.errors import MtkitError, shorten
 from mtkit.executor import (
     NO_MODELS,
@@ -27,6 +26,7 @@ from mtkit.executor import (
     WorkerNeeds,
     do_item,
 )
+from mtkit.files import digest_package
 from mtkit.memory import return_freed_memory
 from mtkit.version import __version__
 

@@ -21,14 +21,12 @@ from mtkit.data.sources.corpora import (
 )
 from mtkit.data.sources.published import read_published
 from mtkit.data.sources.treebank import read_treebank
-from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.evaluation.evaluate import ReferenceText
 from mtkit.evaluation.label_scores import evaluate_labels
 from mtkit.evaluation.perplexity import HiddenText, PredictedText, evaluate_text
 from mtkit.evaluation.report.tables import ScoreRow, as_cells, from_tables, list_rows
-from mtkit.files import as_json_text, read_json, write_atomically
-from mtkit.foreign_files import describe_fault
+from mtkit.files import as_json_text, describe_fault, digest, read_json, write_atomically
 from mtkit.inference.identity import identify
 from mtkit.inference.predict_text import predict_text
 from mtkit.inference.translator import Translator

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
+from mtkit.files import digest_file
 from mtkit.inference.translator import Translator
 from mtkit.llm import is_llm_file
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, ModelConfig, read_config, read_settings

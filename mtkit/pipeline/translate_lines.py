@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mtkit.console import say
-from mtkit.data.preparation.run_stage import show_progress
+from mtkit.data.preparation.stage import show_progress
 from mtkit.data.sources.byte_blocks import BlockFile, ByteBlock
 from mtkit.data.sources.lines import compress, compression_of
-from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.executor import Executor
-from mtkit.files import as_json_text, read_json, write_atomically, writing_atomically
+from mtkit.files import as_json_text, digest, read_json, write_atomically, writing_atomically
 from mtkit.folders import discard_folder
 from mtkit.inference.request import LineError
 from mtkit.inference.streams.byte_lines import WarningPrinter

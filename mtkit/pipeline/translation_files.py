@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.data.sources.decode_text import decode_text
+from mtkit.data.sources.blocks import decode_text
 from mtkit.data.sources.lines import read_lines
-from mtkit.digests import digest_bytes
-from mtkit.files import read_json, write_atomically
+from mtkit.files import digest_bytes, read_json, write_atomically
 from mtkit.locks import locked
 from mtkit.workspace import Workspace
 

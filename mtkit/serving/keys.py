@@ -15,8 +15,7 @@ from pydantic import Field, ValidationError
 
 from mtkit.console import warn
 from mtkit.errors import MtkitError
-from mtkit.files import write_atomically
-from mtkit.foreign_files import read_file
+from mtkit.files import read_file, write_atomically
 from mtkit.recipe.key_errors import explain
 from mtkit.recipe.section import Count, CountFromZero, Section
 from mtkit.serving.request_errors import RequestError

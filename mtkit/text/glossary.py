@@ -15,7 +15,7 @@ from typing import Any
 import regex
 
 from mtkit.errors import MtkitError, suggest
-from mtkit.foreign_files import read_file
+from mtkit.files import read_file
 from mtkit.text.phrases import PhraseFinder
 from mtkit.text.words import Span
 

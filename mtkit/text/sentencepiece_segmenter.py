@@ -11,7 +11,7 @@ from typing import Any
 import sentencepiece
 
 from mtkit.errors import MtkitError
-from mtkit.foreign_files import read_file
+from mtkit.files import read_file
 from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.text.token_ids import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from mtkit.text.vocabulary import MAX_PIECES, Vocabulary

@@ -9,8 +9,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mtkit.errors import MtkitError
-from mtkit.files import read_json, write_atomically
-from mtkit.foreign_files import describe_fault
+from mtkit.files import describe_fault, read_json, write_atomically
 from mtkit.text.languages import ModelLanguages, SourcePlace
 from mtkit.text.sentencepiece_segmenter import MAKE_AGAIN, read_model
 from mtkit.text.token_ids import SPECIAL_PIECES, UNK

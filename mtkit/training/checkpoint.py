@@ -22,10 +22,15 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
-from mtkit.files import check_format, read_json, write_atomically
-from mtkit.foreign_files import check_file, describe_fault
+from mtkit.files import (
+    check_file,
+    check_format,
+    describe_fault,
+    digest_file,
+    read_json,
+    write_atomically,
+)
 from mtkit.model.comet import read_comet_config
 from mtkit.model.config import WEIGHTS_FILE
 from mtkit.model.digest import digest_model

@@ -10,8 +10,8 @@ from safetensors import SafetensorError
 from torch import nn
 
 from mtkit.console import warn
-from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
+from mtkit.files import digest_file
 from mtkit.folders import building, discard_folder, remove_folder, restore_retired
 from mtkit.locks import locked
 from mtkit.model.config import WEIGHTS_FILE

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Required, TypedDict
 
-from mtkit.foreign_files import check_file
+from mtkit.files import check_file
 from mtkit.units import format_duration, plural
 
 LOSSES = ("loss", "nll", "perplexity", "bits_per_character")

@@ -231,7 +231,7 @@ def _with_length_ratio(run: TrainingRun) -> Inference:
     if flags is None or flags.length_ratio is not None or run.recipe.data.is_text:
         return inference
     # Imported here: scoring takes a while to load, and most recipes have no flags.
-    from mtkit.checks.lengths import measure_length_ratio  # noqa: PLC0415
+    from mtkit.checks.text import measure_length_ratio  # noqa: PLC0415
 
     pairs = zip(*run.data.dev_text, strict=True)
     ratio = round(measure_length_ratio(pairs, lambda line: measure_width(line.strip())), 4)

@@ -8,9 +8,8 @@ from functools import partial
 import torch
 
 from mtkit.console import say, warn
-from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.files import write_atomically
+from mtkit.files import digest, write_atomically
 from mtkit.folders import at_work_alone
 from mtkit.model.digest import digest_model
 from mtkit.network import Network

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mtkit.digests import digest_file
+from mtkit.files import digest_file
 
 from ..command import run_here
 from ..conftest import TINY

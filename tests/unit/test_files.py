@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.files import read_json, reserve, write_atomically, writing_atomically
+from mtkit.files import (
+    digest,
+    digest_file,
+    read_json,
+    reserve,
+    write_atomically,
+    writing_atomically,
+)
 
 
 @pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff"])
@@ -65,3 +71,12 @@ def test_space_is_set_aside_for_a_file_with_holes(tmp_path: Path) -> None:
     assert path.read_bytes() == bytes(1_000_000)
     # In units of 512 bytes, whatever the file system's own are.
     assert path.stat().st_blocks * 512 >= 1_000_000
+
+
+def test_digests_depend_on_content_alone(tmp_path: Path) -> None:
+    assert digest({"a": 1, "b": 2}) == digest(json.loads('{"b": 2, "a": 1}'))
+    assert digest({"a": 1}) != digest({"a": 1.5})
+    path = tmp_path / "abc"
+    path.write_bytes(b"abc")
+    # FIPS 180-2, appendix B.1: SHA-256 of "abc" begins so.
+    assert digest_file(path) == "ba7816bf8f01cfea"

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from mtkit.data.batches.ragged import Indices, join_ranges
 from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStore
 from mtkit.errors import MtkitError
-from mtkit.files import reserve
-from mtkit.foreign_files import check_file
+from mtkit.files import check_file, reserve
 
 _ORDER_FILE = "order.npy"
 _STRATA_FILE = "strata.npy"

@@ -18,8 +18,7 @@ from mtkit.data.batches.length_order import LengthOrder, build_order
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.batches.token_store import TokenStore, TokenStoreWriter, make_batch
 from mtkit.errors import MtkitError
-from mtkit.files import write_atomically
-from mtkit.foreign_files import check_file, parse_json, read_file
+from mtkit.files import check_file, parse_json, read_file, write_atomically
 
 TEXT_COLUMNS = ("text",)
 _NUMBER = np.dtype("<i8")

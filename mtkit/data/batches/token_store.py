@@ -17,10 +17,15 @@ import pyarrow as pa
 from pydantic import BaseModel, NonNegativeInt, ValidationError
 
 from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
-from mtkit.digests import digest_file
 from mtkit.errors import MtkitError, shorten
-from mtkit.files import check_format, read_json, write_atomically
-from mtkit.foreign_files import check_file, describe_fault
+from mtkit.files import (
+    check_file,
+    check_format,
+    describe_fault,
+    digest_file,
+    read_json,
+    write_atomically,
+)
 
 PAIR_COLUMNS = ("source", "target")
 

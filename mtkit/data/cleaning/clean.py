@@ -8,15 +8,6 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.checks import lengths
-from mtkit.checks.characters import (
-    CharacterKind,
-    StrangeLetters,
-    build_table,
-    find_strange,
-    is_script,
-    read_code_points,
-)
 from mtkit.checks.language import (
     WIDELY_WRITTEN,
     OtherLanguage,
@@ -24,6 +15,15 @@ from mtkit.checks.language import (
     find_own_labels,
     name_label,
     open_identifier,
+)
+from mtkit.checks.text import (
+    CharacterKind,
+    StrangeLetters,
+    build_table,
+    find_strange,
+    is_script,
+    measure_length_ratio,
+    read_code_points,
 )
 from mtkit.data.cleaning import filters
 from mtkit.data.cleaning.alignment import Misaligned, find_misaligned
@@ -284,4 +284,4 @@ def _arrange(
 
 def learn_length_ratio(pairs: Iterable[tuple[str, ...]]) -> float:
     """Returns target characters per source character; give it some hundred good pairs or more."""
-    return lengths.measure_length_ratio(pairs, lambda line: len(repair(line)))
+    return measure_length_ratio(pairs, lambda line: len(repair(line)))

@@ -8,10 +8,16 @@ import numpy as np
 from ftfy.badness import is_bad
 from numpy.typing import NDArray
 
-from mtkit.checks.characters import UNDEFINED_IN_WINDOWS_1252, CharacterKind, Text
-from mtkit.checks.lengths import compare_lengths
 from mtkit.checks.numbers import is_often_spelled_out
-from mtkit.checks.words import find_repetitive, is_same_text, list_lacking_addresses
+from mtkit.checks.text import (
+    UNDEFINED_IN_WINDOWS_1252,
+    CharacterKind,
+    Text,
+    compare_lengths,
+    find_repetitive,
+    is_same_text,
+    list_lacking_addresses,
+)
 from mtkit.recipe.cleaning import (
     Length,
     LengthRatio,

@@ -11,16 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from mtkit.data.batches.token_store import PAIR_COLUMNS
-from mtkit.data.preparation.dropped_rows import digest_files
 from mtkit.data.preparation.facts import AlignerFacts, AlignmentFacts
-from mtkit.data.preparation.run_stage import show_progress
-from mtkit.data.preparation.stage import Preparation, Stage, needs_alignments
+from mtkit.data.preparation.stage import Preparation, Stage, needs_alignments, show_progress
 from mtkit.data.preparation.text_store import (
     ALIGNMENT_COLUMN,
     TextPart,
     TextStore,
     TextStoreWriter,
     WrittenPart,
+    digest_files,
     make_text_batch,
     write_part,
 )
@@ -28,7 +27,7 @@ from mtkit.data.sources.pharaoh import write_links
 from mtkit.data.word_alignment.aligner import ALIGNER_FILE, WordAligner
 from mtkit.data.word_alignment.estimate import train_aligner
 from mtkit.data.word_alignment.word_table import find_aligned_words
-from mtkit.digests import digest_file
+from mtkit.files import digest_file
 
 
 @dataclass(frozen=True)

@@ -24,36 +24,40 @@ from mtkit.data.preparation.clean_labelled import (
 from mtkit.data.preparation.cleaned_block import (
     BlockCleaner,
     CleaningJob,
+    CleaningTally,
+    add_samples,
     choose_scattered,
     drop_block,
+    nothing_left,
     shorten_row,
 )
-from mtkit.data.preparation.dropped_rows import (
-    HEADER,
-    append_dropped,
-    digest_files,
-    pack_rows,
-    pack_stored,
-)
-from mtkit.data.preparation.duplicates import KeyFiles, hash_keys
 from mtkit.data.preparation.facts import LongRow, ShownRow, TextFacts
 from mtkit.data.preparation.held_out import read_held_out_rows
 from mtkit.data.preparation.note_languages import note_languages
 from mtkit.data.preparation.preparation_report import PreparationReport
-from mtkit.data.preparation.report_section import ReportSection, Rows, make_visible, share
-from mtkit.data.preparation.run_stage import show_progress
 from mtkit.data.preparation.stage import (
     Preparation,
+    ReportSection,
+    Rows,
     Stage,
     has_pairs,
     is_labelled,
+    make_visible,
     name_unit,
+    share,
+    show_progress,
 )
-from mtkit.data.preparation.tally import CleaningTally, add_samples, nothing_left
 from mtkit.data.preparation.text_store import (
+    HEADER,
     LINE_COLUMN,
+    KeyFiles,
     TextStore,
     TextStoreWriter,
+    append_dropped,
+    digest_files,
+    hash_keys,
+    pack_rows,
+    pack_stored,
 )
 from mtkit.data.preparation.translate_corpora import find_synthetic
 from mtkit.data.prepared import describe_inputs, describe_pretrained

@@ -12,8 +12,7 @@ import numpy as np
 
 from mtkit.console import say
 from mtkit.data.cleaning.clean import Cleaned
-from mtkit.data.preparation.duplicates import digest_rows
-from mtkit.data.preparation.text_store import TextStore
+from mtkit.data.preparation.text_store import TextStore, digest_rows
 from mtkit.data.sources.corpora import decode_all
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.objective import MAX_LABELS

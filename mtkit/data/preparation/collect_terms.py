@@ -18,13 +18,12 @@ from mtkit.data.augmentation.aligned_terms import (
 )
 from mtkit.data.preparation.align_text import list_text_and_names
 from mtkit.data.preparation.facts import TermFacts
-from mtkit.data.preparation.run_stage import show_progress
-from mtkit.data.preparation.stage import LEXICON_FILE, Preparation, Stage
+from mtkit.data.preparation.stage import LEXICON_FILE, Preparation, Stage, show_progress
 from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextPart, TextStore
 from mtkit.data.preparation.tokenize_pairs import choose_words
 from mtkit.data.word_alignment.word_table import find_aligned_words
-from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
+from mtkit.files import digest_file
 
 MIN_PAIRS = 100
 """With fewer, statistics don't show which words are translations."""

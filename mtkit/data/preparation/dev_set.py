@@ -25,9 +25,8 @@ from mtkit.data.preparation.tokenize_pairs import (
 )
 from mtkit.data.prepared import describe_inputs
 from mtkit.data.sources.corpora import Pair, read_corpus_text, read_labelled
-from mtkit.digests import digest
 from mtkit.errors import MtkitError
-from mtkit.files import write_atomically
+from mtkit.files import digest, write_atomically
 from mtkit.recipe.data import Data
 from mtkit.recipe.text_corpora import TextCorpus, TextTableCorpus
 from mtkit.text.tokenizer import SubwordTokenizer

@@ -8,9 +8,9 @@ from mtkit.console import say
 from mtkit.data.augmentation.augment import list_copy_symbols
 from mtkit.data.batches.numbered_texts import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
-from mtkit.data.preparation.dropped_rows import digest_files
 from mtkit.data.preparation.facts import TokenizerFacts
 from mtkit.data.preparation.stage import Preparation, Stage
+from mtkit.data.preparation.text_store import digest_files
 from mtkit.data.prepared import describe_pretrained
 from mtkit.data.tokenizer_choice import digest_reused
 from mtkit.errors import MtkitError

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mtkit.data.preparation.preparation_report import PreparationReport
-from mtkit.data.preparation.report_section import ReportSection
+from mtkit.data.preparation.stage import ReportSection
 from mtkit.files import write_atomically
 
 

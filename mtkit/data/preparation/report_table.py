@@ -8,7 +8,7 @@ from rich.text import Text
 
 from mtkit.console import say, warn
 from mtkit.data.preparation.preparation_report import PreparationReport
-from mtkit.data.preparation.report_section import ReportSection
+from mtkit.data.preparation.stage import ReportSection
 from mtkit.units import plural
 
 _TEXT_CHARACTERS = 60

@@ -4,28 +4,34 @@ A stage is a constant at the end of the file that does its work, here or in mtki
 Facts that others read have a type in facts.py; mtkit/data/prepare.py lists all stages in order.
 """
 
+import json
+import os
+import shutil
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
+from rich.text import Text
 
+from mtkit.console import open_console, say
 from mtkit.data.preparation.facts import PreparedFacts
 from mtkit.data.preparation.preparation_report import PreparationReport
-from mtkit.data.preparation.report_section import ReportSection
 from mtkit.data.preparation.teachers import Teachers
 from mtkit.data.preparation.text_store import TextPart, TextStore
 from mtkit.data.prepared import FORMAT_VERSION
 from mtkit.data.selection.language_models import LanguageModels
 from mtkit.data.sources.blocks import Block
 from mtkit.data.tokenizer_choice import TokenizerChoice
-from mtkit.digests import digest
 from mtkit.errors import MtkitError
 from mtkit.executor import ONE_WORKER, Executor
+from mtkit.files import digest, read_json, write_atomically
+from mtkit.folders import building, remove_folder
 from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import HeldOutCorpus, name_file
 from mtkit.recipe.data import Data
@@ -35,6 +41,44 @@ from mtkit.storage import Url
 LEXICON_FILE = "lexicon.json"
 LEFT_OUT_FILE = "left_out.npy"
 """Marks rows of the text store that aren't selected, including duplicates, [rows]."""
+
+
+Rows = list[list[str]]
+
+
+@dataclass(frozen=True)
+class ReportSection:
+    """A table with its title and caption.
+
+    Attributes:
+        title: On the page.
+        caption: A sentence above the table.
+        num_text_columns: Columns at the end that hold text, not numbers.
+        on_terminal: Whether it is printed as well.
+        in_check: Whether a check prints it as well.
+        draw: Returns a picture below the page's table, as SVG.
+    """
+
+    title: str
+    header: Sequence[str]
+    rows: Rows
+    caption: str = ""
+    num_text_columns: int = 0
+    on_terminal: bool = True
+    in_check: bool = False
+    draw: Callable[[], str] | None = None
+
+
+def share(count: int, total: int) -> str:
+    """Returns a count with its share of a total."""
+    return f"{count:,} {count / max(1, total):6.2%}"
+
+
+def make_visible(text: str) -> str:
+    """Returns text with unprintable characters written out."""
+    return "".join(
+        character if character.isprintable() else f"⟨U+{ord(character):04X}⟩" for character in text
+    )
 
 
 class CorpusSample:
@@ -244,3 +288,112 @@ def needs_alignments(preparation: Preparation) -> bool:
     """Checks that a recipe needs word alignments."""
     is_guided = preparation.recipe.training.guided_alignment is not None
     return is_guided or preparation.data.aligns_terms
+
+
+Part = TypeVar("Part")
+
+_SECONDS_BETWEEN_LINES = 30.0
+_RECORD_FILE = "stage.json"
+Facts = Mapping[str, Any]
+"""The findings of a stage, in a form that JSON allows; see `facts.py`."""
+
+
+def show_progress(
+    parts: Iterable[tuple[int, Part]], what: str, unit: str = "pair"
+) -> Iterator[Part]:
+    """Yields each part of a stage's work, and shows how many rows are done and how fast.
+
+    Parts come with their number of rows; a row is a `unit`.
+    """
+    console = open_console()
+    started_at = shown_at = time.monotonic()
+    num_rows = 0
+    status = console.status(Text(f"{what} ...")) if console.is_terminal else None
+    if status is not None:
+        status.start()
+    try:
+        for count, part in parts:
+            yield part
+            num_rows += count
+            now = time.monotonic()
+            text = f"{what}: {num_rows:,} {unit}s, {num_rows / (now - started_at):,.0f} per second"
+            if status is not None:
+                status.update(Text(text))
+            elif now - shown_at > _SECONDS_BETWEEN_LINES:
+                shown_at = now
+                say(text)
+    finally:
+        if status is not None:
+            status.stop()
+
+
+def run_stage(
+    folder: Path, earlier: Path, key: str, build: Callable[[Path], Facts]
+) -> tuple[Any, bool]:
+    """Returns a stage's facts, and whether it was done now, not reused.
+
+    A stage is whole or missing, so that an interrupted preparation continues with the stages it
+    finished. A stage in `folder` or `earlier` with the same key is reused; otherwise `build` fills
+    an empty folder and returns the facts.
+    """
+    for found in (folder, earlier):
+        record = read_record(found)
+        if record is not None and record["key"] == key:
+            if found != folder:
+                _link_folder(found, folder)
+            return record["facts"], False
+    with building(folder) as unfinished:
+        facts = build(unfinished)
+        record = {"key": key, "facts": facts, "files": _list_files(unfinished)}
+        text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
+        write_atomically(unfinished / _RECORD_FILE, text + "\n")
+    return facts, True
+
+
+def read_record(folder: Path) -> dict[str, Any] | None:
+    """Returns a finished stage's key and facts; None if it isn't finished and whole."""
+    path = folder / _RECORD_FILE
+    try:
+        record = read_json(path) if path.is_file() else None
+    except MtkitError:
+        return None
+    return record if record is not None and record.get("files") == _list_files(folder) else None
+
+
+def _list_files(folder: Path) -> dict[str, int]:
+    """Returns the size of each file of a stage, except its record."""
+    return {
+        str(path.relative_to(folder)): path.stat().st_size
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != _RECORD_FILE
+    }
+
+
+def _link_folder(origin: Path, folder: Path) -> None:
+    """Creates a folder that shares another's files, which never change once written."""
+    with building(folder) as unfinished:
+        for path in sorted(origin.rglob("*")):
+            target = unfinished / path.relative_to(origin)
+            if path.is_dir():
+                target.mkdir(parents=True, exist_ok=True)
+            else:
+                _link(path, target)
+
+
+def _link(path: Path, target: Path) -> None:
+    try:
+        os.link(path, target)
+    except OSError:
+        # A file system without links.
+        shutil.copyfile(path, target)
+
+
+def clear_stages(draft: Path, names: tuple[str, ...]) -> None:
+    """Removes everything in a draft folder except finished stages with these names."""
+    if draft.is_dir():
+        for path in draft.iterdir():
+            if path.name not in names:
+                if path.is_dir():
+                    remove_folder(path)
+                else:
+                    path.unlink()

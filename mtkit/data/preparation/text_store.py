@@ -3,12 +3,15 @@
 Each part is a file, written by the worker that made it.
 """
 
+import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import IO, Literal
 from uuid import uuid4
 
 import numpy as np
@@ -16,10 +19,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mtkit.data.batches.ragged import Indices
-from mtkit.digests import digest, digest_bytes, digest_file
 from mtkit.errors import MtkitError
-from mtkit.files import read_json, reserve, write_atomically
-from mtkit.foreign_files import check_file
+from mtkit.files import (
+    check_file,
+    digest,
+    digest_bytes,
+    digest_file,
+    read_json,
+    reserve,
+    write_atomically,
+)
 
 _PARTS_FOLDER = "parts"
 _PARTS_FILE = "parts.json"
@@ -250,3 +259,143 @@ def open_marks(path: Path, num_rows: int) -> NDArray[np.bool_]:
     )
     reserve(path)
     return marks
+
+
+DROPPED_FILE = "dropped.tsv.zst"
+HEADER = ("filter", "file", "line")
+"""Columns before those of the text."""
+_SEPARATORS = str.maketrans("\t\n\r", "   ")
+
+
+def pack_rows(rows: Iterable[Sequence[object]]) -> bytes:
+    """Returns rows as tab-separated lines in a zstd frame; empty if there are none."""
+    lines = ["\t".join(str(value).translate(_SEPARATORS) for value in row) for row in rows]
+    if not lines:
+        return b""
+    text = "\n".join([*lines, ""]).encode(errors="replace")
+    return bytes(pa.compress(text, codec="zstd", asbytes=True))
+
+
+def pack_stored(
+    reason: str, file: str, rows: pa.RecordBatch | pa.Table, columns: Sequence[str]
+) -> bytes:
+    """Returns rows of a text store that were dropped for a reason, as `pack_rows` does."""
+    found = rows.select([LINE_COLUMN, *columns]).to_pydict()
+    return pack_rows((reason, file, *row) for row in zip(*found.values(), strict=True))
+
+
+def append_dropped(folder: Path, frame: bytes) -> None:
+    """Adds a frame from `pack_rows` to a stage's list."""
+    if frame:
+        with (folder / DROPPED_FILE).open("ab") as stream:
+            stream.write(frame)
+
+
+def digest_files(folder: Path) -> list[str]:
+    """Returns the digests of a stage's files by name, without subfolders and this list."""
+    files = (path for path in sorted(folder.iterdir()) if path.is_file())
+    return [digest_file(path) for path in files if path.name != DROPPED_FILE]
+
+
+def join_dropped(stages: Iterable[Path], folder: Path) -> None:
+    """Writes the lists of some stages' folders, where they have one, into a single one."""
+    with (folder / DROPPED_FILE).open("wb") as joined:
+        for path in (stage / DROPPED_FILE for stage in stages):
+            if path.is_file():
+                with path.open("rb") as stream:
+                    shutil.copyfileobj(stream, joined)
+
+
+DuplicateKey = Literal["pair", "source", "target", "text"]
+
+_KEY = np.dtype([("high", "<u8"), ("low", "<u8")])
+_KEYS_AT_ONCE = 1_000_000
+"""Keys read, and about as many compared, at a time: about 100 MB."""
+
+
+def hash_keys(by: Literal["pair", "source", "target", "either"]) -> tuple[DuplicateKey, ...]:
+    """Returns the parts of a pair by which duplicates are found."""
+    return ("source", "target") if by == "either" else (by,)
+
+
+def digest_rows(sides: Sequence[Sequence[str]], key: DuplicateKey) -> bytes:
+    """Returns 16 bytes for each row, equal if the rows are equal in `key`."""
+    match key:
+        case "pair":
+            # Sentences don't contain the character between them.
+            texts: Iterable[str] = map("\n".join, zip(*sides, strict=True))
+        case "source" | "text":
+            texts = sides[0]
+        case "target":
+            texts = sides[1]
+    blake2b = hashlib.blake2b
+    return b"".join([blake2b(text.encode(), digest_size=16).digest() for text in texts])
+
+
+def mark_repeated(
+    path: Path, marks: NDArray[np.bool_], *, keys_at_once: int = _KEYS_AT_ONCE
+) -> None:
+    """Sets `marks` to True for each pair with the key of an earlier pair, and changes no others.
+
+    The file has 16 bytes per key, in the pairs' order.
+    """
+    num_parts = max(1, -(-len(marks) // keys_at_once))
+    for part in range(num_parts):
+        indices: list[NDArray[np.int64]] = []
+        keys: list[NDArray[np.void]] = []
+        with path.open("rb") as stream:
+            first = 0
+            while len(block := np.fromfile(stream, dtype=_KEY, count=keys_at_once)):
+                chosen = np.flatnonzero(block["high"] % num_parts == part)
+                indices.append(chosen + first)
+                keys.append(block[chosen])
+                first += len(block)
+        if indices:
+            _mark_part(np.concatenate(keys), np.concatenate(indices), marks)
+
+
+def _mark_part(
+    keys: NDArray[np.void], indices: NDArray[np.int64], marks: NDArray[np.bool_]
+) -> None:
+    # The sort is stable: of equal keys the lowest index comes first.
+    order = np.argsort(keys["high"], kind="stable")
+    is_tied = keys["high"][order[1:]] == keys["high"][order[:-1]]
+    touched = np.zeros(len(keys), dtype=np.bool_)
+    touched[1:] |= is_tied
+    touched[:-1] |= is_tied
+    # The few with equal halves are compared in full.
+    order = order[touched]
+    keys, indices = keys[order], indices[order]
+    order = np.lexsort((indices, keys["low"], keys["high"]))
+    repeated = keys[order[1:]] == keys[order[:-1]]
+    marks[np.sort(indices[order[1:][repeated]])] = True
+
+
+class KeyFiles:
+    """Digests of all pairs in a text store's folder, in order, while the corpora are read."""
+
+    def __init__(self, folder: Path, keys: Sequence[DuplicateKey]) -> None:
+        self._folder = folder
+        self._paths = [folder / f"{key}.keys" for key in keys]
+        self._streams: list[IO[bytes]] = []
+
+    def __enter__(self) -> "KeyFiles":
+        self._streams = [path.open("wb") for path in self._paths]
+        return self
+
+    def append(self, keys: Sequence[bytes]) -> None:
+        """Adds the keys of the next block, 16 bytes per row for each kind of key."""
+        for stream, content in zip(self._streams, keys, strict=True):
+            stream.write(content)
+
+    def __exit__(self, *_: object) -> None:
+        for stream in self._streams:
+            stream.close()
+
+    def mark_duplicates(self, pairs_per_corpus: Sequence[int]) -> list[NDArray[np.bool_]]:
+        """Returns each corpus's marks, mapped from a text store's file; removes the key files."""
+        marks = open_duplicate_marks(self._folder, sum(pairs_per_corpus))
+        for path in self._paths:
+            mark_repeated(path, marks)
+            path.unlink()
+        return np.split(marks, np.cumsum(pairs_per_corpus)[:-1])

@@ -20,7 +20,6 @@ from mtkit.data.batches.ragged import Ragged
 from mtkit.data.batches.token_store import ALIGNMENT_COLUMN as TOKEN_LINKS
 from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStoreWriter, make_batch
 from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, shorten_row
-from mtkit.data.preparation.dropped_rows import pack_stored
 from mtkit.data.preparation.piece_links import WordPieces, link_pieces
 from mtkit.data.preparation.stage import LEXICON_FILE, Preparation, needs_alignments
 from mtkit.data.preparation.text_store import (
@@ -28,6 +27,7 @@ from mtkit.data.preparation.text_store import (
     LINE_COLUMN,
     TextPart,
     TextStore,
+    pack_stored,
 )
 from mtkit.data.preparation.tokenized import ColumnCounts, TokenizedPart, count_unknown
 from mtkit.data.tokenizer_choice import has_language_pieces

@@ -10,14 +10,20 @@ from typing import Any
 import numpy as np
 
 from mtkit.data.preparation.cleaned_block import NUM_SAMPLES
-from mtkit.data.preparation.dropped_rows import DROPPED_FILE, append_dropped
 from mtkit.data.preparation.facts import TokenizedCorpus, TrainFacts
 from mtkit.data.preparation.preparation_report import PreparationReport
 from mtkit.data.preparation.report_page import draw_lengths
-from mtkit.data.preparation.report_section import ReportSection, share
-from mtkit.data.preparation.run_stage import show_progress
-from mtkit.data.preparation.stage import Preparation, Stage, has_pairs, is_labelled, name_unit
-from mtkit.data.preparation.text_store import TextPart
+from mtkit.data.preparation.stage import (
+    Preparation,
+    ReportSection,
+    Stage,
+    has_pairs,
+    is_labelled,
+    name_unit,
+    share,
+    show_progress,
+)
+from mtkit.data.preparation.text_store import DROPPED_FILE, TextPart, append_dropped
 from mtkit.data.preparation.tokenize_blocks import (
     BlockShape,
     BlockStores,
@@ -35,7 +41,7 @@ from mtkit.data.preparation.tokenized import (
     TokenizedStore,
     describe_column,
 )
-from mtkit.digests import digest_file
+from mtkit.files import digest_file
 from mtkit.text.tokenizer import SubwordTokenizer
 
 _QUANTILES = {"median": 0.5, "95th percentile": 0.95, "longest": 1.0}

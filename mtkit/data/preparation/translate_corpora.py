@@ -18,19 +18,30 @@ import pyarrow as pa
 
 from mtkit.console import say
 from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, choose_scattered, shorten_row
-from mtkit.data.preparation.dropped_rows import HEADER, append_dropped, pack_rows, pack_stored
 from mtkit.data.preparation.facts import SyntheticCorpus, SyntheticFacts
 from mtkit.data.preparation.preparation_report import PreparationReport
-from mtkit.data.preparation.report_section import ReportSection, Rows, make_visible, share
-from mtkit.data.preparation.run_stage import show_progress
-from mtkit.data.preparation.stage import CorpusSample, Preparation, Stage
+from mtkit.data.preparation.stage import (
+    CorpusSample,
+    Preparation,
+    ReportSection,
+    Rows,
+    Stage,
+    make_visible,
+    share,
+    show_progress,
+)
 from mtkit.data.preparation.teachers import TeacherLine, Teachers
-from mtkit.data.preparation.text_store import LINE_COLUMN
+from mtkit.data.preparation.text_store import (
+    HEADER,
+    LINE_COLUMN,
+    append_dropped,
+    pack_rows,
+    pack_stored,
+)
 from mtkit.data.sources.blocks import Block
 from mtkit.data.sources.corpora import NumberedPairs, ParallelCorpus, input_files, read_blocks
-from mtkit.digests import digest, digest_file
 from mtkit.errors import MtkitError
-from mtkit.files import write_atomically
+from mtkit.files import digest, digest_file, write_atomically
 from mtkit.recipe.corpora import (
     TranslatedCorpus,
     corpus_names,

@@ -21,8 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mtkit.data.preparation.facts import DifferencesFacts
-from mtkit.data.preparation.run_stage import show_progress
-from mtkit.data.preparation.stage import Preparation, Stage
+from mtkit.data.preparation.stage import Preparation, Stage, show_progress
 from mtkit.data.preparation.text_store import TextPart, TextStore
 from mtkit.data.selection.language_models import (
     LanguageModels,
@@ -33,9 +32,9 @@ from mtkit.data.selection.language_models import (
     digest_language_model,
     digest_models,
 )
-from mtkit.digests import digest, digest_file
 from mtkit.errors import MtkitError
 from mtkit.executor import ONE_WORKER, Executor
+from mtkit.files import digest, digest_file
 from mtkit.recipe.cleaning import Selection
 
 DIFFERENCES_FILE = "differences.f32"

@@ -7,9 +7,9 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
 from mtkit.executor import WorkerNeeds
+from mtkit.files import digest_file
 from mtkit.recipe.cleaning import Selection
 from mtkit.recipe.data import Data
 from mtkit.text.tokenizer import SubwordTokenizer

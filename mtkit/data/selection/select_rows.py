@@ -17,16 +17,28 @@ from numpy.typing import NDArray
 from mtkit.data.batches.numbered_texts import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, shorten_row
-from mtkit.data.preparation.dropped_rows import append_dropped, pack_stored
 from mtkit.data.preparation.facts import NamedRow, RankedRow, SelectedCorpus, SelectionFacts
 from mtkit.data.preparation.preparation_report import PreparationReport
-from mtkit.data.preparation.report_section import ReportSection, make_visible, share
-from mtkit.data.preparation.stage import LEFT_OUT_FILE, Preparation, Stage, has_pairs
-from mtkit.data.preparation.text_store import LINE_COLUMN, TextStore, open_marks
+from mtkit.data.preparation.stage import (
+    LEFT_OUT_FILE,
+    Preparation,
+    ReportSection,
+    Stage,
+    has_pairs,
+    make_visible,
+    share,
+)
+from mtkit.data.preparation.text_store import (
+    LINE_COLUMN,
+    TextStore,
+    append_dropped,
+    open_marks,
+    pack_stored,
+)
 from mtkit.data.selection.differences import open_differences, selects
 from mtkit.data.selection.language_models import Unit
-from mtkit.digests import digest_file
 from mtkit.errors import MtkitError
+from mtkit.files import digest_file
 from mtkit.recipe.cleaning import Selection
 
 _AT_ONCE = 1_000_000

@@ -8,7 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from mtkit.data.phrasebook import generate_pairs
-from mtkit.data.sources.blocks import Block, Reading, Rows, Shape, Source, split_into_blocks
+from mtkit.data.sources.blocks import (
+    NUMBERS,
+    Block,
+    Reading,
+    Rows,
+    Shape,
+    Source,
+    as_given,
+    split_into_blocks,
+)
 from mtkit.data.sources.csv_text import open_csv
 from mtkit.data.sources.documents import DocumentCounter, Indices
 from mtkit.data.sources.json_lines import open_json_lines
@@ -18,9 +27,7 @@ from mtkit.data.sources.parquet import check_data_set, open_data_set, open_parqu
 from mtkit.data.sources.pharaoh import read_links
 from mtkit.data.sources.published import read_published
 from mtkit.data.sources.shapes import (
-    NUMBERS,
     PlantedFaultsShape,
-    as_given,
     as_labelled,
     as_lines,
     as_pairs,

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.data.cleaning.alignment import find_divergence
-from mtkit.data.sources.blocks import Decoder
-from mtkit.data.sources.decode_text import BYTE_ORDER_MARK, MAGIC, decode_text
+from mtkit.data.sources.blocks import BYTE_ORDER_MARK, MAGIC, Decoder, decode_text
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpus_files import COMPRESSIONS
 from mtkit.storage import (

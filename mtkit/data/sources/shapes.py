@@ -15,22 +15,11 @@ from mtkit.data.sources.planted_faults import FAULT, TRANSLATION, plant_faults
 from mtkit.errors import MtkitError
 from mtkit.recipe.text_corpora import Documents, PlantedFault
 
-NUMBERS = "line"
-"""Column of the numbers that rows have in another file."""
-
 
 def as_pairs(rows: Rows) -> Rows:
     """Returns the pairs of a table, with spaces for line breaks inside values."""
     columns = {name: list(map(as_one_line, values)) for name, values in rows.columns.items()}
     return replace(rows, columns=columns)
-
-
-def as_given(rows: Rows) -> Rows:
-    """Returns pairs from text files, with unchanged lines, and their numbers if a file has them."""
-    if NUMBERS not in rows.columns:
-        return rows
-    columns = {name: values for name, values in rows.columns.items() if name != NUMBERS}
-    return replace(rows, columns=columns, numbers=np.array(rows.columns[NUMBERS], np.int64))
 
 
 def as_lines(parted_by: Documents) -> Shape:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from mtkit.data.sources.decode_text import decode_text
+from mtkit.data.sources.blocks import decode_text
 from mtkit.data.sources.lines import LineReader, LineSource
 from mtkit.errors import MtkitError, suggest
 from mtkit.storage import FileRange

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from mtkit.data.sources.decode_text import BYTE_ORDER_MARK
+from mtkit.data.sources.blocks import BYTE_ORDER_MARK
 from mtkit.data.sources.lines import LineReader, check_has_content
 from mtkit.data.sources.values import RawRows
 from mtkit.recipe.parsing import Linearization, TreeCorpus

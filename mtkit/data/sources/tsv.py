@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mtkit.console import warn
-from mtkit.data.sources.decode_text import decode_text
+from mtkit.data.sources.blocks import decode_text
 from mtkit.data.sources.lines import LineReader, LineSource, check_has_content
 from mtkit.data.sources.tables import TableColumns, list_names, open_rows, parse_lines
 from mtkit.errors import MtkitError, suggest

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from mtkit.data.sources.decode_text import decode_values, explain_encoding, is_invalid
+from mtkit.data.sources.blocks import decode_values, explain_encoding, is_invalid
 from mtkit.errors import MtkitError
 from mtkit.units import plural
 

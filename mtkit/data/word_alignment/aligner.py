@@ -33,7 +33,7 @@ from mtkit.data.word_alignment.word_table import (
     pad_words,
 )
 from mtkit.errors import MtkitError, shorten
-from mtkit.foreign_files import read_file
+from mtkit.files import read_file
 
 ALIGNER_FILE = "aligner.safetensors"
 _MAKE_AGAIN = "make the model again with `mtkit average`, or copy the complete folder again"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from mtkit.checks.words import is_unspaced, split_folded_words
+from mtkit.checks.text import is_unspaced, split_folded_words
 from mtkit.evaluation.analysis.flags import FLAGS, Flag
 
 _WORD_EDGES = (10, 20, 30, 40, 60)

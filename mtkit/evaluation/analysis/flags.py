@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from mtkit.checks.numbers import list_other_numbers
-from mtkit.checks.words import (
+from mtkit.checks.text import (
     count_repeats,
     list_lacking_addresses,
     share_of_words,

@@ -13,9 +13,14 @@ from mtkit.checks.language import (
     find_label,
     open_identifier,
 )
-from mtkit.checks.lengths import compare_lengths
 from mtkit.checks.numbers import is_often_spelled_out, list_other_numbers
-from mtkit.checks.words import count_repeats, list_lacking_addresses, share_of_words, split_text
+from mtkit.checks.text import (
+    compare_lengths,
+    count_repeats,
+    list_lacking_addresses,
+    share_of_words,
+    split_text,
+)
 from mtkit.recipe.flags import FLAG_NAMES, FlagName, Flags
 from mtkit.text.widths import measure_letters, measure_width
 

@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 
 from jinja2 import Environment
 
-from mtkit.checks.words import split_text
+from mtkit.checks.text import split_text
 from mtkit.evaluation.analysis.analyze import Analysis, ScoresByBucket
 from mtkit.evaluation.analysis.flags import FLAGS
 from mtkit.evaluation.evaluate import EvaluatedTestSet

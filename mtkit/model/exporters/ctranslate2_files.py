@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from mtkit.errors import MtkitError
-from mtkit.foreign_files import parse_json, read_file
+from mtkit.files import parse_json, read_file
 from mtkit.model.alignment_head import ALIGNMENT_FILE, WORD_ALIGNER_FILE
 from mtkit.model.card import CARD_FILE
 from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE

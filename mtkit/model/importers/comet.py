@@ -15,9 +15,8 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from mtkit.errors import MtkitError, shorten
-from mtkit.files import write_atomically
+from mtkit.files import describe_fault, read_file, write_atomically
 from mtkit.folders import building
-from mtkit.foreign_files import describe_fault, read_file
 from mtkit.model.card import CARD_FILE
 from mtkit.model.comet import MAX_TOKENIZER_BYTES, SPECIAL, CometTokenizer, naming_faults
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, write_section

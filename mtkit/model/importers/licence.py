@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from mtkit.errors import shorten
-from mtkit.foreign_files import read_file
+from mtkit.files import read_file
 from mtkit.model.importers.source_folder import SourceFolder
 
 CARD_FILE = "README.md"

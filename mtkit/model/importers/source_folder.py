@@ -12,8 +12,7 @@ from pydantic import ValidationError
 
 from mtkit.console import say
 from mtkit.errors import MtkitError, shorten, suggest
-from mtkit.files import read_json
-from mtkit.foreign_files import check_file, describe_fault
+from mtkit.files import check_file, describe_fault, read_json
 from mtkit.model.translator_config import TranslatorConfig
 from mtkit.recipe.model import Model
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from mtkit.errors import MtkitError, shorten
-from mtkit.files import read_json
-from mtkit.foreign_files import describe_fault
+from mtkit.files import describe_fault, read_json
 from mtkit.model.build import build
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, ModelConfig
 from mtkit.model.exporters.transformers import TOKENIZER_FILE

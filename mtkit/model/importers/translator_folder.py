@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from mtkit.errors import MtkitError, shorten
-from mtkit.foreign_files import describe_fault
+from mtkit.files import describe_fault
 from mtkit.model.config import ModelConfig, OpenedFolder
 from mtkit.model.folder import write_model_folder
 from mtkit.model.importers.foreign_weights import ForeignWeights

@@ -10,8 +10,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from mtkit.console import say, warn
-from mtkit.digests import digest
 from mtkit.errors import MtkitError
+from mtkit.files import digest
 from mtkit.model.build import build
 from mtkit.model.config import WEIGHTS_FILE
 from mtkit.model.weights import load_weights, read_weights

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.checks.characters import CharacterKind, build_table, is_script, read_code_points
+from mtkit.checks.text import CharacterKind, build_table, is_script, read_code_points
 
 TABLE = build_table(["Latn"], ["Hani", "Hira", "Kana"])
 # Characters that a random draw from all of Unicode would hardly bring.

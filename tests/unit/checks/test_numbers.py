@@ -1,7 +1,7 @@
 import pytest
 
 from mtkit.checks.numbers import find_written_numbers
-from mtkit.checks.words import list_lacking_addresses
+from mtkit.checks.text import list_lacking_addresses
 
 
 @pytest.mark.parametrize(

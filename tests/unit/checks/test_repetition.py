@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.checks.characters import build_table, read_code_points
-from mtkit.checks.words import find_repetitive
+from mtkit.checks.text import build_table, find_repetitive, read_code_points
 
 
 @given(st.lists(st.sampled_from(["a", "b", "ab"]), min_size=1, max_size=40), st.integers(1, 3))

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.checks.words import is_unspaced, split_folded_words, split_text
+from mtkit.checks.text import is_unspaced, split_folded_words, split_text
 
 
 def test_words_numbers_and_marks_are_pieces() -> None:

@@ -11,10 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sentencepiece import SentencePieceNormalizer
 
-from mtkit.checks.characters import build_table, read_code_points
+from mtkit.checks.text import build_table, read_code_points
 from mtkit.data.cleaning.clean import Cleaner
-from mtkit.data.cleaning.folding import hash_folded, make_folding
-from mtkit.data.cleaning.overlap import HeldOut
+from mtkit.data.cleaning.overlap import HeldOut, hash_folded, make_folding
 
 HELD_OUT = [
     ("The quick brown fox jumps.", "Der schnelle braune Fuchs springt."),

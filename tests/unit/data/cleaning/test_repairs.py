@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.checks.characters import build_table, read_code_points
+from mtkit.checks.text import build_table, read_code_points
 from mtkit.data.cleaning.filters import repair, repair_lines
 
 NONE = {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.data.preparation.duplicates import digest_rows, hash_keys, mark_repeated
+from mtkit.data.preparation.text_store import digest_rows, hash_keys, mark_repeated
 
 LINES = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("xyz")), max_size=60)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.data.preparation.run_stage import Facts, clear_stages, run_stage
+from mtkit.data.preparation.stage import Facts, clear_stages, run_stage
 
 
 class Work:

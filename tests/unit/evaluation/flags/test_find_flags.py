@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.checks.lengths import measure_length_ratio
+from mtkit.checks.text import measure_length_ratio
 from mtkit.evaluation.flags import FlagFinder, ScoredLine, count_flagged_lines
 from mtkit.recipe.flags import FLAG_NAMES, Flags
 from mtkit.text.widths import measure_width
