@@ -1,13 +1,18 @@
 """Everything that mtkit prints for people: on stderr, because stdout is for data only."""
 
 import sys
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 from mtkit.errors import MtkitError
 from mtkit.paths import without_surrogates
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+Part = TypeVar("Part")
+_SECONDS_BETWEEN_LINES = 30.0
 
 
 def open_console() -> "Console":
@@ -54,3 +59,34 @@ def report(error: MtkitError) -> None:
     print_line(console, ("error:", "red"), " ", error.message)
     if error.hint:
         print_line(console, ("hint:", "cyan"), " ", error.hint)
+
+
+def show_progress(
+    parts: Iterable[tuple[int, Part]], what: str, unit: str = "pair"
+) -> Iterator[Part]:
+    """Yields each part of the work, and shows how many rows are done and how fast.
+
+    Parts come with their number of rows; a row is a `unit`.
+    """
+    from rich.text import Text  # noqa: PLC0415
+
+    console = open_console()
+    started_at = shown_at = time.monotonic()
+    num_rows = 0
+    status = console.status(Text(f"{what} ...")) if console.is_terminal else None
+    if status is not None:
+        status.start()
+    try:
+        for count, part in parts:
+            yield part
+            num_rows += count
+            now = time.monotonic()
+            text = f"{what}: {num_rows:,} {unit}s, {num_rows / (now - started_at):,.0f} per second"
+            if status is not None:
+                status.update(Text(text))
+            elif now - shown_at > _SECONDS_BETWEEN_LINES:
+                shown_at = now
+                say(text)
+    finally:
+        if status is not None:
+            status.stop()

@@ -17,8 +17,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mtkit.console import say
-from mtkit.data.preparation.stage import show_progress
+from mtkit.console import say, show_progress
 from mtkit.data.sources.byte_blocks import BlockFile, ByteBlock
 from mtkit.data.sources.lines import compress, compression_of
 from mtkit.errors import MtkitError

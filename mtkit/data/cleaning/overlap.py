@@ -1,4 +1,10 @@
-"""Finds development and test sentences in the training text."""
+"""Finds development and test sentences in the training text.
+
+Lines are folded for comparison: what is left without case, spaces and punctuation. `Folding.fold`
+works line by line; `Folding.hash` hashes all lines of a block in a few numpy passes. The hash must
+agree with the fold, so a line that normalisation changes, or whose marks have no base, is folded
+first.
+"""
 
 import unicodedata
 from collections.abc import Iterable, Sequence

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mtkit.console import show_progress
 from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.preparation.facts import AlignerFacts, AlignmentFacts
-from mtkit.data.preparation.stage import Preparation, Stage, needs_alignments, show_progress
+from mtkit.data.preparation.stage import Preparation, Stage, needs_alignments
 from mtkit.data.preparation.text_store import (
     ALIGNMENT_COLUMN,
     TextPart,

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from mtkit.console import show_progress
 from mtkit.data.batches.numbered_texts import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.cleaning.clean import Cleaner, learn_length_ratio
@@ -45,7 +46,6 @@ from mtkit.data.preparation.stage import (
     make_visible,
     name_unit,
     share,
-    show_progress,
 )
 from mtkit.data.preparation.text_store import (
     HEADER,

@@ -1,4 +1,7 @@
-"""Cleans a block of pairs or lines, in any process: what is left, and what was dropped."""
+"""Cleans a block of pairs or lines, in any process: what is left, and what was dropped.
+
+The facts of blocks are added up in the parent.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mtkit.console import show_progress
 from mtkit.data.augmentation.aligned_terms import (
     CommonWords,
     LinkedPair,
@@ -18,7 +19,7 @@ from mtkit.data.augmentation.aligned_terms import (
 )
 from mtkit.data.preparation.align_text import list_text_and_names
 from mtkit.data.preparation.facts import TermFacts
-from mtkit.data.preparation.stage import LEXICON_FILE, Preparation, Stage, show_progress
+from mtkit.data.preparation.stage import LEXICON_FILE, Preparation, Stage
 from mtkit.data.preparation.text_store import ALIGNMENT_COLUMN, TextPart, TextStore
 from mtkit.data.preparation.tokenize_pairs import choose_words
 from mtkit.data.word_alignment.word_table import find_aligned_words

@@ -1,4 +1,6 @@
-"""What a stage of preparation is, and what stages share.
+"""What a stage of preparation is, how it runs, and what stages share.
+
+Finished work is kept; work with changed inputs is repeated.
 
 A stage is a constant at the end of the file that does its work, here or in mtkit/data/selection.
 Facts that others read have a type in facts.py; mtkit/data/prepare.py lists all stages in order.
@@ -7,19 +9,16 @@ Facts that others read have a type in facts.py; mtkit/data/prepare.py lists all 
 import json
 import os
 import shutil
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from pydantic import BaseModel
-from rich.text import Text
 
-from mtkit.console import open_console, say
 from mtkit.data.preparation.facts import PreparedFacts
 from mtkit.data.preparation.preparation_report import PreparationReport
 from mtkit.data.preparation.teachers import Teachers
@@ -290,41 +289,9 @@ def needs_alignments(preparation: Preparation) -> bool:
     return is_guided or preparation.data.aligns_terms
 
 
-Part = TypeVar("Part")
-
-_SECONDS_BETWEEN_LINES = 30.0
 _RECORD_FILE = "stage.json"
 Facts = Mapping[str, Any]
 """The findings of a stage, in a form that JSON allows; see `facts.py`."""
-
-
-def show_progress(
-    parts: Iterable[tuple[int, Part]], what: str, unit: str = "pair"
-) -> Iterator[Part]:
-    """Yields each part of a stage's work, and shows how many rows are done and how fast.
-
-    Parts come with their number of rows; a row is a `unit`.
-    """
-    console = open_console()
-    started_at = shown_at = time.monotonic()
-    num_rows = 0
-    status = console.status(Text(f"{what} ...")) if console.is_terminal else None
-    if status is not None:
-        status.start()
-    try:
-        for count, part in parts:
-            yield part
-            num_rows += count
-            now = time.monotonic()
-            text = f"{what}: {num_rows:,} {unit}s, {num_rows / (now - started_at):,.0f} per second"
-            if status is not None:
-                status.update(Text(text))
-            elif now - shown_at > _SECONDS_BETWEEN_LINES:
-                shown_at = now
-                say(text)
-    finally:
-        if status is not None:
-            status.stop()
 
 
 def run_stage(

@@ -1,6 +1,11 @@
-"""Cleaned text on disk in named columns, from which tokenizer and tokens are made.
+"""Cleaned text on disk in named columns, which of its rows are duplicates, and the dropped rows.
 
-Each part is a file, written by the worker that made it.
+Each part is a file, written by the worker that made it. Exact duplicates among any number of rows
+are found in constant memory: a row is identified by 128 bits of BLAKE2, which don't collide in
+practice. The digests are on disk in the rows' order. They are compared part by part; a part has the
+same remainder, so that all copies of a row are together. A stage that drops rows writes a list into
+its folder, and `mtkit prepare` joins the lists to `data/dropped.tsv.zst`: zstd frames may follow
+each other in a file.
 """
 
 import hashlib

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mtkit.console import show_progress
 from mtkit.data.preparation.cleaned_block import NUM_SAMPLES
 from mtkit.data.preparation.facts import TokenizedCorpus, TrainFacts
 from mtkit.data.preparation.preparation_report import PreparationReport
@@ -21,7 +22,6 @@ from mtkit.data.preparation.stage import (
     is_labelled,
     name_unit,
     share,
-    show_progress,
 )
 from mtkit.data.preparation.text_store import DROPPED_FILE, TextPart, append_dropped
 from mtkit.data.preparation.tokenize_blocks import (

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mtkit.console import say
+from mtkit.console import say, show_progress
 from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, choose_scattered, shorten_row
 from mtkit.data.preparation.facts import SyntheticCorpus, SyntheticFacts
 from mtkit.data.preparation.preparation_report import PreparationReport
@@ -28,7 +28,6 @@ from mtkit.data.preparation.stage import (
     Stage,
     make_visible,
     share,
-    show_progress,
 )
 from mtkit.data.preparation.teachers import TeacherLine, Teachers
 from mtkit.data.preparation.text_store import (

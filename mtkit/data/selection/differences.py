@@ -20,8 +20,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mtkit.console import show_progress
 from mtkit.data.preparation.facts import DifferencesFacts
-from mtkit.data.preparation.stage import Preparation, Stage, show_progress
+from mtkit.data.preparation.stage import Preparation, Stage
 from mtkit.data.preparation.text_store import TextPart, TextStore
 from mtkit.data.selection.language_models import (
     LanguageModels,

@@ -1,4 +1,7 @@
-"""Blocks of a corpus's rows: raw, fast to read and send; any process can decode them."""
+"""Blocks of a corpus's rows: raw, fast to read and send; any process can decode them.
+
+Errors of decoding name file and line, and how to convert the file.
+"""
 
 import re
 import shlex
