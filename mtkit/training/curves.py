@@ -12,7 +12,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import Locator, LogLocator, MaxNLocator
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 from mtkit.training.metrics import LABELS, MetricsLine, describe_length, list_scores, number
@@ -20,19 +21,17 @@ from mtkit.training.metrics import LABELS, MetricsLine, describe_length, list_sc
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 _TRAINING, _DEVELOPMENT, _SCORE = "#0072B2", "#D55E00", "#009E73"
 _OTHER_SCORES = ("#CC79A7", "#56B4E9", "#E69F00", "#000000")
-_RATE, _SPEED, _EVENT, _WARM_UP = "#0072B2", "#999999", "#555555", "#F0E442"
-
-_WIDTH, _SIDE, _HEADING, _GAP, _FOOT, _ROW = 9.0, 1.05, 0.95, 0.45, 0.6, 0.2
-"""Inches: the picture's width; each side; the title with the first legend; the gap above a panel;
-the step axis; a row of events. A layout computed by matplotlib takes twice the time."""
-
+_SPEED, _EVENT, _WARM_UP = "#999999", "#555555", "#F0E442"
 _EVENT_MARKERS = ("^", "D", "s", "o", "v", "P")
+_OTHER_EVENTS = "other events"
 _MAX_NLL = 50.0
-"""Maximum loss that is shown as a perplexity."""
+"""With larger losses no perplexities are shown."""
 _MANY_POINTS = 60
 """Minimum number of points for a smoothed line without markers."""
 _MAX_LINES = 12
 """Maximum number of events that each get a line through all panels."""
+_EARLY = 0.05
+"""Share of the steps that count as early: losses fall and scores rise steeply there."""
 _STYLE: dict[Any, Any] = {
     # A `matplotlibrc` in the current folder could enable LaTeX.
     "text.usetex": False,
@@ -44,13 +43,10 @@ _STYLE: dict[Any, Any] = {
     "grid.alpha": 0.25,
     "legend.frameon": False,
     "legend.fontsize": 8.5,
+    "legend.borderaxespad": 0.1,
+    "legend.columnspacing": 1.5,
 }
-
-
 Numbers = NDArray[np.float64]
-_EARLY = 0.05
-"""Share of the steps that count as early: losses fall and scores rise steeply there."""
-_OTHER_EVENTS = "other events"
 
 
 @dataclass(frozen=True)
@@ -158,66 +154,58 @@ def _build_figure(
     scores = list_scores(dev, score)
     rate, speed = (Series.of(train, key) for key in ("learning_rate", "target_tokens_per_second"))
     has_rates = not (rate.is_empty and speed.is_empty)
-    kinds = group_events(events, len(_EVENT_MARKERS))
     heights = [3.2, *([2.4] if scores else []), *([1.4] if has_rates else [])]
-    figure, panels = _lay_out(heights, math.ceil(len(kinds) / 2))
-    _draw_losses(panels[0], train, dev)
+    figure = Figure(figsize=(9.0, sum(heights) + 2.5), layout=ConstrainedLayoutEngine(hspace=0.03))
+    figure.suptitle(f"{title}\n{describe_length(metrics)}", x=0.01, ha="left", fontsize=11.0)
+    grid = figure.subplots(len(heights), sharex=True, squeeze=False, height_ratios=heights)
+    panels = list(grid[:, 0])
+    _draw_losses(panels[0], Series.of(train, "nll"), Series.of(dev, "nll"))
     if scores:
         _draw_scores(panels[1], dev, scores)
     if has_rates:
         _draw_rates(panels[-1], rate, speed)
     last_step = max((line["step"] for line in metrics), default=0)
-    _mark_warm_up(panels, warm_up_steps, last_step)
-    best_panel = panels[1] if score in scores else panels[0]
-    _mark_best(panels, best_panel, dev, score)
+    if warm_up_steps > 0 and last_step > 0:
+        for panel in panels:
+            # The legend entry goes to the panel of the learning rate.
+            label = f"warm-up, to step {warm_up_steps:,}" if panel is panels[-1] else None
+            end = min(warm_up_steps, 2 * last_step)
+            panel.axvspan(0, end, color=_WARM_UP, alpha=0.2, zorder=0, label=label)
+    _mark_best(panels, panels[1] if score in scores else panels[0], dev, score)
     for panel in panels:
         _place_legend(panel)
-    _mark_events(figure, panels, kinds)
+    _mark_events(figure, panels, group_events(events, len(_EVENT_MARKERS)))
     panels[-1].set_xlabel("step")
     panels[-1].set_xlim(0, max(last_step, 1) * 1.01)
     panels[-1].xaxis.set_major_locator(MaxNLocator(8, integer=True, steps=[1, 2, 2.5, 5, 10]))
     panels[-1].xaxis.set_major_formatter("{x:,.0f}")
-    inch = 1.0 / figure.get_figheight()
-    top: dict[str, Any] = {"ha": "left", "va": "top"}
-    figure.text(0.01, 1.0 - 0.1 * inch, title, fontsize=13, fontweight="bold", **top)
-    figure.text(0.01, 1.0 - 0.36 * inch, describe_length(metrics), color=_EVENT, **top)
     figure.align_ylabels(panels)
     return figure
 
 
-def _lay_out(heights: Sequence[float], num_event_rows: int) -> tuple[Figure, list[Axes]]:
-    """Returns an empty figure and its panels; heights in inches."""
-    foot = _FOOT + _ROW * num_event_rows
-    gaps = _GAP * (len(heights) - 1)
-    height = _HEADING + sum(heights) + gaps + foot
-    figure = Figure(figsize=(_WIDTH, height))
-    panels = figure.subplots(
-        len(heights),
-        1,
-        sharex=True,
-        squeeze=False,
-        height_ratios=heights,
-        gridspec_kw={
-            "left": _SIDE / _WIDTH,
-            "right": 1.0 - _SIDE / _WIDTH,
-            "top": 1.0 - _HEADING / height,
-            "bottom": foot / height,
-            # Matplotlib's unit is the mean height of a panel.
-            "hspace": _GAP * len(heights) / sum(heights),
-        },
-    )
-    return figure, list(panels[:, 0])
-
-
-def _draw_losses(panel: Axes, train: Sequence[MetricsLine], dev: Sequence[MetricsLine]) -> None:
-    training, development = Series.of(train, "nll"), Series.of(dev, "nll")
+def _draw_losses(panel: Axes, training: Series, development: Series) -> None:
+    """Draws losses, with perplexities, their exponentials, on the right."""
     if training.is_empty and development.is_empty:
         panel.text(0.5, 0.5, "nothing measured yet", transform=panel.transAxes, ha="center")
     _draw_line(panel, training, "training", _TRAINING, is_noisy=True)
     _draw_line(panel, development, "development", _DEVELOPMENT)
     _limit(panel, training, development)
     panel.set_ylabel("negative log-likelihood\n(nats per target token)")
-    _add_perplexities(panel)
+    low, high = panel.get_ylim()
+    if high > _MAX_NLL:
+        return
+    right = panel.secondary_yaxis(
+        "right",
+        functions=(np.exp, lambda perplexity: np.log(np.maximum(perplexity, 1e-9))),
+    )
+    right.set_ylabel("perplexity")
+    right.yaxis.set_major_locator(
+        MaxNLocator(6)
+        if high - low < 1.5
+        else LogLocator(subs=(1.0, 2.0, 5.0) if high - low < 7.0 else (1.0,), numticks=9)
+    )
+    right.yaxis.set_minor_locator(NullLocator())
+    right.yaxis.set_major_formatter("{x:,.4g}")
 
 
 def _add_right_axis(panel: Axes, label: str) -> Axes:
@@ -228,21 +216,6 @@ def _add_right_axis(panel: Axes, label: str) -> Axes:
     panel.set_zorder(right.get_zorder() + 1)
     panel.patch.set_visible(False)
     return right
-
-
-def _add_perplexities(panel: Axes) -> None:
-    """Adds perplexities, the exponentials of the left axis, on the right."""
-    limits = panel.get_ylim()
-    right = _add_right_axis(panel, "perplexity")
-    low, high = (min(max(limit, 0.0), _MAX_NLL) for limit in limits)
-    locator: Locator = MaxNLocator(6)
-    if high - low >= 1.5:
-        locator = LogLocator(subs=(1.0, 2.0, 5.0) if high - low < 7.0 else (1.0,), numticks=9)
-    ticks = np.asarray(locator.tick_values(math.exp(low), math.exp(high)))
-    ticks = ticks[(ticks >= math.exp(low)) & (ticks <= math.exp(high))]
-    labels = [f"{tick:,.0f}" if tick > 100.0 else f"{tick:.4g}" for tick in ticks]
-    right.set_yticks(np.log(ticks), labels)
-    right.set_ylim(limits)
 
 
 def _draw_scores(panel: Axes, dev: Sequence[MetricsLine], scores: Sequence[str]) -> None:
@@ -266,7 +239,7 @@ def _draw_scores(panel: Axes, dev: Sequence[MetricsLine], scores: Sequence[str])
 
 
 def _draw_rates(panel: Axes, rate: Series, speed: Series) -> None:
-    _draw_line(panel, rate, "learning rate", _RATE)
+    _draw_line(panel, rate, "learning rate", _TRAINING)
     panel.set_ylabel("learning rate")
     panel.set_ylim(bottom=0.0)
     panel.yaxis.set_major_locator(MaxNLocator(4))
@@ -318,17 +291,6 @@ def _limit(axes: Axes, *series: Series) -> None:
         axes.set_ylim(max(low - margin, min(low, 0.0)), high + margin)
 
 
-def _mark_warm_up(panels: Sequence[Axes], warm_up_steps: int, last_step: int) -> None:
-    if warm_up_steps <= 0 or last_step <= 0:
-        return
-    for panel in panels:
-        panel.axvspan(0, min(warm_up_steps, 2 * last_step), color=_WARM_UP, alpha=0.14, zorder=0)
-    # The legend entry goes to the panel of the learning rate.
-    panels[-1].fill_between(
-        [], [], color=_WARM_UP, alpha=0.4, label=f"warm-up, to step {warm_up_steps:,}"
-    )
-
-
 def _mark_best(panels: Sequence[Axes], panel: Axes, dev: Sequence[MetricsLine], score: str) -> None:
     measured = [(value, line) for line in dev if (value := number(line, score)) is not None]
     if not measured:
@@ -378,7 +340,7 @@ def _mark_events(
         figure.legend(
             markers,
             [name for name, _ in kinds],
-            loc="lower left",
+            loc="outside lower left",
             ncols=2,
             labelcolor=_EVENT,
             fontsize=8,
@@ -401,6 +363,4 @@ def _place_legend(panel: Axes) -> None:
             loc="lower left",
             bbox_to_anchor=(0.0, 1.0),
             ncols=len(labels),
-            borderaxespad=0.1,
-            columnspacing=1.5,
         )
