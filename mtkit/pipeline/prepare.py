@@ -40,6 +40,8 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
     and tokenise, by default one per available CPU.
     """
     models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
+    # Recipes that need each other are an error.
+    list(Run(recipe, workspace).list_teachers())
     if recipe.cluster is not None:
         # The same folder on every node.
         workspace = Workspace(workspace.root.absolute())
@@ -48,7 +50,7 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
     if not any(workspace.checkpoints.glob("step-*")):
         prepare_data(recipe, workspace, executor=executor, models=models, teachers=teachers)
         return
-    check, perhaps = _check_checkpoints(Run(recipe, workspace))
+    check, perhaps = check_checkpoints(Run(recipe, workspace))
     if perhaps:
         say(
             f"{'; '.join(perhaps)}: the data are prepared again, and replaced only if they are the "
@@ -59,7 +61,7 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
     )
 
 
-def _check_checkpoints(run: Run) -> tuple[Callable[[str], None], list[str]]:
+def check_checkpoints(run: Run) -> tuple[Callable[[str], None], list[str]]:
     """Checks that a run's checkpoints are of its recipe, as far as keys and files show.
 
     Returns:
@@ -88,7 +90,7 @@ def check_data_and_print(
         Whether `prepare` would run without errors.
     """
     if any(workspace.checkpoints.glob("step-*")):
-        _check_checkpoints(Run(recipe, workspace))
+        check_checkpoints(Run(recipe, workspace))
     models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
     executor = choose_executor(None, workspace.root, num_workers)
     # Recipes that need each other are an error.

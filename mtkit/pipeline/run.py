@@ -5,6 +5,8 @@ import sys
 from collections.abc import Sequence
 
 from mtkit.console import open_console, say
+from mtkit.data.preparation.held_out import check_unseen
+from mtkit.data.preparation.translate_corpora import check_lines
 from mtkit.data.prepare import check_inputs, is_prepared
 from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.errors import MtkitError
@@ -15,7 +17,7 @@ from mtkit.evaluation.report.tables import (
     warn_of_remarks,
 )
 from mtkit.pipeline.hardware import Hardware
-from mtkit.pipeline.prepare import prepare
+from mtkit.pipeline.prepare import check_checkpoints, prepare
 from mtkit.pipeline.score import check_named_files, score
 from mtkit.pipeline.score_files import check_metric_folder
 from mtkit.pipeline.teacher_runs import Run
@@ -98,13 +100,19 @@ def _train_teachers(run: Run, hardware: Hardware, options: Sequence[str]) -> int
         say("translated_by: this run has checkpoints, and keeps its translations")
         return 0
     # Reported now, not after hours of training.
-    check_inputs(TokenizerChoice.of(recipe), recipe.evaluation.test_sets)
+    tests = recipe.evaluation.test_sets
+    check_inputs(TokenizerChoice.of(recipe), tests)
     for corpus in translated:
-        teachers.check(corpus, made_too=False)
+        teachers.check(corpus, are_trained_first=True)
+        check_lines(recipe.data, recipe.data.train.index(corpus), corpus)
+    for each in (run, *needed.values()):
+        if any(each.workspace.checkpoints.glob("step-*")):
+            check_checkpoints(each)
     for each in needed.values():
         place = each.workspace
         say(f"translated_by: {each.recipe.name} is made in {place.root}")
         _prepare(each)
+        check_unseen(place, recipe.data, tests)
         if is_trained_without_checkpoints(each.recipe, place):
             continue
         own = ["--recipe", str(place.recipe_file), "--workspace", str(place.root)]

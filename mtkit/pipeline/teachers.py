@@ -45,14 +45,14 @@ class _Named:
 
     Attributes:
         found: Model folders; or one address, or the file of a large language model.
-        is_made: Whether `mtkit run` trains it.
+        made_by: The recipe from which `mtkit run` trains it, if any.
         languages: What it reads and writes.
     """
 
     key: str
     names: tuple[str, ...]
     found: tuple[str, ...]
-    is_made: bool
+    made_by: Recipe | None
     languages: tuple[str, str]
 
     @property
@@ -81,7 +81,7 @@ class ModelTeachers:
 
     def are_trained_first(self, corpus: TranslatedCorpus) -> bool:
         """Checks that a model of a corpus is missing which `mtkit run` trains first."""
-        made = (each for each in self._list(corpus) if each.is_made)
+        made = (each for each in self._list(corpus) if each.made_by is not None)
         return not all(folder.is_dir() for each in made for folder in each.folders)
 
     def keeps_translations(self, corpus: TranslatedCorpus) -> bool:
@@ -89,17 +89,19 @@ class ModelTeachers:
         has_checkpoints = any((self.workspace / "checkpoints").glob("step-*"))
         return has_checkpoints and self._read_recorded(corpus) is not None
 
-    def check(self, corpus: TranslatedCorpus, *, made_too: bool = True) -> None:
+    def check(self, corpus: TranslatedCorpus, *, are_trained_first: bool = False) -> None:
         """Checks, before work starts, that the models of a corpus can translate it.
 
-        Those that `mtkit run` trains are left out unless `made_too`.
+        Models that aren't trained yet are an error unless they `are_trained_first`.
         """
         if self.keeps_translations(corpus):
             return
         for each in self._list(corpus):
             if each.is_remote:
                 self._check_remote(corpus, each)
-            elif made_too or not each.is_made:
+            elif each.made_by is not None and are_trained_first:
+                _check_recipe(each, each.made_by)
+            else:
                 self._check_folders(each)
 
     def describe(self, corpus: TranslatedCorpus) -> dict[str, Any]:
@@ -171,8 +173,8 @@ class ModelTeachers:
         for key, names, pair in named:
             made = run.find_teacher(names[0], corpus.synthesis.rounds)
             folders = names if made is None else (str(made.workspace.model),)
-            is_made = made is not None
-            found.append(_Named(f"data.train.{index}.{key}", names, folders, is_made, pair))
+            made_by = None if made is None else made.recipe
+            found.append(_Named(f"data.train.{index}.{key}", names, folders, made_by, pair))
         return found
 
     def _read_recorded(self, corpus: TranslatedCorpus) -> dict[str, Any] | None:
@@ -225,16 +227,7 @@ class ModelTeachers:
             has = TranslatorLanguages.of(
                 opened.tokenizer.languages, config.source_language, config.target_language
             )
-            try:
-                has.resolve(*named.languages)
-            except MtkitError as error:
-                source, target = named.languages
-                raise MtkitError(
-                    f"{named.key}: {name} doesn't translate {source} into {target}: "
-                    f"{error.message}",
-                    "for a corpus with `target` alone `translated_by` translates backwards, from "
-                    "the recipe's target language; `checked_by` translates the other way",
-                ) from error
+            _check_languages(named, name, has)
             data, tests = self.recipe.data, self.recipe.evaluation.test_sets
             check_unseen(Workspace(folder.parent), data, tests)
 
@@ -287,8 +280,34 @@ def _knows_tag(named: _Named, tag: str) -> bool:
     )
 
 
+def _check_recipe(named: _Named, recipe: Recipe) -> None:
+    """Checks, before it is trained, that a recipe's model will translate a corpus."""
+    if recipe.objective not in ("translation", "denoising"):
+        raise MtkitError(
+            f"{named.key}: {named.names[0]}: its objective is {recipe.objective}",
+            "name the recipe of a translator",
+        )
+    if recipe.training.start_from is None:
+        # A public model that it starts from may know more languages.
+        _check_languages(
+            named, named.names[0], TranslatorLanguages.of(None, *recipe.data.languages)
+        )
+
+
+def _check_languages(named: _Named, name: str, has: TranslatorLanguages) -> None:
+    source, target = named.languages
+    try:
+        has.resolve(source, target)
+    except MtkitError as error:
+        raise MtkitError(
+            f"{named.key}: {name} doesn't translate {source} into {target}: {error.message}",
+            "for a corpus with `target` alone `translated_by` translates backwards, from "
+            "the recipe's target language; `checked_by` translates the other way",
+        ) from error
+
+
 def _explain_missing(named: _Named, name: str, folder: Path) -> MtkitError:
-    if named.is_made:
+    if named.made_by is not None:
         return MtkitError(
             f"{named.key}: {name}: its model isn't trained yet ({folder})",
             "`mtkit run` trains it first",

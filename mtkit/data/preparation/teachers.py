@@ -58,8 +58,11 @@ class Teachers(Protocol):
         """Checks that a model of a corpus is missing which `mtkit run` trains first."""
         ...
 
-    def check(self, corpus: TranslatedCorpus) -> None:
-        """Checks, before work starts, that the models of a corpus can translate it."""
+    def check(self, corpus: TranslatedCorpus, *, are_trained_first: bool = False) -> None:
+        """Checks, before work starts, that the models of a corpus can translate it.
+
+        Models that aren't trained yet are an error unless they `are_trained_first`.
+        """
         ...
 
     def describe(self, corpus: TranslatedCorpus) -> dict[str, Any]:

@@ -41,10 +41,8 @@ from mtkit.data.sources.blocks import Block
 from mtkit.data.sources.corpora import NumberedPairs, ParallelCorpus, input_files, read_blocks
 from mtkit.errors import MtkitError
 from mtkit.files import digest, digest_file, write_atomically
-from mtkit.recipe.corpora import (
-    TranslatedCorpus,
-    corpus_names,
-)
+from mtkit.recipe.corpora import TranslatedCorpus, corpus_names
+from mtkit.recipe.data import Data
 from mtkit.units import format_memory
 
 UNFINISHED_FOLDER = "synthetic.part"
@@ -132,10 +130,9 @@ def find_synthetic(preparation: Preparation, index: int) -> ParallelCorpus | Non
     """Returns a corpus's pairs as files if a translator made them; None if it didn't."""
     corpus = preparation.data.train[index]
     assert isinstance(corpus, TranslatedCorpus)
-    files = _name_files(preparation.draft / SYNTHETIC.name, index)
-    if not files["source"].exists():
+    if str(index) not in preparation.found["synthetic"]["corpora"]:
         return None
-    source, target, line = files.values()
+    source, target, line = _name_files(preparation.draft / SYNTHETIC.name, index).values()
     return NumberedPairs(source=source, target=target, line=line, tag=corpus.tag)
 
 
@@ -154,12 +151,30 @@ def _translate_corpora(preparation: Preparation, folder: Path) -> SyntheticFacts
     names = corpus_names(preparation.data.train)
     for index, corpus in _list_corpora(preparation):
         teachers = preparation.teachers
-        if preparation.sample is not None and teachers and teachers.are_trained_first(corpus):
-            say(f"{names[index]}: left out, since `mtkit run` trains its translator first")
-            continue
+        assert teachers is not None
         with preparation.listing_faults():
+            # An unreadable line is reported now, not after days.
+            check_lines(preparation.data, index, corpus)
+            if preparation.sample is not None:
+                teachers.check(corpus, are_trained_first=True)
+                if teachers.are_trained_first(corpus):
+                    say(f"{names[index]}: left out, since `mtkit run` trains its translator first")
+                    continue
             found[str(index)] = _translate_corpus(preparation, index, corpus, names[index], folder)
     return {"corpora": found, "digest": [digest_file(path) for path in sorted(folder.iterdir())]}
+
+
+def check_lines(data: Data, index: int, corpus: TranslatedCorpus) -> None:
+    """Checks that all lines of a corpus can be read, and that some aren't blank."""
+    drops_invalid = data.cleaning.encoding.invalid_utf8 == "drop"
+    given = _PAIR[corpus.is_backwards]
+    has_text = False
+    for block in _read(data, corpus, index, _LINES_PER_BLOCK):
+        rows = block.decode(drop_invalid=drops_invalid)
+        has_text = has_text or any(map(str.strip, rows.columns[given]))
+    if not has_text:
+        name = corpus_names(data.train)[index]
+        raise MtkitError(f"{name}: only blank lines", "is this the right file?")
 
 
 def _translate_corpus(
@@ -172,15 +187,10 @@ def _translate_corpus(
     drops_invalid = preparation.data.cleaning.encoding.invalid_utf8 == "drop"
     chosen = CorpusSample(_SAMPLE_BLOCKS, _SAMPLE_LINES)
     if sample is not None:
-        teachers.check(corpus)
-        blocks = chosen.choose(_read(preparation, corpus, index, _SAMPLE_LINES))
+        blocks = chosen.choose(_read(preparation.data, corpus, index, _SAMPLE_LINES))
     else:
-        # An unreadable line is reported now, not after days.
-        for block in _read(preparation, corpus, index, _LINES_PER_BLOCK):
-            block.decode(drop_invalid=drops_invalid)
-        blocks = _read(preparation, corpus, index, _LINES_PER_BLOCK)
+        blocks = _read(preparation.data, corpus, index, _LINES_PER_BLOCK)
     teacher = teachers.describe(corpus)
-    drops_invalid |= sample is not None
     job = TranslatingJob(teachers, corpus, drops_invalid, teacher["digests"])
     seconds_per_line = _translate_blocks(preparation, job, blocks, parts, name)
     facts = _join_parts(preparation, index, corpus, parts, folder)
@@ -193,12 +203,8 @@ def _translate_corpus(
     if not facts["kept"]:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in facts["dropped"].items())
         raise MtkitError(
-            f"{name}: no pairs left of {facts['read']:,} translations: {reasons}"
-            if facts["read"]
-            else f"{name}: only blank lines",
-            "look at them with `mtkit translate`; keys of `synthesis` decide what is dropped"
-            if facts["read"]
-            else "is this the right file?",
+            f"{name}: no pairs left of {facts['read']:,} translations: {reasons}",
+            "look at them with `mtkit translate`; keys of `synthesis` decide what is dropped",
         )
     if sample is not None:
         # What is made of a sample counts for the whole corpus.
@@ -218,15 +224,8 @@ def _describe_time(seconds: float) -> str:
     return f"{seconds / 60:,.0f} minutes" if seconds > 90 else f"{seconds:,.0f} s"
 
 
-def _read(
-    preparation: Preparation, corpus: TranslatedCorpus, index: int, rows_per_block: int
-) -> Iterator[Block]:
-    return read_blocks(
-        corpus,
-        index=index,
-        rows_per_block=rows_per_block,
-        languages=preparation.data.languages,
-    )
+def _read(data: Data, corpus: TranslatedCorpus, index: int, rows_per_block: int) -> Iterator[Block]:
+    return read_blocks(corpus, index=index, rows_per_block=rows_per_block, languages=data.languages)
 
 
 def _translate_blocks(

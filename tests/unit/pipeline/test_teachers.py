@@ -223,7 +223,7 @@ def test_a_missing_model_is_named(corpora: Path) -> None:
     assert "`mtkit run` trains it first" in no.value.hint
     assert teachers.are_trained_first(corpus)
     # What `mtkit run` trains is left out of the check before that.
-    teachers.check(corpus, made_too=False)
+    teachers.check(corpus, are_trained_first=True)
 
 
 def test_a_model_of_other_languages_is_refused(corpora: Path, tiny_run) -> None:

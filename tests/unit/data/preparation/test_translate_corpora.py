@@ -70,7 +70,7 @@ class SpellingTeachers:
     def are_trained_first(self, corpus) -> bool:
         return not self.ready
 
-    def check(self, corpus) -> None:
+    def check(self, corpus, **_) -> None:
         pass
 
     def describe(self, corpus):
