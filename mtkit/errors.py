@@ -8,12 +8,15 @@ from collections.abc import Iterable
 FULL_INSTALL = frozenset({"torch", "datasets", "pyarrow", "matplotlib"})
 """Packages that training and preparing data need, and that a light install lacks."""
 _RUN_AGAIN = "free some disk space, then run the same command again: finished work is kept"
+_PERMISSIONS = (
+    "check the owner and permissions of the file and its folder, or choose another folder"
+)
 _HINTS = {
     errno.ENOSPC: _RUN_AGAIN,
     errno.EDQUOT: _RUN_AGAIN,
-    errno.EACCES: "check its owner and permissions, or choose another folder with --workspace",
-    errno.EPERM: "check its owner and permissions, or choose another folder with --workspace",
-    errno.EROFS: "choose another folder with --workspace",
+    errno.EACCES: _PERMISSIONS,
+    errno.EPERM: _PERMISSIONS,
+    errno.EROFS: "choose a folder that can be written to",
 }
 
 

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from mtkit.errors import MtkitError, is_disk_full, shorten
+from mtkit.errors import MtkitError, shorten
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -86,8 +86,8 @@ def writing_atomically(path: Path, *, folder: Path | None = None) -> Iterator[IO
     except BaseException as error:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
-        if is_disk_full(error) and isinstance(error, OSError):
-            # The system doesn't name the file.
+        if isinstance(error, OSError) and error.errno and error.filename in (None, str(draft)):
+            # The system names the draft, or no file if the disk is full.
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     sync(path.parent)

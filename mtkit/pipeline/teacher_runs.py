@@ -43,7 +43,10 @@ class Run:
             return self._derive(suffix, self._reverse(rounds))
         if name.endswith(".toml") and not is_llm_recipe(Path(name)):
             if not Path(name).is_file():
-                raise MtkitError(f"translated_by: {name}: no such recipe", "correct the path")
+                raise MtkitError(
+                    f"translated_by: {name}: no such recipe",
+                    "correct the path; a relative one starts from data.data_root",
+                )
             found = load_recipe(Path(name))
             return Run(found, Workspace(self.workspace.root.parent / found.name))
         return None

@@ -117,7 +117,7 @@ class ModelTeachers:
         root = str(self.recipe.data.data_root)
         every = [name for each in named for name in each.found]
         return {
-            "names": [relative_to_root(name, root) for each in named for name in each.names],
+            "names": [relative_to_root(name, root) for name in named[0].names],
             "digests": [
                 digest for each in named for digest in self._digest(each, corpus.synthesis)
             ],

@@ -108,7 +108,7 @@ def _explain_toml(fault: str) -> str:
         return "a section or key is defined twice: change the first and remove the second"
     if "Unicode scalar value" in fault:
         return "if this is a path with invalid UTF-8, rename it, or link to it under another name"
-    return "strings need quotes in TOML"
+    return 'strings need quotes in TOML, and decimals a point: name = "x", dropout = 0.2'
 
 
 def check_recipe(

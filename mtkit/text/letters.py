@@ -6,6 +6,7 @@ currencies in that language: a few foreign ones are among them, rare ones may be
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -103,6 +104,16 @@ def is_language_code(code: str) -> bool:
 def name_language(code: str) -> str:
     """Returns the English name of a language, or its code if it is unknown."""
     return str(_english().languages.get(code, code))
+
+
+def list_language_names(code: str) -> set[str]:
+    """Returns a language's code and its names in English and in itself, in lower case."""
+    from babel import Locale, UnknownLocaleError  # noqa: PLC0415 (slow to load)
+
+    names = {code, name_language(code)}
+    with suppress(UnknownLocaleError, ValueError):
+        names.add(Locale.parse(code, sep="-").get_language_name() or code)
+    return {name.lower() for name in names}
 
 
 @cache

@@ -296,7 +296,7 @@ def _mark_best(panels: Sequence[Axes], panel: Axes, dev: Sequence[MetricsLine], 
     if not measured:
         return
     sign = -1.0 if score == "loss" else 1.0
-    value, best = max(measured, key=lambda pair: sign * pair[0])
+    value, best = max(measured, key=lambda pair: (sign * pair[0], pair[1]["step"]))
     # The panel of losses shows only the likelihood.
     height = number(best, "nll") if score == "loss" else value
     digits, colour = (3, _DEVELOPMENT) if score == "loss" else (2, _SCORE)

@@ -353,7 +353,8 @@ class Trainer:
             facts = {"step": state.step, "elapsed_seconds": state.elapsed_seconds}
             self.metrics.append("dev", {**facts, **validation.metrics})
             self.metrics.draw()
-        is_best = state.num_without_best == 0
+        # On a tie the later is kept.
+        is_best = validation.score == state.best_score
         self.view.show_validation(state.step, validation, is_best=is_best)
         if saved is not None and self.processes.is_first:
             self.checkpoints.record_score(saved, state, validation.score)

@@ -4,6 +4,7 @@ The end of a training releases the best.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -213,13 +214,19 @@ def save_model(
     )
 
 
+def _name_publicly(model: str) -> str:
+    """Returns a model's name without the folders of this machine: `base/model`."""
+    path = Path(model)
+    return "/".join(path.parts[-2:]) if path.is_absolute() else model
+
+
 def _describe_teachers(workspace: Workspace) -> dict[str, str]:
     """Returns a model card's fact on the models that translated its corpora; empty without any."""
     teachers = workspace.read_manifest().get("prepare", {}).get("teachers", {})
     phrases = []
     for name, teacher in teachers.items():
         licences = ", ".join(dict.fromkeys(teacher["licences"].values()))
-        models = ", ".join(f"`{model}`" for model in teacher["names"])
+        models = ", ".join(f"`{_name_publicly(model)}`" for model in teacher["names"])
         phrases.append(f"{name} by {models}" + (f" (licence {licences})" if licences else ""))
     return {"translated text": "; ".join(phrases)} if phrases else {}
 

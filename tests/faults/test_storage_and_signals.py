@@ -88,7 +88,7 @@ def test_a_read_only_workspace(tiny_run, small_disk) -> None:
     assert code == 1
     [error, hint] = [line for line in said.splitlines() if line.startswith(("error", "hint"))]
     assert error.endswith("Read-only file system")
-    assert hint == "hint: choose another folder with --workspace"
+    assert hint == "hint: choose a folder that can be written to"
 
 
 @pytest.mark.patient

@@ -1,7 +1,7 @@
 """Makes cleaned text from corpora: reads, repairs and filters in parallel, and marks duplicates."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -33,7 +33,7 @@ from mtkit.data.preparation.cleaned_block import (
     shorten_row,
 )
 from mtkit.data.preparation.facts import LongRow, ShownRow, TextFacts
-from mtkit.data.preparation.held_out import read_held_out_rows
+from mtkit.data.preparation.held_out import note_test_sets, read_held_out_rows
 from mtkit.data.preparation.note_languages import note_languages
 from mtkit.data.preparation.preparation_report import PreparationReport
 from mtkit.data.preparation.stage import (
@@ -235,7 +235,7 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
     tally.note_unlinked()
     tally.count_duplicates(keys)
     _list_duplicates(job, folder, parts, tally)
-    _list_languages(preparation, folder, parts, tally)
+    _list_notes(preparation, folder, parts, tally)
     _list_invalid(preparation, tally)
     kept = sum(facts["kept"] for facts in tally.corpora)
     if not kept:
@@ -260,12 +260,16 @@ def clean_corpora(preparation: Preparation, folder: Path) -> TextFacts:
     return found
 
 
-def _list_languages(
+def _list_notes(
     preparation: Preparation, folder: Path, parts: Sequence[tuple[int, int]], tally: CleaningTally
 ) -> None:
-    """Adds what seems wrong with the languages: notes, or faults of a check if it is sure."""
+    """Adds what seems wrong: notes, or faults of a check if it is sure."""
     if is_labelled(preparation) or preparation.data.is_trees:
         return
+    with suppress(MtkitError):
+        # A check has listed a set that can't be read.
+        tests = preparation.recipe.evaluation.test_sets
+        tally.notes += note_test_sets(preparation.data, tests)
     for note in note_languages(TextStore(folder), parts, preparation.data):
         if note.is_sure and preparation.sample is not None:
             preparation.faults.append(MtkitError(note.message, note.hint))

@@ -246,8 +246,10 @@ def _describe(rows: Rows, columns: Mapping[str, Sequence[str]], cleaned: Cleaned
 
 
 def are_quoted(*texts: str) -> bool:
-    """Checks that all texts of a row that aren't empty are in quotation marks."""
-    return all(len(text) > 1 and text[0] == text[-1] == '"' for text in texts if text)
+    """Checks that all texts of a row that aren't empty are in quotation marks, and there is one."""
+    return any(texts) and all(
+        len(text) > 1 and text[0] == text[-1] == '"' for text in texts if text
+    )
 
 
 def shorten_row(line: int, texts: Mapping[str, str]) -> ShownRow:
@@ -401,6 +403,12 @@ def nothing_left(corpora: Sequence[CorpusFacts], unit: str) -> MtkitError:
             "data.train: no text in it, only blank or skipped lines", "are these the right files?"
         )
     worst = dropped.most_common(1)[0][0]
+    if worst == "overlap":
+        return MtkitError(
+            f"data.train: no {unit}s left of {total:,}; dropped: {reasons}",
+            "nearly all are in the development or test sets: give those text of their own, as "
+            "`mtkit split` does",
+        )
     return MtkitError(
         f"data.train: no {unit}s left of {total:,}; dropped: {reasons}",
         "are these the right files and languages?"

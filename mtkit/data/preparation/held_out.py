@@ -23,6 +23,8 @@ from mtkit.workspace import Workspace
 _LEAKED = 0.1
 """Minimum share of a test set's pairs in training text that can't be chance: short sentences are
 in many corpora."""
+_SAME_SET = 0.5
+"""The same for the development set, which often is of the same text."""
 
 
 def read_held_out(
@@ -53,6 +55,19 @@ def read_held_out_rows(
         yield from ((line,) for line in lines)
     else:
         yield from read_held_out(data, corpus, split)
+
+
+def note_test_sets(data: Data, test_sets: Sequence[TestSet]) -> Iterator[str]:
+    """Yields a sentence for each test set that is mostly the development set."""
+    known = frozenset(read_held_out_rows(data, data.dev, "dev"))
+    for test_set in test_sets:
+        rows = list(read_held_out_rows(data, test_set, "test"))
+        num_known = sum(row in known for row in rows)
+        if num_known > _SAME_SET * len(rows):
+            yield (
+                f"{num_known:,} of the {len(rows):,} lines of the test set {test_set.name} are in "
+                "data.dev, by which the best checkpoint is chosen: its scores will be too good"
+            )
 
 
 def check_unseen(workspace: Workspace, data: Data, test_sets: Sequence[TestSet]) -> None:
@@ -95,7 +110,7 @@ def check_unseen(workspace: Workspace, data: Data, test_sets: Sequence[TestSet])
 
 def _explain_leak(workspace: Workspace, test_set: TestSet, reason: str) -> MtkitError:
     return MtkitError(
-        f"translated_by: the model in {workspace.root} was trained on the test set "
+        f"translated_by: the model in {workspace.root} learns from the test set "
         f"{test_set.name}: {reason}",
         "its translations would make your scores too good: choose another translator, or another "
         "test set",

@@ -24,6 +24,7 @@ from mtkit.data.preparation.facts import (
     TokenizedCorpus,
 )
 from mtkit.data.tokenizer_choice import TokenizerChoice
+from mtkit.recipe.cleaning import Cleaning
 from mtkit.recipe.corpora import Corpus, corpus_names, list_translated
 from mtkit.recipe.data import Data
 from mtkit.recipe.training import Training
@@ -290,7 +291,7 @@ def note_corpora(corpora: Sequence[CorpusFacts], length_ratio: float | None) -> 
                 notes.append(
                     f"{name}: {count / read:.0%} of the {unit}s have letters on the {column} side "
                     f"that are neither its language's nor the development set's ({letters}): was "
-                    "the file converted from the wrong encoding?"
+                    "the file converted from the wrong encoding, or its translator too weak?"
                 )
         for filter_name, count in corpus["dropped"].items():
             # The recipe sets how much a selection keeps.
@@ -301,9 +302,11 @@ def note_corpora(corpora: Sequence[CorpusFacts], length_ratio: float | None) -> 
                     if filter_name == "length_ratio"
                     else ""
                 )
+                advice = "; if those are good, tune or turn off that filter"
                 notes.append(
-                    f"{name}: {filter_name} drops {count / read:.0%} of all {unit}s{measure}; if "
-                    "those are good, tune or turn off that filter"
+                    f"{name}: {filter_name} drops {count / read:.0%} of all {unit}s{measure}"
+                    # A blank side can't be kept.
+                    + (advice if filter_name in Cleaning.model_fields else "")
                 )
         if not corpus["kept"]:
             notes.append(f"{name}: no {unit}s left")

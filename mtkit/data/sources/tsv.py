@@ -1,8 +1,10 @@
 """Tab-separated text: one row per line; quotes are ordinary text."""
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 
 from mtkit.console import warn
 from mtkit.data.sources.blocks import decode_text
@@ -10,8 +12,11 @@ from mtkit.data.sources.lines import LineReader, LineSource, check_has_content
 from mtkit.data.sources.tables import TableColumns, list_names, open_rows, parse_lines
 from mtkit.errors import MtkitError, suggest
 from mtkit.storage import Location
-from mtkit.text.letters import name_language
+from mtkit.text.letters import list_language_names
 from mtkit.units import plural
+
+_SIDES = ({"source", "src"}, {"target", "tgt", "trg"})
+"""Other names that columns of pairs have."""
 
 
 @contextmanager
@@ -90,14 +95,24 @@ def find_places(
 
 
 def warn_of_names(line: bytes, separator: str, name: str, languages: tuple[str, str]) -> None:
-    """Warns if a first line that is read as text names the two languages."""
-    names = line.decode("utf-8-sig", errors="replace").strip().split(separator)
-    known = [{code.lower(), name_language(code).lower()} for code in languages]
-    for source, target in (names[:2], names[1::-1]) if len(names) > 1 else ():
-        if source.strip().lower() in known[0] and target.strip().lower() in known[1]:
-            warn(
-                f"{name}:1: looks like column names, {list_names(names)}, but is read as a pair; "
-                f'to use them: source_column = "{source}", target_column = "{target}" '
-                f"(mtkit split: --columns {source},{target})"
-            )
-            return
+    """Warns if a first line that is read as text has names of the two languages or sides."""
+    fields = line.decode("utf-8-sig", errors="replace").strip().split(separator)
+    names = [field.strip().strip('"') for field in fields]
+    if len(names) < 2 or not all(languages):
+        return
+    source, target = (
+        next((each for each in names if each.lower() in list_language_names(code) | sides), "")
+        for code, sides in zip(languages, _SIDES, strict=True)
+    )
+    if source and target and source != target:
+        _warn_once(
+            f"{name}:1: looks like column names, {list_names(names)}, but is read as a pair; "
+            f'to use them: source_column = "{source}", target_column = "{target}" '
+            f"(mtkit split: --columns {shlex.quote(f'{source},{target}')})"
+        )
+
+
+@cache
+def _warn_once(text: str) -> None:
+    """Warns, though a file is opened several times."""
+    warn(text)
