@@ -259,3 +259,30 @@ def test_a_missing_file_is_told_before_a_translator_is_trained(
     assert done.returncode == 1
     assert "text.de: no such file" in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_what_can_be_known_is_told_before_a_translator_is_trained(
+    project: Path, tmp_path: Path
+) -> None:
+    for path in project.glob("*.[de][en]"):
+        os.link(path, tmp_path / path.name)
+    pairs = RECIPE.replace('[[data.train]]\nname = "back"', "[[back]]")
+    alone = pairs[: pairs.index("[[back]]")] + pairs[pairs.index("[data.dev]") :]
+    (tmp_path / "mtkit.toml").write_text(alone)
+    assert run_here(tmp_path, "run").returncode == 0
+    # The recipe got a corpus, and kept its name.
+    (tmp_path / "mtkit.toml").write_text(RECIPE)
+    done = run_here(tmp_path, "run")
+    assert "contains checkpoints of another run: data.train had 1 section, now 2" in done.stderr
+    # A translator's recipe that has the test set in its training text.
+    leaky = alone.replace('name = "test"', 'name = "leaky"').replace("train.en", "test.de")
+    leaky = leaky.replace("train.de", "test.en").replace('e = "de"', 'e = "?"')
+    leaky = leaky.replace('e = "en"', 'e = "de"').replace('e = "?"', 'e = "en"')
+    leaky = leaky[: leaky.index("[[evaluation")] + "[data.cleaning.overlap]\nenabled = false\n"
+    (tmp_path / "leaky.toml").write_text(leaky.replace("vocab_size = 300", "vocab_size = 60"))
+    text = RECIPE.replace('name = "test"', 'name = "x"').replace('"reverse"', '"leaky.toml"')
+    (tmp_path / "mtkit.toml").write_text(text)
+    done = run_here(tmp_path, "run")
+    assert "leaky learns from the test set held-out: its manifest lists the file" in done.stderr
+    assert not list((tmp_path / "runs").glob("*-reverse"))
+    assert not (tmp_path / "runs" / "leaky" / "checkpoints").exists()

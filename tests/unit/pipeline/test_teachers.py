@@ -235,6 +235,25 @@ def test_a_model_of_other_languages_is_refused(corpora: Path, tiny_run) -> None:
     assert "translates backwards" in fault.value.hint
 
 
+def test_a_recipe_of_other_languages_is_refused_before_it_is_trained(corpora: Path) -> None:
+    forward = RECIPE.replace('name = "x"', 'name = "y"').replace(
+        '    { target = "m.de", translated_by = "TEACHER" },\n', ""
+    )
+    (corpora / "y.toml").write_text(forward)
+    teachers, corpus = load(corpora, "y.toml")
+    with pytest.raises(MtkitError, match=r"y\.toml doesn't translate de into en") as fault:
+        teachers.check(corpus, are_trained_first=True)
+    assert "translates backwards" in fault.value.hint
+    backward = forward.replace('_language = "en"', '_language = "?"')
+    backward = backward.replace('_language = "de"', '_language = "en"').replace('"?"', '"de"')
+    (corpora / "y.toml").write_text(backward)
+    teachers.check(corpus, are_trained_first=True)
+    model = '[training]\nstart_from = { model = "m" }\n'
+    (corpora / "y.toml").write_text(forward + model)
+    # A public model that it starts from may know more languages.
+    teachers.check(corpus, are_trained_first=True)
+
+
 def test_a_models_own_settings_count(corpora: Path, tiny_run) -> None:
     run = tiny_run("training.max_steps=2", name="forward")
     assert run.train()

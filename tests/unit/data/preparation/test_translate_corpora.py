@@ -236,6 +236,9 @@ def test_a_corpus_without_a_pair_left_is_an_error(project: Path) -> None:
     recipe, workspace = open_run(project)
     with pytest.raises(MtkitError, match="back: no pairs left of 3 translations: 3 looping"):
         prepare(recipe, workspace, teachers=SpellingTeachers())
+    # Nothing is said of files that only mtkit knows.
+    [fault] = check_recipe_data(recipe, teachers=SpellingTeachers()).faults
+    assert "back: no pairs left of 3 translations" in fault.message
 
 
 def test_invalid_utf8_is_an_error_or_dropped(project: Path) -> None:
@@ -246,6 +249,10 @@ def test_invalid_utf8_is_an_error_or_dropped(project: Path) -> None:
     ):
         # The last line is found before the first is translated.
         prepare(*open_run(project), teachers=SpellingTeachers(stops_at=1))
+    # A check finds it too, though it translates a sample, or nothing yet.
+    for ready in (True, False):
+        found = check_recipe_data(open_run(project)[0], teachers=SpellingTeachers(ready=ready))
+        assert [f":{NUM_LINES + 1}: byte 4" in fault.message for fault in found.faults] == [True]
     dropped = open_run(project, "data.cleaning.encoding.invalid_utf8=drop")
     prepare(*dropped, teachers=SpellingTeachers())
     [_, corpus] = json.loads((dropped[1].data / "report.json").read_text())["corpora"]

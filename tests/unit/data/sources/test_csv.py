@@ -101,6 +101,30 @@ def test_a_first_row_that_names_the_languages_is_noticed(tmp_path: Path, pairs_o
     assert "looks like" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("names", "source", "target"),
+    [
+        ("id,de,en", "en", "de"),
+        ("Englisch,Deutsch,English", "English", "Deutsch"),
+        ('"source","target"', "source", "target"),
+        ("tgt,src", "src", "tgt"),
+        ("English,German text,German", "English", "German"),
+    ],
+)
+def test_other_names_of_columns_are_noticed_too(
+    tmp_path: Path, pairs_of, capsys, names: str, source: str, target: str
+) -> None:
+    pairs_of(
+        corpus_of(tmp_path, f"{names}\nx,y,z\n" if names.count(",") > 1 else f"{names}\nx,y\n")
+    )
+    said = " ".join(capsys.readouterr().err.split())
+    wanted = f'source_column = "{source}", target_column = "{target}"'
+    # Once, though a command opens a file several times.
+    assert said.count(wanted) == 1
+    pairs_of(corpus_of(tmp_path, "No,Nein\nx,y\n"))
+    assert "looks like" not in capsys.readouterr().err
+
+
 def test_invalid_utf8_can_be_dropped(tmp_path: Path, blocks_of) -> None:
     [block] = blocks_of(corpus_of(tmp_path, b"a,b\n\xff,c\n"))
     assert decode_block(block, drop_invalid=True) == (["a", "\ufffd"], ["b", "c"], 1)
