@@ -48,8 +48,11 @@ def split(
 ) -> None:
     """Split parallel text into train.tsv, dev.tsv and test.tsv, the same way every time."""
     from mtkit.console import say, warn
+    from mtkit.data.preparation.note_languages import note_codes
     from mtkit.data.split import Splitting, read_as_corpora
 
+    for misspelt in note_codes((source, target), "correct --from or --to"):
+        warn(str(misspelt))
     chosen: tuple[int | str, int | str] | None = None
     if columns:
         left, comma, right = columns.partition(",")

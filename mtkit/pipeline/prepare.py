@@ -106,7 +106,10 @@ def check_data_and_print(
         )
     for fault in found.faults:
         report(fault)
-    waits = any(map(teachers.are_trained_first, list_translated(recipe.data.train)))
+    waits = any(
+        teachers.are_trained_first(each) and not teachers.keeps_translations(each)
+        for each in list_translated(recipe.data.train)
+    )
     if not found.faults and waits:
         say("check passed: `mtkit run` can start; it trains the translators of corpora first")
     elif not found.faults:

@@ -221,7 +221,10 @@ class ModelTeachers:
         for name, folder in zip(named.names, named.folders, strict=True):
             if not folder.is_dir():
                 raise _explain_missing(named, name, folder)
-            opened = open_model_folder(folder)
+            try:
+                opened = open_model_folder(folder)
+            except MtkitError as error:
+                raise MtkitError(f"{named.key}: {error.message}", error.hint) from error
             check_translates(opened.config, named.key)
             config = opened.config
             has = TranslatorLanguages.of(

@@ -35,6 +35,7 @@ _CODE = 'an ISO 639 code of two or three letters, such as "de" for German'
 _FORMS = {
     "tag": 'a tag in angle brackets without spaces, such as "<BT>"',
     "part": "a number and how many, such as 3/64",
+    "translated_by": 'a model folder, a recipe, "reverse" or "pairs", or a list of folders',
     "source_language": _CODE,
     "target_language": _CODE,
     "language": _CODE,
@@ -174,7 +175,7 @@ def _describe(fault: Mapping[str, Any], known: list[str]) -> str:
                 message += "; COMET is the path of a folder that `mtkit import` wrote"
         case "too_short":
             message = f"expected {context['min_length']} or more entries, found {len(found)}"
-        case "string_pattern_mismatch" if last in _FORMS:
+        case "string_pattern_mismatch" | "tuple_type" if last in _FORMS:
             message = f"expected {_FORMS[last]}, found {_toml(found)}"
         case _ if kind in _EXPECTED:
             message = f"expected {_EXPECTED[kind]}, found {_toml(found)}"

@@ -28,7 +28,7 @@ _MIN_LINES = 20
 """Fewer lines beyond ASCII don't show a wrong encoding."""
 _MIN_SHARE = 0.9
 """Minimum share of those lines that Windows-1252 can encode."""
-_LETTERS_OF_ISO_639_1 = 2
+_LETTERS_OF_ISO_639_2 = 3
 _MIN_KNOWN = 0.5
 """Minimum share of the characters beyond ASCII that an encoding must explain."""
 
@@ -96,9 +96,9 @@ def find_wrong_encoding(lines: Sequence[str], language: str) -> str:
 
 
 def is_language_code(code: str) -> bool:
-    """Returns whether a code may be one of ISO 639; of three letters any is."""
+    """Returns whether a code may be one of ISO 639; any of three letters may."""
     main = code.replace("_", "-").split("-")[0].lower()
-    return len(main) != _LETTERS_OF_ISO_639_1 or main in _english().languages
+    return len(main) == _LETTERS_OF_ISO_639_2 or main in _english().languages
 
 
 def name_language(code: str) -> str:

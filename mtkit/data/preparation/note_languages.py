@@ -60,15 +60,9 @@ def note_languages(
     doesn't know aren't judged.
     """
     languages = {"text": data.language} if data.is_text else _by_column(data.languages)
-    codes = list(languages.values())
-    for code in dict.fromkeys(codes):
-        if not is_language_code(code):
-            yield LanguageNote(f'"{code}" isn\'t a language code of ISO 639: is it misspelt?')
-    if len(codes) > 1 and codes[0] == codes[1]:
-        yield LanguageNote(
-            f"source and target have the same language, {codes[0]}",
-            "if that is a mistake, set data.source_language or data.target_language",
-        )
+    yield from note_codes(
+        list(languages.values()), "set data.source_language or data.target_language"
+    )
     for index, (corpus, name) in enumerate(zip(data.train, corpus_names(data.train), strict=True)):
         numbers = [number for number, part in enumerate(parts) if part[0] == index]
         if not numbers:
@@ -90,6 +84,18 @@ def note_languages(
                     "WINDOWS-1252",
                     "convert the original file again, from that encoding",
                 )
+
+
+def note_codes(codes: Sequence[str], remedy: str) -> Iterator[LanguageNote]:
+    """Yields a note for each code of ISO 639 that is none, and one if both sides have the same."""
+    for code in dict.fromkeys(codes):
+        if not is_language_code(code):
+            yield LanguageNote(f'"{code}" isn\'t a language code of ISO 639: is it misspelt?')
+    if len(codes) > 1 and codes[0] == codes[1]:
+        yield LanguageNote(
+            f"source and target have the same language, {codes[0]}",
+            f"if that is a mistake, {remedy}",
+        )
 
 
 def _by_column(languages: tuple[str, str]) -> dict[str, str]:

@@ -130,7 +130,7 @@ def test_an_interruption_is_one_line_and_exit_130(monkeypatch: pytest.MonkeyPatc
     ("number", "words", "hint"),
     [
         (errno.ENOSPC, "runs/x: No space left on device", "free some disk space"),
-        (errno.EACCES, "runs/x: Permission denied", "--workspace"),
+        (errno.EACCES, "runs/x: Permission denied", "another folder"),
         (errno.ENOENT, "runs/x: No such file or directory", ""),
     ],
 )

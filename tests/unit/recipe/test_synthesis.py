@@ -75,7 +75,7 @@ def test_only_a_teacher_of_the_command_line_is_typed() -> None:
         ('translated_by = "t"', r"data\.train\.1: give source or target"),
         ('target = "m"\ntranslated_by = []', r"data\.train\.1: translated_by is empty"),
         ('target = "m"\ntranslated_by = ""', r"data\.train\.1: translated_by is empty"),
-        ('target = "m"\ntranslated_by = 5', r"translated_by: expected a list, found 5"),
+        ('target = "m"\ntranslated_by = 5', r"translated_by: expected a model folder, a recipe"),
         (
             'target = "m"\ntranslated_by = "pairs"',
             r'translated_by = "pairs" translates the other way.*needs "reverse"',
