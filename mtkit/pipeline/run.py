@@ -104,7 +104,8 @@ def _train_teachers(run: Run, hardware: Hardware, options: Sequence[str]) -> int
     check_inputs(TokenizerChoice.of(recipe), tests)
     for corpus in translated:
         teachers.check(corpus, are_trained_first=True)
-        check_lines(recipe.data, recipe.data.train.index(corpus), corpus)
+        if teachers.are_trained_first(corpus):
+            check_lines(recipe.data, recipe.data.train.index(corpus), corpus)
     for each in (run, *needed.values()):
         if any(each.workspace.checkpoints.glob("step-*")):
             check_checkpoints(each)
@@ -112,7 +113,8 @@ def _train_teachers(run: Run, hardware: Hardware, options: Sequence[str]) -> int
         place = each.workspace
         say(f"translated_by: {each.recipe.name} is made in {place.root}")
         _prepare(each)
-        check_unseen(place, recipe.data, tests)
+        if not place.model.is_dir():
+            check_unseen(place, recipe.data, tests)
         if is_trained_without_checkpoints(each.recipe, place):
             continue
         own = ["--recipe", str(place.recipe_file), "--workspace", str(place.root)]
