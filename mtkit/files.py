@@ -10,7 +10,7 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
@@ -91,6 +91,16 @@ def writing_atomically(path: Path, *, folder: Path | None = None) -> Iterator[IO
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     sync(path.parent)
+
+
+def check_not_input(output: Path, inputs: Iterable[Path], option: str = "--output") -> None:
+    """Checks that a file to write isn't one that a command reads."""
+    for each in inputs:
+        if output.exists() and each.exists() and output.samefile(each):
+            raise MtkitError(
+                f"{output}: would take the place of a file that this command reads",
+                f"name another file with {option}",
+            )
 
 
 def sync(path: Path) -> None:

@@ -144,7 +144,8 @@ def score(
     if report is not None:
         from mtkit.pipeline.score_report import check_report_name
 
-        check_report_name(report)
+        sources = [source] if source is not None else []
+        check_report_name(report, [*hypotheses, *(reference or []), *sources])
     if is_of_files:
         from mtkit.pipeline.score_files import load_scoring, score_files
 
@@ -234,7 +235,7 @@ def _flag(
     if report is not None:
         from mtkit.pipeline.score_report import check_report_name
 
-        check_report_name(report, has_references=False)
+        check_report_name(report, [*hypotheses, source], has_references=False)
     flagging = load_flagging(recipe, overrides)
     if flagging.evaluation.learned_metrics and report is None:
         from mtkit.pipeline.score_files import score_without_references

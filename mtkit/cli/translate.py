@@ -125,7 +125,7 @@ def translate(
     if score_only and form is None:
         form = "tsv"
     is_document = form not in ((None, *STDIN_FORMS) if file is None else FILE_FORMS)
-    _check_file(file, output, form, is_document=is_document)
+    _check_file(file, output, form, glossary, is_document=is_document)
     _check_options(context.params, is_document=is_document)
     run.check_model_alone(has_model=bool(model))
     if file is None:
@@ -362,9 +362,14 @@ def _is_stored(*locations: Path, is_document: bool) -> bool:
 
 
 def _check_file(
-    file: Path | None, output: Path | None, form: InputForm | None, *, is_document: bool
+    file: Path | None,
+    output: Path | None,
+    form: InputForm | None,
+    glossary: Path | None,
+    *,
+    is_document: bool,
 ) -> None:
-    """Checks that a file and its output are given together, or neither."""
+    """Checks that a file and its output are given together, or neither, and are two files."""
     if file is not None and output is None:
         raise typer.BadParameter(
             f"name the file to write: mtkit translate {shlex.quote(str(file))} --output FILE; or "
@@ -378,11 +383,16 @@ def _check_file(
     if file is None or output is None:
         return
     if isinstance(file, Path) and not file.is_file():
-        raise MtkitError(f"{file}: no such file", "a pipe goes to stdin: mtkit translate < FILE")
+        what = "is a folder, expected a file" if file.is_dir() else "no such file"
+        hint = "is its name right?" if not file.exists() else "lines go to stdin: mtkit translate"
+        raise MtkitError(f"{file}: {what}", hint)
     if _is_stored(file, output, is_document=is_document):
         return
     from mtkit.documents.translate_file import check_output_path, check_writable, choose_format
+    from mtkit.files import check_not_input
 
+    if glossary is not None:
+        check_not_input(output, [glossary])
     if is_document:
         check_output_path(output, file, choose_format(file, form))
     else:

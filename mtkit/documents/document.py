@@ -20,7 +20,7 @@ Link = tuple[Span, Span]
 class UnwritableError(Exception):
     """A unit's translation can't be written so that the format reads it as intended.
 
-    Its message, if any, says which placeholders it breaks.
+    Its message, if any, says which placeholders it breaks, or that it is empty.
     """
 
 

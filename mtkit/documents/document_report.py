@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from mtkit.documents.document import Document, unit_text
-from mtkit.documents.translate_units import WrittenDocument
+from mtkit.documents.translate_units import EMPTY, WrittenDocument
 from mtkit.errors import shorten
 from mtkit.inference.request import LineWarning
 from mtkit.text.line_counter import LineCounter
@@ -13,7 +13,10 @@ BROKEN_MARKUP = "kept because their translation breaks the markup"
 """The reason for texts whose translation would change the document's structure."""
 BROKEN_PLACEHOLDERS = "kept because their translation breaks their placeholders"
 """The reason for format strings that a program can't fill in any more."""
+EMPTY_TRANSLATION = "kept because their translation is empty"
+"""The reason for texts of which the model left nothing."""
 _BROKEN = {
+    EMPTY_TRANSLATION: "kept as it was, because its translation is empty",
     BROKEN_MARKUP: "kept as it was, because its translation breaks the markup",
     BROKEN_PLACEHOLDERS: "kept as it was, because its translation breaks its placeholders",
 }
@@ -58,6 +61,8 @@ class DocumentReport:
         for unit in written.kept:
             fault = written.faults.get(id(unit), "")
             reason = BROKEN_PLACEHOLDERS if fault else BROKEN_MARKUP
+            if fault == EMPTY:
+                reason, fault = EMPTY_TRANSLATION, ""
             document.skip(unit.start, unit_text(unit), reason, fault, unit.name)
         self.num_translated += len(document.units) - len(written.kept)
         lines = LineCounter(document.text)

@@ -23,7 +23,7 @@ from mtkit.documents.plain_text import read_plain
 from mtkit.documents.translate_units import translate_document
 from mtkit.documents.xml_skeletons import BilingualSkeleton
 from mtkit.errors import MtkitError, fail_at, suggest
-from mtkit.files import read_file, write_atomically
+from mtkit.files import check_not_input, read_file, write_atomically
 from mtkit.input_forms import FILE_FORMS
 
 
@@ -106,6 +106,10 @@ def check_output_path(output: Path, source: Path, form: str) -> None:
 
 def check_writable(output: Path, source: Path) -> None:
     """Checks that a translation has a folder, and isn't the source file itself."""
+    if str(output) == "-":
+        raise MtkitError(
+            "--output -: a document isn't written to stdout", "name a file; or use stdin and stdout"
+        )
     if output.is_dir():
         raise MtkitError(f"{output}: a folder, expected a file to write", "name a file in it")
     if output.exists() and not output.is_file():
@@ -118,11 +122,7 @@ def check_writable(output: Path, source: Path) -> None:
         raise MtkitError(
             f"{output.parent}: no such folder", f"make it first: mkdir -p {output.parent}"
         )
-    if output.exists() and source.exists() and output.samefile(source):
-        raise MtkitError(
-            f"{output}: the translation would take the place of the document itself",
-            "name another file with --output",
-        )
+    check_not_input(output, [source])
 
 
 def choose_format(source: Path, form: str | None) -> str:

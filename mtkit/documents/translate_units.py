@@ -28,6 +28,8 @@ from mtkit.inference.paragraphs import find_lowest
 from mtkit.inference.request import LineWarning
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+EMPTY = "empty"
+"""The fault of a translation without any text."""
 _MAX_CHECKS = 100
 """Maximum reads of a document to find the units that break its markup."""
 
@@ -58,7 +60,7 @@ class WrittenDocument(NamedTuple):
 
     Attributes:
         kept: Units that stay untranslated.
-        faults: Why, by their ids, if not because of the markup.
+        faults: Why, by their ids, if not because of the markup; `EMPTY` for lost texts.
         warnings: Warnings about units' translations.
     """
 
@@ -233,7 +235,8 @@ class _Writer:
             text = self._cut(start, end)
             if not is_in_place or translated.text != plain.text.strip(SPACE):
                 try:
-                    text = unit.before + render_unit(unit, plain, _repair(translated)) + unit.after
+                    written = render_unit(unit, plain, _require_text(plain.text, translated))
+                    text = unit.before + written + unit.after
                 except UnwritableError as error:
                     self.kept.append(unit)
                     if fault := str(error):
@@ -281,8 +284,14 @@ class _Writer:
         return marked
 
 
-def _repair(translated: TranslatedText) -> TranslatedText:
-    """Returns a translation without lone surrogates, which no encoding can write."""
+def _require_text(source: str, translated: TranslatedText) -> TranslatedText:
+    """Returns a translation without lone surrogates, which no encoding can write.
+
+    Raises:
+        UnwritableError: Nothing is left of a source with letters.
+    """
+    if not translated.text.strip() and any(map(str.isalpha, source)):
+        raise UnwritableError(EMPTY)
     if translated.text.isascii() or not _SURROGATE.search(translated.text):
         return translated
     return replace(translated, text=_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", translated.text))

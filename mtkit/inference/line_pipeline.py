@@ -38,7 +38,7 @@ from mtkit.inference.translation import (
 )
 from mtkit.recipe.inference import Inference, Rerank
 from mtkit.text.languages import NO_MARKS
-from mtkit.text.words import find_words
+from mtkit.text.words import blank_out, find_words
 
 if TYPE_CHECKING:
     from mtkit.inference.flag_lines import LineFlagger
@@ -243,6 +243,9 @@ class LinePipeline:
             # Pieces that a translation lost are searched for again.
             self._finish(sentences)
             self._protect.keep(sentences)
+            for each in sentences:
+                if each.translation is not None and each.translation.flags is None:
+                    each.translation = self._flag(each, each.settings)
         return partial(self._join, lines)
 
     def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
@@ -343,7 +346,19 @@ class LinePipeline:
         if not self._model.translates or line.request.prefix or line.request.required:
             return False
         _, rest = self._model.tokenizer.split_tags(line.text)
-        return is_copied(rest) and not (line.terms is not None and line.terms.locate(rest))
+        return self._keeps_all(line, rest) and not (
+            line.terms is not None and line.terms.locate(rest)
+        )
+
+    def _keeps_all(self, line: Line, text: str) -> bool:
+        """Checks that a text is to be copied: signs alone, or protected pieces, but no numbers."""
+        if is_copied(text) or line.settings.protect is None:
+            return is_copied(text)
+        from mtkit.inference.protect import open_finder  # noqa: PLC0415
+
+        pieces = open_finder(line.settings.protect).find(text).pieces
+        spans = [each.span for each in pieces if each.kind != "number"]
+        return bool(spans) and _WORD.search(blank_out(text, spans, " ")) is None
 
     def _finish(self, lines: Sequence[Line]) -> None:
         """Makes each line's translation from its parts'."""
@@ -386,7 +401,7 @@ class LinePipeline:
     def _answer_without_search(self, line: Line) -> Translation:
         """Answers a line that has no tokens, is copied, or is too long for a parser."""
         tags, rest = self._model.tokenizer.split_tags(line.text)
-        if self._model.translates and is_copied(rest):
+        if self._model.translates and self._keeps_all(line, rest):
             return copy_line(rest, num_before=len(tags), alignments=line.settings.alignments)
         if line.settings.alignments:
             return replace(BLANK, candidates=UNALIGNED)

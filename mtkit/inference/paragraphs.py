@@ -38,7 +38,7 @@ _GRAPHEME = regex.compile(r"\X")
 
 _Item = TypeVar("_Item")
 _Number = TypeVar("_Number", float, bool)
-_WAYS = ("plain", "masked", "n_best")
+_WAYS = ("plain", "masked", "constrained", "n_best")
 """Values of `Protection.way`, the simplest first."""
 
 

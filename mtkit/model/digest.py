@@ -26,7 +26,7 @@ def digest_model(folder: Path) -> str:
         raise MtkitError(
             f"no model in {folder}", "train one first: mtkit train, then mtkit average"
         )
-    files = [path for path in _list_files(folder) if path.is_file()]
+    files = [path for path in list_model_files(folder) if path.is_file()]
     return digest({str(path.relative_to(folder)): digest_file(path) for path in files})
 
 
@@ -57,7 +57,8 @@ def replaced(folders: Sequence[Path]) -> MtkitError:
     )
 
 
-def _list_files(folder: Path) -> list[Path]:
+def list_model_files(folder: Path) -> list[Path]:
+    """Returns the files of a model folder that translate; some may be missing."""
     own = (CONFIG_FILE, ALIGNMENT_FILE, WORD_ALIGNER_FILE, *TOKENIZER_FILES)
     # An adapter's config has the digest of its base model.
     names = (*own, WEIGHTS_FILE, ADAPTER_FILE, ADAPTER_WEIGHTS_FILE)
@@ -68,7 +69,7 @@ def _look_at(folders: Sequence[Path]) -> list[tuple[str, int, int, int]]:
     """Returns name, inode, size and time of each file: equal if nothing was replaced."""
     seen = []
     for folder in folders:
-        for path in sorted([folder / INFERENCE_FILE, *_list_files(folder)]):
+        for path in sorted([folder / INFERENCE_FILE, *list_model_files(folder)]):
             try:
                 status = path.stat()
             except OSError:

@@ -21,6 +21,7 @@ from mtkit.evaluation.quality import (
     measure_area,
     split_labels,
 )
+from mtkit.files import check_not_input
 from mtkit.inference.open_translator import (
     digest_others,
     digest_translator,
@@ -30,7 +31,7 @@ from mtkit.inference.open_translator import (
 from mtkit.inference.quality import QualityFile, measure_pairs
 from mtkit.inference.request import Request
 from mtkit.model.config import read_settings
-from mtkit.model.digest import reading
+from mtkit.model.digest import list_model_files, reading
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.override_section import override_section
 
@@ -128,6 +129,8 @@ def calibrate(
         raise MtkitError("no file to write: inference.quality.path is empty", "give --output FILE")
     if quality.path.is_dir() or not quality.path.parent.is_dir():
         raise MtkitError(f"{quality.path}: can't be written", "name a file in an existing folder")
+    files = [path for folder in folders for path in list_model_files(folder)]
+    check_not_input(quality.path, [labels, *files])
     labelled = read_labels(labels)
     with reading(*folders):
         pipeline = open_translator(

@@ -13,7 +13,7 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.analysis.analyze import Analysis, analyze
 from mtkit.evaluation.analysis.comparison import SentenceScores
 from mtkit.evaluation.report.tables import as_markdown
-from mtkit.files import as_json_text, write_atomically
+from mtkit.files import as_json_text, check_not_input, write_atomically
 from mtkit.paths import as_text
 from mtkit.pipeline.score_files import ScoredText
 from mtkit.version import __version__
@@ -21,8 +21,14 @@ from mtkit.version import __version__
 _KINDS = (".html", ".md", ".json")
 
 
-def check_report_name(path: Path, *, has_references: bool = True) -> None:
-    """Checks that a report can be written to this path; without references it is on flags."""
+def check_report_name(
+    path: Path, inputs: Sequence[Path] = (), *, has_references: bool = True
+) -> None:
+    """Checks that a report can be written to this path; without references it is on flags.
+
+    `inputs` are the files that are scored, which it mustn't replace.
+    """
+    check_not_input(path, inputs, "--report")
     if not has_references and (path.suffix != ".json" or path.is_dir()):
         raise MtkitError(
             f"--report {path}: without references, a report is a list of flagged lines",

@@ -144,7 +144,7 @@ class PieceFinder:
 
     def find_lost(self, source: ProtectedText, output: str) -> list[str]:
         """Returns pieces, each once, that an output lacks, and placeholders that only it has."""
-        if not source.pieces:
+        if not source.pieces and not self._settings.placeholders:
             return []
         texts = {
             kind: Counter(piece.text for piece in source.pieces if piece.kind == kind)

@@ -87,7 +87,9 @@ def _write_first(tokens: Sequence[Token]) -> str:
 
 
 def _read_text(text: str, span: Span) -> list[MarkupPart]:
-    r"""Returns the lines of some text; `\n` ends a line."""
+    r"""Returns the lines of some text; `\n` ends a line, and quotes around it keep its spaces."""
+    quoted = _QUOTED.fullmatch(text, *span)
+    span = span if quoted is None else quoted.span("inner")
     return read_escaped_lines(
         text, span, ESCAPE, _read_character, lambda each: each == ("\n", r"\n")
     )
@@ -102,6 +104,7 @@ def _escape(text: str) -> str:
     return written.replace("\n", "\\n").replace("\t", "\\t")
 
 
+_QUOTED = re.compile(r'\s*+"(?P<inner>(?:[^"\\]|\\.)*+)"\s*+', re.DOTALL)
 _TEXT = Escapes(
     lambda text: escape_xml(_escape(text)),
     lambda raw: unescape_android(raw) if unescape_xml(raw) else "",

@@ -51,6 +51,7 @@ _WITH_TEXT = re.compile(
     r"|important|margin|note|seealso|sidebar|tab-item|tip|topic|warning)\}"
 )
 """Directives of MyST whose fences contain text."""
+_FOOTNOTE = re.compile(r" {0,3}\[\^[^\[\]\s]++\]:")
 _OPTION = re.compile(_INDENT + r"(?P<rest>:[\w-]++:.*+)")
 _MODULE = re.compile(
     r"import\s++(?:[\w*{][^'\"]*?\sfrom\s++)?['\"][^'\"]++['\"];?\s*+\Z"
@@ -142,11 +143,15 @@ class _LineMasker:
         """The open fence with code."""
         self._has_options = self._in_module = False
         """Whether the previous line was part of a directive, or of a JavaScript module."""
+        self._in_footnote = self._is_further = False
+        """Whether a line belongs to a footnote, and whether to a further paragraph of it."""
 
     def mask(self) -> Masked:
         for number, (start, stop) in enumerate(self._lines):
             line = self._text[start:stop].rstrip("\r\n")
             fence = _FENCE.fullmatch(line)
+            if not self._fence and fence is None:
+                self._read_footnote(start, line)
             if self._fence:
                 self._fence = "" if fence and _closes(fence, self._fence) else self._fence
             elif fence is not None:
@@ -154,6 +159,17 @@ class _LineMasker:
             else:
                 self._read_line(number, start, line)
         return self._masked._replace(text=join_replaced(self._text, self._edits))
+
+    def _read_footnote(self, start: int, line: str) -> None:
+        """Makes further paragraphs of a footnote a quote: their indentation isn't code's."""
+        if _FOOTNOTE.match(line):
+            self._in_footnote, self._is_further = True, False
+        elif not line.strip():
+            self._is_further = self._in_footnote
+        elif not line.startswith(("    ", "\t")):
+            self._in_footnote = self._is_further = False
+        elif self._is_further:
+            self._edits.append((start, start + 1, ">"))
 
     def _cover(self, start: int, end: int, before: str = "") -> None:
         self._edits.append((start, end, before + _cover(end - start - len(before))))

@@ -22,12 +22,14 @@ from mtkit.documents.document import (
 from mtkit.documents.escaped_text import read_escaped_lines
 from mtkit.documents.formats.string_markup import copy_units, make_string_units
 from mtkit.documents.units import MarkupPart
+from mtkit.errors import fail_at
 from mtkit.text.string_files.directives import FORMAT_FLAGS, find_fault
 from mtkit.text.string_files.escapes import ESCAPE, read_escape, unescape
 from mtkit.text.string_files.keyed import load_json
 from mtkit.text.string_files.plural_forms import PluralForms
 from mtkit.text.string_files.po import PoMessage, read_messages
 
+_LANGUAGE = re.compile(r"^Language:[ \t]*+(\S++)", re.MULTILINE)
 _JSON_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?', re.DOTALL)
 
 
@@ -85,8 +87,23 @@ def read_po_units(text: str, languages: LanguageCodes) -> Document:
         if message.read(text, "msgid"):
             _translate_message(document, message, plurals, languages)
         else:
-            plurals = PluralForms(message.read(text, "msgstr"))
+            header = message.read(text, "msgstr")
+            plurals = PluralForms(header)
+            _check_language(text, message, header, languages)
     return document
+
+
+def _check_language(text: str, message: PoMessage, header: str, languages: LanguageCodes) -> None:
+    """Checks that a file's translations are in the target language, if it names one."""
+    found = _LANGUAGE.search(header)
+    if found is not None and not LanguageCodes(languages.target).is_source(found[1]):
+        raise fail_at(
+            text,
+            message.start,
+            f"its translations are in '{found[1]}' (Language), and the model's in "
+            f"'{languages.target}'",
+            "correct the header, or use a model of that language",
+        )
 
 
 def _translate_message(

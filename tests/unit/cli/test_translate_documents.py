@@ -101,7 +101,7 @@ def test_a_document_on_stdin_goes_to_stdout(folder: Path) -> None:
     [
         ("a.rtf", "b.rtf", 1, "files that end in '.rtf' aren't known"),
         ("missing.md", "b.md", 1, "missing.md: no such file"),
-        ("a.md", "a.md", 1, "the translation would take the place of the document itself"),
+        ("a.md", "a.md", 1, "would take the place of a file that this command reads"),
         ("a.md", "none/b.md", 1, "none: no such folder"),
         ("a.md", ".", 1, "a folder, expected a file to write"),
         ("a.md", "b.docx", 1, "a.md is markdown, and so is its translation"),

@@ -137,7 +137,7 @@ def test_kinds_and_their_order():
         ("{ $name } of { -brand }", "{ $name } von {-brand}", ["{ -brand }", "{-brand}"]),
         ("$1 of it", "es", ["$1"]),
         ("one dollar", "$1", []),
-        ("no piece", "%s 7", []),
+        ("no piece", "%s 7", ["%s"]),
     ],
 )
 def test_what_is_lost(source, output, expected):
