@@ -47,7 +47,12 @@ def check_format(facts: Mapping[str, Any], path: Path, expected: int, hint: str)
             "pip install --upgrade mtkit",
         )
     if found != expected:
-        raise MtkitError(f"{path}: made by an unreleased mtkit", hint)
+        if found is None and "model_type" in facts:
+            raise MtkitError(
+                f"{path}: a model of transformers, not of mtkit",
+                f"mtkit import {path.parent} --output NEW",
+            )
+        raise MtkitError(f"{path}: made by an unreleased mtkit, or by another program", hint)
 
 
 def as_json_text(content: object, *, is_ascii: bool = False) -> str:

@@ -38,7 +38,7 @@ _GRAPHEME = regex.compile(r"\X")
 
 _Item = TypeVar("_Item")
 _Number = TypeVar("_Number", float, bool)
-_WAYS = ("plain", "masked", "constrained", "n_best")
+WAYS = ("plain", "masked", "constrained", "n_best")
 """Values of `Protection.way`, the simplest first."""
 
 
@@ -279,7 +279,7 @@ def _join_protections(found: Iterable[Protection | None]) -> Protection | None:
     ways = [each.way for each in known]
     return Protection(
         tuple(chain.from_iterable(each.pieces for each in known)),
-        None if None in ways else max(ways, key=_WAYS.index),
+        None if None in ways else max(ways, key=WAYS.index),
         tuple(dict.fromkeys(chain.from_iterable(each.lost for each in known))),
     )
 

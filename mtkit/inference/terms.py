@@ -187,7 +187,9 @@ class GlossaryTerms:
         return replace(translation, terms=tuple(uses))
 
     def summarize(self) -> str:
-        """Returns the uses of all terms so far in words; empty if there were none."""
+        """Returns the uses of all terms so far in words."""
+        if not self._counts.total():
+            return "terms: none of the glossary's is in the text"
         return "; ".join(
             filter(
                 None,

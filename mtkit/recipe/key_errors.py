@@ -1,6 +1,7 @@
 """Faults that pydantic finds in a recipe, reported by key and in the recipe's own words."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -46,6 +47,8 @@ _SECTION_WORDS = {"properties", "items", "oneOf", "anyOf"}
 _CORPUS_KEYS = {"source", "target", "path", "dataset", "builtin"}
 _ADVICE = {"translated_by": ": development and test sets need translations by people"}
 """On keys that aren't known where they stand."""
+_KIND = re.compile(r"int|float|str|bool|.*[^\w].*")
+"""What pydantic calls a kind of value; no key is written so."""
 _TAGS = ("files", "side")
 _CORPUS_KINDS = (
     "no corpus given: set `source` and `target` (two text files), `path` (one file with both "
@@ -220,6 +223,9 @@ def _path_in_tables(location: tuple[int | str, ...], tables: dict[str, object]) 
         # The tag of a kind may spell like a key, but nothing lies inside that key's value.
         if isinstance(child, dict | list):
             node = child
+        elif child is not None and _KIND.fullmatch(str(location[-1])):
+            # What follows are kinds of a value, such as `constrained-int` and `literal['auto']`.
+            return [*steps, str(step)]
         elif not is_last:
             continue
         steps.append(str(step))

@@ -177,7 +177,8 @@ def _find(recipe: str | Path) -> tuple[Path, Path]:
         if not PROJECT_RECIPE.is_file():
             raise MtkitError(
                 f"no recipe given, and no {PROJECT_RECIPE} in {Path.cwd()}",
-                "create one with `mtkit init own-corpus`, or name one with --recipe",
+                "create one with `mtkit init own-corpus`, or name one with --recipe; a command "
+                "with --model FOLDER needs none",
             )
         recipe = PROJECT_RECIPE
     path = expand_home(recipe)

@@ -1,6 +1,7 @@
 """Runs the application with uvicorn: addresses, connections and signals."""
 
 import asyncio
+import errno
 import gc
 import ipaddress
 import resource
@@ -141,9 +142,12 @@ def open_socket(host: str, port: int) -> socket.socket:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind(address)
     except OSError as error:
+        is_elsewhere = error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror)
         raise MtkitError(
             f"can't listen on {host}:{port}: {error.strerror or error}",
-            "choose another with --port, or --port 0 for any that is free",
+            "--host is an address of this machine: 127.0.0.1, or 0.0.0.0 for all"
+            if is_elsewhere
+            else "choose another with --port, or --port 0 for any that is free",
         ) from error
     return opened
 

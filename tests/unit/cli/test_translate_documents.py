@@ -109,6 +109,7 @@ def test_a_document_on_stdin_goes_to_stdout(folder: Path) -> None:
         ("broken.xlf", "b.xml", 1, "broken.xlf is xliff, and so is its translation"),
         ("broken.xlf", "b.xlf", 1, "broken.xlf: line 1: not well-formed XML"),
         ("a.md", None, 2, "name the file to write"),
+        (".", "b.md", 1, "is a folder, expected a file"),
     ],
 )
 def test_faults_are_told_and_nothing_is_written(
@@ -135,6 +136,36 @@ def test_an_output_that_is_there_is_replaced(folder: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
+def test_what_a_command_reads_is_not_replaced(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("dog\tHund\n")
+    text = tmp_path / "a.txt"
+    text.write_text("dog\n")
+    config = folder / "config.json"
+    labels = tmp_path / "labels.tsv"
+    labels.write_text("dog\tHund\tok\n")
+    for command in (
+        ["translate", text, "--input", "lines", "--output", path, "--glossary", path],
+        ["translate", text, "--input", "lines", "--output", text],
+        ["calibrate", labels, "--output", labels],
+        ["calibrate", labels, "--output", config],
+    ):
+        done = CliRunner().invoke(app, [*map(str, command), "--model", str(folder)])
+        assert (done.exit_code, "would take the place of" in done.stderr) == (1, True), command
+    scored = ["score", "--hypothesis", str(text), "--reference", str(path)]
+    for name, options in (("a.md", ()), ("b.md", ("--source", "b.md"))):
+        (tmp_path / name).write_text("dog\n")
+        given = [str(tmp_path / each) if each.endswith(".md") else each for each in options]
+        report = ["--report", str(tmp_path / name)]
+        done = CliRunner().invoke(
+            app, [*scored[:2], str(tmp_path / name), *scored[3:], *given, *report]
+        )
+        assert (done.exit_code, "name another file with --report" in done.stderr) == (1, True)
+        assert (tmp_path / name).read_text() == "dog\n"
+    done = translate(text, "--output", "-", "--input", "markdown", "--model", folder)
+    assert "a document isn't written to stdout" in done.stderr
+
+
 @pytest.mark.parametrize("is_full", [False, True])
 def test_a_closed_stdin_is_no_fault_and_a_full_disk_is_one(
     folder: Path, tmp_path: Path, *, is_full: bool

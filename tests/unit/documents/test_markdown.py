@@ -39,6 +39,8 @@ PAGES = [
     "+++\na = 1\n+++\nsnake_case a\\_b __strong__ {{ template }} <!-- c --> ***both*** x<br>y",
     "　全角 **强调**文字。\n第二行\n- 列表\n",
     "Characters &#x1F; and &#128; and &#0; and &#xFFFFFF; by number",
+    "A[^a] b[^b].\n\n[^a]: One\n\n    two *three*\n    four\n\n    > five\n\n        code\n\n"
+    "[^b]:\n    six\n\n\tseven\n\nEnd\n\n    code\n",
 ]
 
 
@@ -95,6 +97,11 @@ def test_texts_are_blocks_descriptions_and_titles() -> None:
         ("| a b | c d |\n|--|--|\n| e \\| f | g h |", "| B A | D C |\n|--|--|\n| F \\| E | H G |"),
         ("one two\\\n*three*", "<em>THREE</em> TWO ONE<br>"),
         ("- [x] do this\n1. then that", "- [x] THIS DO\n1. THAT THEN"),
+        # As in GitHub, Pandoc and Python-Markdown: paragraphs of a footnote are indented.
+        (
+            "[^1]: one two\n\n    three *four*\n\n        co de\n\nfive six\n\n    co de",
+            "[^1]: TWO ONE\n\n    *FOUR* THREE\n\n        co de\n\nSIX FIVE\n\n    co de",
+        ),
     ],
 )
 def test_tags_go_with_their_words(page: str, expected: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from mtkit.documents.document import LanguageCodes, TranslatedText
 from mtkit.documents.document_report import DocumentReport
 from mtkit.documents.translate_file import translate_content
+from mtkit.errors import MtkitError
 
 _HEADER = r"""msgid ""
 msgstr ""
@@ -165,3 +166,26 @@ def test_the_flag_ends_as_the_lines_of_the_file() -> None:
     written = translate_released(text)
     assert b"\r\n#, fuzzy\r\nmsgid" in written
     assert written.count(b"\n") == written.count(b"\r\n")
+
+
+def test_a_file_of_another_language_is_refused() -> None:
+    with pytest.raises(MtkitError, match=r"translations are in 'de' \(Language\).* in 'fr'"):
+        translate_content(
+            f'{_HEADER}msgid "Half"\nmsgstr ""\n'.encode(), "po", say({}), LanguageCodes("en", "fr")
+        )
+    text = f'{_HEADER}msgid "Half"\nmsgstr ""\n'
+    # No language, a template's, and one of the same language.
+    for language in ("", "LANGUAGE", "de_AT"):
+        content = text.replace("Language: de", f"Language: {language}").encode()
+        written, _ = translate_content(content, "po", say({}), LanguageCodes("en", "de"))
+        assert b'msgstr "HALF"' in written
+
+
+def test_a_text_that_the_model_empties_stays_and_is_told() -> None:
+    found, report = translate(f'{_HEADER}msgid "Half"\nmsgstr ""\n', {"Half": " "})
+    assert found[0].msgstr == ""
+    assert (report.num_translated, report.describe()) == (
+        0,
+        "0 texts translated, 1 skipped: 1 kept because their translation is empty",
+    )
+    assert "kept as it was, because its translation is empty" in report.list_warnings("a.po")[1]

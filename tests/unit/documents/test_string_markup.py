@@ -120,7 +120,7 @@ def test_markup_is_found_in_what_a_string_says(
         ("@null", [], None),
         ("?attr/colorPrimary", [], None),
         ("@+id/foo", [], None),
-        ('"  it\'s a  "', ["it's a"], "  IT\\'S A  "),
+        ('"  it\'s a  "', ["it's a"], '"  IT\\\'S A  "'),
         ("one <![CDATA[<b>two</b> x]]> three", ["one <b>two</b> x three"], None),
     ],
 )

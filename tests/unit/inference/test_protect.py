@@ -1,6 +1,7 @@
 """Translations that keep what they must, by an engine whose outputs a test chooses."""
 
 import json
+from typing import get_args
 
 import pytest
 import torch
@@ -12,12 +13,15 @@ from mtkit.documents.paragraph_translator import SentenceTranslator
 from mtkit.documents.translate_file import translate_content
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.paragraphs import WAYS
 from mtkit.inference.request import Request
 from mtkit.inference.symbol_masks import mask
 from mtkit.inference.translation import Hypothesis, WordAlignment
 from mtkit.inference.translator import Translator
+from mtkit.recipe.flags import Flags
 from mtkit.recipe.inference import Inference, Sampling
-from mtkit.recipe.protection import Protect
+from mtkit.recipe.paragraphs import Paragraphs
+from mtkit.recipe.protection import Protect, ProtectionWay
 from mtkit.text.protected import PieceFinder
 from mtkit.text.token_ids import EOS
 
@@ -315,6 +319,47 @@ def test_a_model_that_knows_nothing_keeps_what_it_must(make_recipe, make_model, 
         )
 
 
+@pytest.mark.parametrize("paragraphs", [None, Paragraphs()])
+def test_lines_that_are_searched_again_have_flags_and_sentences(
+    make_recipe, make_model, tokenizer, paragraphs
+):
+    torch.manual_seed(3)
+    engine = TorchEngine(make_model(make_recipe()), "cpu")
+    settings = Inference(
+        beam_size=2,
+        max_extra_tokens=5,
+        flags=Flags(),
+        paragraphs=paragraphs,
+        protect=Protect(patterns=("jugs", "fox"), ways=("constrained",)),
+    )
+    lines = ["the lazy dog. the fox or fox jumps over it.", "the zebras"]
+    for each in Translator.of(engine, tokenizer, settings).search(lines, warns=False):
+        assert each.protection is not None
+        assert each.flags is not None
+    assert set(WAYS) == {"plain", *get_args(ProtectionWay)}
+
+
+@pytest.mark.parametrize(
+    ("line", "is_copied"),
+    [
+        ("https://example.org/a", True),
+        ("/etc/passwd --help", True),
+        ("{name}: %s", True),
+        ("see /etc/passwd", False),
+        ("12", False),
+        ("fox", False),
+    ],
+)
+def test_a_line_that_is_only_protected_pieces_is_copied(
+    make_recipe, make_model, tokenizer, line: str, is_copied
+):
+    torch.manual_seed(3)
+    engine = TorchEngine(make_model(make_recipe()), "cpu")
+    settings = Inference(beam_size=1, max_extra_tokens=5, protect=Protect(ways=()))
+    (found,) = Translator.of(engine, tokenizer, settings).search([line], warns=False)
+    assert (found.text == line and not found.candidates[0].token_ids) == is_copied
+
+
 def test_what_no_output_can_contain_leaves_the_line_as_it_was(make_recipe, make_model, tokenizer):
     model = make_model(make_recipe())
     engine = TorchEngine(model, "cpu")
@@ -326,7 +371,7 @@ def test_what_no_output_can_contain_leaves_the_line_as_it_was(make_recipe, make_
         protect=Protect(patterns=("lazy.*",), ways=("constrained",)),
     )
     translator = Translator.of(engine, tokenizer, settings)
-    (found,) = translator.search(["lazydogoverbox"], warns=False)
+    (found,) = translator.search(["the lazydogoverbox"], warns=False)
     assert found.protection.lost == ("lazydogoverbox",)
 
 
