@@ -30,8 +30,8 @@ _UNLINKED = -0.01
 """Evidence of an unlinked atom: it bridges, but begins and ends nothing."""
 
 
-_AtomKind = Literal["word", "sign", "linked"]
-"""Kinds of atoms for an element without links: an unlinked word or sign, or a linked atom."""
+_AtomKind = Literal["word", "sign", "linked", "linked sign"]
+"""Kinds of atoms for an element without links: an unlinked word or sign, or a linked one."""
 
 
 @dataclass
@@ -171,20 +171,25 @@ class TagPlacer:
             done = target + 1
             if total > best:
                 best, run = total, (first, done)
-        if run is not None:
+        kinds = self._list_kinds(mark)
+        if run is None:
+            # Like an element without links: by its share of the words.
+            middle = (mark.first + mark.last) / 2 / max(1, self._num_source) * self._num_target
+        elif kinds[0] == "sign" or not all(self._target_signs[slice(*run)]):
             return run
-        # Like an element without links: by its share of the words.
-        middle = (mark.first + mark.last) / 2 / max(1, self._num_source) * self._num_target
-        nearest = free.find_nearest(middle - 0.5, self._list_kinds(mark))
-        return (0, 0) if nearest is None else (nearest, nearest + 1)
+        else:
+            # A link or an emphasis of words is more than a comma.
+            middle, kinds = sum(run) / 2, [kind for kind in kinds if "sign" not in kind]
+        nearest = free.find_nearest(middle - 0.5, kinds)
+        return run or (0, 0) if nearest is None else (nearest, nearest + 1)
 
     def _list_kinds(self, mark: PlacedTag) -> Sequence[_AtomKind]:
         """Returns the kinds of atoms that an element without links may get, the best first."""
         if mark.replaces:
             return ("word",)
         if self._edges.is_of_signs((mark.first, mark.last)):
-            return ("sign", "word", "linked")
-        return ("word", "sign", "linked")
+            return ("sign", "word", "linked", "linked sign")
+        return ("word", "sign", "linked", "linked sign")
 
     def _place_in_gaps(self, marks: Sequence[PlacedTag]) -> None:
         """Places tags without text, and elements without a free atom."""
@@ -274,7 +279,7 @@ class _FreeAtoms:
 
     def _find_kind(self, index: int) -> _AtomKind:
         if self._num_links[index]:
-            return "linked"
+            return "linked sign" if self._signs[index] else "linked"
         return "sign" if self._signs[index] else "word"
 
 
