@@ -79,7 +79,7 @@ def translate_file(
     form = choose_format(source, form)
     check_output_path(output, source, form)
     try:
-        content = read_file(source, max_bytes=_MAX_BYTES)
+        content = read_file(source.resolve(), max_bytes=_MAX_BYTES)
     except FileNotFoundError as error:
         raise MtkitError(f"{source}: no such file") from error
     try:

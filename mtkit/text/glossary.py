@@ -172,7 +172,7 @@ class ReadGlossary:
 def read_glossary(path: Path) -> ReadGlossary:
     r"""Returns the terms in a file: UTF-8, tab-separated; blank lines are skipped, `\r` dropped."""
     try:
-        content = read_file(path, max_bytes=_MAX_BYTES)
+        content = read_file(path.resolve(), max_bytes=_MAX_BYTES)
     except FileNotFoundError as error:
         raise MtkitError(f"{path}: no such glossary", _COLUMNS) from error
     terms: dict[Term, None] = {}
