@@ -131,7 +131,7 @@ def test_a_missing_file_of_settings(folder):
         ("target_vocab_size", "many", "target_vocab_size: Input should be a valid integer"),
         ("attention", 3, "attention: Extra inputs are not permitted"),
         ("format_version", 99, "format 99, but this version of mtkit reads 4"),
-        ("format_version", 3, "made by an unreleased mtkit"),
+        ("format_version", 3, "made by an unreleased mtkit, or by another program"),
         (
             "special_tokens",
             {"pad": 1, "unk": 0, "bos": 2, "eos": 3},
@@ -144,6 +144,16 @@ def test_a_configuration_that_makes_no_sense(folder, key, value, expected):
     path = folder / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
     assert _fault(load_model_folder, folder)[0] == f"{path}: {expected}"
+
+
+def test_a_folder_of_transformers_is_to_be_imported(folder):
+    (folder / "config.json").write_text(
+        '{"architectures": ["MarianMTModel"], "model_type": "marian"}'
+    )
+    assert _fault(load_model_folder, folder) == (
+        f"{folder / 'config.json'}: a model of transformers, not of mtkit",
+        f"mtkit import {folder} --output NEW",
+    )
 
 
 def test_a_tokenizer_of_another_size(folder):

@@ -1,6 +1,7 @@
 import pytest
 
-from mtkit.recipe import Recipe
+from mtkit.errors import MtkitError
+from mtkit.recipe import Recipe, load_recipe
 from mtkit.recipe.key_errors import known_keys
 from mtkit.recipe.training import Clipping
 
@@ -33,3 +34,11 @@ def test_known_keys_are_those_of_the_section_in_all_its_kinds(
 
 def test_known_keys_of_a_section_by_itself() -> None:
     assert known_keys(Clipping, ["x"]) == ["max_norm"]
+
+
+@pytest.mark.parametrize("value", ["0", "many", "1.5"])
+def test_a_value_of_several_kinds_is_named_by_its_key(value: str) -> None:
+    with pytest.raises(MtkitError) as fault:
+        load_recipe("multi30k-en-de", [f"inference.processes={value}"])
+    assert "inference.processes: expected" in fault.value.message
+    assert "constrained" not in fault.value.message
