@@ -351,7 +351,7 @@ class LinePipeline:
         )
 
     def _keeps_all(self, line: Line, text: str) -> bool:
-        """Checks that a text is to be copied: signs alone, or protected pieces, but no numbers."""
+        """Checks that a text has no words but those of protected pieces, numbers apart."""
         if is_copied(text) or line.settings.protect is None:
             return is_copied(text)
         from mtkit.inference.protect import open_finder  # noqa: PLC0415

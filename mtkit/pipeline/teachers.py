@@ -1,24 +1,19 @@
 """Translators of corpora: model folders, servers and large language models, and their checks."""
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mtkit.data.preparation.held_out import check_unseen
-from mtkit.data.preparation.teachers import TeacherLine, Translated, TranslateLines
-from mtkit.data.sources.corpora import put_tag
+from mtkit.data.preparation.teachers import TranslateLines
 from mtkit.errors import MtkitError, suggest
 from mtkit.executor import WorkerNeeds
-from mtkit.inference.request import Request
-from mtkit.inference.translation import Translation
 from mtkit.inference.translator import Translator
 from mtkit.model.card import find_licence
 from mtkit.model.config import check_translates, open_model_folder, read_settings
 from mtkit.model.digest import digest_model
+from mtkit.pipeline.line_teacher import LineTeacher
 from mtkit.pipeline.teacher_runs import Run, is_llm_recipe
 from mtkit.pipeline.translate import open_models
 from mtkit.recipe import Recipe
@@ -35,8 +30,6 @@ from mtkit.workspace import Workspace
 _PROCESS_BYTES = 400 << 20
 """Memory of Python and a block of text in a process, besides weights."""
 _OF_INFERENCE = WHOLE_RECIPE.of_key("inference")
-_BAD_ANSWER = "bad answer"
-"""The flag of a line that a large language model didn't translate."""
 
 
 @dataclass(frozen=True)
@@ -320,114 +313,6 @@ def _explain_missing(named: _Named, name: str, folder: Path) -> MtkitError:
         f"{named.key}: {folder}: {what}{suggest(Path(name).name, (REVERSE, PAIRS))}",
         "name the model/ folder of a run; a relative path starts from data.data_root",
     )
-
-
-class LineTeacher:
-    """Translates lines, and says which translations are dropped, and why.
-
-    `tag` precedes each line, for a model that was trained so.
-    """
-
-    def __init__(
-        self,
-        synthesis: Synthesis,
-        teacher: Translator,
-        checker: Translator | None,
-        tag: str = "",
-    ) -> None:
-        self._synthesis, self._teacher, self._checker = synthesis, teacher, checker
-        self._tag = tag
-        self._closeness = _open_closeness(synthesis.closest_to_reference)
-
-    def __call__(self, lines: Sequence[TeacherLine]) -> Translated:
-        """Returns the translations of lines, which aren't blank."""
-        if not lines:
-            return Translated([], [], np.zeros(0), np.zeros(0))
-        # A line's number seeds its sampling.
-        found = self._teacher.search(
-            [Request(put_tag(self._tag, line.text), line=line.number) for line in lines],
-            warns=False,
-        )
-        texts = [
-            self._choose(each, line.reference) for each, line in zip(found, lines, strict=True)
-        ]
-        reasons = [self._find_reason(each, text) for each, text in zip(found, texts, strict=True)]
-        self._check_round_trip(lines, texts, reasons)
-        return Translated(
-            texts,
-            reasons,
-            self._score(lines, texts, reasons),
-            np.array([_mean_probability(each) for each in found]),
-            self._teacher.summary,
-        )
-
-    def _choose(self, found: Translation, reference: str) -> str:
-        closeness = self._closeness
-        if closeness is None or not reference.strip():
-            return found.text
-        # The first of equals is the most probable one.
-        texts = (each.text for each in found.candidates)
-        return max(texts, key=lambda text: closeness(text, reference))
-
-    def _find_reason(self, found: Translation, text: str) -> str:
-        if not text.strip():
-            return "no translation"
-        flags = [flag.name for flag in found.flags or ()]
-        if _BAD_ANSWER in flags:
-            return _BAD_ANSWER
-        return flags[0] if self._synthesis.drop_flagged and flags else ""
-
-    def _check_round_trip(
-        self, lines: Sequence[TeacherLine], texts: Sequence[str], reasons: list[str]
-    ) -> None:
-        """Adds a reason for each translation that comes back too different."""
-        limit = self._synthesis.min_round_trip
-        if limit is None or self._checker is None:
-            return
-        chosen = [index for index, reason in enumerate(reasons) if not reason]
-        back = self._checker.search([texts[index] for index in chosen], warns=False)
-        closeness = _open_closeness("chrf")
-        assert closeness is not None
-        for index, each in zip(chosen, back, strict=True):
-            if closeness(each.text, lines[index].text) < limit:
-                reasons[index] = "round_trip"
-
-    def _score(
-        self, lines: Sequence[TeacherLine], texts: Sequence[str], reasons: Sequence[str]
-    ) -> np.ndarray:
-        """Returns exp(-(|H_A - H_B| + (H_A + H_B) / 2)) of each line, [lines]; NaN if not asked."""
-        scores = np.full(len(lines), np.nan)
-        if self._synthesis.keep is None or self._checker is None:
-            return scores
-        chosen = [index for index, reason in enumerate(reasons) if not reason]
-        pairs = [(put_tag(self._tag, lines[index].text), texts[index]) for index in chosen]
-        entropies = [
-            np.array([-_mean_probability(each) for each in model.score(given)])
-            for model, given in (
-                (self._teacher, pairs),
-                (self._checker, [(texts[index], lines[index].text) for index in chosen]),
-            )
-        ]
-        scores[chosen] = np.exp(-(np.abs(entropies[0] - entropies[1]) + sum(entropies) / 2))
-        return scores
-
-
-def _mean_probability(found: Translation) -> float:
-    """Returns the mean log-probability of the best candidate's tokens; NaN without any."""
-    best = found.candidates[0]
-    count = len(best.token_log_probabilities)
-    return best.log_probability / count if count else math.nan
-
-
-def _open_closeness(metric: str | None) -> Callable[[str, str], float] | None:
-    """Returns a sentence score of a text and its reference."""
-    if metric is None:
-        return None
-    from sacrebleu.metrics.bleu import BLEU  # noqa: PLC0415
-    from sacrebleu.metrics.chrf import CHRF  # noqa: PLC0415
-
-    scorer = CHRF() if metric == "chrf" else BLEU(effective_order=True)
-    return lambda text, reference: float(scorer.sentence_score(text, [reference]).score)
 
 
 def is_remote(name: str) -> bool:

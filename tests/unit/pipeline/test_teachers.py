@@ -15,7 +15,8 @@ from mtkit.data.preparation.teachers import TeacherLine
 from mtkit.data.prepare import prepare
 from mtkit.errors import MtkitError
 from mtkit.inference.translation import Hypothesis, Translation
-from mtkit.pipeline.teachers import LineTeacher, ModelTeachers
+from mtkit.pipeline.line_teacher import LineTeacher
+from mtkit.pipeline.teachers import ModelTeachers
 from mtkit.recipe import load_recipe
 from mtkit.recipe.synthesis import Synthesis
 from mtkit.workspace import Workspace
