@@ -201,3 +201,20 @@ def test_elements_inside_one_another_without_end_share_their_words() -> None:
     place(4, 4, [(0, 2), (1, 3), (2, 0), (3, 1)], root)
     assert mark.target == (2, 4)
     assert mark.children[0].target == (3, 3)
+
+
+def test_words_that_are_linked_to_a_sign_alone_get_a_word_if_one_is_free() -> None:
+    # read this guide . / das lesen .  The guide is only linked to the full stop.
+    signs = (["", "", "", "end"], ["", "", "end"])
+    for links, expected in (
+        # "das" is linked to nothing, and then to "this".
+        ([(0, 1), (2, 2)], (0, 1)),
+        ([(0, 1), (1, 0), (2, 2)], (1, 2)),
+    ):
+        mark = PlacedTag(2, 3)
+        TagPlacer(4, 3, links, signs).place([mark])
+        assert mark.target == expected
+    # Without a word, the sign is better than nothing.
+    mark = PlacedTag(2, 3)
+    TagPlacer(4, 1, [(2, 0)], (signs[0], ["end"])).place([mark])
+    assert mark.target == (0, 1)
