@@ -39,16 +39,18 @@ MIN_AGREEMENT = 70.0
 
 @dataclass(frozen=True)
 class Parity:
-    """How two engines' n-best lists compare.
+    """How an engine's outputs compare with another library's.
 
     Attributes:
+        library: The name of the other library.
         num_near_ties: Lines where outputs with almost equal scores swap ranks.
         num_different: Lines that differ by more.
-        largest_gap: Largest difference between both engines' scores of one output.
-        largest_shift: Largest difference between an output's score in the candidate's search and
-            the score that the model gives it.
+        largest_gap: Largest difference between both scores of one output.
+        largest_shift: Largest difference between an output's score in the other library's search
+            and the score that its model gives it.
     """
 
+    library: str
     num_lines: int
     num_near_ties: int
     num_different: int
@@ -58,12 +60,30 @@ class Parity:
     def describe(self) -> str:
         """Returns the comparison as one line."""
         num_equal = self.num_lines - self.num_near_ties - self.num_different
-        return (
-            f"float32: {num_equal} of {self.num_lines} lines have the same n-best list, "
-            f"{self.num_near_ties} differ only by near-ties, {self.num_different} by more; scores "
-            f"of the same output differ by at most {self.largest_gap:.1e}, and by at most "
-            f"{self.largest_shift:.1e} in CTranslate2's search, which excludes <pad> and <s>"
+        shifted = (
+            f", and by at most {self.largest_shift:.1e} in its search, which excludes <pad> and <s>"
         )
+        return (
+            f"{self.library} in float32: the same outputs on {num_equal} of {self.num_lines} "
+            f"lines, {self.num_near_ties} differ only by near-ties, {self.num_different} by more; "
+            f"scores of the same output differ by at most {self.largest_gap:.1e}"
+            f"{shifted if self.largest_shift else ''}"
+        )
+
+
+def search_exactly(settings: Inference, sources: Sequence[Sequence[int]]) -> Inference:
+    """Returns settings for a search by the exact rule, with its whole beam as n-best list.
+
+    The length penalty has the power form, which all engines have.
+    """
+    return Inference(
+        beam_size=settings.beam_size,
+        n_best=settings.beam_size,
+        length_penalty=LengthPenalty(kind="power", alpha=settings.length_penalty.alpha),
+        max_extra_tokens=min(settings.max_extra_tokens, _EXTRA_TOKENS),
+        stop_margin=max(map(len, sources), default=0) + _EXTRA_TOKENS,
+        batch_tokens=settings.batch_tokens,
+    )
 
 
 def check_parity(
@@ -72,31 +92,28 @@ def check_parity(
     sources: Sequence[Sequence[int]],
     settings: Inference,
     *,
+    library: str,
+    num_compared: int,
     marks: LanguageTokens = NO_MARKS,
 ) -> Parity:
-    """Returns how both engines' n-best lists compare, or raises an MtkitError if they differ.
+    """Returns how both engines' outputs compare, or raises an MtkitError if they differ.
 
-    Both engines have the same weights in fp32 and stop by the exact rule. Lengths are compared by
-    the power form, which all engines have. Each source ends with `</s>`.
+    Both engines have the same weights in fp32 and search in the same way. The length penalty of
+    `settings` has the power form. Each source ends with `</s>`. The best `num_compared` outputs of
+    a line are compared.
     """
-    alike = Inference(
-        beam_size=settings.beam_size,
-        n_best=settings.beam_size,
-        length_penalty=LengthPenalty(kind="power", alpha=settings.length_penalty.alpha),
-        max_extra_tokens=min(settings.max_extra_tokens, _EXTRA_TOKENS),
-        stop_margin=max(map(len, sources), default=0) + _EXTRA_TOKENS,
-        batch_tokens=settings.batch_tokens,
-    )
     encoded = [_mark(source, marks) for source in sources]
     expected, found = (
-        search_in_batches(engine, encoded, alike) for engine in (reference, candidate)
+        search_in_batches(engine, encoded, settings) for engine in (reference, candidate)
     )
     gaps, shifts = [0.0], [0.0]
     num_near_ties = num_different = 0
     num_begun = len(marks.begin)
-    for source, wanted, given in zip(encoded, expected, found, strict=True):
+    for source, ours, theirs in zip(encoded, expected, found, strict=True):
+        wanted, given = ours[:num_compared], theirs[:num_compared]
         exact = [
-            sum(each[num_begun:]) / length_penalty("power", alike.length_penalty.alpha, len(each))
+            sum(each[num_begun:])
+            / length_penalty("power", settings.length_penalty.alpha, len(each))
             for each in candidate.score(
                 [source.tokens] * (len(wanted) + len(given)),
                 [(*marks.begin, *hypothesis.token_ids) for hypothesis in chain(wanted, given)],
@@ -116,7 +133,7 @@ def check_parity(
             num_near_ties += 1
         else:
             num_different += 1
-    parity = Parity(len(sources), num_near_ties, num_different, max(gaps), max(shifts))
+    parity = Parity(library, len(sources), num_near_ties, num_different, max(gaps), max(shifts))
     _refuse_unequal(parity)
     return parity
 
@@ -148,11 +165,12 @@ def _refuse_diverged(scores: Sequence[float]) -> None:
 
 
 def _refuse_unequal(parity: Parity) -> None:
-    if parity.largest_gap > MAX_GAP:
+    hint = f"please report this, with the model's config.json and the version of {parity.library}"
+    if not parity.largest_gap <= MAX_GAP:
         raise MtkitError(
-            f"parity check failed: the engines' scores of the same output differ by "
-            f"{parity.largest_gap:.2g}, more than {MAX_GAP:g}; nothing was exported",
-            "the weights were converted wrongly: please report this, with the model's config.json",
+            f"parity check failed: scores of the same output differ by {parity.largest_gap:.2g}, "
+            f"more than {MAX_GAP:g}; nothing was exported",
+            hint,
         )
     if parity.num_different <= max(1, MAX_SHARE_DIFFERENT * parity.num_lines):
         return
@@ -164,8 +182,7 @@ def _refuse_unequal(parity: Parity) -> None:
         )
         return
     raise MtkitError(
-        f"parity check failed: {different} that aren't near-ties; nothing was exported",
-        "the engines' searches differ: please report this, with the version of CTranslate2",
+        f"parity check failed: {different} that aren't near-ties; nothing was exported", hint
     )
 
 

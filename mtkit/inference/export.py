@@ -23,6 +23,7 @@ from mtkit.inference.engine_comparison import (
     check_parity,
     check_quality,
     compare_engines,
+    search_exactly,
 )
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.open_torch_engine import engine_of_network
@@ -193,11 +194,14 @@ def _make_files(job: _Job, folder: Path) -> tuple[Parity, EngineComparison]:
         _convert(job, folder, job.quantization)
     reference = open_reference(job.loaded, job.settings)
     say("float32: comparing the n-best lists of both engines")
+    sources = job.loaded.tokenizer.encode_source(_spread(job.lines, _MAX_PARITY_LINES))
     parity = check_parity(
         reference,
         CTranslate2Client(exact, stops_early=False),
-        job.loaded.tokenizer.encode_source(_spread(job.lines, _MAX_PARITY_LINES)),
-        job.settings,
+        sources,
+        search_exactly(job.settings, sources),
+        library="CTranslate2",
+        num_compared=job.settings.beam_size,
         marks=job.marks,
     )
     say(parity.describe())

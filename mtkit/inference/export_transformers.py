@@ -11,7 +11,6 @@ from mtkit.files import write_atomically
 from mtkit.folders import building
 from mtkit.inference.export import choose_languages
 from mtkit.inference.transformers_parity import (
-    TransformersParity,
     check_transformers_folder,
     load_transformers,
 )
@@ -32,7 +31,7 @@ def export_transformers(
     lines: Sequence[str],
     settings: Inference | None = None,
     metadata: Mapping[str, Sequence[str]] | None = None,
-) -> TransformersParity:
+) -> None:
     """Writes a folder that transformers' `AutoModelForSeq2SeqLM` and `AutoTokenizer` load.
 
     `output` must be new or empty. `metadata` is added to the head of its card, such as `datasets`.
@@ -63,7 +62,7 @@ def export_transformers(
     with building(output.absolute()) as draft:
         written = write_translator(loaded, draft, settings)
         say(f"{written.architecture}: comparing {min(len(usable), _MAX_TRANSLATED)} translations")
-        parity = check_transformers_folder(
+        compared = check_transformers_folder(
             loaded,
             draft,
             written,
@@ -72,11 +71,12 @@ def export_transformers(
             settings=settings,
             languages=languages,
         )
-        say(parity.describe())
+        for line in compared:
+            say(line)
         facts = [
             f"transformers {version}, {written.architecture}",
             f"exported from the model with digest {made_from}",
-            parity.describe(),
+            *compared,
         ]
         told = hub_card(
             card,
@@ -88,7 +88,6 @@ def export_transformers(
         write_atomically(draft / CARD_FILE, told)
     _tell_licence(told)
     say(f"wrote {output}; next: hf upload OWNER/NAME {output}")
-    return parity
 
 
 def _check_empty(output: Path) -> None:

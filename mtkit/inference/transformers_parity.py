@@ -12,46 +12,17 @@ from typing import Any
 import torch
 
 from mtkit.errors import MtkitError, shorten
-from mtkit.inference.engine_comparison import MAX_GAP, MAX_SHARE_DIFFERENT, NEAR_TIE
-from mtkit.inference.engines.engine import EncodedSource, search_in_batches
+from mtkit.inference.engine_comparison import check_parity
+from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.search.penalties import length_penalty
+from mtkit.inference.translation import Hypothesis
 from mtkit.model.exporters.transformers_rows import WrittenTranslator, find_output_limit, is_exact
 from mtkit.model.folder import LoadedModel
 from mtkit.programs import import_extra
 from mtkit.recipe.inference import Inference
-from mtkit.text.languages import NO_MARKS, LanguageTokens
+from mtkit.text.languages import NO_MARKS
 from mtkit.text.token_ids import SPECIAL_PIECES
-
-_BATCH = 8
-
-
-@dataclass(frozen=True)
-class TransformersParity:
-    """How transformers and mtkit compare on the same lines.
-
-    Attributes:
-        num_tokenized: Lines whose tokens were compared, all equal.
-        num_near_ties: Lines with another translation whose score is almost equal.
-        num_different: Lines that differ by more.
-        largest_gap: Largest difference of a translation's score.
-    """
-
-    num_tokenized: int
-    num_lines: int
-    num_near_ties: int
-    num_different: int
-    largest_gap: float
-
-    def describe(self) -> str:
-        """Returns the comparison as one line."""
-        num_equal = self.num_lines - self.num_near_ties - self.num_different
-        return (
-            f"transformers: same tokens on {self.num_tokenized} lines; same translation on "
-            f"{num_equal} of {self.num_lines}, {self.num_near_ties} differ only by near-ties, "
-            f"{self.num_different} by more; scores of the same output differ by at most "
-            f"{self.largest_gap:.1e}"
-        )
 
 
 def load_transformers() -> Any:
@@ -72,8 +43,8 @@ def check_transformers_folder(
     num_translated: int,
     settings: Inference,
     languages: tuple[str, str] | None = None,
-) -> TransformersParity:
-    """Returns how transformers compares with the model, or raises an MtkitError if they differ.
+) -> list[str]:
+    """Returns what transformers has in common with the model; raises an MtkitError if they differ.
 
     No line is blank; the first `num_translated` are also translated. The length penalty has the
     power form. `languages` are source and target of a model with language tokens.
@@ -85,34 +56,19 @@ def check_transformers_folder(
     if languages is not None:
         tokenizer.src_lang = languages[0]
         marks = loaded.tokenizer.mark_languages(*languages)
-    tokens = [
-        [*marks.before, *found, *marks.behind] for found in loaded.tokenizer.encode_source(lines)
-    ]
-    num_tokenized = _check_tokens(tokenizer, lines, tokens, written)
-    settings = _search_alike(settings)
-    engine = TorchEngine(loaded.translator, "cpu")
-    tokens = tokens[:num_translated]
-    encoded = [EncodedSource(each, begin=marks.begin) for each in tokens]
-    outputs = search_in_batches(engine, encoded, settings)
-    ours = [(*marks.begin, *hypotheses[0].token_ids) for hypotheses in outputs]
-    scores = [_score(engine, pair, marks, settings) for pair in zip(tokens, ours, strict=True)]
-    rows = written.target.rows
-    found = _generate(model, tokens, written, marks)
-    gaps = [0.0]
-    num_near_ties = num_different = 0
-    for source, output, score, given in zip(tokens, ours, scores, found, strict=True):
-        theirs = _score_there(model, (source, output), written, marks, settings)
-        gaps.append(abs(score - theirs))
-        if given == [rows[token] for token in output]:
-            continue
-        other = tuple(rows.index(row) for row in given)
-        if abs(_score(engine, (source, other), marks, settings) - score) < NEAR_TIE:
-            num_near_ties += 1
-        else:
-            num_different += 1
-    parity = TransformersParity(num_tokenized, len(tokens), num_near_ties, num_different, max(gaps))
-    _refuse_unequal(parity)
-    return parity
+    tokens = loaded.tokenizer.encode_source(lines)
+    marked = [[*marks.before, *found, *marks.behind] for found in tokens]
+    num_tokenized = _check_tokens(tokenizer, lines, marked, written)
+    parity = check_parity(
+        TorchEngine(loaded.translator, "cpu"),
+        _TransformersEngine(model, written, settings.length_penalty.alpha),
+        tokens[:num_translated],
+        _search_alike(settings),
+        library="transformers",
+        num_compared=1,
+        marks=marks,
+    )
+    return [f"transformers: the same tokens on {num_tokenized} lines", parity.describe()]
 
 
 def _search_alike(settings: Inference) -> Inference:
@@ -152,78 +108,57 @@ def _check_tokens(
     return count
 
 
-def _generate(
-    model: Any,
-    tokens: Sequence[Sequence[int]],
-    written: WrittenTranslator,
-    marks: LanguageTokens,
-) -> list[list[int]]:
-    """Returns the rows of each translation that transformers finds."""
-    rows = written.source.rows
-    begin = [written.target.rows[token] for token in marks.begin]
-    forced = {"forced_bos_token_id": begin[0]} if begin else {}
-    order = sorted(range(len(tokens)), key=lambda index: len(tokens[index]))
-    found: dict[int, list[int]] = {}
-    for start in range(0, len(order), _BATCH):
-        chosen = order[start : start + _BATCH]
-        longest = max(len(tokens[index]) for index in chosen)
-        inputs = torch.full((len(chosen), longest), written.source.pad)
-        mask = torch.zeros_like(inputs)
-        for row, index in enumerate(chosen):
-            length = len(tokens[index])
-            inputs[row, :length] = torch.tensor([rows[token] for token in tokens[index]])
-            mask[row, :length] = 1
+@dataclass(frozen=True)
+class _TransformersEngine:
+    """An engine that searches as generation_config.json says, whatever the settings."""
+
+    model: Any
+    written: WrittenTranslator
+    alpha: float
+    max_tokens = None
+    batches_at_once = 1
+
+    def search(
+        self, sources: Sequence[EncodedSource], settings: Inference
+    ) -> list[list[Hypothesis]]:
+        """Returns the best output of each source."""
+        target = self.written.target
+        begin = [target.rows[token] for token in sources[0].begin]
+        forced = {"forced_bos_token_id": begin[0]} if begin else {}
+        inputs = self._fill([source.tokens for source in sources])
+        mask = self._fill([[1] * len(source.tokens) for source in sources], as_rows=False)
         with torch.no_grad():
-            outputs = model.generate(input_ids=inputs, attention_mask=mask, **forced)
-        for index, output in zip(chosen, outputs[:, 1:].tolist(), strict=True):
-            end = output.index(written.target.eos) + 1 if written.target.eos in output else None
-            found[index] = output[:end]
-    return [found[index] for index in range(len(tokens))]
+            outputs = self.model.generate(input_ids=inputs, attention_mask=mask, **forced)
+        found = []
+        for source, output in zip(sources, outputs[:, 1:].tolist(), strict=True):
+            end = output.index(target.eos) + 1 if target.eos in output else None
+            tokens = [target.origins[row] for row in output[:end]]
+            scores = self.score([source.tokens], [tokens])[0][len(begin) :]
+            score = sum(scores) / length_penalty("power", self.alpha, len(tokens))
+            chosen = tuple(tokens[len(begin) :])
+            found.append([Hypothesis(chosen, sum(scores), score, is_finished=end is not None)])
+        return found
 
+    def _fill(self, batch: Sequence[Sequence[int]], *, as_rows: bool = True) -> torch.Tensor:
+        rows, pad = self.written.source.rows, self.written.source.pad if as_rows else 0
+        lines = [torch.tensor([rows[each] if as_rows else each for each in line]) for line in batch]
+        return torch.nn.utils.rnn.pad_sequence(lines, batch_first=True, padding_value=pad)
 
-def _score(
-    engine: TorchEngine,
-    pair: tuple[Sequence[int], Sequence[int]],
-    marks: LanguageTokens,
-    settings: Inference,
-) -> float:
-    source, output = pair
-    # The forced beginning of an output only counts in its length.
-    total = sum(engine.score([source], [output])[0][len(marks.begin) :])
-    return total / length_penalty("power", settings.length_penalty.alpha, len(output))
+    def score(
+        self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
+    ) -> list[list[float]]:
+        """Returns the natural log-probability of each token of each target."""
+        return [self._score(*pair) for pair in zip(source_batch, target_batch, strict=True)]
 
-
-def _score_there(
-    model: Any,
-    pair: tuple[Sequence[int], Sequence[int]],
-    written: WrittenTranslator,
-    marks: LanguageTokens,
-    settings: Inference,
-) -> float:
-    """Returns transformers' score of a translation."""
-    source, output = pair
-    inputs = torch.tensor([[written.source.rows[token] for token in source]])
-    labels = [written.target.rows[token] for token in output]
-    shifted = torch.tensor([[written.target.start, *labels[:-1]]])
-    with torch.no_grad():
-        logits = model(input_ids=inputs, decoder_input_ids=shifted).logits[0]
-    if model.generation_config.renormalize_logits:
-        logits[:, list(written.target.forbidden)] = -torch.inf
-    picked = logits.log_softmax(dim=-1)[torch.arange(len(labels)), torch.tensor(labels)]
-    divisor = length_penalty("power", settings.length_penalty.alpha, len(labels))
-    return float(picked[len(marks.begin) :].sum()) / divisor
-
-
-def _refuse_unequal(parity: TransformersParity) -> None:
-    if not parity.largest_gap <= MAX_GAP:
-        raise MtkitError(
-            f"parity check failed: scores of the same output differ by {parity.largest_gap:.2g}, "
-            f"more than {MAX_GAP:g}; nothing was exported",
-            "please report this, with the model's config.json and the version of transformers",
-        )
-    if parity.num_different > max(1, MAX_SHARE_DIFFERENT * parity.num_lines):
-        raise MtkitError(
-            f"parity check failed: {parity.num_different} of {parity.num_lines} lines have other "
-            "translations that aren't near-ties; nothing was exported",
-            "please report this, with the model's config.json and the version of transformers",
-        )
+    def _score(self, source: Sequence[int], output: Sequence[int]) -> list[float]:
+        target = self.written.target
+        labels = [target.rows[token] for token in output]
+        shifted = torch.tensor([[target.start, *labels[:-1]]])
+        with torch.no_grad():
+            logits = self.model(input_ids=self._fill([source]), decoder_input_ids=shifted).logits[0]
+        if self.model.generation_config.renormalize_logits:
+            logits[:, list(target.forbidden)] = -torch.inf
+        found: list[float] = logits.log_softmax(dim=-1)[
+            torch.arange(len(labels)), torch.tensor(labels)
+        ].tolist()
+        return found

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.inference.engine_comparison import Parity, check_parity
+from mtkit.inference.engine_comparison import Parity, check_parity, search_exactly
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference
@@ -58,7 +58,14 @@ def compare(
 ) -> Parity:
     sources = [[line, 3] for line in theirs]
     ours = Fake(dict.fromkeys(theirs, _AS_OURS))
-    return check_parity(ours, Fake(theirs, off, shift), sources, _SETTINGS)
+    return check_parity(
+        ours,
+        Fake(theirs, off, shift),
+        sources,
+        search_exactly(_SETTINGS, sources),
+        library="CTranslate2",
+        num_compared=2,
+    )
 
 
 def test_equal_lists():
