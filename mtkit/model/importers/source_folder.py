@@ -93,7 +93,7 @@ def open_source(source: str, *, has_weights: bool = True) -> SourceFolder:
     """
     folder = Path(source)
     if folder.is_dir():
-        return SourceFolder(folder, folder, str(folder))
+        return _open_cached(folder.resolve()) or SourceFolder(folder, folder, str(folder))
     if folder.exists():
         raise MtkitError(f"{source}: not a folder", "name the folder of a public model")
     if not _HUB_NAME.fullmatch(source):
@@ -102,8 +102,17 @@ def open_source(source: str, *, has_weights: bool = True) -> SourceFolder:
             "a name on the hub is OWNER/NAME, such as Helsinki-NLP/opus-mt-en-de",
         )
     path = _fetch(source, has_weights=has_weights)
+    return _open_cached(path.resolve()) or SourceFolder(path, path, source)
+
+
+def _open_cached(path: Path) -> SourceFolder | None:
+    """Returns the folder if it is a snapshot in the hub's cache, or in a copy of the cache."""
     # .../models--owner--name/snapshots/REVISION: its files link to .../models--owner--name/blobs.
-    return SourceFolder(path, path.parent.parent, source)
+    repository = path.parent.parent
+    kind, *name = repository.name.split("--")
+    if kind != "models" or not name or path.parent.name != "snapshots":
+        return None
+    return SourceFolder(path, repository, "/".join(name))
 
 
 def _fetch(name: str, *, has_weights: bool) -> Path:

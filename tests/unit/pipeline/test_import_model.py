@@ -379,6 +379,17 @@ def test_a_model_of_the_hub(hub, folder, tmp_path):
     assert not any("modeling.py" in path and "/resolve/" in path for path in hub.asked)
     assert "base_model: owner/opus-mt-en-de" in (tmp_path / "imported" / CARD_FILE).read_text()
     assert load_model_folder(tmp_path / "imported").config.recipe == "opus-mt-en-de"
+    # A copy of the cache on another machine, whose files are links to blobs.
+    copy = shutil.copytree(tmp_path / "cache", tmp_path / "copy", symlinks=True)
+    [snapshot] = copy.glob("models--owner--opus-mt-en-de/snapshots/*")
+    assert (snapshot / "config.json").is_symlink()
+    import_model(str(snapshot), tmp_path / "from-copy")
+    assert (tmp_path / "from-copy" / "model.safetensors").read_bytes() == files[0].read_bytes()
+    assert "base_model: owner/opus-mt-en-de" in (tmp_path / "from-copy" / CARD_FILE).read_text()
+    (snapshot / "config.json").unlink()
+    (snapshot / "config.json").symlink_to(folder / "config.json")
+    with pytest.raises(MtkitError, match="a link out of its folder"):
+        import_model(str(snapshot), tmp_path / "out")
 
 
 def test_a_model_that_the_hub_lacks(hub, tmp_path):
