@@ -185,7 +185,10 @@ def read_glossary(path: Path) -> ReadGlossary:
         fields = _split(raw, place)
         if not any(fields):
             continue
-        if not terms and columns is None and fields[:2] == ["source", "target"]:
+        names = [field.lower() for field in fields[:2]] if not terms and columns is None else []
+        if names == ["target", "source"]:
+            raise MtkitError(f"{place}: the source is the first column", _COLUMNS)
+        if names == ["source", "target"]:
             columns = _read_header(fields, place)
             continue
         term = _read_term(fields, columns, place)

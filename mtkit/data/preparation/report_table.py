@@ -32,7 +32,8 @@ def show_report(
         epoch = report.epoch
         passes = report.max_steps / max(1, epoch.updates)
         say(
-            f"one epoch: {plural(epoch.updates, 'update')}, {epoch.describe()}; "
+            f"one epoch: {plural(epoch.updates, 'update') if epoch.updates else 'not one update'}, "
+            f"{epoch.describe()}; "
             f"training.max_steps = {report.max_steps:,} is {passes:,.1f} epochs"
         )
     for side, language in zip(report.tokens, report.languages, strict=False):

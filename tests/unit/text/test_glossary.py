@@ -30,7 +30,7 @@ def test_columns_may_be_named_or_not(tmp_path):
     plain = "cat\tKatze\r\n\r\nUS\tUSA\tcase-sensitive\r\ncar\tPKW\tforbidden\n"
     plain += "IT\tES\tforbidden\tcase_sensitive\n"
     assert read(tmp_path, plain).terms == expected
-    named = "source\ttarget\tForbidden\tcase sensitive\n"
+    named = "Source\tTarget\tForbidden\tcase sensitive\n"
     named += "cat\tKatze\nUS\tUSA\tno\tyes\ncar\tPKW\tyes\nIT\tES\t1\tTRUE"
     assert read(tmp_path, b"\xef\xbb\xbf" + named.encode()).terms == expected
 
@@ -42,6 +42,7 @@ def test_columns_may_be_named_or_not(tmp_path):
         ("cat\t \n", "terms.tsv:1: an empty target"),
         ("\tKatze\n", "terms.tsv:1: an empty source"),
         ("cat\tKatze\tforbiden\n", "'forbiden' isn't known (did you mean 'forbidden'?)"),
+        ("target\tsource\nKatze\tcat\n", "terms.tsv:1: the source is the first column"),
         ("source\ttarget\tforbiden\n", "no column 'forbiden' is known (did you mean"),
         ("source\ttarget\tforbidden\ncat\tKatze\tmaybe\n", ":2: forbidden is 'maybe', expected"),
         ("cat\tKatze\tforbidden\tcase_sensitive\tx\n", ":1: 5 columns, expected 4 at most"),
