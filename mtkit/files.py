@@ -27,14 +27,15 @@ _CANT_RESERVE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 """Errors of file systems that can't reserve space."""
 
 
-def read_json(path: Path, *, max_bytes: int = _MAX_JSON_BYTES) -> dict[str, Any]:
+def read_json(path: Path, *, max_bytes: int = _MAX_JSON_BYTES, hint: str = "") -> dict[str, Any]:
     """Returns the JSON object in a file that mtkit wrote; NaN and infinities become None.
 
-    A file over `max_bytes` is rejected, because its objects take many times the memory.
+    A file over `max_bytes` is rejected, because its objects take many times the memory. `hint` says
+    what to do with a damaged file.
     """
-    content = parse_json(read_file(path, max_bytes=max_bytes), path)
+    content = parse_json(read_file(path, max_bytes=max_bytes), path, hint)
     if not isinstance(content, dict):
-        raise MtkitError(f"{path}: damaged: expected a JSON object")
+        raise MtkitError(f"{path}: damaged: expected a JSON object", hint)
     return content
 
 
@@ -192,16 +193,16 @@ def read_file(path: Path, *, max_bytes: int, inside: Path | None = None) -> byte
     return path.read_bytes()
 
 
-def parse_json(content: bytes, path: Path) -> Any:
+def parse_json(content: bytes, path: Path, hint: str = "") -> Any:
     """Returns parsed JSON; NaN and infinities, which aren't JSON, become None."""
     try:
         return json.loads(content.decode("utf-8"), parse_constant=lambda _: None)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise MtkitError(f"{path}: damaged, invalid JSON: {error}") from error
+        raise MtkitError(f"{path}: damaged, invalid JSON: {error}", hint) from error
     except RecursionError as error:
-        raise MtkitError(f"{path}: damaged: nested too deeply") from error
+        raise MtkitError(f"{path}: damaged: nested too deeply", hint) from error
     except ValueError as error:
-        raise MtkitError(f"{path}: damaged: a number with too many digits") from error
+        raise MtkitError(f"{path}: damaged: a number with too many digits", hint) from error
 
 
 def describe_fault(error: "ValidationError") -> str:

@@ -45,7 +45,8 @@ class Workspace:
         """Returns what the stages have recorded so far; empty before the first."""
         if not self.manifest_file.exists():
             return {}
-        stages = read_json(self.manifest_file).items()
+        hint = "remove the file: what earlier commands recorded in it is lost, but nothing else"
+        stages = read_json(self.manifest_file, hint=hint).items()
         return {stage: facts for stage, facts in stages if isinstance(facts, dict)}
 
     def record(self, stage: str, facts: dict[str, Any]) -> None:

@@ -74,12 +74,12 @@ def score(
         ),
     ] = None,
     report: Annotated[
-        Path | None,
+        list[Path] | None,
         declare_option(
             "--report",
             "FILE",
             "Also write a report: a page (.html), a table for a paper (.md), or everything "
-            "(.json).",
+            "(.json). May be given again.",
         ),
     ] = None,
     runs: Annotated[
@@ -136,16 +136,16 @@ def score(
             source,
             run.recipe,
             run.overrides,
-            report=report,
+            reports=report or [],
             as_json=as_json,
             device=device,
         )
         return
-    if report is not None:
-        from mtkit.pipeline.score_report import check_report_name
+    if report:
+        from mtkit.pipeline.score_report import check_report_names
 
         sources = [source] if source is not None else []
-        check_report_name(report, [*hypotheses, *(reference or []), *sources])
+        check_report_names(report, [*hypotheses, *(reference or []), *sources])
     if is_of_files:
         from mtkit.pipeline.score_files import load_scoring, score_files
 
@@ -166,14 +166,14 @@ def score(
         from mtkit.pipeline.score import score_published
 
         loaded, run_folder = run.open()
-        if report is not None and loaded.data.is_text:
+        if report and loaded.data.is_text:
             raise typer.BadParameter("--report is for translations, and this is a language model")
         if test_set:
             scored = score_published(loaded, run_folder, test_set, device=device)
         else:
             scored = score_run(loaded, run_folder, device=device)
     _render(scored, as_json=as_json, names_systems=is_of_files)
-    if report is not None:
+    if report:
         from mtkit.pipeline.score_report import write_reports
 
         write_reports(report, scored)
@@ -216,7 +216,7 @@ def _flag(
     recipe: str,
     overrides: list[str],
     *,
-    report: Path | None,
+    reports: list[Path],
     as_json: bool,
     device: str,
 ) -> None:
@@ -232,12 +232,12 @@ def _flag(
         write_flags,
     )
 
-    if report is not None:
-        from mtkit.pipeline.score_report import check_report_name
+    if reports:
+        from mtkit.pipeline.score_report import check_report_names
 
-        check_report_name(report, [*hypotheses, source], has_references=False)
+        check_report_names(reports, [*hypotheses, source], has_references=False)
     flagging = load_flagging(recipe, overrides)
-    if flagging.evaluation.learned_metrics and report is None:
+    if flagging.evaluation.learned_metrics and not reports:
         from mtkit.pipeline.score_files import score_without_references
 
         scored = score_without_references(hypotheses, flagging.evaluation, source, device=device)
@@ -253,8 +253,8 @@ def _flag(
     say(NOTE)
     for name, reason in flagging.not_told.items():
         say(f"not looked for: {name} ({reason})")
-    if report is not None:
-        write_flags(report, systems, flagging)
+    for path in reports:
+        write_flags(path, systems, flagging)
 
 
 def _render(scored: list[ScoredText], *, as_json: bool, names_systems: bool) -> None:

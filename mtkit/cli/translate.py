@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -371,9 +371,13 @@ def _check_file(
 ) -> None:
     """Checks that a file and its output are given together, or neither, and are two files."""
     if file is not None and output is None:
+        from mtkit.documents.translate_file import ENDINGS
+
+        name = shlex.quote(str(file))
+        lines = "" if PurePath(str(file)).suffix.lower() in ENDINGS else " --input lines"
         raise typer.BadParameter(
-            f"name the file to write: mtkit translate {shlex.quote(str(file))} --output FILE; or "
-            f"translate its lines: mtkit translate < {shlex.quote(str(file))}"
+            f"name the file to write: mtkit translate {name}{lines} --output FILE; or translate "
+            f"its lines: mtkit translate < {name}"
         )
     if file is None and output is not None:
         raise typer.BadParameter(

@@ -74,8 +74,9 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
     path = workspace.data / FACTS_FILE
     if not path.is_file():
         raise MtkitError(f"{workspace.data}: no prepared data", "run `mtkit prepare` first")
-    facts = read_json(path)
-    check_format(facts, path, FORMAT_VERSION, "run `mtkit prepare` again")
+    hint = "run `mtkit prepare` again"
+    facts = read_json(path, hint=hint)
+    check_format(facts, path, FORMAT_VERSION, hint)
     if facts.get("fingerprint") != fingerprint(recipe):
         changes = _list_changes(recipe.model_dump(mode="json", exclude_none=True), workspace)
         told = f": {'; '.join(changes[:_MAX_CHANGES_TOLD])}" if changes else ""
@@ -154,7 +155,11 @@ def read_digest(workspace: Workspace) -> str:
 def read_facts(workspace: Workspace) -> dict[str, Any]:
     """Returns what `prepare` noted about data in this version's format; empty without any."""
     path = workspace.data / FACTS_FILE
-    facts = read_json(path) if path.is_file() else {}
+    try:
+        facts = read_json(path) if path.is_file() else {}
+    except MtkitError:
+        # Damaged: `prepare` writes it again.
+        return {}
     return facts if facts.get("format_version") == FORMAT_VERSION else {}
 
 

@@ -157,7 +157,6 @@ def export(
         write_atomically(draft / CARD_FILE, written)
         # Another program may have written there meanwhile.
         check_replaced_export(output, model_folder)
-    say(f"{output}: {num_bytes / 1e6:,.1f} MB of weights, {quantization}")
     return ExportReport(num_bytes, parity, comparison)
 
 

@@ -56,7 +56,7 @@ def cut_warning(line: int) -> LineWarning:
     """Returns the warning that a line's translation was cut."""
     return LineWarning(
         CUT,
-        "the translation was cut at the length limit; usually the model is barely trained, else "
+        "the output was cut at the length limit; usually the model is barely trained, else "
         "raise inference.max_extra_tokens or inference.max_output_tokens",
         line,
     )

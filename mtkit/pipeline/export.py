@@ -149,7 +149,7 @@ def _export_for_ctranslate2(exported: ExportedModel, output: Path, quantization:
             facts = {"folder": str(folder), "quantization": quantization, "model": made_from}
             workspace.record("export", facts)
 
-    export_for_ctranslate2(
+    report = export_for_ctranslate2(
         exported.folder,
         output,
         quantization=quantization,
@@ -159,6 +159,7 @@ def _export_for_ctranslate2(exported: ExportedModel, output: Path, quantization:
         evaluation=exported.evaluation,
         record=record,
     )
+    say(f"{output}: {report.num_bytes / 1e6:,.1f} MB of weights, {quantization}")
     if workspace is None and (licence := find_licence(exported.folder)):
         tell_licence(Licence(origin=str(exported.folder), name=licence))
 

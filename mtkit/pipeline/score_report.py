@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -21,14 +22,19 @@ from mtkit.version import __version__
 _KINDS = (".html", ".md", ".json")
 
 
-def check_report_name(
-    path: Path, inputs: Sequence[Path] = (), *, has_references: bool = True
+def check_report_names(
+    paths: Sequence[Path], inputs: Sequence[Path] = (), *, has_references: bool = True
 ) -> None:
-    """Checks that a report can be written to this path; without references it is on flags.
+    """Checks that reports can be written to these paths; without references they are on flags.
 
-    `inputs` are the files that are scored, which it mustn't replace.
+    `inputs` are the files that are scored, which a report mustn't replace.
     """
-    check_not_input(path, inputs, "--report")
+    for path in paths:
+        check_not_input(path, inputs, "--report")
+        _check_name(path, has_references=has_references)
+
+
+def _check_name(path: Path, *, has_references: bool) -> None:
     if not has_references and (path.suffix != ".json" or path.is_dir()):
         raise MtkitError(
             f"--report {path}: without references, a report is a list of flagged lines",
@@ -47,9 +53,9 @@ def check_report_name(
         raise MtkitError(f"--report {path}: no folder {path.absolute().parent}", "create it first")
 
 
-def write_reports(path: Path, scored: Sequence[ScoredText]) -> None:
-    """Writes a report per test set; several get the test set's name in the file name."""
-    for each in scored:
+def write_reports(paths: Sequence[Path], scored: Sequence[ScoredText]) -> None:
+    """Writes a report per path and test set; several sets have their names in the file names."""
+    for path, each in product(paths, scored):
         name = each.evaluated.test_set
         target = path if len(scored) == 1 else path.with_name(f"{path.stem}.{name}{path.suffix}")
         write_atomically(target, _render(each, target.suffix))

@@ -178,6 +178,11 @@ class Recipe(Section):
                 f'training.validation.metric = "{metric}" scores translations: a language model '
                 'needs training.validation.metric = "loss"'
             )
+        if self.objective == "denoising" and self.evaluation.test_sets:
+            raise ValueError(
+                'evaluation.test_sets: objective = "denoising" has no score but the loss on '
+                "data.dev: remove them"
+            )
         if self.tokenizer.sampling is not None:
             raise ValueError("tokenizer.sampling is for translation")
         start_from = self.training.start_from

@@ -1,5 +1,6 @@
 """Recipes as plain tables: reduced to what counts, independent of where they lie, compared."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -65,8 +66,12 @@ def list_differences(
         if isinstance(now, dict) and isinstance(then, dict):
             phrases += list_differences(now, then, f"{prefix}{key}.")
         elif now != then:
-            phrases.append(f"{prefix}{key} was {then!r}, now {now!r}")
+            phrases.append(f"{prefix}{key} was {_describe(then)}, now {_describe(now)}")
     return phrases
+
+
+def _describe(value: Any) -> str:
+    return "absent" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _by_index(value: Any) -> Any:

@@ -208,12 +208,14 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         return _CHECKPOINT.validate_python({**facts, "folder": folder})
     except ValidationError as error:
         raise _damaged(folder, f"{STATE_FILE}: {describe_fault(error)}") from error
-    except (AttributeError, KeyError, OSError, TypeError) as error:
+    except OSError as error:
+        raise _damaged(folder, f"{STATE_FILE}: {error.strerror}") from error
+    except (AttributeError, KeyError, TypeError) as error:
         raise _damaged(folder, f"{STATE_FILE}: {error}") from error
     except MtkitError as error:
         if error.hint:
             raise
-        raise _damaged(folder, error.message) from error
+        raise _damaged(folder, error.message.removeprefix(f"{folder}/")) from error
 
 
 def write_facts(folder: Path, checkpoint: Checkpoint) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from mtkit.training.checkpoint import (
 from mtkit.training.learner import Learner, list_frozen, load_moments, pack_moments
 
 _DAMAGED = "damaged-"
+_warn_once = cache(warn)
 
 
 class CheckpointFolder:
@@ -39,11 +41,11 @@ class CheckpointFolder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def list(self) -> list[Checkpoint]:
-        """Returns all complete checkpoints, oldest first; skips damaged ones with a warning.
+    def list(self, *, skips_damaged: bool = True) -> list[Checkpoint]:
+        """Returns all complete checkpoints, oldest first.
 
-        Only their metadata is read; `Checkpoint.check` reads the tensors. A checkpoint of another
-        version of mtkit is an error.
+        Damaged ones are skipped with a warning, or are an error. Only their metadata is read;
+        `Checkpoint.check` reads the tensors. A checkpoint of another version of mtkit is an error.
         """
         found = []
         for retired in list(self._folder.glob(".step-*.retired")):
@@ -52,7 +54,9 @@ class CheckpointFolder:
             try:
                 found.append(read_checkpoint(folder))
             except DamagedCheckpointError as error:
-                warn(f"{error.message}; skipping it")
+                if not skips_damaged:
+                    raise
+                _warn_once(f"{error.message}; skipping it")
         return found
 
     def save(

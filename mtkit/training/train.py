@@ -110,9 +110,14 @@ def _train(run: TrainingRun, processes: ProcessGroup, options: Sequence[str]) ->
         show_beginning(run.recipe.name, training, learner, processes.device)
     if is_done:
         if processes.is_first:
+            longer = "to train longer: --set training.max_steps=..."
+            if state.step < training.max_steps:
+                longer = (
+                    "the development score had stopped improving; to train longer, raise or remove "
+                    "training.early_stopping"
+                )
             say(
-                f"already at step {state.step:,} of {training.max_steps:,}: nothing to do; "
-                "to train longer: --set training.max_steps=..."
+                f"already at step {state.step:,} of {training.max_steps:,}: nothing to do; {longer}"
             )
     else:
         if processes.is_first:

@@ -87,9 +87,8 @@ def test_letters_that_stdout_lacks_are_escaped(
 
 
 def test_reports_of_every_kind_are_whole(tmp_path: Path, systems: list[str]) -> None:
-    for name in (f"{ODD}.md", "report.json", "report.html"):
-        done = run(tmp_path, "score", *systems, "--report", name, PYTHONIOENCODING="ascii")
-        assert done.returncode == 0
+    names = [f"--report={name}" for name in (f"{ODD}.md", "report.json", "report.html")]
+    assert run(tmp_path, "score", *systems, *names, PYTHONIOENCODING="ascii").returncode == 0
     header, _, *rows = (tmp_path / f"{ODD}.md").read_text("utf-8").split("\n\n")[0].splitlines()
     assert len(rows) == 2
     # Behind a backslash a bar is no border.

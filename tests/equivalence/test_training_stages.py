@@ -113,10 +113,10 @@ def test_resumed_by_another_number_of_processes(staged_run, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("training.stages.2.weights.two=3", "training.stages.2.weights.two was None, now 3.0"),
+        ("training.stages.2.weights.two=3", "training.stages.2.weights.two was absent, now 3.0"),
         ("training.stages.1.steps=4", "training.stages.1.steps was 5, now 4"),
         ("~training.stages", "training.stages was "),
-        ("data.train.0.name=two", "data.train.0.name was 'one', now 'two'"),
+        ("data.train.0.name=two", 'data.train.0.name was "one", now "two"'),
     ],
 )
 def test_other_stages_are_another_run(staged_run, kept: Path, change: str, said: str) -> None:

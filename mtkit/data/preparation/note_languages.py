@@ -46,6 +46,7 @@ class LanguageNote:
     message: str
     hint: str = ""
     is_sure: bool = False
+    is_swap: bool = False
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.message, self.hint)))
@@ -76,8 +77,11 @@ def note_languages(
                 for note in notes
             )
             continue
-        yield from _compare_found(corpus, name, rows, languages, data)
-        for column, code in languages.items():
+        found = list(_compare_found(corpus, name, rows, languages, data))
+        yield from found
+        # The letters of the other language look like a wrong encoding.
+        is_swapped = any(note.is_swap for note in found)
+        for column, code in () if is_swapped else languages.items():
             if encoding := find_wrong_encoding(rows[column], code):
                 yield LanguageNote(
                     f"{name}: the {column} side looks like {encoding} that was read as "
@@ -165,7 +169,7 @@ def _compare_found(
     )
     if is_swapped:
         message = f"{name}: source and target seem to be swapped: {described}"
-        yield LanguageNote(message, _explain_swap(corpus, data), bool(sure))
+        yield LanguageNote(message, _explain_swap(corpus, data), bool(sure), is_swap=True)
     else:
         # A small language that the identification doesn't know looks a little like another.
         hint = f"{_explain_languages(sure or told)}, or name another file or column"

@@ -290,8 +290,9 @@ def note_corpora(corpora: Sequence[CorpusFacts], length_ratio: float | None) -> 
                 letters = " ".join(list(corpus["strange_letters"][column])[:10])
                 notes.append(
                     f"{name}: {count / read:.0%} of the {unit}s have letters on the {column} side "
-                    f"that are neither its language's nor the development set's ({letters}): was "
-                    "the file converted from the wrong encoding, or its translator too weak?"
+                    f"that are neither its language's nor the development set's ({letters}): is "
+                    "it the wrong file or side, was it converted from the wrong encoding, or is "
+                    "its translator too weak?"
                 )
         for filter_name, count in corpus["dropped"].items():
             # The recipe sets how much a selection keeps.

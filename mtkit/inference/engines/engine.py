@@ -155,12 +155,13 @@ def find_room(source: EncodedSource, settings: Inference, max_tokens: int | None
 def find_limit(source: EncodedSource, settings: Inference, max_tokens: int | None) -> int:
     """Returns the maximum length of a source's output, `</s>` counted.
 
-    It depends on the length of the source, or of what the output must contain.
+    It depends on the length of the source, of what the output must contain, or on `min_length`.
     """
     num_forced = len(source.forced)
     # As many as the constraints may take, with the last </s>.
     num_needed = num_forced + sum(len(phrase) + 1 for phrase in source.required)
-    limit = max(len(source.tokens), num_needed) + settings.max_extra_tokens
+    longest = max(len(source.tokens), num_needed, settings.min_length + 1)
+    limit = longest + settings.max_extra_tokens
     if settings.max_output_tokens is not None:
         limit = min(limit, max(settings.max_output_tokens, num_needed))
     if max_tokens is None:

@@ -251,7 +251,7 @@ class _Run(TrainingRun):
 
     @classmethod
     def open(cls, recipe: Recipe, workspace: Workspace) -> "_Run":
-        saved = CheckpointFolder(workspace.checkpoints).list()
+        saved = CheckpointFolder(workspace.checkpoints).list(skips_damaged=False)
         if not saved:
             raise MtkitError(f"{workspace.checkpoints}: no checkpoints", "run `mtkit train` first")
         run = cls(recipe, workspace, open_prepared(recipe, workspace), saved)

@@ -216,6 +216,19 @@ def test_data_of_another_version_are_prepared_again(project: Path) -> None:
         open_prepared(recipe, workspace)
 
 
+def test_a_damaged_file_of_facts_is_written_again(project: Path) -> None:
+    recipe, workspace = open_run(project)
+    prepare(recipe, workspace)
+    path = workspace.data / "prepared.json"
+    content = path.read_bytes()
+    path.write_bytes(content[:20])
+    with pytest.raises(MtkitError, match="damaged, invalid JSON") as found:
+        open_prepared(recipe, workspace)
+    assert found.value.hint == "run `mtkit prepare` again"
+    prepare(recipe, workspace)
+    assert path.read_bytes() == content
+
+
 def test_another_development_set_is_other_data(project: Path) -> None:
     recipe, workspace = open_run(project)
     prepare(recipe, workspace)

@@ -434,4 +434,4 @@ def test_an_output_cut_by_its_limit_is_told(make_recipe, make_model, tokenizer, 
     translator = Translator.of(TorchEngine(model, "cpu"), tokenizer, settings)
     (found,) = translator.search(["a"], first_line=3)
     assert found.reached_limit
-    assert capsys.readouterr().err.startswith("warning: input line 3: the translation was cut")
+    assert capsys.readouterr().err.startswith("warning: input line 3: the output was cut")

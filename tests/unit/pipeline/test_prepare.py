@@ -78,7 +78,7 @@ def refuse(run, capsys) -> str:
             'data.train=[{builtin = "phrasebook"}, {builtin = "phrasebook", name = "b"}]',
             "data.train had 1 section, now 2",
         ),
-        ("data.train.0.max_pairs=100", "data.train.0.max_pairs was None, now 100"),
+        ("data.train.0.max_pairs=100", "data.train.0.max_pairs was absent, now 100"),
         ("data.cleaning.length_ratio.max_ratio=9", "max_ratio was 2.0, now 9.0"),
         ("data.dev.sentences=10", "data.dev.sentences was 20, now 10"),
     ],

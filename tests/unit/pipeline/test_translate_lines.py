@@ -272,8 +272,8 @@ def test_parts_of_another_translation_are_refused(
     jsonl = choose(InputFormat(), as_json=True)
     for change, translator, work in (
         (r"inference.beam_size was \d, now 3", open_with(model, "inference.beam_size=3"), TEXT),
-        ("as_json was False, now True", opened, jsonl),
-        ("input_format.form was 'text', now 'tsv'", opened, choose(InputFormat("tsv"))),
+        ("as_json was false, now true", opened, jsonl),
+        ('input_format.form was "text", now "tsv"', opened, choose(InputFormat("tsv"))),
         ("model.0.model was ", open_with(other), TEXT),
     ):
         with pytest.raises(MtkitError, match=change) as caught:

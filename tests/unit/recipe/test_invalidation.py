@@ -168,8 +168,8 @@ def test_differences_are_told_by_key() -> None:
     wanted = {"seed": 2, "data": {"train": [{"path": "a"}, {"path": "b"}]}}
     found = {"seed": 1, "data": {"train": [{"path": "a"}, {"path": "c"}]}, "old": 1}
     assert list_differences(wanted, found) == [
-        "data.train.1.path was 'c', now 'b'",
-        "old was 1, now None",
+        'data.train.1.path was "c", now "b"',
+        "old was 1, now absent",
         "seed was 1, now 2",
     ]
 

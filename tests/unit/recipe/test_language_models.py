@@ -34,6 +34,13 @@ def test_what_is_refused(recipe_file, override: str, fault: str) -> None:
         load_recipe(str(recipe_file), ["training.masking.share=0.2", override])
 
 
+def test_test_sets_that_nothing_scores_are_refused(recipe_file) -> None:
+    sets = 'evaluation.test_sets=[{ name = "test", text = "c.txt" }]'
+    assert load_recipe(str(recipe_file), [sets]).evaluation.test_sets
+    with pytest.raises(MtkitError, match='objective = "denoising" has no score'):
+        load_recipe(str(recipe_file), ["objective=denoising", sets])
+
+
 @pytest.mark.parametrize(
     ("objective", "metric"), [("masked-lm", "loss"), ("causal-lm", "loss"), ("denoising", "loss")]
 )

@@ -61,6 +61,6 @@ def test_a_learned_metric_is_what_is_in_its_folder(tmp_path: Path) -> None:
     check_same_run(moved, "data", saved)
     assert list_score_settings(moved) == list_score_settings(earlier)
     other = describe(metrics[1])
-    with pytest.raises(MtkitError, match=r"training\.validation\.metric was 'da, digest .*, now"):
+    with pytest.raises(MtkitError, match=r'training\.validation\.metric was "da, digest .*, now'):
         check_same_run(other, "data", saved)
     assert list_score_settings(other) != list_score_settings(earlier)

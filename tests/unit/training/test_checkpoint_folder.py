@@ -209,8 +209,12 @@ def test_a_damaged_state_is_left_out_with_a_warning(tmp_path: Path, content: str
     damaged = save(folder, 7, 1.0)
     text = '{"format_version": 3, ' + content[1:] if content.startswith('{"') else content
     (damaged.folder / "state.json").write_text(text)
-    assert steps(folder) == [6]
-    assert f"warning: {damaged.folder}: damaged checkpoint" in capsys.readouterr().err
+    assert steps(folder) == steps(folder) == [6]
+    # Each command lists the checkpoints several times.
+    assert capsys.readouterr().err.count(f"warning: {damaged.folder}: damaged checkpoint") == 1
+    with pytest.raises(MtkitError, match="damaged checkpoint") as found:
+        folder.list(skips_damaged=False)
+    assert found.value.hint == f"remove {damaged.folder} to continue without it"
 
 
 def test_a_checkpoint_of_an_unreleased_version_is_refused(tmp_path: Path) -> None:

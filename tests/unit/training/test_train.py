@@ -90,6 +90,18 @@ def test_finished_training_does_nothing_but_mend_its_model(tiny_run, capsys) -> 
     assert "already at step 2 of 2: nothing to do" in capsys.readouterr().err
 
 
+def test_a_training_out_of_patience_says_how_to_go_on(tiny_run, capsys) -> None:
+    patience = "training.early_stopping.patience=1"
+    # The second update changes nothing, so its score isn't better.
+    keys = ("training.checkpoint_every=1", "training.schedule.peak=1e-30", patience)
+    run = tiny_run("training.max_steps=9", *keys)
+    run.train()
+    run.train()
+    found = capsys.readouterr().err
+    assert "already at step 2 of 9: nothing to do" in found
+    assert "raise or remove training.early_stopping" in found
+
+
 def test_a_kill_behind_the_last_score_leaves_no_checkpoint_too_many(tiny_run, monkeypatch) -> None:
     settings = ("training.max_steps=3", "training.checkpoint_every=1", "training.keep_last=1")
     settings += ("training.averaging.num_checkpoints=1", "training.validation.metric=loss")
@@ -118,8 +130,8 @@ def test_a_kill_behind_the_last_score_leaves_no_checkpoint_too_many(tiny_run, mo
     [
         ("model.d_ff=64", "model.d_ff was 32, now 64"),
         ("training.batch_tokens=700", "training.batch_tokens was 600, now 700"),
-        ("model.norm=pre", "model.norm was 'post', now 'pre'"),
-        ("training.validation.metric=loss", "metric was 'bleu', now 'loss'"),
+        ("model.norm=pre", 'model.norm was "post", now "pre"'),
+        ("training.validation.metric=loss", 'metric was "bleu", now "loss"'),
     ],
 )
 def test_checkpoints_of_another_run_are_refused(tiny_run, override: str, said: str) -> None:
@@ -145,7 +157,7 @@ def test_another_start_is_another_run(tiny_run, tmp_path) -> None:
     assert tiny_run(paths[0], new, "training.max_steps=2").train()
     for overrides, said in (
         ((paths[1], new), "training.start_from.model was"),
-        (("training.max_steps=2",), "training.start_from was {'model': "),
+        (("training.max_steps=2",), 'training.start_from was {"model": '),
     ):
         with pytest.raises(MtkitError, match="contains checkpoints of another run") as caught:
             tiny_run(*overrides).train()

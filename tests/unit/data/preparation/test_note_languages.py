@@ -69,6 +69,8 @@ def test_swapped_sides_fail_a_check_and_are_warned_of(load, tmp_path, corpus, hi
     prepare(recipe, workspace)
     notes = json.loads((workspace.data / "report.json").read_text())["notes"]
     assert f"{fault.message}: {fault.hint}" in notes
+    # The letters of the other language aren't taken for a wrong encoding.
+    assert not any("looks like" in note and "was read as" in note for note in notes)
 
 
 def test_swapped_sides_are_found_if_one_language_is_unknown(load) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mtkit.errors import MtkitError
 from mtkit.inference.engines import open_torch_engine, torch_engine
-from mtkit.inference.engines.engine import EncodedSource, search_in_batches
+from mtkit.inference.engines.engine import EncodedSource, find_limit, search_in_batches
 from mtkit.inference.engines.open_torch_engine import choose_precision
 from mtkit.inference.engines.torch_engine import TorchEngine, pad
 from mtkit.network.cpu.quantized import QuantizedLinear
@@ -276,3 +276,9 @@ def test_samples_can_t_be_made_to_contain_phrases(make_recipe, make_model):
     source = EncodedSource(_SOURCES[0], required=((11,),))
     with pytest.raises(MtkitError, match=r"inference\.sampling has none"):
         engine.search([source], Inference(sampling=Sampling()))
+
+
+def test_a_least_length_beyond_the_usual_limit_is_reached() -> None:
+    settings = Inference(min_length=500, max_extra_tokens=10)
+    assert find_limit(EncodedSource([5, 6, 3]), settings, None) == 511
+    assert find_limit(EncodedSource([5, 6, 3]), settings, 300) == 300
