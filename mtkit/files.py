@@ -45,7 +45,7 @@ def check_format(facts: Mapping[str, Any], path: Path, expected: int, hint: str)
     if isinstance(found, int) and found > expected:
         raise MtkitError(
             f"{path}: format {shorten(str(found), 20)}, but this version of mtkit reads {expected}",
-            "pip install --upgrade mtkit",
+            "update mtkit, in the folder that holds its code: git pull, then pip install .",
         )
     if found != expected:
         if found is None and "model_type" in facts:

@@ -15,7 +15,6 @@ from typing import Any
 import yaml
 from babel.messages.pofile import PoFileError
 from babel.messages.pofile import read_po as read_catalog
-from markdown_it import MarkdownIt
 from yaml.events import (
     AliasEvent,
     CollectionEndEvent,
@@ -25,7 +24,7 @@ from yaml.events import (
 )
 
 from mtkit.documents.formats.markdown import FRONT_MATTER
-from mtkit.documents.formats.markdown_inline import AS_MARKUP, read_reference
+from mtkit.documents.formats.markdown_inline import AS_MARKUP, make_parser
 from mtkit.documents.formats.markdown_masks import MASK, mask_page, mask_templates
 from mtkit.documents.formats.yaml_strings import RESOLVER, NodeRoles
 from mtkit.documents.html_skeletons import (
@@ -139,8 +138,7 @@ def subtitles_skeleton(text: str) -> Skeleton:
 
 def markdown_skeleton(text: str) -> Skeleton:
     """Returns the skeleton of a Markdown page."""
-    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    parser.block.ruler.at("reference", read_reference)
+    parser = make_parser()
     front = FRONT_MATTER.match(text)
     start = front.end() if front else 0
     items: list[Hashable] = [text[:start]]

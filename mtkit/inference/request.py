@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from mtkit.errors import MtkitError
 from mtkit.recipe.inference import Inference
@@ -55,6 +55,11 @@ class RequiredPhrase:
 
     span: Span
     tokens: tuple[int, ...]
+
+
+BAD_ANSWER: Final = "bad answer"
+"""Kind of the warning, and name of the flag, of a line that a large language model didn't
+translate."""
 
 
 @dataclass(frozen=True)

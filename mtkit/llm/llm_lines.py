@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Final
 
 from mtkit.checks.flag import Flag
 from mtkit.errors import MtkitError, shorten
@@ -14,7 +13,7 @@ from mtkit.inference.flag_lines import find_by
 from mtkit.inference.line_pipeline import copy_line, is_copied
 from mtkit.inference.paragraphs import join_sentences, split_sentences
 from mtkit.inference.protect import open_finder, protect_strings
-from mtkit.inference.request import LineError, LineWarning, Request
+from mtkit.inference.request import BAD_ANSWER, LineError, LineWarning, Request
 from mtkit.inference.terms import GlossaryTerms
 from mtkit.inference.translation import (
     BLANK,
@@ -39,8 +38,6 @@ from mtkit.text.words import Span
 _OPENED = 8
 """Cached glossaries of requests."""
 _KINDS_SHOWN = 3
-BAD_ANSWER: Final = "bad answer"
-"""Kind of the warning, and name of the flag, of a line whose answers were all bad."""
 
 
 @dataclass

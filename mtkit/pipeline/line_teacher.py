@@ -7,13 +7,10 @@ import numpy as np
 
 from mtkit.data.preparation.teachers import TeacherLine, Translated
 from mtkit.data.sources.corpora import put_tag
-from mtkit.inference.request import Request
+from mtkit.inference.request import BAD_ANSWER, Request
 from mtkit.inference.translation import Translation
 from mtkit.inference.translator import Translator
 from mtkit.recipe.synthesis import Synthesis
-
-_BAD_ANSWER = "bad answer"
-"""The flag of a line that a large language model didn't translate."""
 
 
 class LineTeacher:
@@ -67,8 +64,8 @@ class LineTeacher:
         if not text.strip():
             return "no translation"
         flags = [flag.name for flag in found.flags or ()]
-        if _BAD_ANSWER in flags:
-            return _BAD_ANSWER
+        if BAD_ANSWER in flags:
+            return BAD_ANSWER
         return flags[0] if self._synthesis.drop_flagged and flags else ""
 
     def _check_round_trip(

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from mtkit.console import say, warn
-from mtkit.errors import MtkitError, shorten
+from mtkit.errors import MtkitError, how_to_install, shorten
 from mtkit.executor import (
     NO_MODELS,
     Executor,
@@ -138,7 +138,7 @@ def _connect(address: str) -> ModuleType:
         import ray  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise MtkitError(
-            "cluster.address needs Ray, which isn't installed", "pip install 'mtkit[ray]'"
+            "cluster.address needs Ray, which isn't installed", how_to_install("ray")
         ) from error
     if ray.is_initialized():
         return ray

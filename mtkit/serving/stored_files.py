@@ -3,19 +3,25 @@
 import asyncio
 import re
 import secrets
+import shutil
 import tempfile
 import threading
 from collections import OrderedDict
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.console import warn
+from mtkit.locks import locked
 from mtkit.serving.request_errors import busy
 
 _MAX_NAME = 100
 _RETRY_SECONDS = 60
 _BLOCK_BYTES = 4_096
 """Minimum size on disk."""
+
+
+_PREFIX = "mtkit-serve-"
 
 
 @dataclass(frozen=True)
@@ -31,15 +37,23 @@ class StoredFile:
 class FileStore:
     """Keeps files in a temporary folder, which is deleted with the server.
 
-    At most `max_bytes` of all files together; the oldest make room.
+    At most `max_bytes` of all files together; the oldest make room. The folders of servers that
+    were killed are deleted when the next one starts.
     """
 
     def __init__(self, minutes: float, max_bytes: int) -> None:
         self._seconds, self._max_bytes = minutes * 60.0, max_bytes
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
+        self._held = ExitStack()
         self._files: OrderedDict[str, StoredFile] = OrderedDict()
         self._num_bytes = 0
         self._lock = threading.Lock()
+        for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+            # Another server's or user's.
+            with suppress(OSError), locked(folder, waits=False) as is_held:
+                if is_held:
+                    # Unlike remove_folder, it is safe where others may swap folders for links.
+                    shutil.rmtree(folder)
 
     async def add(self, content: bytes, name: str) -> str:
         """Keeps a file for some minutes; returns the name in its address.
@@ -78,9 +92,8 @@ class FileStore:
         """Deletes all files."""
         for address in list(self._files):
             self._forget(address)
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        self._held.close()
+        self._folder = None
 
     def _make_room(self, num_bytes: int) -> None:
         while self._files and self._num_bytes + num_bytes > self._max_bytes:
@@ -89,14 +102,15 @@ class FileStore:
     def _write(self, token: str, content: bytes) -> Path:
         """Writes a file completely or not at all."""
         with self._lock:
-            if self._folder is None or not Path(self._folder.name).is_dir():
-                if self._folder is not None:
-                    self._folder.cleanup()
-                # Only for this user. A cleaner of temporary folders may have deleted it.
-                self._folder = tempfile.TemporaryDirectory(
-                    prefix="mtkit-serve-", ignore_cleanup_errors=True
-                )
-            path = Path(self._folder.name) / token
+            # A cleaner of temporary folders may have deleted it.
+            if self._folder is None or not self._folder.is_dir():
+                self._held.close()
+                # Only for this user.
+                folder = tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True)
+                self._folder = Path(self._held.enter_context(folder))
+                # The lock ends with the process, however that ends.
+                self._held.enter_context(locked(self._folder))
+            path = self._folder / token
         try:
             path.write_bytes(content)
         except OSError:

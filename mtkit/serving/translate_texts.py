@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mtkit.console import warn
 from mtkit.documents.translate_file import ENDINGS
-from mtkit.inference.request import Request
+from mtkit.inference.request import BAD_ANSWER, Request
 from mtkit.inference.translation import Hypothesis, Translation
 from mtkit.model.config import read_settings
 from mtkit.recipe.inference import Inference
@@ -43,6 +44,15 @@ class ResolvedPath:
 
     model_path: ModelPath
     detected: Detected | None = None
+
+
+def _refuse_lost(translations: Sequence[Translation]) -> None:
+    for line, translation in enumerate(translations, 1):
+        for warning in translation.warnings:
+            if warning.kind == BAD_ANSWER and not translation.text:
+                # What its server said may hold an address, so it is for the log only.
+                warn(warning.fault)
+                raise RequestError(500, "the language model gave no usable answer", line=line)
 
 
 class TextTranslation:
@@ -114,7 +124,10 @@ class TextTranslation:
         async def answer(question: Any) -> list[Translation]:
             assert isinstance(question, Sentences)
             return await self.translate_lines(
-                question.texts, model_path, num_alternatives=num_alternatives
+                question.texts,
+                model_path,
+                num_alternatives=num_alternatives,
+                refuses_lost=True,
             )
 
         is_short = sum(map(len, texts)) <= _PLAIN_CHARACTERS
@@ -142,8 +155,13 @@ class TextTranslation:
         num_alternatives: int = 0,
         aligns: bool = False,
         are_program_strings: bool = False,
+        refuses_lost: bool = False,
     ) -> list[Translation]:
-        """Returns each line's translation along a path; the last model may align words."""
+        """Returns each line's translation along a path; the last model may align words.
+
+        With `refuses_lost` a line that a large language model doesn't translate is an error, for
+        texts whose answer has no place for warnings.
+        """
         if not model_path.steps:
             return [_echo(line) for line in lines]
         texts = list(lines)
@@ -165,6 +183,8 @@ class TextTranslation:
                     for request in requests
                 ]
             found = await self.ask(step, requests)
+            if refuses_lost:
+                _refuse_lost(found)
             texts = [translation.text for translation in found]
         return found if len(model_path.steps) == 1 else drop_estimates(found)
 

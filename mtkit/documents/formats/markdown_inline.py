@@ -65,17 +65,25 @@ class Content(NamedTuple):
     marks: Counter[str]
 
 
+def make_parser() -> MarkdownIt:
+    """Returns a parser of CommonMark, tables and strikethrough."""
+    # Its own limit would leave out what is nested more deeply; this one is Python's recursion.
+    parser = MarkdownIt("commonmark", {"maxNesting": 1_000})
+    parser.enable(["table", "strikethrough"])
+    parser.block.ruler.at("reference", read_reference)
+    return parser
+
+
 class MarkdownParser:
     """Reads one document; knows the names of its links."""
 
     def __init__(self) -> None:
-        self._parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+        self._parser = make_parser()
         self._parser.core.ruler.enableOnly(["normalize", "block"])
         self._parser.inline.ruler2.enableOnly(["balance_pairs", "strikethrough", "emphasis"])
         for name, rule in _RULES.items():
             self._parser.inline.ruler.at(name, self._note(name, rule))
         self._parser.inline.ruler.before("escape", "extra", self._note("extra", _read_extra))
-        self._parser.block.ruler.at("reference", read_reference)
         self._env: dict[str, Any] = {}
         self._marks: dict[int, list[InlineMark]] = {}
 

@@ -16,6 +16,7 @@ from markdown_it import MarkdownIt
 from mtkit.documents.document import LanguageCodes, TranslatedText
 from mtkit.documents.formats.markdown import read_markdown
 from mtkit.documents.translate_file import translate_content, translate_markup
+from mtkit.errors import MtkitError
 
 from .translators import keep_text, keep_text_without_links, reverse_words, take_all
 
@@ -159,9 +160,19 @@ def test_any_soup_keeps_what_a_reader_sees() -> None:
         ), (page, turned)
 
 
-@pytest.mark.parametrize("page", ["> " * 3_000 + "a", "[" * 1_000, "*a **b " * 500])
+@pytest.mark.parametrize("page", ["[" * 1_000, "*a **b " * 500])
 def test_deep_pages_are_read(page: str) -> None:
     assert translate(page, keep_text) == page
+
+
+@pytest.mark.parametrize("depth", [12, 60])
+def test_all_levels_of_a_nested_page_are_translated(depth: int) -> None:
+    steps = "".join(f"{'  ' * level}- one two\n" for level in range(depth))
+    assert translate(steps) == steps.replace("one two", "TWO ONE")
+    quote = "> " * depth + "one two\n"
+    assert translate(quote) == quote.replace("one two", "TWO ONE")
+    with pytest.raises(MtkitError, match="nested too deeply"):
+        translate("> " * 1_000 + "one two\n")
 
 
 def test_a_page_keeps_its_byte_order_mark_and_line_ends() -> None:

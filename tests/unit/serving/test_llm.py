@@ -112,6 +112,33 @@ def test_a_server_asks_it(chat: tuple[str, list[Any]], tmp_path: Path) -> None:
     assert len(asked) == 2
 
 
+@pytest.mark.parametrize(("more", "text"), [("", None), ('on_failure = "copy"\n', "ERR one.")])
+def test_a_text_that_its_server_refuses_is_an_error_unless_copies_are_wanted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: str, text: str | None
+) -> None:
+    def reply(body: dict[str, Any], _: int) -> Reply:
+        line = body["messages"][-1]["content"].splitlines()[-1]
+        return (400, {}, b"it is filtered") if "ERR" in line else answer(line.upper())
+
+    settings = Serving(log="none", load="first-use")
+    with serve_chat(reply) as (address, _):
+        model = open_model(tmp_path, url=address, more=f"serve = true\n{more}retries = 0")
+        app = make_app(make_context([model], settings))
+        with TestClient(app, base_url="http://localhost") as client:
+            ask = {"q": "A book. ERR one.", "source": "en", "target": "de"}
+            found = client.post("/translate", json=ask)
+            lines = {"lines": ["ERR one."], "source": "en", "target": "de"}
+            [line] = client.post("/v1/translate", json=lines).json()["translations"]
+    if text is not None:
+        assert found.json()["translatedText"] == f"A BOOK. {text}"
+        return
+    assert found.status_code == 500
+    assert found.json()["error"] == "the language model gave no usable answer"
+    assert "it is filtered" in capsys.readouterr().err
+    assert line["text"] == ""
+    assert line["warnings"][0]["kind"] == "bad answer"
+
+
 def test_flags_are_those_of_the_servers_settings(address: str, tmp_path: Path) -> None:
     flags = Inference(flags=Flags(names=("numbers differ",)))
     translator, loaded = open_source(ModelSource(write_file(tmp_path, address), flags, "cpu"))

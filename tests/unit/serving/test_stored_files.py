@@ -2,6 +2,9 @@
 
 import asyncio
 import shutil
+import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -61,7 +64,7 @@ def test_a_folder_that_was_cleaned_is_made_again(folder: Path) -> None:
     async def main() -> None:
         store = FileStore(1.0, 1_000)
         old = await store.add(b"x", "a.txt")
-        for each in folder.iterdir():
+        for each in folder.glob("mtkit-serve-*"):
             shutil.rmtree(each)
         new = await store.add(b"y", "a.txt")
         assert store.find(old) is None
@@ -83,5 +86,32 @@ def test_the_oldest_make_room(folder: Path) -> None:
             await store.add(b"", "a")
         assert len(list_files(folder)) == 2
         store.close()
+
+    asyncio.run(main())
+
+
+def test_what_a_killed_server_left_goes_and_a_running_one_keeps_its_files(folder: Path) -> None:
+    code = (
+        "import asyncio, os, signal, sys, tempfile\n"
+        "from mtkit.serving.stored_files import FileStore\n"
+        "tempfile.tempdir = sys.argv[1]\n"
+        "async def main():\n"
+        "    await FileStore(60, 1000).add(b'killed', 'a.txt')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "asyncio.run(main())\n"
+    )
+
+    async def main() -> None:
+        running = FileStore(1.0, 1_000)
+        await running.add(b"running", "a.txt")
+        done = subprocess.run([sys.executable, "-c", code, str(folder)], check=False)
+        assert done.returncode == -signal.SIGKILL
+        assert sorted(list_files(folder)) == [b"killed", b"running"]
+        (folder / "other").mkdir()
+        (folder / "mtkit-serve-link").symlink_to(folder / "other")
+        FileStore(1.0, 1_000)
+        assert list_files(folder) == [b"running"]
+        running.close()
+        assert sorted(path.name for path in folder.iterdir()) == ["mtkit-serve-link", "other"]
 
     asyncio.run(main())
