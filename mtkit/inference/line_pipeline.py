@@ -52,8 +52,8 @@ _WORD = regex.compile(
 )
 """A word's character in any script, also an unassigned one. Emoji contain enclosing marks and
 variation selectors, and the newest ones aren't assigned in older Unicode tables."""
-_SYMBOL = regex.compile(r"[\p{P}\p{S}\p{Co}\p{Extended_Pictographic}]")
-"""The visible ones of all other characters."""
+_SYMBOL = regex.compile(r"[\0\p{P}\p{S}\p{Co}\p{Extended_Pictographic}]")
+"""The visible ones of all other characters, and NUL: tokenizers drop the rest."""
 _ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens", "fusion", "glossary", "quality")
 """Settings that a request can't change."""
 

@@ -95,3 +95,7 @@ class LineError(MtkitError):
     def __reduce__(self) -> tuple[type[Self], tuple[int, str, str]]:
         # Pickle restores an exception from its message, which isn't what this one takes.
         return type(self), (self.line, self.fault, self.hint)
+
+
+class NotFiniteError(LineError):
+    """A model's probabilities are NaN, whatever the line."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mtkit.inference.engines.engine import EncodedSource, Engine, search_in_batches
 from mtkit.inference.line import Line, RankedPart, Reranker, TextModel, list_parts
-from mtkit.inference.request import LineError, LineWarning
+from mtkit.inference.request import LineWarning, NotFiniteError
 from mtkit.inference.translation import BLANK, Hypothesis
 from mtkit.recipe.inference import Inference, Rerank
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -43,7 +43,7 @@ def check_finite(hypotheses: Sequence[Hypothesis], settings: Inference, line: in
         for key in ("min_length", "no_repeat_ngram")
         if (value := getattr(settings, key))
     ]
-    raise LineError(
+    raise NotFiniteError(
         line,
         "the model's probabilities are NaN"
         + (f", or no output satisfies {' and '.join(rules)}" if rules else ""),

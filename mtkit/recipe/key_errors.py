@@ -111,6 +111,9 @@ def explain(
         # A check of several keys names them itself.
         is_named = not key or message.startswith(f"{key}.")
         lines.append(f"{found_in}: {message}" if is_named else f"{found_in}: {key}: {message}")
+    # No hint for another file than a recipe, or if an override is at fault.
+    if hint == _HINT and (changed is None or any(line.startswith("--set ") for line in lines)):
+        hint = ""
     return MtkitError("\n  ".join(dict.fromkeys(lines)), hint)
 
 

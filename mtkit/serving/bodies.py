@@ -224,13 +224,13 @@ def _parse_form(content: bytes, content_type: str, query: str) -> UploadForm:
     charset = parameters.get(b"charset", b"utf-8").decode("latin-1").lower()
     if charset not in _CHARSETS:
         raise RequestError(400, "Invalid request: a form has to be in UTF-8")
-    pairs, name, file = _read_pairs(query), "", b""
+    pairs, name, file = _read_pairs(query.encode()), "", b""
     if kind == b"multipart/form-data":
         headers = Headers({"content-type": content_type})
         more, name, file = _run_at_once(_read_parts(headers, content))
         pairs += more
     elif kind == b"application/x-www-form-urlencoded":
-        pairs += _read_pairs(content.decode(errors="replace"))
+        pairs += _read_pairs(content)
     # As in Flask, the first of several values counts, and the address comes first.
     fields: dict[str, Any] = dict(reversed(pairs))
     # Forms have MIME line ends.
@@ -240,9 +240,12 @@ def _parse_form(content: bytes, content_type: str, query: str) -> UploadForm:
     return UploadForm(fields, name, file)
 
 
-def _read_pairs(text: str) -> list[tuple[str, str]]:
+def _read_pairs(content: bytes) -> list[tuple[str, str]]:
     try:
-        return parse_qsl(text, keep_blank_values=True, errors="replace", max_num_fields=_MAX_FIELDS)
+        text = content.decode()
+        return parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
+    except UnicodeDecodeError as error:
+        raise RequestError(400, "Invalid request: a form has to be in UTF-8") from error
     except ValueError as error:
         raise RequestError(
             400, f"Invalid request: a form with more than {_MAX_FIELDS:,} fields"

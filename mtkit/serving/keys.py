@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import re
 import secrets
 import time
 import tomllib
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from mtkit.console import warn
 from mtkit.errors import MtkitError
@@ -26,12 +27,20 @@ _LOOK_SECONDS = 1.0
 KeyName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
 
 
+def _check_hash(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-f]{64}", text):
+        raise ValueError(
+            "expected 64 hexadecimal digits, as `mtkit serve --new-key NAME` writes them"
+        )
+    return text
+
+
 class ApiKey(Section):
     """One `[[keys]]` of the file."""
 
     name: KeyName
     """Name of its owner in logs."""
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    sha256: Annotated[str, AfterValidator(_check_hash)]
     """Hash of the key, whose 256 random bits can't be guessed from it."""
     requests_per_minute: CountFromZero | None = None
     """Overrides the server's limit."""

@@ -70,7 +70,11 @@ def run_task(task: Task, answers: "SimpleQueue[Any]", send: Any) -> None:
     except CancelledTaskError:
         result = None
     except MemoryError:
-        result = Fault(400, "Invalid request: it takes too much memory", may_be_others=True)
+        result = Fault(
+            400,
+            "Invalid request: it takes too much memory (serve.file_memory_mib)",
+            may_be_others=True,
+        )
     except Exception as error:  # noqa: BLE001  the last line of defence: it is logged, once
         log_bug(error)
         result = Fault(500, "internal error")

@@ -266,6 +266,8 @@ class Lane:
                     process.end()
         self._retire(process)
         if isinstance(result, Fault):
+            if result.may_be_others:
+                warn(f"a request failed in its own process: {result.message}")
             raise RequestError(result.status, result.message)
         return result
 

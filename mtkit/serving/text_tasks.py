@@ -6,14 +6,14 @@ translations meanwhile. A text that exceeds time or memory only ends that proces
 
 import io
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
 import regex
 
-from mtkit.documents.document import LanguageCodes, TranslatedText
+from mtkit.documents.document import FinishTexts, LanguageCodes, TranslatedText
 from mtkit.documents.document_report import DocumentReport
 from mtkit.documents.paragraph_translator import SentenceTranslator
 from mtkit.documents.translate_file import translate_content
@@ -237,6 +237,7 @@ class TranslateDocuments:
     target: str
     route: Route | None
     max_unpacked_bytes: int
+    max_characters: int | None
 
     def run(self, ask: AskServer) -> list[TranslatedDocument]:
         """Returns their translations."""
@@ -246,12 +247,13 @@ class TranslateDocuments:
         if route is None:
             route = ask(DetectionQuestion(self._read_sample()))
             assert isinstance(route, Route)
-        translate = SentenceTranslator(
+        translate = _LimitedTranslator(
             _QuestionTranslator(ask, route),
             route.target,
             source_language=route.source,
             window=_WINDOW,
         )
+        translate.max_characters = self.max_characters
         languages = LanguageCodes(route.source, route.target)
         return [
             TranslatedDocument(*translate_content(content, self.form, translate, languages))
@@ -276,6 +278,27 @@ class TranslateDocuments:
             except _SampledError:
                 break
         return sample.text
+
+
+class _LimitedTranslator(SentenceTranslator):
+    """Refuses documents with too much text before it is split into sentences."""
+
+    max_characters: int | None = None
+    _num_characters = 0
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        needs_links: Sequence[bool],
+        *,
+        are_program_strings: bool = False,
+    ) -> Iterator[FinishTexts]:
+        self._num_characters += sum(map(len, texts))
+        if self.max_characters is not None and self._num_characters > self.max_characters:
+            raise RequestError(
+                400, f"Invalid request: the file exceeds text limit ({self.max_characters})"
+            )
+        return super().translate(texts, needs_links, are_program_strings=are_program_strings)
 
 
 class _SampledError(Exception):

@@ -250,7 +250,6 @@ class TextTranslation:
         target = self.catalogue.resolve(target)
         known: ResolvedPath | None = None
         route: Route | None = None
-        num_characters = 0
 
         def use(source: str, detected: Detected | None) -> Route:
             nonlocal known
@@ -258,18 +257,13 @@ class TextTranslation:
             return _describe(known.model_path, source, target)
 
         async def answer(question: Any) -> Any:
-            nonlocal num_characters, route
+            nonlocal route
             if isinstance(question, DetectionQuestion):
                 route = use(*await self.choose_source([question.text], source, target, caller))
                 return route
             assert isinstance(question, Sentences)
             assert known is not None
             assert route is not None
-            num_characters += sum(map(len, question.texts))
-            if max_characters is not None and num_characters > max_characters:
-                raise RequestError(
-                    400, f"Invalid request: the file exceeds text limit ({max_characters})"
-                )
             aligns = route.aligns and question.needs_alignments
             return await self.translate_lines(
                 question.texts,
@@ -280,7 +274,9 @@ class TextTranslation:
 
         if source.lower() != "auto":
             route = use(self.catalogue.resolve(source), None)
-        task = TranslateDocuments(list(contents), kind, target, route, self._max_unpacked_bytes)
+        task = TranslateDocuments(
+            list(contents), kind, target, route, self._max_unpacked_bytes, max_characters
+        )
         documents = await self._processes.translate_documents(task, caller, answer)
         assert known is not None
         return documents, known

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import restore_order
-from mtkit.inference.request import LineError, Request
+from mtkit.inference.request import LineError, NotFiniteError, Request
 from mtkit.inference.translation import Translation
 from mtkit.inference.translator import Translator
 from mtkit.llm import is_llm_file
@@ -147,6 +147,9 @@ def _choose_alignments(translator: Translator, request: Request) -> Request:
 
 
 def _describe(error: MtkitError) -> LineFault:
+    if isinstance(error, NotFiniteError):
+        warn(f"{error.fault}: {error.hint}")
+        return LineFault("the model is broken", is_fault_of_server=True)
     if isinstance(error, LineError):
         # The caller knows its own numbers.
         return LineFault(error.message.split(": ", 1)[1], error.hint)

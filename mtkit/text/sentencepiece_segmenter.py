@@ -216,7 +216,10 @@ def _find_in_order(surfaces: Sequence[str], text: str) -> list[Span]:
 
 def read_model(path: Path, *, inside: Path | None = None) -> bytes:
     """Returns a serialised SentencePiece model, read with the checks of `read_file`."""
-    return read_file(path, max_bytes=_MAX_MODEL_BYTES, inside=inside)
+    content = read_file(path, max_bytes=_MAX_MODEL_BYTES, inside=inside)
+    if not content:
+        raise MtkitError(f"{path}: damaged tokenizer: an empty file", MAKE_AGAIN)
+    return content
 
 
 def read_pretrained(settings: Tokenizer) -> tuple[bytes, bytes]:

@@ -145,7 +145,10 @@ class SubwordTokenizer:
             # SentencePiece accepts pieces of any bytes, but Python only UTF-8.
             _ = tokenizer.source_vocabulary, tokenizer.target_vocabulary
         except (RuntimeError, TypeError, UnicodeDecodeError) as error:
-            raise MtkitError(f"{folder}: damaged tokenizer: {error}", MAKE_AGAIN) from error
+            files = ", ".join(sorted(path.name for path in folder.glob("*.spm")))
+            raise MtkitError(
+                f"{folder}: damaged tokenizer ({files}): {error}", MAKE_AGAIN
+            ) from error
         return tokenizer
 
     def with_models(

@@ -114,10 +114,13 @@ def read_tokenizer(folder: Path) -> StoredTokenizer:
         names = [_JOINT_FILE, _JOINT_FILE]
     else:
         names = [_SOURCE_FILE, _TARGET_FILE]
+    is_one_there = any((folder / name).exists() for name in names)
     try:
         source_model, target_model = [read_model(folder / name) for name in names]
     except FileNotFoundError as error:
-        raise MtkitError(f"{error.filename}: no such tokenizer", "run `mtkit prepare`") from error
+        # Most tokenizers are joint.
+        missing = error.filename if is_one_there else folder / _JOINT_FILE
+        raise MtkitError(f"{missing}: no such tokenizer", MAKE_AGAIN) from error
     return StoredTokenizer(source_model, target_model, _read_settings(folder / SETTINGS_FILE))
 
 

@@ -65,7 +65,12 @@ class SourceFolder:
         path = self.path / name
         try:
             check_file(path, inside=self.root)
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if path.is_symlink():
+                raise MtkitError(
+                    f"{path}: a link to {path.readlink()}, which is missing",
+                    "copy the folder again with the files it links to: cp -rL FOLDER NEW",
+                ) from error
             return None
         return path.resolve()
 

@@ -246,7 +246,7 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
         write("tokenizer.json", b'{"tags": ["\\ud800"]}'),
         "damaged",
     ),
-    "no tokenizer": (write("joint.spm", b""), "the tokenizer has 4 source pieces"),
+    "no tokenizer": (write("joint.spm", b""), "joint.spm: damaged tokenizer: an empty file"),
     "noise for a tokenizer": (write("joint.spm", b"\x0a" * 100_000), "damaged tokenizer"),
 }
 

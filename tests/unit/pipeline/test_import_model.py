@@ -386,6 +386,10 @@ def test_a_model_of_the_hub(hub, folder, tmp_path):
     import_model(str(snapshot), tmp_path / "from-copy")
     assert (tmp_path / "from-copy" / "model.safetensors").read_bytes() == files[0].read_bytes()
     assert "base_model: owner/opus-mt-en-de" in (tmp_path / "from-copy" / CARD_FILE).read_text()
+    shutil.move(snapshot.parent.parent / "blobs", tmp_path / "elsewhere")
+    with pytest.raises(MtkitError, match=r": a link to .*, which is missing"):
+        import_model(str(snapshot), tmp_path / "out")
+    shutil.move(tmp_path / "elsewhere", snapshot.parent.parent / "blobs")
     (snapshot / "config.json").unlink()
     (snapshot / "config.json").symlink_to(folder / "config.json")
     with pytest.raises(MtkitError, match="a link out of its folder"):

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from mtkit.inference.request import Request
+from mtkit.inference.search_parts import check_finite
 from mtkit.inference.translation import Hypothesis, Translation
+from mtkit.recipe.inference import Inference
 from mtkit.serving import model_service
 from mtkit.serving.app import make_context
 from mtkit.serving.context import ServerContext
@@ -183,6 +185,20 @@ def test_a_bug_at_a_line_is_that_lines_alone(capsys: pytest.CaptureFixture[str])
     assert "TypeError" in printed
     assert "in search" in printed
     assert "secret text" not in printed.replace('raise TypeError("bug at a secret text")', "")
+
+
+def test_a_broken_model_is_no_fault_of_the_caller(capsys: pytest.CaptureFixture[str]) -> None:
+    class Translator:
+        settings = None
+
+        def search(self, requests: list[Request], *, warns: bool) -> list[Translation]:
+            nothing: list[Hypothesis] = []
+            check_finite(nothing, Inference(), 1)
+            raise AssertionError
+
+    [found] = answer_batch(Translator(), [Request("a")])  # type: ignore[arg-type]
+    assert found == LineFault("the model is broken", is_fault_of_server=True)
+    assert "the model's probabilities are NaN" in capsys.readouterr().err
 
 
 def test_a_long_line_leaves_a_place_for_others(workers: type[FakeWorker]) -> None:

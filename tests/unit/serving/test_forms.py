@@ -90,6 +90,14 @@ def test_a_form_is_in_utf_8(serve: Serve) -> None:
     assert answer.json() == {"error": "Invalid request: a form has to be in UTF-8"}
 
 
+@pytest.mark.parametrize("text", [b"q=%ff man", b"q=\xff man"])
+def test_a_form_of_other_bytes_is_refused(serve: Serve, text: bytes) -> None:
+    content = text + b"&source=en&target=de"
+    answer = serve().post("/translate", content=content, headers={"Content-Type": FORM})
+    assert answer.status_code == 400
+    assert answer.json() == {"error": "Invalid request: a form has to be in UTF-8"}
+
+
 def test_a_form_with_many_fields_or_broken_parts(serve: Serve) -> None:
     client = serve()
     many = client.post("/translate", content="a&" * 5_000, headers={"Content-Type": FORM})

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from mtkit.errors import MtkitError
 from mtkit.serving.access import RequestBytes, WaitingBytes
 from mtkit.serving.keys import KeyRing, add_key
 from mtkit.serving.request_errors import RequestError
@@ -117,6 +118,16 @@ def test_a_key_in_a_body_moves_it(serve: Serve, keys: tuple[Path, str]) -> None:
     assert client.post("/translate", data={**_ASK, "api_key": keys[1]}).status_code == 200
     answer = client.post("/translate", params={"api_key": keys[1]}, data=_ASK)
     assert answer.status_code == 200
+
+
+def test_a_hash_that_is_none_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text('[[keys]]\nname = "a"\nsha256 = "zz"\n')
+    with pytest.raises(
+        MtkitError, match=r"keys\.0\.sha256: expected 64 hexadecimal digits"
+    ) as found:
+        KeyRing(path)
+    assert found.value.hint == ""
 
 
 def test_a_file_of_keys_that_is_deleted_lets_nobody_in(
