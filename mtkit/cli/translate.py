@@ -388,7 +388,9 @@ def _check_file(
         return
     if isinstance(file, Path) and not file.is_file():
         what = "is a folder, expected a file" if file.is_dir() else "no such file"
-        hint = "is its name right?" if not file.exists() else "lines go to stdin: mtkit translate"
+        hint = "is its name right?"
+        if file.exists():
+            hint = "give one file at a time, and lines to stdin: mtkit translate < input.txt"
         raise MtkitError(f"{file}: {what}", hint)
     if _is_stored(file, output, is_document=is_document):
         return

@@ -205,8 +205,9 @@ def _check_exists(folder: Path) -> None:
         )
     if not (folder / CONFIG_FILE).is_file():
         inside = folder / "model"
+        missing = CONFIG_FILE if folder.exists() else "such folder"
         raise MtkitError(
-            f"{folder}: no model here (no {CONFIG_FILE})",
+            f"{folder}: no model here (no {missing})",
             f"did you mean {inside}?"
             if (inside / CONFIG_FILE).is_file()
             else "train one with `mtkit train`, or let `mtkit run` run all missing steps",

@@ -120,6 +120,10 @@ def _read(folder: SourceFolder) -> ForeignTranslator:
     """Returns a translator without its weights, by the kind in its config.json."""
     folder.need(CONFIG_FILE, "name the folder that holds config.json and the weights")
     content = folder.read_json(CONFIG_FILE, max_bytes=_MAX_CONFIG_BYTES)
+    if "format_version" in content and "model_type" not in content:
+        raise MtkitError(
+            f"{folder.origin}: a model of mtkit already", "translate with it: --model FOLDER"
+        )
     match content.get("model_type"):
         case "marian" | "pegasus":
             return read_marian(folder, content)

@@ -1,6 +1,7 @@
 """Bodies of requests and answers, as pydantic models: they check, and make the OpenAPI document."""
 
 import json
+import logging
 import re
 import sys
 from collections.abc import AsyncGenerator, Coroutine, Sequence
@@ -26,6 +27,8 @@ from mtkit.recipe.paragraphs import Paragraphs
 from mtkit.serving.request_errors import RequestError
 from mtkit.text.glossary import MAX_TERM_CHARACTERS, Term
 
+# Otherwise what it says of a broken form goes to stderr, unformatted.
+logging.getLogger("python_multipart").addHandler(logging.NullHandler())
 Body = TypeVar("Body", bound=BaseModel)
 Result = TypeVar("Result")
 _MAX_FIELDS = 1_100

@@ -81,7 +81,7 @@ def test_weights_of_another_file_than_the_folders(folder, tmp_path, make_recipe,
 
 def test_no_model_says_how_to_get_one(tmp_path):
     message, hint = _fault(load_model_folder, tmp_path / "model")
-    assert message == f"{tmp_path / 'model'}: no model here (no config.json)"
+    assert message == f"{tmp_path / 'model'}: no model here (no such folder)"
     assert hint == "train one with `mtkit train`, or let `mtkit run` run all missing steps"
 
 
