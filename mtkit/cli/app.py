@@ -164,5 +164,8 @@ def _fail(error: MtkitError) -> NoReturn:
 
 
 def _stop_interrupted() -> NoReturn:
-    sys.stderr.write("interrupted\n")
+    goes_on = sys.argv[1:2] in (["prepare"], ["run"])
+    sys.stderr.write(
+        f"interrupted{'; the same command continues where it stopped' if goes_on else ''}\n"
+    )
     raise SystemExit(_INTERRUPTED)

@@ -160,8 +160,8 @@ def _show_use(objective: Objective, workspace: Workspace, options: Sequence[str]
     if objective == "masked-lm":
         say(f"the model is in {workspace.model}")
         return
-    use = "continue lines" if objective == "causal-lm" else "translate"
-    say(f"the model is in {workspace.model}; to {use} with it:")
+    uses = {"causal-lm": "continue lines", "classification": "label lines"}
+    say(f"the model is in {workspace.model}; to {uses.get(objective, 'translate')} with it:")
     say('  echo "..." | ' + shlex.join(["mtkit", "translate", *options]))
 
 

@@ -216,7 +216,8 @@ def _check_shape(start: _Start, wanted: Model) -> None:
     differing = [name for name in ours if name not in left_out and ours[name] != theirs[name]]
     if differing:
         faults = (
-            f"model.{name} = {ours[name]}, but the model has {theirs[name]}" for name in differing
+            f"model.{name} = {_write(ours[name])}, but the model has {_write(theirs[name])}"
+            for name in differing
         )
         raise MtkitError(
             f"{start.folder}: this model's shape differs from the recipe's: " + "; ".join(faults),
@@ -225,6 +226,7 @@ def _check_shape(start: _Start, wanted: Model) -> None:
 
 
 def _write(value: object) -> str:
+    """Returns a value as `--set` takes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

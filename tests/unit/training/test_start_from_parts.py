@@ -359,8 +359,8 @@ FAULTS = {
     "another decoder": (
         {"decoder": "causal-lm"},
         ("model.num_encoder_layers=1", "model.output_bias=true", "model.embedding_norm=false"),
-        r"differs from the recipe's: model\.embedding_norm = False, but the model has True; model\."
-        r"output_bias = True, but the model has False$",
+        r"differs from the recipe's: model\.embedding_norm = false, but the model has true; model\."
+        r"output_bias = true, but the model has false$",
         "--set model.embedding_norm=true --set model.output_bias=false",
     ),
     "no folder": (
