@@ -16,12 +16,10 @@ from mtkit.locks import locked
 from mtkit.serving.request_errors import busy
 
 _MAX_NAME = 100
+_PREFIX = "mtkit-serve-"
 _RETRY_SECONDS = 60
 _BLOCK_BYTES = 4_096
 """Minimum size on disk."""
-
-
-_PREFIX = "mtkit-serve-"
 
 
 @dataclass(frozen=True)

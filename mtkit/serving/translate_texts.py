@@ -47,12 +47,12 @@ class ResolvedPath:
 
 
 def _refuse_lost(translations: Sequence[Translation]) -> None:
-    for line, translation in enumerate(translations, 1):
+    for translation in translations:
         for warning in translation.warnings:
             if warning.kind == BAD_ANSWER and not translation.text:
                 # What its server said may hold an address, so it is for the log only.
                 warn(warning.fault)
-                raise RequestError(500, "the language model gave no usable answer", line=line)
+                raise RequestError(500, "the language model gave no usable answer")
 
 
 class TextTranslation:
