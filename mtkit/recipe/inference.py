@@ -244,8 +244,8 @@ class Inference(Section):
     """Translate a line of several sentences sentence by sentence; `{}` to do so. Documents and the
     server's `/translate` always do."""
     max_extra_tokens: Annotated[int, Field(ge=0, le=10_000)] = 50
-    """Maximum output length: the source's length in tokens plus this many. For a language model:
-    maximum number of tokens that it adds to a line."""
+    """Maximum output length: the source's length in tokens, or `min_length` if that is more, plus
+    this many. For a language model: maximum number of tokens that it adds to a line."""
     max_output_tokens: Annotated[int, Field(ge=1, le=100_000)] | None = None
     """Maximum output length in tokens, `</s>` counted, however long the source is; default: none
     but `max_extra_tokens`. Public models bring their own."""
