@@ -53,6 +53,9 @@ _REMOVED = frozenset(["del", "moveFrom", "deletion"])
 _UNREAD = _REMOVED | {"instrText", "delText", "delInstrText", "fldData", "binData"}
 _UNREAD |= {"rt", "ruby-text", "note-citation"}
 """Elements whose text is invisible, or needs no translation."""
+_FIELD = re.compile(r"fldCharType\s*=\s*[\"'](\w*)|\Z")
+_LINK = re.compile(r"(?:.*\binstr\s*=\s*[\"'])?\s*HYPERLINK\b", re.IGNORECASE | re.DOTALL)
+"""The instruction of a field whose result is a link's text."""
 _TAG_NAME = re.compile(r"<([^\s/>]+)")
 _REASON = "in unsupported elements"
 
@@ -167,14 +170,17 @@ class _Reader:
         self.note_skipped(index)
         self.add(MarkupPart("void", *self.find_span(index)))
 
-    def note_skipped(self, index: int) -> None:
-        """Records visible text that stays, unless it is in its own paragraphs."""
+    def note_skipped(self, index: int, last: int | None = None) -> None:
+        """Records visible text that stays, unless it is in its own paragraphs.
+
+        It is that of one element, or of all up to the last one.
+        """
         token = self.tokens[index]
         if token.kind not in ("open", "cdata", "text"):
             return
         pieces: list[str] = []
         opened = [True]
-        end = self.skip(index)
+        end = self.skip(index if last is None else last)
         while index < end:
             each = self.tokens[index]
             name = _name(each)
@@ -189,7 +195,12 @@ class _Reader:
                 pieces.append(join_token_text(self.text, [each]))
             index += 1
         detail = self.find_tag_name(token) if token.kind == "open" else ""
+        detail = detail if last is None else "field"
         self.document.skip(token.start, "".join(pieces), _REASON, detail)
+
+    def find_tag(self, index: int) -> str:
+        """Returns a tag as it is written."""
+        return self.text[self.tokens[index].start : self.tokens[index].end]
 
     def find_tag_name(self, token: XmlToken) -> str:
         """Returns the name of an element as it is written."""
@@ -248,8 +259,16 @@ class _RunReader(_Reader):
         name = _name(self.tokens[index])
         if self._opened[-1] is not None:
             return self._read_in_run(index, name)
+        if name == "fldSimple" and not _LINK.search(self.find_tag(index)):
+            self.add_left(index)
+            return self.skip(index)
         if name != "r" or self.tokens[index].kind == "empty":
             return super().read_element(index)
+        if (last := self._find_field_end(index)) is not None:
+            self.note_skipped(index, last)
+            start, (_, end) = self.tokens[index].start, self.find_span(last)
+            self.add(MarkupPart("void", start, end))
+            return self.skip(last)
         inside = [_name(self.tokens[child]) for child in self._list_content(index)]
         if any(map(self._is_text, self._list_content(index))):
             self._opened.append(self._make_run(index))
@@ -260,6 +279,32 @@ class _RunReader(_Reader):
             MarkupPart("void" if _RUN_EDGES.isdisjoint(inside) else "edge", *self.find_span(index))
         )
         return self.skip(index)
+
+    def _find_field_end(self, index: int) -> int | None:
+        """Returns the last run of a field that begins in a run, if it stays: no link's text does.
+
+        None if the field doesn't end in this paragraph, or other text is in its first or last run.
+        """
+        depth, instruction = 0, ""
+        while self.tokens[index].kind != "close":
+            for child in children(self.tokens, index) if self._is_run(index) else ():
+                tag = self.find_tag(child)
+                match _name(self.tokens[child]):
+                    case "fldChar":
+                        depth += {"begin": 1, "end": -1}.get(_FIELD.findall(tag)[0], 0)
+                    case "instrText" if depth == 1:
+                        instruction += join_token_text(
+                            self.text, self.tokens[child + 1 : self.tokens[child].partner]
+                        )
+                    case "t" if depth == 0:
+                        return None
+            if depth == 0:
+                return None if _LINK.match(instruction) or not instruction else index
+            index = self.skip(index)
+        return None
+
+    def _is_run(self, index: int) -> bool:
+        return self.tokens[index].kind == "open" and _name(self.tokens[index]) == "r"
 
     def leave(self, index: int) -> int:
         """Reads the end of a run, or of an element that holds runs; returns the next index."""

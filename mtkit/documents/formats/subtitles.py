@@ -32,6 +32,7 @@ from mtkit.text.xml_tokens import unescape_xml
 
 _TIME = r"\d++(?:[ \t]?:[ \t]?\d++){1,3}(?:[ \t]?[.,][ \t]?\d++)?"
 _TIMES = re.compile(rf"[ \t]*+{_TIME}[ \t]*+-->[ \t]*+{_TIME}")
+_DAMAGED_TIMES = re.compile(rf"[ \t]*+{_TIME}\D{{1,12}}{_TIME}[ \t]*+")
 _NUMBER = re.compile(r"[ \t]*+[-+#]?\d++(?:\.\d*+)?[ \t]*+")
 _HEADER = re.compile(r"WEBVTT(?![^ \t\r\n])")
 _NOTE = re.compile(r"NOTE(?:[ \t]|\Z)")
@@ -104,6 +105,11 @@ def _tells_times(line: str) -> bool:
 
 def _read_subrip(document: Document, lines: Sequence[_Line]) -> None:
     """Adds the cues of SubRip, which end where the next one's number or times begin."""
+    # Times with a damaged arrow stay as they are, too.
+    lines = [
+        line._replace(is_times=line.is_times or bool(_DAMAGED_TIMES.fullmatch(line.text)))
+        for line in lines
+    ]
     firsts = [index for index, line in enumerate(lines) if line.is_times]
     # If the first cue has a name, cues have names; otherwise only numbers come before times.
     heads = [_find_head(lines, firsts[0], has_names=True)]

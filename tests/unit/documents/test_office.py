@@ -101,7 +101,7 @@ _HOLDERS = {
         "</w:smartTag>",
     ),
     "fldSimple": (
-        '<w:fldSimple w:instr="X"><w:fldData>AbCd</w:fldData>',
+        '<w:fldSimple w:instr=" HYPERLINK &quot;x&quot;"><w:fldData>AbCd</w:fldData>',
         "</w:fldSimple>",
     ),
     "sdt": (
@@ -306,6 +306,46 @@ def test_text_that_stays_is_mentioned() -> None:
     body = f"<w:p>{run('The dog')}{hidden}{unknown}</w:p>"
     assert read("docx", body) == [("Something", reason, "w:unknown")]
     assert read_skipped("docx", body)[0].start == make_page("docx", body).index("<w:unknown>")
+
+
+def make_field(instruction: str, result: str) -> str:
+    """Returns a field of Word in runs of its own."""
+    characters = [f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in _FIELD_KINDS]
+    begin, separate, end = characters
+    told = f'<w:r><w:instrText xml:space="preserve"> {instruction} </w:instrText></w:r>'
+    return begin + told + separate + result + end
+
+
+_FIELD_KINDS = ("begin", "separate", "end")
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        f'<w:fldSimple w:instr=" AUTHOR ">{run("Baker")}</w:fldSimple>',
+        make_field("MERGEFIELD Name", run("Baker")),
+        make_field(
+            'IF 1 = 1 "a" "b"',
+            make_field("PAGE", run("Ba")) + "<w:bookmarkEnd/>" + run("ker"),
+        ),
+    ],
+)
+def test_fields_of_word_are_copied_and_reported(field: str) -> None:
+    body = f"<w:p>{run('The man ')}{field}{run(' sleeps.')}</w:p>"
+    assert read_seen("docx", body) == ["The man sleeps."]
+    assert field in translate("docx", body, capitals)
+    [skipped] = read_skipped("docx", body)
+    assert skipped.text == "Baker"
+
+
+def test_the_text_of_a_link_in_a_field_is_translated() -> None:
+    body = f"<w:p>{make_field('HYPERLINK &quot;x&quot;', run('The man sleeps.'))}</w:p>"
+    assert read_seen("docx", body) == ["The man sleeps."]
+    # Fields that end in another paragraph, such as a table of contents, or share a run with text.
+    body = make_field("TOC", run("The man") + "</w:p><w:p>" + run("The dog"))
+    assert read_seen("docx", f"<w:p>{body}</w:p>") == ["The man", "The dog"]
+    mixed = '<w:r><w:t>The man</w:t><w:fldChar w:fldCharType="begin"/></w:r>'
+    assert read_seen("docx", f"<w:p>{mixed}{run('Baker')}</w:p>") == ["The man", "Baker"]
 
 
 def relate(target: str, kind: str = _RELATED) -> str:
@@ -586,7 +626,10 @@ class _Builder:
             lambda: "<w:t/>",
             lambda: f"<w:tab {self._id()}/>",
             lambda: "<w:br/>",
-            lambda: '<w:fldChar w:fldCharType="begin"/>',
+            lambda: (
+                f'<w:fldChar w:fldCharType="{self._random.choice(_FIELD_KINDS)}"/>'
+                "<w:instrText>PAGE</w:instrText>"
+            ),
         )
 
     def _build_slide(self, depth: int) -> str:

@@ -138,6 +138,14 @@ def test_only_an_empty_line_ends_a_cue_of_webvtt(
         assert all(written[each.start :].startswith(each.text.split()[0]) for each in skipped)
 
 
+@pytest.mark.parametrize("arrow", ["->", "\u2014>", "==>", "- ->", "\u2192", "--&gt;", "-- >"])
+def test_times_with_a_damaged_arrow_stay(arrow: str) -> None:
+    page = "1\n00:00:01,000 --> 00:00:02,000\none two\n\n"
+    page += f"2\n00:00:03,000 {arrow} 00:00:04,000\nthree four\n"
+    expected = page.replace("one two", "TWO ONE").replace("three four", "FOUR THREE")
+    assert translate(page, reverse_words) == expected
+
+
 def test_text_before_the_first_cue_of_subrip_is_left() -> None:
     page = f"Made by me\n\n1\n{_TIMES}Hello\n"
     assert see(page) == ["Hello"]
