@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from mtkit.documents.document import Document, unit_text
-from mtkit.documents.translate_units import EMPTY, WrittenDocument
+from mtkit.documents.translate_units import EMPTY, WITH_OTHERS, WrittenDocument
 from mtkit.errors import shorten
 from mtkit.inference.request import LineWarning
 from mtkit.text.line_counter import LineCounter
@@ -15,8 +15,12 @@ BROKEN_PLACEHOLDERS = "kept because their translation breaks their placeholders"
 """The reason for format strings that a program can't fill in any more."""
 EMPTY_TRANSLATION = "kept because their translation is empty"
 """The reason for texts of which the model left nothing."""
+KEPT_WITH_OTHERS = "kept because another form of theirs is kept"
+"""The reason for a plural form of a message whose other form is kept."""
+_REASONS = {EMPTY: EMPTY_TRANSLATION, WITH_OTHERS: KEPT_WITH_OTHERS}
 _BROKEN = {
     EMPTY_TRANSLATION: "kept as it was, because its translation is empty",
+    KEPT_WITH_OTHERS: "kept as it was, because another form of it is",
     BROKEN_MARKUP: "kept as it was, because its translation breaks the markup",
     BROKEN_PLACEHOLDERS: "kept as it was, because its translation breaks its placeholders",
 }
@@ -61,8 +65,8 @@ class DocumentReport:
         for unit in written.kept:
             fault = written.faults.get(id(unit), "")
             reason = BROKEN_PLACEHOLDERS if fault else BROKEN_MARKUP
-            if fault == EMPTY:
-                reason, fault = EMPTY_TRANSLATION, ""
+            if fault in _REASONS:
+                reason, fault = _REASONS[fault], ""
             document.skip(unit.start, unit_text(unit), reason, fault, unit.name)
         self.num_translated += len(document.units) - len(written.kept)
         lines = LineCounter(document.text)

@@ -29,6 +29,7 @@ from mtkit.inference.request import LineWarning
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 EMPTY = "empty"
+WITH_OTHERS = "with others"
 """The fault of a translation without any text."""
 _MAX_CHECKS = 100
 """Maximum reads of a document to find the units that break its markup."""
@@ -60,7 +61,8 @@ class WrittenDocument(NamedTuple):
 
     Attributes:
         kept: Units that stay untranslated.
-        faults: Why, by their ids, if not because of the markup; `EMPTY` for lost texts.
+        faults: Why, by their ids, if not because of the markup; `EMPTY` for lost texts,
+            `WITH_OTHERS` for those that stay because another of the same group does.
         warnings: Warnings about units' translations.
     """
 
@@ -258,12 +260,14 @@ class _Writer:
         groups = _group(edits)
         broken = [group for group in groups if any(id(edit.unit) in kept for edit in group)]
         dropped = {id(edit.unit) for group in broken for edit in group if len(group) > 1}
-        self.kept += [
+        others = [
             edit.unit
             for group in broken
             for edit in group
             if edit.unit is not None and id(edit.unit) not in kept
         ]
+        self.kept += others
+        self.faults |= dict.fromkeys(map(id, others), WITH_OTHERS)
         return [edit for edit in edits if edit.unit is None or id(edit.unit) not in dropped]
 
     def _mark(self, kept: Collection[int]) -> list[Edit]:

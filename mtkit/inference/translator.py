@@ -24,6 +24,23 @@ from mtkit.text.languages import TranslatorLanguages
 from mtkit.text.tokenizer import SubwordTokenizer
 
 
+def _as_request(given: str | Request) -> Request:
+    if isinstance(given, str):
+        return Request(given)
+    if isinstance(given, Request):
+        return given
+    raise TypeError(f"a line is of type {type(given).__name__}, expected str or Request")
+
+
+def _as_pair(given: tuple[str, str] | Request) -> Request:
+    if isinstance(given, Request):
+        return given
+    are_texts = not isinstance(given, str) and all(isinstance(each, str) for each in given)
+    if not are_texts or len(given) != 2:
+        raise TypeError("expected pairs of a line and its translation, or Requests")
+    return Request(given[0], prefix=given[1])
+
+
 class Translator:
     """Translates text with a model, or with an ensemble of several.
 
@@ -249,7 +266,9 @@ class Translator:
         Another thread can call it while this one searches further: it aligns words, joins parts and
         prints warnings. Arguments and errors are as in `search`.
         """
-        lines = [Request(request) if isinstance(request, str) else request for request in requests]
+        if isinstance(requests, str):
+            raise TypeError("one str, expected a list: its characters would be lines")
+        lines = list(map(_as_request, requests))
         finish = self._lines.search_ahead(lines, first_line=first_line)
         if not (self._warns and warns):
             return finish
@@ -279,8 +298,5 @@ class Translator:
             LineError: A text is too long for the model, or longer than 4,096 tokens if the model
                 has no limit; or the model is broken.
         """
-        requests = [
-            pair if isinstance(pair, Request) else Request(pair[0], prefix=pair[1])
-            for pair in pairs
-        ]
+        requests = list(map(_as_pair, pairs))
         return self._lines.score(requests, first_line=first_line)

@@ -208,6 +208,12 @@ def read_glossary(path: Path) -> ReadGlossary:
         terms[term] = None
     if not terms:
         raise MtkitError(f"{path}: no terms in it", _COLUMNS)
+    wanted = {(term.source, term.target) for term in terms if not term.is_forbidden}
+    notes += [
+        f"{path}: '{term.target}' is both the target of '{term.source}' and forbidden"
+        for term in terms
+        if term.is_forbidden and (term.source, term.target) in wanted
+    ]
     return ReadGlossary(tuple(terms), tuple(notes), tuple(others))
 
 

@@ -50,7 +50,10 @@ TEXT_ATTRIBUTES = (
     *("aria-valuetext",),
 )
 """Visible attributes of any element."""
-_META_NAMES = ("description", "keywords", "og:title", "og:description", "twitter:title")
+_META_NAMES = (
+    *("description", "keywords", "og:title", "og:description", "og:image:alt"),
+    *("twitter:title", "twitter:description", "twitter:image:alt"),
+)
 _TAG_START = re.compile(r"<[A-Za-z/!?]")
 """Start of what HTML doesn't read as text."""
 _UNENDED = sorted((name for name in html.entities.html5 if name[-1] != ";"), key=len, reverse=True)
@@ -179,7 +182,8 @@ def read_attribute_units(text: str, name: str, attributes: Attributes) -> list[U
     """Returns the units of a tag's visible attributes."""
     keys = list(TEXT_ATTRIBUTES)
     if name == "meta" and any(
-        attributes.get(key, ((0, 0), ""))[1].lower() in _META_NAMES for key in ("name", "property")
+        attributes.get(key, ((0, 0), ""))[1].lower() in _META_NAMES
+        for key in ("name", "property", "itemprop")
     ):
         keys.append("content")
     kind = attributes.get("type", ((0, 0), ""))[1].lower()

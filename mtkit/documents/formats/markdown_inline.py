@@ -23,6 +23,7 @@ _EXTRA = re.compile(
     r"|\{[#.:][^{}\n]*+\}"  # attributes: {#name .class}
     rf"|{MASK.pattern}"
     rf"|<(?:{MASK.pattern}[^<>{{\s]*+)++>"  # an address of a template
+    r"|(?<![\w:]):(?:[+-]1|(?=[\w+-]*[a-z])[a-z0-9_+-]{2,40}):(?![\w:])"  # an emoji by its name
 )
 _EXTRA_AT_START = re.compile(
     r"\[\^[^\[\]\s]++\]:\s*+"  # the text of a footnote
@@ -204,8 +205,8 @@ AS_MARKUP = {"em": "em", "strong": "strong", "del": "s", "br": "break"}
 
 
 def _read_extra(state: StateInline, silent: bool) -> bool:
-    """Reads markup beyond CommonMark: footnotes, tasks, attributes, templates."""
-    if state.src[state.pos] not in "[{<":
+    """Reads markup beyond CommonMark: footnotes, tasks, attributes, templates, emoji."""
+    if state.src[state.pos] not in "[{<:":
         return False
     found = _EXTRA_AT_START.match(state.src) if state.pos == 0 else None
     found = found or _EXTRA.match(state.src, state.pos, state.posMax)

@@ -1,8 +1,8 @@
 r"""HTML in strings that a format escapes: `<b>Start<\/b>`, `\u003cp\u003e`, `&lt;b&gt;`, CDATA.
 
 A format's reader decodes a string into parts, each character with its spelling. Tags are found in
-the decoded text and get the positions of their characters. Only HTML elements count: `<file>` in a
-usage line is text.
+the decoded text and get the positions of their characters. Other elements than HTML's count if they
+are closed, as a program's components are, `<bold>...</bold>`: `<file>` in a usage line is text.
 """
 
 import bisect
@@ -37,6 +37,8 @@ _TAG = re.compile(
     r"|<!--(?:(?!-->).)*+-->",
     re.DOTALL,
 )
+_COMPONENT = re.compile(r"[A-Z]\w*[a-z]\w*", re.ASCII)
+"""Name of a component of JSX."""
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _OBJECT = "\ufffc"
 """Replaces the format's own tags in the decoded text."""
@@ -45,13 +47,22 @@ _MAX_SEARCHED = 100
 
 
 class _Tag(NamedTuple):
-    """A tag in the decoded text, and the start of its partner, or -1."""
+    """A tag in the decoded text, and the start of its partner, or -1.
+
+    A component is an element of a program, and part of a sentence.
+    """
 
     start: int
     end: int
     name: str
     is_closing: bool
+    is_component: bool = False
     partner: int = -1
+
+    @property
+    def is_inline(self) -> bool:
+        """Whether it is part of a sentence."""
+        return self.is_component or is_inline(self.name)
 
 
 class _Character(NamedTuple):
@@ -84,8 +95,11 @@ def make_string_units(
         return make_units(parts, escapes, keeps_breaks=keeps_breaks)
     characters = _list_characters(text, parts)
     tags = _find_tags("".join(each.text for each in characters))
-    joins_lines = keeps_breaks or any(tag.name and not is_inline(tag.name) for tag in tags)
-    is_html = any(tag.partner >= 0 or tag.is_closing or is_void(tag.name) for tag in tags)
+    joins_lines = keeps_breaks or any(tag.name and not tag.is_inline for tag in tags)
+    is_html = any(
+        not tag.is_component and (tag.partner >= 0 or tag.is_closing or is_void(tag.name))
+        for tag in tags
+    )
     reader = _Reader(document, characters, languages, joins_lines=joins_lines, is_html=is_html)
     parts = reader.read(tags)
     if is_html:
@@ -169,16 +183,23 @@ def _list_characters(text: str, parts: Sequence[MarkupPart]) -> list[_Character]
 
 
 def _find_tags(decoded: str) -> list[_Tag]:
-    """Returns the tags of HTML's elements, and comments, with their partners."""
+    """Returns the tags of elements, and comments, with their partners."""
     tags: list[_Tag] = []
     opened: list[int] = []
+    # HTML's own `<link>` has no closing tag.
+    has_links = "</link>" in decoded
     for found in _TAG.finditer(decoded):
-        name = (found["name"] or "").lower()
-        if name and not is_element(name) and "-" not in name:
-            continue
+        written = found["name"] or ""
+        name = written.lower()
+        is_component = name != "" and (
+            not (is_element(name) or "-" in name)
+            or _COMPONENT.fullmatch(written) is not None
+            or (has_links and name == "link")
+        )
         index = len(tags)
-        tags.append(_Tag(*found.span(), name, bool(found["end"])))
-        if not name or is_void(name) or decoded[found.end() - 2] == "/":
+        tags.append(_Tag(*found.span(), name, bool(found["end"]), is_component))
+        is_void_tag = is_void(name) and not is_component
+        if not name or is_void_tag or decoded[found.end() - 2] == "/":
             continue
         if not found["end"]:
             opened.append(index)
@@ -190,11 +211,13 @@ def _find_tags(decoded: str) -> list[_Tag]:
                 tags[index] = tags[index]._replace(partner=tags[partner].start)
                 tags[partner] = tags[partner]._replace(partner=found.start())
                 break
-    # `<file-name>` alone is a placeholder's name.
-    return [tag for tag in tags if not _is_name(tag)]
+    # `<file>` or `<file-name>` alone is a placeholder's name.
+    return [tag for tag in tags if not _is_name(tag, decoded)]
 
 
-def _is_name(tag: _Tag) -> bool:
+def _is_name(tag: _Tag, decoded: str) -> bool:
+    if tag.is_component:
+        return tag.partner < 0 and decoded[tag.end - 2] != "/"
     is_bare = tag.end - tag.start == len(tag.name) + 2
     return "-" in tag.name and is_bare and tag.partner < 0
 
@@ -234,7 +257,7 @@ class _Reader:
             if tag.partner > tag.start and reason:
                 done = ends[tag.partner]
                 visible = html.unescape(_TAG.sub("", self._decoded[tag.start : done]))
-                kind: Literal["protected", "edge"] = "protected" if is_inline(tag.name) else "edge"
+                kind: Literal["protected", "edge"] = "protected" if tag.is_inline else "edge"
                 part = MarkupPart(kind, *self._locate(tag.start, done), spelled=as_written(visible))
                 if kind == "edge" or reason != "code":
                     self._document.skip(part.start, visible, reason, detail)
@@ -246,7 +269,7 @@ class _Reader:
 
     def _make_part(self, tag: _Tag) -> MarkupPart:
         span = self._locate(tag.start, tag.end)
-        if tag.name and not is_inline(tag.name):
+        if tag.name and not tag.is_inline:
             return MarkupPart("edge", *span)
         if tag.partner >= 0:
             return MarkupPart("close" if tag.is_closing else "open", *span, tag.name)

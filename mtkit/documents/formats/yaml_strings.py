@@ -35,7 +35,18 @@ from mtkit.text.string_files.escapes import read_utf16
 from mtkit.text.xml_tokens import MAX_DEPTH
 
 _STRING = "tag:yaml.org,2002:str"
-RESOLVER = yaml.resolver.Resolver()
+
+
+class _Resolver(yaml.resolver.Resolver):  # type: ignore[misc]
+    """Knows YAML 1.1, and the numbers of 1.2 that 1.1 has as text (yaml.org/spec/1.2.2, 10.3.2)."""
+
+
+_Resolver.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|0o[0-7]+)\Z"),
+    list("-+.0123456789"),
+)
+RESOLVER = _Resolver()
 _FOLDED = r"(?P<fold>(?:[ \t]++(?=\r?\n))?+(?:\r?\n[ \t]*+)++)|(?P<space>[ \t]++)"
 _QUOTED = re.compile(
     r"(?P<end>\\\r?\n[ \t]*+)|(?P<escape>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"

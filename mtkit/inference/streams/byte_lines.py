@@ -119,6 +119,8 @@ def answer_window(
 
 def take_windows(lines: Iterable[Line], window_lines: int) -> Iterator[list[Line]]:
     """Yields up to `window_lines` lines at a time."""
+    if not isinstance(window_lines, int) or window_lines < 1:
+        raise MtkitError(f"window_lines = {window_lines!r}, expected a whole number from 1")
     iterator = iter(lines)
     while window := list(itertools.islice(iterator, window_lines)):
         yield window

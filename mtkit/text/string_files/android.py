@@ -43,7 +43,7 @@ def find_strings(text: str, tokens: Sequence[XmlToken]) -> Iterator[AndroidStrin
             form = token.attributes.get("quantity", num_items)
             key = f"{holder.attributes.get('name', '')}[{form}]"
             num_items += 1
-        elif token.name != "string":
+        elif token.name != "string" and token.attributes.get("type") != "string":
             translates.append(is_translatable)
             if token.name != "item":
                 holder = token if token.name in ("string-array", "plurals") else None

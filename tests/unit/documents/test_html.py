@@ -354,3 +354,12 @@ def test_half_of_a_pair_of_surrogates_in_a_translation_is_replaced() -> None:
     for form, page in (("html", "<p>a</p>"), ("json", '"é"'), ("yaml", "é"), ("text", "a")):
         written = translate_markup(page, form, lambda _: answer, LanguageCodes())
         assert "x \ufffd y" in written
+
+
+@pytest.mark.parametrize(
+    "key", ['name="twitter:description"', 'property="og:image:alt"', 'itemprop="description"']
+)
+def test_descriptions_for_other_pages_are_translated(key: str) -> None:
+    assert translate(f'<meta {key} content="a dog">') == f'<meta {key} content="DOG A">'
+    page = '<meta property="og:site_name" content="a dog">'
+    assert translate(page) == page

@@ -375,3 +375,12 @@ def test_any_page_keeps_its_blocks_and_targets(num_pages: int) -> None:
             assert wanted[1] == found[1], (page, translated)
             templates = r"\{\{.*?\}\}|\{%.*?%\}|(?m:^:::.*$)"
             assert sorted(re.findall(templates, translated)) == sorted(re.findall(templates, page))
+
+
+@pytest.mark.parametrize("text", ["Look :smile: here", ":warning: look here", "look here :+1:"])
+def test_emoji_by_name_stay(text: str) -> None:
+    [name] = [word for word in text.split() if word.startswith(":") and word != ":"]
+    translated = translate(f"{text}\n")
+    assert name in translated
+    assert "HERE" in translated
+    assert translate("a 10:30:45 b::c:d\n").count(":") == 5

@@ -91,6 +91,15 @@ def test_a_string_of_several_texts_stays_whole() -> None:
     assert report.num_translated == 1
 
 
+def test_a_form_that_stays_with_another_says_so() -> None:
+    message = '#, c-format\nmsgid "One"\nmsgid_plural "%d files"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    _, report = translate(_HEADER + message, {"%d files": "%s Dateien"})
+    assert {each.text: each.reason for each in report.skipped} == {
+        "One": "kept because another form of theirs is kept",
+        "%d files": "kept because their translation breaks their placeholders",
+    }
+
+
 def test_a_form_of_many_numbers_is_translated_with_its_number() -> None:
     message = '#, c-format\nmsgid "One file"\nmsgid_plural "%d files"\nmsgstr[0] ""\nmsgstr[1] ""\n'
     found, _ = translate(_HEADER + message, {})

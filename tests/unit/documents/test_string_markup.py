@@ -40,6 +40,11 @@ def translate_message(message: str) -> str:
         # A tag without a partner stays; what isn't an element is text.
         ('"a <file> <b>c"', '"C <b> > FILE < A"'),
         ('"a <b>b</i>"', '"<b>B A</i>"'),
+        # Components of a program are elements if they are closed.
+        ('"Press <bold>Start</bold> now<icon/>"', '"NOW <bold>START</bold> PRESS<icon/>"'),
+        ('"Read the <link>big book</link>"', '"<link>BOOK BIG</link> THE READ"'),
+        ('"A <Button>big & red</Button> one"', '"ONE <Button>RED & BIG</Button> A"'),
+        ('"a</file> <file>b"', '"B > FILE < > FILE / < A"'),
     ],
 )
 def test_tags_of_messages_go_with_their_words(message: str, translated: str) -> None:
@@ -153,9 +158,10 @@ def test_only_strings_of_resources_are_translated() -> None:
     page = (
         '<resources><style name="T"><item name="android:textStyle">bold</item></style><array>'
         "<item>#fff red</item></array><item type='color'>b</item><string-array><item>c</item>"
-        "</string-array><plurals><item quantity='one'>d</item></plurals></resources>"
+        "</string-array><plurals><item quantity='one'>d</item></plurals>"
+        "<item type='string' name='e'>e</item></resources>"
     )
-    assert read_texts(page, "xml")[0] == ["c", "d"]
+    assert read_texts(page, "xml")[0] == ["c", "d", "e"]
 
 
 @pytest.mark.parametrize(

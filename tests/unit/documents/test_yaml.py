@@ -7,7 +7,7 @@ from mtkit.documents.document import LanguageCodes, TranslatedText
 from mtkit.documents.translate_file import translate_markup
 from mtkit.errors import MtkitError
 
-from .translators import keep_text, reverse_words
+from .translators import keep_text, reverse_words, take_all
 
 _PAGE = """# A comment: stays
 %s
@@ -134,3 +134,16 @@ def test_aliases_are_never_followed() -> None:
     rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 60)]
     page = "\n".join(rows)
     assert translate(page, keep_text) == page
+
+
+@pytest.mark.parametrize("number", ["1e3", "0o14", "12e03", "+.5", "-1.5E-3", "7.", "0x1F"])
+def test_numbers_of_both_versions_of_yaml_stay(number: str) -> None:
+    page = f"a: {number}\nb: x {number}\n"
+    seen: list[str] = []
+    translate(page, lambda texts: take_all(texts, seen))
+    assert seen == [f"x {number}"]
+    # A text that would be read as a number is quoted.
+    assert translate("a: one\n", lambda texts: [TranslatedText("1e3") for _ in texts]) in (
+        "a: '1e3'\n",
+        'a: "1e3"\n',
+    )

@@ -435,3 +435,27 @@ def test_an_output_cut_by_its_limit_is_told(make_recipe, make_model, tokenizer, 
     (found,) = translator.search(["a"], first_line=3)
     assert found.reached_limit
     assert capsys.readouterr().err.startswith("warning: input line 3: the output was cut")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda model: model.search("man"), "one str, expected a list"),
+        (lambda model: model.translate([None]), "a line is of type NoneType, expected str"),
+        (lambda model: model.translate(b"man"), "a line is of type int, expected str"),
+        (lambda model: model.score(["man"]), "expected pairs"),
+        (lambda model: model.score([("a", "b", "c")]), "expected pairs"),
+        (lambda model: model.score([("a", 1)]), "expected pairs"),
+    ],
+)
+def test_other_types_than_lines_are_refused(call, message) -> None:
+    model = Translator.of(BracketEngine(), CharacterTokenizer(), Inference())
+    with pytest.raises(TypeError, match=message):
+        call(model)
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, "a"])
+def test_a_window_has_a_line_or_more(size) -> None:
+    model = Translator.of(BracketEngine(), CharacterTokenizer(), Inference())
+    with pytest.raises(MtkitError, match=r"window_lines = .*expected a whole number from 1"):
+        model.translate(["a", "b"], window_lines=size)

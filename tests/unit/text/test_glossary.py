@@ -35,6 +35,13 @@ def test_columns_may_be_named_or_not(tmp_path):
     assert read(tmp_path, b"\xef\xbb\xbf" + named.encode()).terms == expected
 
 
+def test_a_target_that_is_wanted_and_forbidden_is_noted(tmp_path):
+    notes = read(tmp_path, "man\tMensch\nman\tMensch\tforbidden\ncat\tKatze\n").notes
+    assert [note.partition(": ")[2] for note in notes] == [
+        "'Mensch' is both the target of 'man' and forbidden"
+    ]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
