@@ -29,6 +29,7 @@ _NUMBER = re.compile(r"\s*(?:\(?\d+(?:\.\d+)*[.)]|\d+(?:\.\d+)+)\s*")
 """The number of a heading or a paragraph."""
 _NOTE = re.compile(r"\[\d{1,4}\]|\(\d{1,4}\)")
 """The mark of a note."""
+_RAISED = re.compile(rf"{_NOTE.pattern}|\d{{1,4}}(?:[,–-]\d{{1,4}})*+")
 _MAX_SYMBOL_TEXTS = 4
 _OPTIONS = re.compile(
     r"\s*+(?:--[\[A-Za-z][^\s,|=]*+|-<[^<>]*+>|-[A-Za-z0-9<][^\s,|=]?+)"
@@ -165,7 +166,7 @@ def _build(parts: Sequence[MarkupPart], offset: int, partners: dict[int, int]) -
                 children, begin = levels.pop(), opened.pop()
                 inner = (begin.end, part.start)
                 is_left = part.name != RUN and _ends_word(parts, index - offset)
-                if children and not (is_left and _is_symbol(children)):
+                if children and not (is_left and _is_symbol(children, part.name)):
                     kind: Literal["run", "element"] = "run" if part.name == RUN else "element"
                     node = Node(kind, begin.start, part.end, inner, tuple(children))
                 else:
@@ -180,13 +181,17 @@ def _build(parts: Sequence[MarkupPart], offset: int, partners: dict[int, int]) -
     return levels[0]
 
 
-def _is_symbol(nodes: Sequence[Node]) -> bool:
-    """Checks that an element is a symbol or the mark of a note: nothing to translate."""
+def _is_symbol(nodes: Sequence[Node], name: str) -> bool:
+    """Checks that an element is a symbol or the mark of a note: nothing to translate.
+
+    A raised number is the mark of a note, or an exponent.
+    """
     inner = [child for node in nodes for child in (node.children or (node,))]
     if len(inner) > _MAX_SYMBOL_TEXTS or any(node.kind != "text" for node in inner):
         return False
     text = _read(inner)
-    return text == text.strip() and (is_symbol(text) or _NOTE.fullmatch(text) is not None)
+    note = _RAISED if name in ("sup", "<sup>") else _NOTE
+    return text == text.strip() and (is_symbol(text) or note.fullmatch(text) is not None)
 
 
 def _ends_word(parts: Sequence[MarkupPart], close: int) -> bool:

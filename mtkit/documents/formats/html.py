@@ -10,6 +10,7 @@ from mtkit.documents.document import Document, Edit, LanguageCodes, Span, Unit
 from mtkit.documents.escaped_text import join_replaced
 from mtkit.documents.formats.html_elements import (
     HTML_TEXT,
+    RUBY_TEXT,
     TEXT_ATTRIBUTES,
     Attributes,
     find_reason_to_leave,
@@ -256,7 +257,9 @@ class _Reader(HTMLParser):
     def _leave(self, frame: "_Frame", end: int) -> None:
         """Records an untranslated part of a sentence, or an untranslated block."""
         visible = read_visible(self._text[frame.begin : end])
-        if frame.in_sentence:
+        if frame.name in RUBY_TEXT:
+            self.parts.append(MarkupPart("void", frame.begin, end))
+        elif frame.in_sentence:
             self.parts.append(MarkupPart("protected", frame.begin, end, spelled=visible))
         else:
             self.parts.append(MarkupPart("edge", frame.begin, end))

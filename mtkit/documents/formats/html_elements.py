@@ -26,6 +26,8 @@ _INLINE = frozenset((
 ))
 _CODE = frozenset(("code", "kbd", "math", "samp", "svg", "tt", "var"))
 """Inline elements whose text stays."""
+RUBY_TEXT = frozenset(("rp", "rt", "rtc"))
+"""How characters are read, which stays with them."""
 _SKIPPED = frozenset((
     "applet", "audio", "canvas", "embed", "frameset", "iframe", "listing", "noembed",
     "object", "plaintext", "pre", "script", "style", "template", "textarea", "video", "xmp",
@@ -143,7 +145,7 @@ def find_reason_to_leave(
         return "marked translate=no", ""
     if language and not languages.is_source(language):
         return "marked as another language", language
-    if name in ("svg", "math"):
+    if name in ("svg", "math") or name in RUBY_TEXT:
         return "in unsupported elements", name
     if name in _CODE or name == "pre":
         is_wanted = wish in ("", "yes") and "translate" in (values.keys() | classes)

@@ -1,11 +1,13 @@
 """Pages: what stays, what is translated, where tags go."""
 
 import random
+import re
 from collections.abc import Sequence
 
 import pytest
 from lxml import html as lxml_html
 
+from mtkit.documents.atoms import find_atoms
 from mtkit.documents.document import LanguageCodes, TranslatedText
 from mtkit.documents.translate_file import translate_markup
 from mtkit.errors import MtkitError
@@ -363,3 +365,28 @@ def test_descriptions_for_other_pages_are_translated(key: str) -> None:
     assert translate(f'<meta {key} content="a dog">') == f'<meta {key} content="DOG A">'
     page = '<meta property="og:site_name" content="a dog">'
     assert translate(page) == page
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ('The cat<sup><a href="#n1">1</a></sup> sleeps.', "The cat sleeps."),
+        ("A room of 20 m<sup>2</sup>, here", "A room of 20 m, here"),
+        ("The <ruby>man<rp>(</rp><rt>mensch</rt><rp>)</rp></ruby> sleeps", "The man sleeps"),
+        ("CO<sub>2</sub> is here", "CO2 is here"),
+    ],
+)
+def test_raised_numbers_and_readings_stay_with_their_words(page: str, text: str) -> None:
+    seen: list[str] = []
+
+    def translate_it(texts: Sequence[str]) -> list[TranslatedText]:
+        seen.extend(texts)
+        return [
+            TranslatedText(each.upper(), tuple((atom, atom) for atom in find_atoms(each)))
+            for each in texts
+        ]
+
+    tags = re.compile("(<rt>.*?</rt>|<[^<>]*>)")
+    capitals = "".join(each if each.startswith("<") else each.upper() for each in tags.split(page))
+    assert translate(f"<p>{page}</p>", translate_it) == f"<p>{capitals}</p>"
+    assert seen == [text]
