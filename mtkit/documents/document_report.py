@@ -3,11 +3,13 @@
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from mtkit.documents.document import Document, unit_text
+from mtkit.documents.document import Document, Unit, unit_text
 from mtkit.documents.translate_units import EMPTY, WITH_OTHERS, WrittenDocument
 from mtkit.errors import shorten
 from mtkit.inference.request import LineWarning
 from mtkit.text.line_counter import LineCounter
+from mtkit.text.placeholders import find_placeholders
+from mtkit.text.words import blank_out
 
 BROKEN_MARKUP = "kept because their translation breaks the markup"
 """The reason for texts whose translation would change the document's structure."""
@@ -17,6 +19,8 @@ EMPTY_TRANSLATION = "kept because their translation is empty"
 """The reason for texts of which the model left nothing."""
 KEPT_WITH_OTHERS = "kept because another form of theirs is kept"
 """The reason for a plural form of a message whose other form is kept."""
+ONLY_PLACEHOLDERS = "only placeholders"
+"""The reason for strings, such as a plural of ICU, that are one placeholder."""
 _REASONS = {EMPTY: EMPTY_TRANSLATION, WITH_OTHERS: KEPT_WITH_OTHERS}
 _BROKEN = {
     EMPTY_TRANSLATION: "kept as it was, because its translation is empty",
@@ -48,6 +52,12 @@ class SkippedText:
     name: str = ""
 
 
+def _is_alone(unit: Unit) -> bool:
+    """Checks that a string has nothing but placeholders."""
+    text = unit_text(unit)
+    return not any(map(str.isalpha, blank_out(text, find_placeholders(text), " ")))
+
+
 @dataclass
 class DocumentReport:
     """How many of a document's texts are translated, and which are skipped.
@@ -68,12 +78,16 @@ class DocumentReport:
             if fault in _REASONS:
                 reason, fault = _REASONS[fault], ""
             document.skip(unit.start, unit_text(unit), reason, fault, unit.name)
-        self.num_translated += len(document.units) - len(written.kept)
+        kept = set(map(id, written.kept))
+        others = [unit for unit in document.units if id(unit) not in kept]
+        alone = [unit for unit in others if document.are_program_strings and _is_alone(unit)]
+        for unit in alone:
+            document.skip(unit.start, unit_text(unit), ONLY_PLACEHOLDERS, "", unit.name)
+        self.num_translated += len(others) - len(alone)
         lines = LineCounter(document.text)
         for start, text, reason, detail, name in sorted(document.skipped):
             self.skipped.append(SkippedText(text, reason, detail, part, lines.find(start), name))
         lines = LineCounter(document.text)
-        kept = set(map(id, written.kept))
         told = [each for each in written.warnings if id(each[0]) not in kept]
         for unit, warning in sorted(told, key=lambda each: each[0].start):
             place = _locate(part, lines.find(unit.start), unit.name, unit_text(unit))

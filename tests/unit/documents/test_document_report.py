@@ -1,6 +1,7 @@
 """What is said of a document's texts, and what becomes of a unit that would break the markup."""
 
 import dataclasses
+import json
 
 import pytest
 
@@ -153,3 +154,14 @@ def test_a_renderer_that_doubles_a_tag_is_found_out() -> None:
     assert warning == (
         "a.xml:1: 'one two' is kept as it was, because its translation breaks the markup"
     )
+
+
+@pytest.mark.parametrize(
+    "text", ["{name}", "%(count)d: %s", "{count, plural, one {# man} other {# men}}"]
+)
+def test_a_string_of_placeholders_alone_is_not_translated(text: str) -> None:
+    content = json.dumps({"a": text, "b": f"man {text}"}).encode()
+    _, report = translate_content(content, "json", keep_text, LanguageCodes("en", "de"))
+    assert report.num_translated == 1
+    [skipped] = report.skipped
+    assert (skipped.text, skipped.reason, skipped.name) == (text, "only placeholders", "a")
