@@ -242,6 +242,8 @@ class _RunReader(_Reader):
         self._items = Paragraph(document.text, keeps_space=not is_word)
         self._opened: list[TextRun | None] = [None]
         """Open runs; None for elements that hold runs and for the paragraph."""
+        self._fields: dict[int, int | None] = {}
+        """The last run of each field that stays, by the first; None for others."""
 
     def add_units(self) -> None:
         items = self._items
@@ -264,12 +266,12 @@ class _RunReader(_Reader):
             return self.skip(index)
         if name != "r" or self.tokens[index].kind == "empty":
             return super().read_element(index)
-        if (last := self._find_field_end(index)) is not None:
+        inside = [_name(self.tokens[child]) for child in self._list_content(index)]
+        if "fldChar" in inside and (last := self._find_field_end(index)) is not None:
             self.note_skipped(index, last)
             start, (_, end) = self.tokens[index].start, self.find_span(last)
             self.add(MarkupPart("void", start, end))
             return self.skip(last)
-        inside = [_name(self.tokens[child]) for child in self._list_content(index)]
         if any(map(self._is_text, self._list_content(index))):
             self._opened.append(self._make_run(index))
             return index + 1
@@ -285,23 +287,38 @@ class _RunReader(_Reader):
 
         None if the field doesn't end in this paragraph, or other text is in its first or last run.
         """
-        depth, instruction = 0, ""
+        if index not in self._fields:
+            self._match_fields(index)
+        return self._fields.get(index)
+
+    def _match_fields(self, index: int) -> None:
+        """Finds the last run of each field that begins in a run or a later one beside it."""
+        opened: list[tuple[int, list[str]]] = []
+        unsuited: set[int] = set()
         while self.tokens[index].kind != "close":
+            bounds, has_text = [], False
             for child in children(self.tokens, index) if self._is_run(index) else ():
-                tag = self.find_tag(child)
-                match _name(self.tokens[child]):
-                    case "fldChar":
-                        depth += {"begin": 1, "end": -1}.get(_FIELD.findall(tag)[0], 0)
-                    case "instrText" if depth == 1:
-                        instruction += join_token_text(
-                            self.text, self.tokens[child + 1 : self.tokens[child].partner]
-                        )
-                    case "t" if depth == 0:
-                        return None
-            if depth == 0:
-                return None if _LINK.match(instruction) or not instruction else index
+                name = _name(self.tokens[child])
+                kind = ""
+                if name == "fldChar":
+                    kind = _FIELD.findall(self.find_tag(child))[0]
+                    self._fields.setdefault(index)
+                if kind == "begin":
+                    opened.append((index, []))
+                    bounds.append(opened[0][0])
+                elif kind == "end" and opened:
+                    bounds.append(opened[0][0])
+                    first, told = opened.pop()
+                    stays = told and not _LINK.match("".join(told))
+                    self._fields[first] = index if stays else None
+                elif name == "instrText" and opened:
+                    inside = self.tokens[child + 1 : self.tokens[child].partner]
+                    opened[-1][1].append(join_token_text(self.text, inside))
+                elif name == "t" and not opened:
+                    has_text = True
+            unsuited.update(bounds if has_text else ())
             index = self.skip(index)
-        return None
+        self._fields |= dict.fromkeys([*unsuited, *(first for first, _ in opened)])
 
     def _is_run(self, index: int) -> bool:
         return self.tokens[index].kind == "open" and _name(self.tokens[index]) == "r"
