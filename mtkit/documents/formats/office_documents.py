@@ -54,8 +54,9 @@ _UNREAD = _REMOVED | {"instrText", "delText", "delInstrText", "fldData", "binDat
 _UNREAD |= {"rt", "ruby-text", "note-citation"}
 """Elements whose text is invisible, or needs no translation."""
 _FIELD = re.compile(r"fldCharType\s*=\s*[\"'](\w*)|\Z")
-_LINK = re.compile(r"(?:.*\binstr\s*=\s*[\"'])?\s*HYPERLINK\b", re.IGNORECASE | re.DOTALL)
-"""The instruction of a field whose result is a link's text."""
+_INSTRUCTION = re.compile(r"\binstr\s*+=\s*+[\"']([^\"']*+)")
+_LINK = "HYPERLINK"
+"""What the instruction of a field begins with whose result is a link's text."""
 _TAG_NAME = re.compile(r"<([^\s/>]+)")
 _REASON = "in unsupported elements"
 
@@ -261,7 +262,7 @@ class _RunReader(_Reader):
         name = _name(self.tokens[index])
         if self._opened[-1] is not None:
             return self._read_in_run(index, name)
-        if name == "fldSimple" and not _LINK.search(self.find_tag(index)):
+        if name == "fldSimple" and not self._is_link(index):
             self.add_left(index)
             return self.skip(index)
         if name != "r" or self.tokens[index].kind == "empty":
@@ -281,6 +282,11 @@ class _RunReader(_Reader):
             MarkupPart("void" if _RUN_EDGES.isdisjoint(inside) else "edge", *self.find_span(index))
         )
         return self.skip(index)
+
+    def _is_link(self, index: int) -> bool:
+        """Checks that a simple field is a link."""
+        found = _INSTRUCTION.search(self.find_tag(index))
+        return found is not None and found[1].strip().upper().startswith(_LINK)
 
     def _find_field_end(self, index: int) -> int | None:
         """Returns the last run of a field that begins in a run, if it stays: no link's text does.
@@ -309,7 +315,7 @@ class _RunReader(_Reader):
                 elif kind == "end" and opened:
                     bounds.append(opened[0][0])
                     first, told = opened.pop()
-                    stays = told and not _LINK.match("".join(told))
+                    stays = told and not "".join(told).strip().upper().startswith(_LINK)
                     self._fields[first] = index if stays else None
                 elif name == "instrText" and opened:
                     inside = self.tokens[child + 1 : self.tokens[child].partner]

@@ -95,7 +95,7 @@ def test_parts_may_be_frozen_and_thawed_under_way(tiny_run, capsys) -> None:
     thawed = tiny_run("training.freeze=['decoder']", "training.max_steps=4")
     assert not is_trained(thawed.recipe, thawed.workspace)
     assert thawed.train()
-    assert "training.freeze was ['encoder'], now ['decoder']" in capsys.readouterr().err
+    assert 'training.freeze was ["encoder"], now ["decoder"]' in capsys.readouterr().err
     before, after = weights_after(thawed)
     assert {name for name in before if torch.equal(before[name], after[name])} == {
         name for name in before if name.startswith("decoder.")
