@@ -101,7 +101,7 @@ def test_parts_may_be_frozen_and_thawed_under_way(tiny_run, capsys) -> None:
         name for name in before if name.startswith("decoder.")
     }
     again = tiny_run("training.max_steps=4")
-    with pytest.raises(MtkitError, match=r"training\.freeze was \['decoder'\], now \[\]"):
+    with pytest.raises(MtkitError, match=r'training\.freeze was \["decoder"\], now \[\]'):
         again.train()
 
 
