@@ -25,6 +25,10 @@ class AndroidString(NamedTuple):
     is_translatable: bool
 
 
+_ITEM = ("item", "string")
+"""Name and type of an item that is a string of its own."""
+
+
 def find_strings(text: str, tokens: Sequence[XmlToken]) -> Iterator[AndroidString]:
     """Yields strings, items of arrays and forms of plurals; names of other resources aren't any."""
     translates = [True]
@@ -43,7 +47,7 @@ def find_strings(text: str, tokens: Sequence[XmlToken]) -> Iterator[AndroidStrin
             form = token.attributes.get("quantity", num_items)
             key = f"{holder.attributes.get('name', '')}[{form}]"
             num_items += 1
-        elif token.name != "string" and token.attributes.get("type") != "string":
+        elif token.name != "string" and (token.name, token.attributes.get("type")) != _ITEM:
             translates.append(is_translatable)
             if token.name != "item":
                 holder = token if token.name in ("string-array", "plurals") else None
