@@ -3,6 +3,7 @@
 import atexit
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -164,6 +165,8 @@ def _fail(error: MtkitError) -> NoReturn:
 
 
 def _stop_interrupted() -> NoReturn:
+    # Another Ctrl-C ends the process at once: at exit it would print a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     goes_on = sys.argv[1:2] in (["prepare"], ["run"])
     sys.stderr.write(
         f"interrupted{'; the same command continues where it stopped' if goes_on else ''}\n"

@@ -3,6 +3,7 @@
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -182,3 +183,20 @@ def test_a_stop_that_cannot_be_saved_is_no_stop(tiny_run, options) -> None:
     [error] = [line for line in said.splitlines() if line.startswith("error:")]
     assert str(run.workspace.checkpoints) in error
     assert "to resume: mtkit" not in said
+
+
+def test_another_ctrl_c_while_the_process_ends_prints_nothing() -> None:
+    code = """
+import atexit, signal
+from mtkit.cli import app
+
+def interrupt(**settings):
+    raise KeyboardInterrupt
+
+app.app = interrupt
+atexit.register(signal.raise_signal, signal.SIGINT)
+app.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == "interrupted\n"
+    assert done.returncode == -signal.SIGINT
