@@ -77,16 +77,20 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 def writing_atomically(path: Path, *, folder: Path | None = None) -> Iterator[IO[bytes]]:
     """Yields a stream whose bytes replace a file when the block succeeds; see `write_atomically`.
 
-    The draft is beside the file, or in a folder of the same file system.
+    The draft is beside the file, or in a folder of the same file system. A device or a pipe isn't
+    replaced: the bytes go into it.
     """
+    stays = _is_special(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     # Processes of several machines may have the same number.
     name = f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.draft"
     draft = (folder or path.parent) / name
     try:
-        with draft.open("wb") as stream:
+        with _open_special(path) if stays else draft.open("wb") as stream:
             yield stream
             stream.flush()
+            if stays:
+                return
             os.fsync(stream.fileno())
         draft.replace(path)
     except BaseException as error:
@@ -97,6 +101,19 @@ def writing_atomically(path: Path, *, folder: Path | None = None) -> Iterator[IO
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     sync(path.parent)
+
+
+def _is_special(path: Path) -> bool:
+    # A stream's entry may be a link to a regular file, which isn't replaced either.
+    is_stream = path.is_relative_to("/dev") and path.is_symlink()
+    return is_stream or (path.exists() and not path.is_file() and not path.is_dir())
+
+
+def _open_special(path: Path) -> IO[bytes]:
+    # Without waiting, a pipe that nobody reads is an error, and no command that never ends.
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
+    os.set_blocking(descriptor, True)
+    return os.fdopen(descriptor, "wb")
 
 
 def check_not_input(output: Path, inputs: Iterable[Path], option: str = "--output") -> None:

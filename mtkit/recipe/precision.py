@@ -13,4 +13,4 @@ InferencePrecision = Literal["fp32", "bf16", "int8"]
 InferencePrecisionChoice = Literal["auto", "fp32", "bf16", "int8"]
 """Values of a key for inference."""
 MIN_WIDTH_IN_BFLOAT16 = 256
-"""A step's few rows times matrices narrower than this gain nothing on a CPU (docs/log.md)."""
+"""PyTorch gains nothing on a CPU from a step's few rows times narrower matrices (docs/log.md)."""

@@ -16,6 +16,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
+from mtkit.files import writing_atomically
 from mtkit.training.metrics import LABELS, MetricsLine, describe_length, list_scores, number
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
@@ -135,14 +136,9 @@ def draw_curves(
         warm_up_steps: Steps in which the learning rate rises; shaded.
         score: The score that ranks checkpoints, by its name in a `dev` line; its best is marked.
     """
-    draft = path.with_name(f".draft-{path.name}")
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(_STYLE), writing_atomically(path) as stream:
         figure = _build_figure(metrics, title, warm_up_steps, score)
-        try:
-            figure.savefig(draft, dpi=130)
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
+        figure.savefig(stream, dpi=130, format=path.suffix[1:])
 
 
 def _build_figure(

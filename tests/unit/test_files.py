@@ -1,6 +1,8 @@
 """Files that a crash can't leave half written."""
 
 import json
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -80,3 +82,31 @@ def test_digests_depend_on_content_alone(tmp_path: Path) -> None:
     path.write_bytes(b"abc")
     # FIPS 180-2, appendix B.1: SHA-256 of "abc" begins so.
     assert digest_file(path) == "ba7816bf8f01cfea"
+
+
+def test_a_device_and_a_pipe_are_written_into_and_stay(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="No such device") as caught:
+        write_atomically(pipe, "nobody reads")
+    assert caught.value.filename == str(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_atomically(pipe, "line\n")
+        assert os.read(reader, 100) == b"line\n"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_full_device_is_named(tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    try:
+        os.mknod(full, 0o600 | stat.S_IFCHR, os.makedev(1, 7))
+    except PermissionError:
+        pytest.skip("only root makes devices")
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_atomically(full, "content")
+    assert caught.value.filename == str(full)
+    assert stat.S_ISCHR(full.stat().st_mode)

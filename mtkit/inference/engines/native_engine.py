@@ -33,7 +33,7 @@ from mtkit.model.weight_files import check_weights, opening_arrays
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
 from mtkit.recipe.objective import ENCODER_DECODERS
-from mtkit.recipe.precision import MIN_WIDTH_IN_BFLOAT16, InferencePrecision
+from mtkit.recipe.precision import InferencePrecision
 from mtkit.text.token_ids import BOS, EOS
 
 _BATCHES_OF_A_THREAD = 4
@@ -266,15 +266,14 @@ def _with_scores(
     )
 
 
-def choose_precision(settings: Inference, model: Model) -> InferencePrecision:
+def choose_precision(settings: Inference) -> InferencePrecision:
     """Returns the requested precision; for `auto` the fastest on this CPU (docs/performance.md)."""
     if settings.precision != "auto":
         return settings.precision
     instructions = find_instructions()
     if settings.allow_int8 and instructions != "plain":
         return "int8"
-    has_bfloat16 = instructions in ("amx", "avx512-bf16") and model.d_model >= MIN_WIDTH_IN_BFLOAT16
-    return "bf16" if has_bfloat16 else "fp32"
+    return "bf16" if instructions in ("amx", "avx512-bf16") else "fp32"
 
 
 def suit_native_engine(
@@ -283,7 +282,7 @@ def suit_native_engine(
     """Returns the precision that the engine would take; None if PyTorch is needed."""
     if not is_cpu(device) or not all(map(can_run, models)):
         return None
-    return choose_precision(settings, models[0])
+    return choose_precision(settings)
 
 
 def find_native_precision(

@@ -3,6 +3,7 @@
 import math
 from itertools import combinations
 from pathlib import Path
+from typing import IO
 
 import pytest
 from matplotlib.figure import Figure
@@ -170,8 +171,8 @@ def test_a_picture_that_fails_leaves_the_older_one(tmp_path: Path, monkeypatch) 
     path = tmp_path / "curves.png"
     path.write_bytes(b"older")
 
-    def fill_disk(self: Figure, draft: Path, **_) -> None:
-        draft.write_bytes(b"half of it")
+    def fill_disk(self: Figure, draft: IO[bytes], **_) -> None:
+        draft.write(b"half of it")
         raise OSError("No space left on device")
 
     monkeypatch.setattr(Figure, "savefig", fill_disk)

@@ -22,7 +22,6 @@ from mtkit.inference.engines import native_engine
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.native_engine import (
     NativeEngine,
-    choose_precision,
     suit_native_engine,
 )
 from mtkit.inference.engines.torch_engine import TorchEngine
@@ -564,24 +563,23 @@ def test_sinusoids_are_the_networks(kind_of: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("instructions", "wide", "narrow", "allowed"),
+    ("instructions", "precision", "allowed"),
     [
-        ("plain", "fp32", "fp32", "fp32"),
-        ("avx2", "fp32", "fp32", "int8"),
-        ("avx512-vnni", "fp32", "fp32", "int8"),
-        ("avx512-bf16", "bf16", "fp32", "int8"),
-        ("amx", "bf16", "fp32", "int8"),
+        ("plain", "fp32", "fp32"),
+        ("avx2", "fp32", "int8"),
+        ("avx512-vnni", "fp32", "int8"),
+        ("avx512-bf16", "bf16", "int8"),
+        ("amx", "bf16", "int8"),
     ],
 )
 def test_a_cpu_decides_on_the_precision(
-    monkeypatch, instructions: str, wide: str, narrow: str, allowed: str
+    monkeypatch, instructions: str, precision: str, allowed: str
 ) -> None:
     monkeypatch.setattr(native_engine, "find_instructions", lambda: instructions)
-    big, small = Model(d_model=512), Model(d_model=128)
-    assert suit_native_engine([big], Inference(), "cpu") == wide
-    assert suit_native_engine([small], Inference(), "cpu") == narrow
-    assert suit_native_engine([big], Inference(allow_int8=True), "cpu") == allowed
-    assert choose_precision(Inference(precision="bf16"), small) == "bf16"
-    assert suit_native_engine([big], Inference(), "cuda") is None
+    model = Model(d_model=128)
+    assert suit_native_engine([model], Inference(), "cpu") == precision
+    assert suit_native_engine([model], Inference(allow_int8=True), "cpu") == allowed
+    assert suit_native_engine([model], Inference(precision="bf16"), "cpu") == "bf16"
+    assert suit_native_engine([model], Inference(), "cuda") is None
     assert suit_native_engine([Model(positions="rotary")], Inference(), "cpu") is None
     assert suit_native_engine([Model(attention_window=3)], Inference(), "cpu") is None
