@@ -58,10 +58,10 @@ def run(module: str) -> None:
         os._exit(0)
 
 
-def watch_parent() -> Callable[[], bool]:
-    """Returns a check whether this process's current parent is gone."""
-    parent = os.getppid()
-    return lambda: os.getppid() != parent
+def watch_parent(parent: int | None = None) -> Callable[[], bool]:
+    """Returns a check whether a parent is gone: by default the current one of this process."""
+    watched = os.getppid() if parent is None else parent
+    return lambda: os.getppid() != watched
 
 
 def end_with_parent() -> None:

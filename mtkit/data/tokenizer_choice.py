@@ -48,8 +48,8 @@ class TokenizerChoice:
             symbols = list(CLOSING_PIECES)
         elif recipe.objective in ("masked-lm", "denoising"):
             symbols = [MASK_PIECE]
-        corpora = (*data.train, data.dev, *recipe.evaluation.test_sets)
-        tags = list(dict.fromkeys(corpus.tag for corpus in corpora if corpus.tag))
+        # A piece that training never sees would be noise.
+        tags = list(dict.fromkeys(corpus.tag for corpus in data.train if corpus.tag))
         start_from = recipe.training.start_from
         return cls(recipe.tokenizer, start_from, data, tags, symbols, recipe.seed)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from mtkit.text.languages import SEVERAL, ModelLanguages, name_languages
+from mtkit.text.languages import SEVERAL, ModelLanguages, list_sources, name_languages
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,14 @@ class ServedLanguages:
     @classmethod
     def of(cls, languages: ModelLanguages | None, source: str, target: str) -> Self:
         """Returns the languages of a model, from its tokenizer's and its config's."""
-        of_source = dict.fromkeys(name_languages([source]), "")
         [default] = name_languages([target])
         if languages is None:
-            return cls(of_source, {default: ""}, default)
+            return cls(dict.fromkeys(name_languages([source]), ""), {default: ""}, default)
         known = name_languages(list(languages.target))
         if languages.begins_output:
             return cls.of_codes(list(languages.source), list(languages.target))
-        if of_source.keys() & known.keys():
-            # It writes its own source language, so it also reads the other languages.
-            of_source |= dict.fromkeys(known, "")
-        return cls(of_source, known, _only(known))
+        sources = name_languages(list_sources(source, list(languages.target)))
+        return cls(dict.fromkeys(sources, ""), known, _only(known))
 
     @classmethod
     def of_codes(cls, sources: Sequence[str], targets: Sequence[str]) -> Self:

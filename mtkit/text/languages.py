@@ -96,11 +96,12 @@ class TranslatorLanguages:
         """Returns a model's languages; `source` and `target` are from its config."""
         if languages is None:
             return cls((source,), (target,), (source, target))
+        targets = tuple(languages.target)
         if not languages.begins_output:
-            return cls((source,), tuple(languages.target), (source, ""))
-        of_source, of_target = tuple(languages.source), tuple(languages.target)
-        default = (find_language(source, of_source), find_language(target, of_target))
-        return cls(of_source, of_target, default, are_needed=True)
+            return cls(list_sources(source, targets), targets, (source, ""))
+        of_source = tuple(languages.source)
+        default = (find_language(source, of_source), find_language(target, targets))
+        return cls(of_source, targets, default, are_needed=True)
 
     def with_default(self, source: str, target: str) -> "TranslatorLanguages":
         """Returns the same with other defaults, unless these are empty."""
@@ -143,6 +144,15 @@ class TranslatorLanguages:
             + suggest(code, _spellings(code, codes)),
             f"it {does}s {listed}{more}",
         )
+
+
+def list_sources(source: str, targets: Sequence[str]) -> tuple[str, ...]:
+    """Returns the languages that a model with tags reads.
+
+    One that writes its own source language also reads the other languages.
+    """
+    own = find_language(source, targets)
+    return (source, *(code for code in targets if code != own)) if own else (source,)
 
 
 def find_language(code: str, codes: Sequence[str]) -> str:

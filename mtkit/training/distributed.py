@@ -19,7 +19,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from mtkit.devices import read_device
 from mtkit.errors import MtkitError
 from mtkit.network.device import find_device
-from mtkit.training.launch import FIX_AND_RERUN, LostProcessError, end_worker
+from mtkit.training.launch import FIX_AND_RERUN, LostProcessError, end_worker, find_launcher
 from mtkit.training.watchdog import Progress, Watchdog
 
 Item = TypeVar("Item")
@@ -205,7 +205,7 @@ def join_processes(
     progress.beat("joining the other processes")
     # A separate connection: the training's may be blocked.
     beside = PrefixStore(f"{name}/watch", _connect(hosts=False))
-    watch = Watchdog(beside, rank, count, progress, end_worker)
+    watch = Watchdog(beside, rank, count, progress, end_worker, launcher=find_launcher())
     watch.start(stuck_after_seconds)
     if chosen.type == "cuda":
         torch.cuda.set_device(chosen)

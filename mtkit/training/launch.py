@@ -71,7 +71,9 @@ def launch(
         max_restarts: How often all workers are restarted after a failure.
     """
     check_gpus(num_processes if needs_gpus else 0)
+    address = None
     if num_nodes > 1:
+        address = _own_address(rendezvous)
         say(f"waiting at {rendezvous} for {num_nodes} machines to join")
     # torchrun's own lines repeat signals and exit codes that are reported below; each module has a
     # level.
@@ -90,7 +92,7 @@ def launch(
             run_id="mtkit",
             rdzv_backend="c10d",
             rdzv_endpoint=rendezvous or "localhost:0",
-            local_addr=_own_address(rendezvous) if num_nodes > 1 else None,
+            local_addr=address,
             max_restarts=max_restarts,
             logs_specs=DefaultLogsSpecs(log_dir=folder),
         )
@@ -129,7 +131,7 @@ def _surroundings(num_processes: int) -> Iterator[None]:
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         # Its warnings are C++ stacks; the process that notices reports the cause.
         "TORCH_CPP_LOG_LEVEL": "ERROR",
-        _LAUNCHED_HERE: "1",
+        _LAUNCHED_HERE: str(os.getpid()),
     }
     added = {name: value for name, value in for_workers.items() if name not in os.environ}
     handlers = {number: signal.getsignal(number) for number in _HANDED_ON}
@@ -178,15 +180,16 @@ def _ending_at_second_interrupt(folder: str) -> Iterator[None]:
 def _own_address(rendezvous: str) -> str:
     """Returns this machine's address on the route to the rendezvous."""
     host, _, port = rendezvous.rpartition(":")
+    hint = "expected HOST:PORT of one of the machines"
+    if not host or not port.isdecimal():
+        raise MtkitError(f"--rdzv {rendezvous}: no host or no port", hint)
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             # Nothing is sent: the system only chooses a route.
             probe.connect((host, int(port)))
             return str(probe.getsockname()[0])
     except (OSError, ValueError, OverflowError) as error:
-        raise MtkitError(
-            f"--rdzv {rendezvous}: {error}", "expected HOST:PORT of one of the machines"
-        ) from error
+        raise MtkitError(f"--rdzv {rendezvous}: {error}", hint) from error
 
 
 def run_worker(work: Callable[[], object]) -> NoReturn:
@@ -293,6 +296,12 @@ def _reason(error: BaseException) -> str:
 def is_worker() -> bool:
     """Checks that torchrun started this process; it treats any exit code except 0 as a crash."""
     return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def find_launcher() -> int | None:
+    """Returns the process that launched this worker; None under a bare torchrun."""
+    launcher = os.environ.get(_LAUNCHED_HERE)
+    return int(launcher) if launcher and is_worker() else None
 
 
 def count_machines() -> int:

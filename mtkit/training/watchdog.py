@@ -83,7 +83,8 @@ class Watchdog:
     """The thread that reports this process to the others and watches them.
 
     `store` needs a connection that nothing else uses. `end` is called with a message, from this
-    thread, if training can't continue; it must not return.
+    thread, if training can't continue; it must not return. `launcher` is the process that started
+    this one: it may be gone by now.
     """
 
     def __init__(
@@ -93,6 +94,8 @@ class Watchdog:
         count: int,
         progress: Progress,
         end: Callable[[str], None],
+        *,
+        launcher: int | None = None,
     ) -> None:
         self._store = store
         self._rank = rank
@@ -103,7 +106,7 @@ class Watchdog:
         self._beats = 0
         self._heartbeats: dict[int, Heartbeat] = {}
         self._heard_at: dict[int, float] = {}
-        self._is_launcher_gone = watch_parent()
+        self._is_launcher_gone = watch_parent(launcher)
         self._stopping = threading.Event()
         store.set_timeout(timedelta(seconds=_STORE_SECONDS))
         self._report()

@@ -131,9 +131,10 @@ def test_a_machine_that_comes_back_is_waited_for(tiny_run) -> None:
     assert any("stopped at step" in said for _, said in ends)
 
 
-def test_a_meeting_place_that_is_none_is_told(tiny_run) -> None:
+@pytest.mark.parametrize("place", ["no-such-host.invalid:29500", ":29500", "localhost"])
+def test_a_meeting_place_that_is_none_is_told(tiny_run, place: str) -> None:
     done = subprocess.run(
-        tiny_run().command("train", "--nodes", "2", "--rdzv", "no-such-host.invalid:29500"),
+        tiny_run().command("train", "--nodes", "2", "--rdzv", place),
         env={**os.environ},
         capture_output=True,
         text=True,
@@ -141,5 +142,6 @@ def test_a_meeting_place_that_is_none_is_told(tiny_run) -> None:
         timeout=60,
     )
     assert done.returncode == 1
-    assert "error: --rdzv no-such-host.invalid:29500: " in done.stderr
+    assert f"error: --rdzv {place}: " in done.stderr
     assert "expected HOST:PORT" in done.stderr
+    assert "waiting at" not in done.stderr

@@ -1,5 +1,6 @@
 """How a child of mtkit starts, what its streams are, and how its end is told."""
 
+import os
 import pickle
 import signal
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.child_processes import describe_end, prepare_start
+from mtkit.child_processes import describe_end, prepare_start, watch_parent
 
 CHATTY = """\
 print("imported")
@@ -91,3 +92,12 @@ def test_streams_that_are_disconnected_give_and_take_nothing(closed: str) -> Non
     shell = ["sh", "-c", f'exec "$0" "$@" {closed}', sys.executable, "-c", code]
     done = subprocess.run(shell, input=b"unread", stdout=subprocess.PIPE, check=False)
     assert (done.returncode, done.stdout) == (0, b"")
+
+
+def test_a_parent_that_is_gone_before_anyone_looks_is_noticed() -> None:
+    assert not watch_parent()()
+    assert not watch_parent(os.getppid())()
+    gone = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
+    )
+    assert watch_parent(int(gone.stdout))()

@@ -16,6 +16,7 @@ from mtkit.data.sources.corpora import (
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import HeldOutCorpus
 from mtkit.recipe.data import Data
+from mtkit.recipe.recipe import Recipe
 from mtkit.recipe.test_sets import TestSet
 from mtkit.recipe.text_corpora import TextCorpus, TextTableCorpus
 from mtkit.workspace import Workspace
@@ -67,6 +68,20 @@ def note_test_sets(data: Data, test_sets: Sequence[TestSet]) -> Iterator[str]:
             yield (
                 f"{num_known:,} of the {len(rows):,} lines of the test set {test_set.name} are in "
                 "data.dev, by which the best checkpoint is chosen: its scores will be too good"
+            )
+
+
+def note_tags(recipe: Recipe) -> Iterator[str]:
+    """Yields a sentence for each tag that a set has and no corpus, unless a model knows more."""
+    data = recipe.data
+    if recipe.training.start_from is not None:
+        return
+    known = {corpus.tag for corpus in data.train}
+    sets = {"data.dev": data.dev, **{each.name: each for each in recipe.evaluation.test_sets}}
+    for name, held_out in sets.items():
+        if held_out.tag and held_out.tag not in known:
+            yield (
+                f"{name}: no corpus has its tag {held_out.tag}, which is ordinary text to the model"
             )
 
 

@@ -37,6 +37,7 @@ _MIN_SURE = 0.7
 """Minimum share of lines in another widely written language that is surely a mistake: texts in one
 such language have at most 0.6 of another (docs/log.md)."""
 _CODE = re.compile(r"(?!und|mul|mis)[A-Za-z]{2,3}(?![A-Za-z])")
+_TAGGED = re.compile(r"[a-z]{2,3}(?![A-Za-z])")
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,18 @@ def note_languages(
     `parts` has the corpus of each part of the text and its rows. Languages that the identification
     doesn't know aren't judged.
     """
-    languages = {"text": data.language} if data.is_text else _by_column(data.languages)
+    of_recipe = {"text": data.language} if data.is_text else _by_column(data.languages)
     yield from note_codes(
-        list(languages.values()), "set data.source_language or data.target_language"
+        list(of_recipe.values()), "set data.source_language or data.target_language"
     )
     for index, (corpus, name) in enumerate(zip(data.train, corpus_names(data.train), strict=True)):
         numbers = [number for number, part in enumerate(parts) if part[0] == index]
         if not numbers:
             continue
-        yield from _compare_declared(corpus, data)
+        tagged = find_tagged_language(corpus)
+        # Such a corpus may be of any direction.
+        languages = {"target": tagged} if tagged else of_recipe
+        yield from _compare_declared(corpus, languages)
         rows = _read_rows(store, numbers)
         if isinstance(corpus, TranslatedCorpus) and corpus.translated_by:
             notes = _compare_found(corpus, name, rows, languages, data)
@@ -102,18 +106,24 @@ def note_codes(codes: Sequence[str], remedy: str) -> Iterator[LanguageNote]:
         )
 
 
+def find_tagged_language(corpus: Corpus) -> str:
+    """Returns the target language that a corpus's tag names: `<de>`, `>>deu<<`; "" without one."""
+    code = corpus.tag.strip("<>")
+    return code if _TAGGED.match(code) and is_language_code(code) else ""
+
+
 def _by_column(languages: tuple[str, str]) -> dict[str, str]:
     return dict(zip(("source", "target"), languages, strict=True))
 
 
-def _compare_declared(corpus: Corpus, data: Data) -> Iterator[LanguageNote]:
+def _compare_declared(corpus: Corpus, languages: Mapping[str, str]) -> Iterator[LanguageNote]:
     """Yields a note if a file of strings declares other languages than the recipe."""
     if not isinstance(corpus, PairedFileCorpus) or corpus.format not in STRING_PAIRS:
         return
     declared = _by_column(read_declared_languages(corpus.path))
     wrong = {
         column: code[0]
-        for column, language in _by_column(data.languages).items()
+        for column, language in languages.items()
         if (code := _CODE.match(declared[column])) and name_label(code[0]) != name_label(language)
     }
     if wrong:
@@ -121,11 +131,11 @@ def _compare_declared(corpus: Corpus, data: Data) -> Iterator[LanguageNote]:
             f"{corpus.path}: "
             + ", ".join(
                 f'its {column} language is "{declared[column]}", and the recipe says '
-                f"{_by_column(data.languages)[column]}"
+                f"{languages[column]}"
                 for column in wrong
             ),
             "if the text is in the recipe's language, correct the file's header; otherwise "
-            + _explain_languages(wrong),
+            + _explain_languages(wrong, corpus),
             is_sure=True,
         )
 
@@ -172,7 +182,7 @@ def _compare_found(
         yield LanguageNote(message, _explain_swap(corpus, data), bool(sure), is_swap=True)
     else:
         # A small language that the identification doesn't know looks a little like another.
-        hint = f"{_explain_languages(sure or told)}, or name another file or column"
+        hint = f"{_explain_languages(sure or told, corpus)}, or name another file or column"
         yield LanguageNote(f"{name}: is the language right? {described}", hint, bool(sure))
 
 
@@ -189,7 +199,9 @@ def _read_rows(store: TextStore, numbers: Sequence[int]) -> dict[str, list[str]]
     return rows
 
 
-def _explain_languages(codes: Mapping[str, str]) -> str:
+def _explain_languages(codes: Mapping[str, str], corpus: Corpus) -> str:
+    if find_tagged_language(corpus):
+        return "correct its tag"
     keys = {"text": "language", "source": "source_language", "target": "target_language"}
     return "set " + " and ".join(f'data.{keys[each]} = "{code}"' for each, code in codes.items())
 
@@ -210,4 +222,4 @@ def _explain_swap(corpus: Corpus, data: Data) -> str:
             f"set source_column = {source} and target_column = {target} for it, and for other "
             "corpora and sets of this form"
         )
-    return _explain_languages(_by_column((data.target_language, data.source_language)))
+    return _explain_languages(_by_column((data.target_language, data.source_language)), corpus)

@@ -23,6 +23,7 @@ from mtkit.data.preparation.facts import (
     SelectionFacts,
     TokenizedCorpus,
 )
+from mtkit.data.preparation.note_languages import find_tagged_language
 from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.recipe.cleaning import Cleaning
 from mtkit.recipe.corpora import Corpus, corpus_names, list_translated
@@ -247,6 +248,9 @@ def _merge(
     if list_translated([corpus]):
         # A weak translator's lines only look so: each belongs to its own.
         merged["misaligned"] = []
+    if find_tagged_language(corpus):
+        # Its languages need not be the recipe's.
+        merged["strange_rows"] = {}
     if tokenized is None:
         return merged
     samples = dict(cleaned["samples"])

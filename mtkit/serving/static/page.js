@@ -23,7 +23,9 @@ function show_error(message) {
 async function call(path, options = {}) {
   const headers = options.headers || {};
   if (ui.key.value) headers.Authorization = `Bearer ${ui.key.value}`;
-  const response = await fetch(path, { ...options, headers });
+  const response = await fetch(path, { ...options, headers }).catch((error) => {
+    throw error.name === "AbortError" ? error : new Error("The server can't be reached; try again.");
+  });
   const content = await response.json().catch(() => ({}));
   if (!response.ok) throw new Error(content.error || `The server answered ${response.status}.`);
   return content;
@@ -88,16 +90,17 @@ function render(translations) {
   ui.copy.disabled = !translations.some(({ text }) => text);
 }
 
-function clear() {
+function clear(error = "") {
   render([]);
   ui.others.hidden = true;
   ui.detected.textContent = "";
   ui.state.textContent = "";
-  show_error("");
+  show_error(error);
 }
 
 async function translate() {
   clearTimeout(timer);
+  if (!languages.length) return start();
   if (running) running.abort();
   const text = ui.text.value;
   ui.count.textContent = limits.charLimit ? `${text.length} of ${limits.charLimit}` : "";
@@ -106,10 +109,12 @@ async function translate() {
   ui.translation.classList.add("waiting");
   ui.state.textContent = "Translating…";
   try {
-    const body = { q: text, source: ui.source.value, target: ui.target.value, scores: true,
+    const target = ui.target.value;
+    const body = { q: text, source: ui.source.value, target, scores: true,
       alternatives: NUM_ALTERNATIVES };
     const found = await post("translate", body, mine.signal);
     if (mine !== running) return;
+    ui.translation.lang = ui.alternatives.lang = target;
     const lines = found.translatedText.split("\n");
     const of_line = (key, index) => (found[key] || [])[index] ?? null;
     render(lines.map((line, index) => ({
@@ -125,15 +130,15 @@ async function translate() {
     ui.state.textContent = `Translated${pivot ? ` through ${name_of(pivot)}` : ""}${by ? ` by ${by}` : ""}`;
     ui.alternatives.replaceChildren(...(alternatives || []).map((other) => {
       const item = document.createElement("li");
+      item.dir = "auto";
       item.textContent = other;
       return item;
     }));
     ui.others.hidden = !(alternatives || []).length;
     show_error("");
   } catch (error) {
-    if (error.name === "AbortError") return;
-    ui.state.textContent = "";
-    show_error(error.message);
+    // An older translation beside the new text would be taken for its own.
+    if (error.name !== "AbortError") clear(error.message);
   } finally {
     if (mine === running) ui.translation.classList.remove("waiting");
   }
@@ -194,6 +199,21 @@ async function copy() {
   }
 }
 
+function listen() {
+  ui.text.addEventListener("input", translate_soon);
+  ui.text.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translate();
+  });
+  ui.source.addEventListener("change", () => { fill_targets(); translate(); });
+  ui.target.addEventListener("change", translate);
+  ui.key.addEventListener("change", translate);
+  ui.swap.addEventListener("click", swap);
+  ui.copy.addEventListener("click", copy);
+  ui.upload.addEventListener("click", upload);
+  ui.file.addEventListener("change", () => { ui.upload.disabled = !ui.file.files.length; });
+  ui.form.addEventListener("submit", (event) => event.preventDefault());
+}
+
 async function start() {
   try {
     [languages, limits] = await Promise.all([call("languages"), call("frontend/settings")]);
@@ -207,19 +227,8 @@ async function start() {
   ui.target.value = limits.language.target.code;
   ui.files.hidden = !limits.filesTranslation;
   ui.file.accept = limits.supportedFilesFormat.join(",");
-  ui.text.addEventListener("input", translate_soon);
-  ui.text.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translate();
-  });
-  ui.source.addEventListener("change", () => { fill_targets(); translate(); });
-  ui.target.addEventListener("change", translate);
-  ui.key.addEventListener("change", translate);
-  ui.swap.addEventListener("click", swap);
-  ui.copy.addEventListener("click", copy);
-  ui.upload.addEventListener("click", upload);
-  ui.file.addEventListener("change", () => { ui.upload.disabled = !ui.file.files.length; });
-  ui.form.addEventListener("submit", (event) => event.preventDefault());
   if (ui.text.value) translate();
 }
 
+listen();
 start();

@@ -194,6 +194,32 @@ def test_people_translate_swap_and_send_a_file(
 
 
 @pytest.mark.slow
+def test_a_server_that_is_gone_and_comes_back(browser: Browser, address: str) -> None:
+    browser.call("Page.navigate", url=address)
+    browser.wait_for("document.querySelectorAll('#source option').length", 3)
+    browser.run(type_text("\u0643\u062a\u0627\u0628"))
+    browser.wait_for(TRANSLATION, "there:\u0643\u062a\u0627\u0628")
+    output = "document.getElementById('translation')"
+    assert browser.run(f"[{output}.lang, getComputedStyle({output}).direction]") == ["de", "ltr"]
+    assert browser.run("getComputedStyle(document.getElementById('text')).direction") == "rtl"
+
+    browser.run("window.kept = fetch; fetch = () => Promise.reject(new TypeError('no network'))")
+    browser.run(type_text("Goodbye."))
+    told = "document.getElementById('error').textContent"
+    browser.wait_for(told, "The server can't be reached; try again.")
+    # An older translation would be taken for this text's.
+    assert browser.run(TRANSLATION) == ""
+    assert browser.run("document.getElementById('copy').disabled")
+
+    # The page was opened while the server was away.
+    browser.run("languages = []; start()")
+    browser.run("fetch = window.kept")
+    browser.run(type_text("Hello."))
+    browser.wait_for(TRANSLATION, "there:HELLO.")
+    assert browser.run("document.getElementById('error').hidden")
+
+
+@pytest.mark.slow
 def test_lines_that_are_not_released_are_told(browser: Browser, address: str) -> None:
     browser.call("Page.navigate", url=address)
     browser.wait_for("document.querySelectorAll('#source option').length", 3)

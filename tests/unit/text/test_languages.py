@@ -102,3 +102,6 @@ def test_tags_are_languages():
     assert languages.resolve() == ("en", "")
     assert languages.resolve("", "zh") == ("en", "cmn_Hans")
     assert ModelLanguages.of_tags(["<BT>"]) is None
+    # One that writes its own source language reads the others, too.
+    both = ModelLanguages.of_tags([">>deu<<", ">>eng<<"])
+    assert TranslatorLanguages.of(both, "en", "de").resolve("de", "en") == ("deu", "eng")

@@ -8,6 +8,7 @@ import pytest
 from mtkit.data.check import check_recipe_data
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.data.prepare import prepare
+from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.recipe import load_recipe
 from mtkit.workspace import Workspace
 
@@ -85,6 +86,43 @@ def test_another_language_on_a_side_fails_a_check(load) -> None:
     assert "target lines look like German, and the recipe says fr" in fault.message
     assert 'set data.target_language = "de"' in fault.hint
     assert not check_recipe_data(load(FILES, ENGLISH_GERMAN, "en", "de")).faults
+
+
+BOTH_WAYS = '''path = "train.tsv"
+tag = "{}"
+[[data.train]]
+name = "back"
+path = "train.tsv"
+source_column = 2
+target_column = 1
+tag = "{}"'''
+
+
+@pytest.mark.parametrize("tags", [("<de>", "<en>"), (">>deu<<", ">>eng<<")])
+def test_the_tag_of_a_corpus_names_its_target_language(load, tags: tuple[str, str]) -> None:
+    found = check_recipe_data(load(BOTH_WAYS.format(*tags), ENGLISH_GERMAN, "en", "de"))
+    assert not found.faults
+    assert not any(
+        "look" in note or "neither its language's" in note for note in found.report.notes
+    )
+
+
+def test_a_wrong_tag_fails_a_check(load) -> None:
+    recipe = load(BOTH_WAYS.format("<de>", "<fr>"), ENGLISH_GERMAN, "en", "de")
+    [fault] = check_recipe_data(recipe).faults
+    assert "of the target lines look like English, and the recipe says fr" in fault.message
+    assert fault.hint.startswith("correct its tag, or name another file")
+    # Not the tag of a language.
+    assert check_recipe_data(load(FILES + '\ntag = "<BT>"', GERMAN_ENGLISH, "en", "de")).faults
+
+
+def test_a_tag_that_no_corpus_has_is_text(load) -> None:
+    recipe = load(FILES + '\ntag = "<de>"', ENGLISH_GERMAN, "en", "de")
+    dev = recipe.data.dev.model_copy(update={"tag": "<es>"})
+    recipe = recipe.model_copy(update={"data": recipe.data.model_copy(update={"dev": dev})})
+    notes = check_recipe_data(recipe).report.notes
+    assert "data.dev: no corpus has its tag <es>, which is ordinary text to the model" in notes
+    assert TokenizerChoice.of(recipe).tags == ["<de>"]
 
 
 def test_one_language_on_both_sides_is_warned_of(load) -> None:
