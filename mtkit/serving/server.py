@@ -7,7 +7,7 @@ import ipaddress
 import resource
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import uvicorn
@@ -72,8 +72,9 @@ def bounded_protocol(settings: Serving) -> type[HttpToolsProtocol]:
 
         def on_headers_complete(self) -> None:
             self._is_in_head = False
-            num_hosts = sum(name == b"host" for name, _ in self.headers)
-            if len(self.pipeline) >= _MAX_PIPELINED or num_hosts > 1:
+            if len(self.pipeline) >= _MAX_PIPELINED or _is_faulty(self.url, self.headers):
+                raise _RefusedError
+            if b"transfer-encoding" in dict(self.headers) and self._is_old():
                 raise _RefusedError
             super().on_headers_complete()
 
@@ -97,6 +98,9 @@ def bounded_protocol(settings: Serving) -> type[HttpToolsProtocol]:
                     timer.cancel()
             if self.transport is not None:
                 super().connection_lost(exc)
+
+        def _is_old(self) -> bool:
+            return str(self.parser.get_http_version()) < "1.1"
 
         def _is_busy(self) -> bool:
             """Whether a request is being answered."""
@@ -122,6 +126,16 @@ def bounded_protocol(settings: Serving) -> type[HttpToolsProtocol]:
             self.transport.abort()
 
     return Bounded
+
+
+def _is_faulty(url: bytes, headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Returns whether a head is too long, or a proxy may read it in another way."""
+    if len(url) + sum(len(name) + len(value) for name, value in headers) > _MAX_HEAD_BYTES:
+        return True
+    codings = {b"transfer-encoding": b"chunked", b"content-encoding": b"identity"}
+    return sum(name == b"host" for name, _ in headers) > 1 or any(
+        value.strip().lower() != codings[name] for name, value in headers if name in codings
+    )
 
 
 def is_loopback(host: str) -> bool:

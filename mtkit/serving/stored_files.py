@@ -6,6 +6,7 @@ import secrets
 import shutil
 import tempfile
 import threading
+import unicodedata
 from collections import OrderedDict
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ class FileStore:
             raise busy("no room for translated files", _RETRY_SECONDS) from error
         # Other files may have arrived meanwhile.
         self._make_room(num_bytes)
-        safe = re.sub(r"[^\w.-]+", "_", name)[-_MAX_NAME:].lstrip(".") or "translation"
+        safe = _make_safe(name)
         address = f"{token}.{safe}"
         loop = asyncio.get_running_loop()
         expiry = loop.call_later(self._seconds, self._forget, address)
@@ -122,3 +123,12 @@ class FileStore:
             stored.expiry.cancel()
             self._num_bytes -= stored.num_bytes
             stored.path.unlink(missing_ok=True)
+
+
+def _make_safe(name: str) -> str:
+    """Returns a file's name with letters, their marks, digits, `_`, `.` and `-` alone."""
+    text = unicodedata.normalize("NFC", name)
+    kept = (
+        each if each in "_.-" or unicodedata.category(each)[0] in "LMN" else " " for each in text
+    )
+    return re.sub(" +", "_", "".join(kept))[-_MAX_NAME:].lstrip(".") or "translation"

@@ -65,6 +65,9 @@ def test_a_connection_that_was_answered_is_not_held_for_ever(
         pytest.param(_GET.removesuffix(b"\r\n") + b"a: b\r\n" * 300, id="many headers"),
         pytest.param(_GET.removesuffix(b"\r\n") + b"a: " + b"b" * 400_000, id="a long header"),
         pytest.param(b"GET /" + b"a" * 400_000, id="a long path"),
+        pytest.param(
+            _GET.removesuffix(b"\r\n") + b"a: " + b"b" * 33_000 + b"\r\n\r\n", id="all at once"
+        ),
     ],
 )
 def test_endless_heads_are_cut_off(attack: Callable[..., None], head: bytes) -> None:
@@ -85,6 +88,8 @@ def test_endless_heads_are_cut_off(attack: Callable[..., None], head: bytes) -> 
         pytest.param(b"Content-Length: 5\r\n" + _CHUNKED, id="two lengths"),
         pytest.param(b"Content-Length: 5\r\n" + _LENGTH % 6, id="two that differ"),
         pytest.param(b"Transfer-Encoding: xchunked\r\n\r\n", id="an unknown coding"),
+        pytest.param(b"Transfer-Encoding: gzip, chunked\r\n\r\n", id="two codings"),
+        pytest.param(b"Content-Encoding: gzip\r\n" + _LENGTH % 5, id="a compressed body"),
         pytest.param(b"Transfer-Encoding : chunked\r\n\r\n", id="space before the colon"),
         pytest.param(b"Content-Length: +5\r\n\r\n", id="a length with a sign"),
         pytest.param(b"a: b\nTransfer-Encoding: chunked\r\n\r\n", id="a line feed alone"),
@@ -162,6 +167,16 @@ def test_a_head_with_two_hosts_is_refused(attack: Callable[..., None]) -> None:
     # RFC 9112, 3.2: a proxy in front may have taken the other.
     async def act(running: Running) -> None:
         connection = await running.connect(_GET.replace(b"Host: a", b"Host: a\r\nhost: b"))
+        assert (await connection.read()).startswith(b"HTTP/1.1 400 ")
+
+    attack(act)
+
+
+def test_chunks_of_an_old_protocol_are_refused(attack: Callable[..., None]) -> None:
+    # RFC 9112, 6.1: such a message is faulty.
+    async def act(running: Running) -> None:
+        head = _HEAD.replace(b"HTTP/1.1", b"HTTP/1.0") + _CHUNKED
+        connection = await running.connect(head + b"0\r\n\r\n")
         assert (await connection.read()).startswith(b"HTTP/1.1 400 ")
 
     attack(act)

@@ -76,6 +76,27 @@ def test_a_folder_that_was_cleaned_is_made_again(folder: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("\u0939\u093f\u0928\u094d\u0926\u0940.txt",) * 2,
+        ("\u0e20\u0e32\u0e29\u0e32\u0e17\u0e35\u0e48.txt",) * 2,
+        ("Re\u0301sume\u0301.txt", "R\u00e9sum\u00e9.txt"),
+        ("../a b & c\r\n\u202e.txt", "_a_b_c_.txt"),
+        ("...", "translation"),
+    ],
+)
+def test_names_keep_letters_of_any_script(folder: Path, name: str, kept: str) -> None:
+    async def main() -> None:
+        store = FileStore(1.0, 10_000)
+        found = store.find(await store.add(b"x", name))
+        assert found is not None
+        assert found.name == kept
+        store.close()
+
+    asyncio.run(main())
+
+
 def test_the_oldest_make_room(folder: Path) -> None:
     async def main() -> None:
         store = FileStore(1.0, 10_000)
