@@ -14,6 +14,8 @@ from mtkit.text.words import Span
 _MAX_GIVEN_TOKENS = 4_096
 """Limit of a given text, which can't be cut, if the model has no limit: memory grows with the
 square of the length."""
+_MAX_PARSED_TOKENS = 1_024
+"""Of a sentence: more than a treebank's longest has; the time grows with the square."""
 
 
 def limit_given(engine: Engine) -> int:
@@ -103,9 +105,7 @@ class LineEncoder:
         num_tokens, limit = len(parts[0][1]), self.limit(line)
         if num_tokens > limit and self._model.linearization is not None:
             line.warnings = [
-                _warn_too_long(
-                    line, f"{num_tokens:,} tokens, more than the model's {limit:,}: not parsed"
-                )
+                _warn_too_long(line, f"{num_tokens:,} tokens, more than {limit:,}: not parsed")
             ]
             return
         if num_tokens > limit:
@@ -136,7 +136,7 @@ class LineEncoder:
         max_tokens = self._engine.max_tokens or sys.maxsize
         if self._model.linearization is not None:
             # A sentence's tree can't be made of the trees of its parts.
-            return max_tokens
+            return min(max_tokens, max(line.settings.max_source_tokens, _MAX_PARSED_TOKENS))
         return min(line.settings.max_source_tokens, max_tokens)
 
     def _encode_prefix(self, line: Line) -> tuple[int, ...]:

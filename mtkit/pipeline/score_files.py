@@ -240,7 +240,8 @@ def _read_verbatim(file: Path) -> list[str]:
 
 def _read_trees(file: Path) -> list[str]:
     """Returns the trees of a treebank in any layout, one per line."""
-    return [write_tree(tree, root=None) for tree in read_trees(read_lines(file), as_text(file))]
+    trees = read_trees(read_lines(file), as_text(file), allows_empty=True)
+    return [write_tree(tree, root=None) for tree in trees]
 
 
 def _without_returns(lines: Sequence[str]) -> list[str]:

@@ -160,13 +160,13 @@ def _check(label: str, *, is_vinyals: bool) -> None:
         )
 
 
-def read_trees(lines: Iterable[str], name: str) -> Iterator[Tree]:
+def read_trees(lines: Iterable[str], name: str, *, allows_empty: bool = False) -> Iterator[Tree]:
     """Yields the trees of a file, on one line or many, one or several per line.
 
     A bracket with a label and a word is a word; any other is a constituent, whose label may be
     missing: `( (S ...) )`. `name` is for messages.
     """
-    reader = _Reader()
+    reader = _Reader(allows_empty)
     for number, line in enumerate(lines, start=1):
         try:
             yield from reader.read(line, number)
@@ -197,6 +197,7 @@ def parse_tree(text: str) -> Tree:
 class _Reader:
     """Reads trees line by line; `first_line` is where the current tree begins, or 0."""
 
+    allows_empty: bool = True
     first_line: int = 0
     _marks: list[Mark] = field(default_factory=list)
     _depth: int = 0
@@ -241,6 +242,9 @@ class _Reader:
         if self._label is None:
             self._marks.append(CLOSE)
         elif self._word is None:
+            if not self.allows_empty:
+                # Unescaped, a bracket that is a word looks like this.
+                raise ValueError(f"'({self._label})' has no word; is it a bracket, -LRB- or -RRB-?")
             self._marks += [OpenBracket(self._label), CLOSE]
         elif self._depth == 1:
             raise ValueError(f"'{self._word}' stands outside a tree")

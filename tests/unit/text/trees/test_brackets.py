@@ -73,6 +73,9 @@ def test_one_tree(text: str, written: str) -> None:
         ("(NP dog (NN cat))", "line 1: 'dog' stands beside brackets"),
         ("(NP (NN the cat))", "line 1: two words in one bracket: 'the' and 'cat'"),
         ("(NN cat)", "line 1: 'cat' stands outside a tree"),
+        ("(S (-LRB- () (NN a) (-RRB- )))", "line 1: '()' has no word; is it a bracket, -LRB-"),
+        ("(S (NP (PRP She)) (VP (VBD (had))))", "line 1: '(had)' has no word"),
+        ("(S (NN a))\n()", "line 2: '()' has no word"),
     ],
 )
 def test_what_is_no_treebank(text: str, fault: str) -> None:
