@@ -16,10 +16,16 @@ CUT = "cut at the length limit"
 
 
 def detokenize(
-    tokenizer: SubwordTokenizer, hypothesis: Hypothesis, *, begun: Sequence[int] = ()
+    tokenizer: SubwordTokenizer, hypothesis: Hypothesis, *, begun: EncodedSource | None = None
 ) -> Hypothesis:
-    """Returns a hypothesis with its pieces and its one-line text, which starts with `begun`."""
-    text = tokenizer.decode_target([*begun, *hypothesis.token_ids])
+    """Returns a hypothesis with its pieces and its one-line text, which continues `begun`."""
+    tokens = [] if begun is None else begun.tokens
+    text = tokenizer.decode_target([*tokens, *hypothesis.token_ids])
+    if begun is not None:
+        known = tokenizer.decode_target(tokens)
+        if text.startswith(known):
+            # As it was given: pieces may lack its characters and its spaces.
+            text = begun.text.rstrip() + text[len(known) :]
     pieces = tokenizer.target_vocabulary.pieces
     return replace(
         hypothesis,
@@ -152,7 +158,7 @@ class PartSearch:
             # The attention refers to the glossary's insertions, too.
             has_others = part.annotated is not None
             known = _forget_weights(hypotheses) if has_others else hypotheses
-            begun = part.tokens if self._model.continues else ()
+            begun = part if self._model.continues else None
             candidates = [detokenize(self._model.tokenizer, each, begun=begun) for each in known]
             ranked.append(RankedPart(part, candidates, settings))
         for each, ordered in zip(ranked, self._rerank(ranked), strict=True):

@@ -1,7 +1,7 @@
 """The `data` section: which text a run trains on."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -20,7 +20,7 @@ _LANGUAGE = r"^[A-Za-z]{2,3}([_-][A-Za-z0-9]{1,8})*$"
 class Data(Section):
     """Text to train on and to validate on: parallel, or in one language."""
 
-    language: Annotated[str, Field(pattern=_LANGUAGE)] | Literal[""] = ""
+    language: Annotated[str, Field(pattern=rf"^$|{_LANGUAGE}")] = ""
     """Language of a language model's text, instead of the two below; `mul` for several."""
     source_language: Annotated[str, Field(pattern=_LANGUAGE)] = Field(
         default_factory=lambda data: str(data.get("language", ""))

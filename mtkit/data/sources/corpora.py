@@ -166,7 +166,8 @@ def _open(
             opened = _generate(encode_rows(pairs), corpus.builtin)
         case TreeCorpus():
             form = linearization or Parsing().linearization
-            opened = _generate(read_tree_rows(corpus, form), str(corpus.trees))
+            rows = read_tree_rows(corpus, form)
+            opened = nullcontext(ValueSource(rows, _PAIR, str(corpus.trees), languages))
         case PublishedCorpus():
             sources, references = read_published(corpus.sacrebleu, languages=languages)
             pairs = zip(sources, references[0], strict=True)

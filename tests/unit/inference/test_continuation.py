@@ -170,3 +170,10 @@ def test_a_folder_names_no_other_model(tmp_path: Path, tokenizer) -> None:
         tmp_path / "model", tokenizer, fusion=Fusion(model=tmp_path / "elsewhere", weight=0.5)
     )
     assert read_settings(folder).fusion is None
+
+
+def test_a_line_comes_out_as_it_was_given(folder: Path) -> None:
+    """Pieces lack some characters and all spaces but one."""
+    lines = ["the \u6f22\u5b57  quick\u3000\u201cfox\u201d", "a box \t"]
+    for line, text in zip(lines, Translator(folder).translate(lines), strict=True):
+        assert text.startswith(line.rstrip())
