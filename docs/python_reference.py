@@ -35,6 +35,7 @@ An error that the user can fix is an `MtkitError`, which says what is wrong and 
 _PUBLIC = [
     "mtkit.Translator",
     "mtkit.RemoteTranslator",
+    "mtkit.LineClassifier",
     "mtkit.Request",
     "mtkit.Term",
     "mtkit.Translation",

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from mtkit.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from mtkit.inference.classify import LineClassifier
     from mtkit.inference.request import Request
     from mtkit.inference.translation import Translation
     from mtkit.inference.translator import Translator
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from mtkit.workspace import Workspace
 
 __all__ = [
+    "LineClassifier",
     "RemoteTranslator",
     "Request",
     "Term",
@@ -55,6 +57,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "LineClassifier": "mtkit.inference.classify",
     "RemoteTranslator": "mtkit.serving.client",
     "Request": "mtkit.inference.request",
     "Term": "mtkit.text.glossary",

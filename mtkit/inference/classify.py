@@ -78,7 +78,10 @@ class LineClassifier:
 
         Raises:
             ValueError: Pairs for a model of single texts, or the reverse; lengths differ.
+            TypeError: One str, not a list.
         """
+        if isinstance(texts, str):
+            raise TypeError("one str, expected a list: its characters would be texts")
         if (seconds is not None) != self.has_pairs or (seconds and len(seconds) != len(texts)):
             raise ValueError("this model labels " + ("pairs" if self.has_pairs else "single texts"))
         if not texts:

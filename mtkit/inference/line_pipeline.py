@@ -295,6 +295,11 @@ class LinePipeline:
 
         return protect_strings(settings)
 
+    @property
+    def translates(self) -> bool:
+        """Whether outputs are translations, not trees or continued text."""
+        return self._model.translates
+
     def _check(self, settings: Sequence[Inference]) -> None:
         """Checks that the model supports the requested extras."""
         for each in settings if not self._model.translates else ():

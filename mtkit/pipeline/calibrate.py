@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mtkit.console import warn
 from mtkit.data.sources.lines import read_lines
 from mtkit.errors import MtkitError, shorten
 from mtkit.evaluation.quality import (
@@ -34,6 +35,7 @@ from mtkit.model.config import read_settings
 from mtkit.model.digest import list_model_files, reading
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.override_section import override_section
+from mtkit.units import plural
 
 if TYPE_CHECKING:
     from mtkit.recipe import Recipe
@@ -85,7 +87,7 @@ def read_labels(path: Path) -> list[tuple[str, str, bool]]:
     for number, line in enumerate(read_lines(path), 1):
         columns = line.split("\t")
         if len(columns) != 3 or not columns[0].strip():
-            fault = f"{len(columns)} columns" if len(columns) != 3 else "an empty source"
+            fault = plural(len(columns), "column") if len(columns) != 3 else "an empty source"
             raise MtkitError(
                 f"{path}:{number}: {fault}, expected a source, its translation and a label",
                 "write one segment a line, with tabs between the three",
@@ -97,6 +99,12 @@ def read_labels(path: Path) -> list[tuple[str, str, bool]]:
                 "1 and 0 mean the same",
             )
         found.append((source, target, _LABELS[label.strip().lower()]))
+    if repeated := len(found) - len(set(found)):
+        # A random sample of real text may have some; copies of a file make the bound too low.
+        warn(
+            f"{path}: {plural(repeated, 'repeated row')}; each counts as a label of its own, so "
+            "leave those out that the text to translate doesn't repeat as often"
+        )
     if len({right for _, _, right in found}) < 2:
         kind = "empty" if not found else f"all labels are {'ok' if found[0][2] else 'bad'}"
         raise MtkitError(
@@ -141,6 +149,10 @@ def calibrate(
             target_language=target_language,
         )
         model = digest_translator(folders)
+    if not pipeline.translates:
+        raise MtkitError(
+            "calibrate is for translators, which this model isn't", "name a translator with --model"
+        )
     pipeline.languages.resolve()
     measures = open_measures(pipeline, quality, device)
     columns: dict[str, list[float]] = {}

@@ -94,6 +94,11 @@ def check_generates(model: Network, config: ModelConfig) -> GeneratingNetwork:
     """Returns a network that emits text; raises an MtkitError for another one."""
     if isinstance(model, GeneratingNetwork):
         return model
+    if config.objective == "classification":
+        raise MtkitError(
+            f"{config.recipe} is a classifier, which emits no text",
+            "label lines with it: mtkit translate, or mtkit.LineClassifier in Python",
+        )
     raise MtkitError(
         f"{config.recipe} is a masked language model, which emits no text",
         "start a translator's encoder from it (training.start_from), or score text with it",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import mtkit
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.errors import MtkitError
 from mtkit.inference.classify import LineClassifier
@@ -113,6 +114,15 @@ def test_lines_in_labels_out(tmp_path: Path) -> None:
     assert (found["id"], found["label"]) == (7, labels[0])
     with pytest.raises(LineError, match='the key "label" is one that --json adds'):
         stream(classifier, '{"source": "a", "label": "x"}\n', "jsonl", as_json=True)
+
+
+def test_what_python_refuses(tmp_path: Path) -> None:
+    save(tmp_path / "model")
+    with pytest.raises(TypeError, match="one str, expected a list"):
+        mtkit.LineClassifier(tmp_path / "model", device="cpu").classify(TEXTS[0])
+    with pytest.raises(MtkitError, match="is a classifier, which emits no text") as caught:
+        mtkit.Translator(tmp_path / "model", device="cpu")
+    assert "mtkit.LineClassifier" in caught.value.hint
 
 
 def test_a_line_at_fault_is_named_behind_the_labels_before_it(tmp_path: Path) -> None:

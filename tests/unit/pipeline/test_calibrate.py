@@ -27,7 +27,7 @@ def test_labels_in_all_forms(tmp_path: Path) -> None:
     [
         (f"{GOOD}A cat.\tbad\n", "labels.tsv:2: 2 columns, expected a source, its translation and"),
         (f"{GOOD}a\tb\tc\tbad\n", "labels.tsv:2: 4 columns"),
-        (f"{GOOD}\n", "labels.tsv:2: 1 columns"),
+        (f"{GOOD}\n", "labels.tsv:2: 1 column, "),
         (f"{GOOD} \tb\tbad\n", "labels.tsv:2: an empty source"),
         ("source\ttarget\tlabel\n", "labels.tsv:1: label 'label', expected ok or bad"),
         (f"{GOOD}a\tb\t\n", "labels.tsv:2: label '', expected"),
@@ -42,6 +42,13 @@ def test_labels_with_a_fault(tmp_path: Path, content: str, fault: str) -> None:
     path.write_text(content)
     with pytest.raises(MtkitError, match=fault):
         read_labels(path)
+
+
+def test_repeated_labels_are_warned_of(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "labels.tsv"
+    path.write_text(f"{GOOD}a\tb\tbad\n" * 3)
+    assert len(read_labels(path)) == 6
+    assert "labels.tsv: 4 repeated rows; each counts" in capsys.readouterr().err
 
 
 def test_invalid_utf8(tmp_path: Path) -> None:
