@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mtkit.console import open_console, say
 from mtkit.data.preparation.held_out import check_unseen
+from mtkit.data.preparation.note_languages import find_tagged_language
 from mtkit.data.preparation.translate_corpora import check_lines
 from mtkit.data.prepare import check_inputs, is_prepared
 from mtkit.data.tokenizer_choice import TokenizerChoice
@@ -26,7 +27,6 @@ from mtkit.pipeline.train import train
 from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import list_translated
-from mtkit.recipe.objective import Objective
 from mtkit.training.averaging.average import is_averaged, update_model, warn_if_worse
 from mtkit.training.averaging.model_record import ModelRecord
 from mtkit.training.launch import check_gpus, is_worker
@@ -76,7 +76,7 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
             warn_of_remarks(each.evaluated, names_systems=False)
         for test_set in () if recipe.data.is_text else recipe.evaluation.test_sets:
             _show_samples(TranslationFiles(workspace, test_set.name).read())
-    _show_use(recipe.objective, workspace, options)
+    _show_use(recipe, workspace, options)
     return 0
 
 
@@ -152,17 +152,20 @@ def _make_model(
     return 0
 
 
-def _show_use(objective: Objective, workspace: Workspace, options: Sequence[str]) -> None:
+def _show_use(recipe: Recipe, workspace: Workspace, options: Sequence[str]) -> None:
     """Prints where the model is, and how to use it."""
     record = ModelRecord.read(workspace)
     if record.steps:
         say(f"released: {record.describe_release()}")
-    if objective == "masked-lm":
+    if recipe.objective == "masked-lm":
         say(f"the model is in {workspace.model}")
         return
     uses = {"causal-lm": "continue lines", "classification": "label lines"}
-    say(f"the model is in {workspace.model}; to {uses.get(objective, 'translate')} with it:")
-    say('  echo "..." | ' + shlex.join(["mtkit", "translate", *options]))
+    use = "parse" if recipe.data.is_trees else uses.get(recipe.objective, "translate")
+    say(f"the model is in {workspace.model}; to {use} with it:")
+    tags = [corpus.tag for corpus in recipe.data.train if find_tagged_language(corpus)]
+    line = f"{tags[0]} ..." if tags else "..."
+    say(f'  echo "{line}" | ' + shlex.join(["mtkit", "translate", *options]))
 
 
 def _show_samples(translation: TranslatedTestSet) -> None:

@@ -173,3 +173,20 @@ def test_missing_files_are_told_before_anything_is_prepared(stages: Stages) -> N
         with pytest.raises(MtkitError, match="nix"):
             run_all(override)
     assert stages.done == []
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "use"),
+    [
+        ("phrasebook-en-de", [], 'to translate with it:\n  echo "..." | mtkit translate\n'),
+        ("phrasebook-en-de", ["data.train.0.tag=<de>"], '  echo "<de> ..." | mtkit translate\n'),
+        # Not a language.
+        ("phrasebook-en-de", ["data.train.0.tag=<BT>"], '  echo "..." | mtkit translate\n'),
+        ("gum-parsing", [], "; to parse with it:\n"),
+    ],
+)
+def test_the_end_says_how_to_use_the_model(
+    tmp_path: Path, capsys, name: str, changes: list[str], use: str
+) -> None:
+    run_module._show_use(load_recipe(name, changes), Workspace(tmp_path), [])
+    assert use in capsys.readouterr().err
