@@ -110,7 +110,8 @@ def launch(
             reason = (
                 f"not all of the {num_nodes} machines joined in time"
                 if isinstance(error, RendezvousTimeoutError)
-                else f"lost the rendezvous, or it can't be reached ({_reason(error)})"
+                else "lost the rendezvous: its machine was stopped, or can't be reached "
+                f"({_reason(error)})"
             )
             raise MtkitError(
                 f"{place}: {reason}",
