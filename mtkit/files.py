@@ -121,7 +121,7 @@ def check_not_input(output: Path, inputs: Iterable[Path], option: str = "--outpu
     for each in inputs:
         if output.exists() and each.exists() and output.samefile(each):
             raise MtkitError(
-                f"{output}: would take the place of a file that this command reads",
+                f"{output}: would overwrite a file that this command reads",
                 f"name another file with {option}",
             )
 

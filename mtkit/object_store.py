@@ -230,7 +230,7 @@ def _explain(url: str, error: Exception) -> Failure:
 
 
 def _fail(url: str, reason: str) -> MtkitError:
-    hint = "is the URL right, can this machine reach the store, and has it the credentials?"
+    hint = "is the URL right, can this machine reach the store, and does it have credentials?"
     return MtkitError(f"{url}: {reason}", hint)
 
 

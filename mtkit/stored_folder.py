@@ -38,7 +38,7 @@ _MAX_STATE_BYTES = 1 << 28
 _HELD: list[int] = []
 """Descriptors of the copies in use, until the process ends."""
 Stamp = tuple[int, int]
-"""A file's size and time of change."""
+"""A file's size and modification time."""
 
 
 @dataclass

@@ -26,7 +26,9 @@ def align(
     ] = False,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print a JSON object per line: links, and where words stand."),
+        typer.Option(
+            "--json", help="Print a JSON object per line: links, and the positions of words."
+        ),
     ] = False,
 ) -> None:
     """Align the words of translations from stdin, all of them together: a line `0-0 1-2` for each.

@@ -95,7 +95,7 @@ app = typer.Typer(
 app.command(short_help="Write ./mtkit.toml, a copy of a shipped recipe.")(init)
 app.command(short_help="Cut a corpus into training, development and test set.")(split)
 app.command(short_help="Clean corpora, train the tokenizer, store the data.")(prepare)
-app.command(short_help="Estimate the time and memory of a training.")(plan)
+app.command(short_help="Estimate the time and memory that training takes.")(plan)
 app.command(short_help="Train the model, or resume where training stopped.")(train)
 app.command(short_help="Average several checkpoints into the run's model.")(average)
 app.command(

@@ -36,8 +36,8 @@ def export(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="Whose form: ctranslate2, transformers (as the Hugging "
-            "Face hub takes it) or argos (a package for Argos Translate and LibreTranslate).",
+            help="Output format: ctranslate2, transformers (for the "
+            "Hugging Face hub) or argos (a package for Argos Translate and LibreTranslate).",
         ),
     ] = "ctranslate2",
     quantization: Annotated[

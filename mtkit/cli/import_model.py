@@ -24,8 +24,8 @@ def import_model(
         declare_option(
             "--keep-pieces-of",
             "FILE",
-            "Text of the languages that are to stay: all other pieces of the vocabulary are left "
-            "out, but for characters and symbols; repeatable.",
+            "Text in the languages to keep: pieces of the vocabulary that it doesn't use are "
+            "removed, except characters and symbols. May be given several times.",
         ),
     ] = None,
     encoder: Annotated[

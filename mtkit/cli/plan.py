@@ -44,7 +44,7 @@ def plan(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Estimate what a training would take: parameters, operations, memory, hours.
+    """Estimate what training would take: parameters, operations, memory, hours.
 
     It needs neither data nor a GPU; after `mtkit prepare` it uses the real token counts. For a GPU
     it is computed; on this machine's CPU a layer is timed. `mtkit train --dry-run` times whole

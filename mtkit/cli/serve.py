@@ -26,7 +26,7 @@ def serve(
         typer.Option(
             "--host",
             metavar="ADDRESS",
-            help="Address to listen on; another than this machine's own needs --keys.",
+            help="Address to listen on; an address that other machines can reach needs --keys.",
         ),
     ] = "127.0.0.1",
     port: Annotated[

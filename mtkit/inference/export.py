@@ -161,7 +161,7 @@ def export(
 
 
 def open_reference(loaded: LoadedModel, settings: Inference) -> Engine:
-    """Returns the engine that an export is compared with, as `mtkit translate` runs it in fp32.
+    """Returns the engine of `mtkit translate`, in fp32, to compare an export with.
 
     It takes the network, which can't be written afterwards.
     """

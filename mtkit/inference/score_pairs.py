@@ -1,4 +1,4 @@
-"""Scores given pairs by a translator, and goes on after those that it can't score."""
+"""Scores given pairs with a translator, and skips those that it can't score."""
 
 from collections.abc import Sequence
 from typing import Protocol

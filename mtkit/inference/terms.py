@@ -189,7 +189,7 @@ class GlossaryTerms:
     def summarize(self) -> str:
         """Returns the uses of all terms so far in words."""
         if not self._counts.total():
-            return "terms: none of the glossary's is in the text"
+            return "terms: no term of the glossary is in the text"
         return "; ".join(
             filter(
                 None,

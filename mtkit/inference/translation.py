@@ -180,7 +180,7 @@ class Protection:
         pieces: What had to stay, in the line's order.
         way: `plain` where the translation kept all; how another one was found where it didn't; None
             where none was.
-        lost: What the translation hasn't as often as the line.
+        lost: Pieces that the translation contains less often than the line.
     """
 
     pieces: tuple[KeptPiece, ...]

@@ -49,7 +49,7 @@ class Translator:
         translator.translate(["A book.", "The man sleeps."]) a list: the list of translations
         for translation in translator.translate(file):       anything else: an iterator
 
-    Several threads may call it; their batches take turns.
+    Several threads may call it; their batches run one at a time.
 
     Args:
         model: A model folder, or those of an ensemble; or an `AnswersLines`, for which the other

@@ -167,7 +167,7 @@ class ChatClient:
             raise BadAnswerError(fault)
         raise MtkitError(
             f"{self._settings.url}: {fault} ({limits.attempts:,} attempts)",
-            "is the server running? Start the same command again: it goes on with the cache",
+            "is the server running? Run the same command again: it resumes from the cache",
         )
 
     def _post(self, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
@@ -240,7 +240,7 @@ class ChatClient:
             if limit and used >= limit:
                 raise MtkitError(
                     f"limits.{key} = {limit:,} is reached",
-                    "raise it and start the same command again: it goes on with the cache",
+                    "raise it and run the same command again: it resumes from the cache",
                 )
 
 

@@ -188,7 +188,8 @@ def read_comet_config(folder: Path) -> CometConfig:
     try:
         return CometConfig.model_validate_json(content)
     except ValidationError as error:
-        raise MtkitError(f"{path}: no learned metric: {describe_fault(error)}", _IMPORT) from error
+        fault = f"{path}: not a learned metric: {describe_fault(error)}"
+        raise MtkitError(fault, _IMPORT) from error
 
 
 def load_comet(folder: Path) -> LoadedComet:

@@ -182,9 +182,9 @@ class ModelTeachers:
         key = named.key.split(".", 3)[3]
         if key not in corpus.typed_keys:
             raise MtkitError(
-                f"{named.key}: {named.names[0]} would get your text, and only the recipe names it",
-                "if that is meant, name it on the command line: "
-                f"--set {named.key}={named.names[0]}",
+                f"{named.key}: your text would be sent to {named.names[0]}, which only the recipe "
+                "names",
+                f"to allow this, name it on the command line: --set {named.key}={named.names[0]}",
             )
         synthesis = corpus.synthesis
         ignored = [

@@ -294,13 +294,13 @@ def open_remote(
     for override in overrides:
         if override.startswith("inference.glossary."):
             raise MtkitError(
-                "a server takes no glossary from --glossary",
+                "--glossary doesn't work with a server",
                 "give one with --model FOLDER; Python's Request takes terms for a server, too",
             )
         if not override.startswith(allowed):
             raise MtkitError(
                 f"--set {override}: a server has settings of its own",
-                "inference.beam_size, n_best and paragraphs can be asked for",
+                "only inference.beam_size, n_best and paragraphs can be set in a request",
             )
     settings = override_section(Inference(), "inference", overrides) if overrides else None
     return RemoteTranslator(
@@ -330,6 +330,6 @@ def open_classifier(
             "--json has the probabilities of labels",
         )
     # Imported here: checking for a classifier needs no torch.
-    from mtkit.inference.classify import LineClassifier
+    from mtkit import LineClassifier
 
     return LineClassifier(models[0], device=device)

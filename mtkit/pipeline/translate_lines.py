@@ -129,8 +129,8 @@ class LinesJob:
             write_atomically(file, as_json_text(self.record))
         found = read_json(file)
         if found.get("input") != self.record["input"]:
-            fault = f"{self.source.path} isn't as it was when {self.folder} was begun"
-            raise MtkitError(fault, f"restore it with its time of change; {self._start_over}")
+            fault = f"{self.source.path} has changed since {self.folder} was created"
+            raise MtkitError(fault, f"restore it with its modification time; {self._start_over}")
         if changes := list_differences(self.record, found):
             fault = f"{self.folder} has parts of another translation: {'; '.join(changes[:3])}"
             raise MtkitError(fault, f"repeat its command to finish it; {self._start_over}")

@@ -104,10 +104,10 @@ class Joined(Section):
 
 
 class Augment(Section):
-    """Training examples that are made of others, and added to them; the development set has none.
+    """Data augmentation: examples made from training pairs, and added to them.
 
-    What becomes of a pair depends on the seed and its text alone, and for `joined` on the pairs
-    that follow it.
+    The development set has none. What becomes of a pair depends on the seed and its text
+    alone, and for `joined` on the pairs that follow it.
     """
 
     placeholders: Placeholders | None = None

@@ -185,7 +185,7 @@ class Selection(Section):
     domain minus that under a model of general text (Moore and Lewis 2010); a pair's is the sum over
     both sides (Axelrod, He and Gao 2011). In nats per token with `</s>` where the two models of
     each side have the same vocabulary, else per character. By a classifier of pairs, a pair's rank
-    is the probability that it hasn't the label `label`. Runs after all other filters and after
+    is the probability that its label isn't `label`. Runs after all other filters and after
     duplicates are dropped.
     """
 

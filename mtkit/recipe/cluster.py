@@ -28,7 +28,7 @@ class Cluster(Section):
     part: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,5}/[1-9][0-9]{0,5}$")] | None = None
     """Part of a file that this job translates: `3/64` is the third of 64."""
     skip_bad_blocks: bool = False
-    """Leaves out a block that killed three workers; otherwise it is an error."""
+    """Skip a block that killed three workers; by default such a block is an error."""
 
     @model_validator(mode="after")
     def _part_is_one_of_them(self) -> "Cluster":

@@ -48,8 +48,8 @@ class Data(Section):
     augment: Augment | None = None
     """Training examples that are made of others, such as some without final punctuation."""
     word_aligner: bool = False
-    """`mtkit prepare` learns from the pairs which words translate which, and the model folder keeps
-    it, a few megabytes: alignments are read from it, and no longer from attention."""
+    """Train a word aligner on the pairs in `mtkit prepare`, and store it in the model folder (a few
+    megabytes). Alignments then come from it instead of from attention."""
 
     @model_validator(mode="after")
     def _languages_agree(self) -> "Data":

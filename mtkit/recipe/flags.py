@@ -54,12 +54,12 @@ class Flags(Section):
     """`too short`, `too long`: characters added to both lengths, so that short lines may differ
     more."""
     max_other_numbers: CountFromZero = 0
-    """`numbers differ`: maximum number of numbers that are missing or in no place of the source."""
+    """`numbers differ`: maximum number of numbers that are missing, or aren't in the source."""
     max_other_addresses: CountFromZero = 0
     """`addresses differ`: maximum number of web and e-mail addresses that are missing or new."""
     min_log_probability: Annotated[float, Field(le=0.0, ge=-1_000.0)] = -2.5
     """`unlikely`: minimum mean natural log-probability of a token, for a model's own translations.
-    A good translation by somebody else is less likely: -5 flags about 1 % of references. Models
+    A good human translation has a lower one: -5 flags about 1 % of references. Models
     differ in it, so measure yours."""
     min_coverage: Share = 0.33
     """`poorly covered`: minimum share of the source's words that are linked to a word of the

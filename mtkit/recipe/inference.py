@@ -227,8 +227,8 @@ class Inference(Section):
     glossary: Annotated[GlossarySection | None, Invalidates.TRANSLATIONS] = None
     """How terms are to be translated; not saved with the model."""
     alignments: Annotated[bool, Invalidates.NOTHING] = False
-    """Link the words of a translation to those of its line, in `--json` and from Python; takes one
-    more pass of the network for each line."""
+    """Link the words of a translation to those of its line, in `--json` and from Python. Without a
+    word aligner (`data.word_aligner`) this takes one more pass of the network per line."""
     flags: Annotated[Flags | None, Invalidates.NOTHING] = None
     """Flag translations that look wrong, in `--json`, by the server and from Python."""
     quality: Annotated[Quality | None, Invalidates.NOTHING] = None

@@ -20,7 +20,7 @@ class Invalidates(Flag):
     HELD_OUT = auto()
     """Held-out sentences that `mtkit prepare` removes: it does so again; training may continue."""
     RUN = auto()
-    """Checkpoints: with another value a training is another one."""
+    """Checkpoints: with another value, training is a different run."""
     UPDATES = auto()
     """Results of the next updates: a training may resume with another value, and says so."""
     SCHEDULE_END = auto()

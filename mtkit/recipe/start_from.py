@@ -31,10 +31,10 @@ class StartFrom(Section):
     vocabulary: Literal["keep", "extend", "new"] = "keep"
     """`keep`: reuse the model's vocabulary and its treatment of punctuation, with the recipe's tags
     and `tokenizer.user_symbols` added at the end; keys on the tokenizer's training have no effect.
-    `extend`: the same, with pieces behind that the model's vocabulary lacks, of a vocabulary of
-    `tokenizer.vocab_size` pieces that is learned from the recipe's text; each starts from the mean
-    of the vectors of the pieces that spell it, and a tag or a language of NLLB's kind from the mean
-    of the others' vectors.
+    `extend`: like `keep`, but also appends the pieces that the model's vocabulary lacks, of one
+    with `tokenizer.vocab_size` pieces that is trained on the recipe's text; each starts
+    from the mean of the vectors of the pieces that spell it, and a tag or a language of NLLB's kind
+    from the mean of the others' vectors.
     `new`: a new vocabulary as the recipe says; embeddings of pieces that the model knows are
     copied, the others start from random vectors."""
 

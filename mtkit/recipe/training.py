@@ -217,13 +217,13 @@ class Classification(Section):
     """How a classifier is made of a language model."""
 
     kind: ClassifierKind = "masked-lm"
-    """What it is made of, which `training.start_from` must name: `masked-lm`, whose first token's
-    state is classified (BERT, arXiv 1810.04805, section 4); or `causal-lm`, whose last token's is,
-    behind `<delimiter>` between texts and `<extract>` at the end (GPT, Radford et al. 2018,
+    """Kind of the language model in `training.start_from`: `masked-lm` classifies the state of the
+    first token (BERT, arXiv 1810.04805, section 4); `causal-lm` that of the last, `<extract>`,
+    with `<delimiter>` between two texts (GPT, Radford et al. 2018,
     section 3.3)."""
     auxiliary: StrengthFromZero = 0.5
-    """Weight of the language model's own loss, which a `causal-lm` goes on learning beside, GPT's
-    lambda; 0 leaves it out."""
+    """Weight of the language-modelling loss that a `causal-lm` classifier is also trained on: GPT's
+    lambda; 0 turns it off."""
 
 
 FrozenPart = Literal["embeddings", "encoder", "decoder"]

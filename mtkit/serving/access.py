@@ -78,7 +78,7 @@ class WaitingBytes:
             or self._num_large.total() > self._max_bytes
             or self._num_large[caller] > self._max_of_caller
         ):
-            raise busy(f"too much is waiting; {self._advice}", _RETRY_SECONDS)
+            raise busy(f"too many requests are waiting; {self._advice}", _RETRY_SECONDS)
 
     def give_back(self, caller: str, num_bytes: int) -> None:
         """Subtracts a request's bytes."""

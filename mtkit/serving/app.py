@@ -40,7 +40,7 @@ _LEFT = 499
 
 
 def list_pages(context: ServerContext) -> list[Route]:
-    """Returns the routes of an context's pages."""
+    """Returns the routes of the pages."""
     templates = open_templates("mtkit.serving")
     folder = files("mtkit.serving") / "static"
     static = {file.name: file.read_bytes() for file in folder.iterdir()}

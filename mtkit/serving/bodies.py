@@ -275,7 +275,7 @@ async def _read_parts(headers: Headers, content: bytes) -> tuple[list[tuple[str,
         form = await parser.parse()
     except (MultiPartException, UnicodeDecodeError) as error:
         message = getattr(error, "message", "it can't be read")
-        raise RequestError(400, f"Invalid request: a form at fault: {message}") from error
+        raise RequestError(400, f"Invalid request: malformed form: {message}") from error
     pairs = [(key, each) for key, each in form.multi_items() if isinstance(each, str)]
     file, name, read = form.get("file"), "", b""
     if isinstance(file, UploadFile):

@@ -176,7 +176,7 @@ class Catalogue:
                     break
                 idle = [each for each in loaded if each.is_idle and each.is_ready]
                 if not idle:
-                    raise busy("all models in memory are at work", 5)
+                    raise busy("all models in memory are busy", 5)
                 oldest = min(idle, key=lambda each: each.used_at)
                 say(f"{oldest.model.name}: unloaded, to make room for {service.model.name}")
                 await oldest.unload()

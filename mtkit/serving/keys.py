@@ -136,7 +136,7 @@ def _read(path: Path) -> _KeyFile:
         return _KeyFile.model_validate_json(json.dumps(tables, default=str))
     except FileNotFoundError as error:
         raise MtkitError(
-            f"{path}: no such file of keys", f"make one: mtkit serve --keys {path} --new-key NAME"
+            f"{path}: no such API key file", f"make one: mtkit serve --keys {path} --new-key NAME"
         ) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise MtkitError(f"{path}: invalid TOML: {error}") from error

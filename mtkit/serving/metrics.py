@@ -15,7 +15,7 @@ class Metrics:
         batch_seconds: Time of the model.
         refused: Requests that found the queue full.
         restarts: Processes that died.
-        left: Callers that left before their answer.
+        left: Clients that disconnected before the response.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Metrics:
             "mtkit_worker_deaths", "Processes that died", by_model, registry=registry
         )
         self.left = Counter(
-            "mtkit_left_callers", "Callers that left before their answer", registry=registry
+            "mtkit_left_callers", "Clients that disconnected before the response", registry=registry
         )
         self.waiting = Gauge("mtkit_queue_lines", "Lines that wait", by_model, registry=registry)
 

@@ -186,7 +186,7 @@ class ModelService:
         """
         while self._starting is not None:
             if self._num_failures >= _MAX_FAILURES:
-                raise MtkitError(f"{self.model.name}: its processes end again and again")
+                raise MtkitError(f"{self.model.name}: its processes keep failing")
             await asyncio.wait([self._starting])
         if self._worker is None and not self._is_closed:
             self._take(await self._start_process(self.model))
@@ -385,7 +385,7 @@ class ModelService:
     def _end_late(self, worker: WorkerProcess, work: "asyncio.Future[list[Answer]]") -> None:
         """Ends a process whose batch takes too long; its lines are tried one by one."""
         if not work.done():
-            warn(f"{self.model.name}: a batch takes too long; its process is ended")
+            warn(f"{self.model.name}: a batch timed out; the process is killed")
             if self._worker is worker:
                 # It isn't ready any more. A timeout doesn't count as a failed start.
                 self._worker, self._has_answered = None, True

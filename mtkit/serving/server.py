@@ -264,7 +264,7 @@ class Server(uvicorn.Server):
             say(f"{number.name}: nothing is served yet")
             loading.cancel()
         else:
-            say(f"{number.name}: finishing what is under way")
+            say(f"{number.name}: finishing running requests")
 
     async def _reload(self) -> None:
         # Changes during a reload cause another one.

@@ -57,7 +57,7 @@ class FileStore:
     async def add(self, content: bytes, name: str) -> str:
         """Keeps a file for some minutes; returns the name in its address.
 
-        `name` comes from a stranger and is never part of a path.
+        `name` is untrusted and never part of a path.
 
         Raises:
             RequestError: The file is larger than the store, or the disk is full.

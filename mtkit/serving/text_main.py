@@ -1,4 +1,4 @@
-"""A process that works on strangers' texts: tasks come on stdin, and results go to stdout.
+"""A process that handles untrusted text: tasks come on stdin, and results go to stdout.
 
 It ends with the server, which also kills it if a task exceeds its timeout.
 """

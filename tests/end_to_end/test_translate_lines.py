@@ -232,7 +232,7 @@ def test_parts_of_another_precision_or_input(trained: TinyRun, tmp_path: Path) -
     (tmp_path / "corpus.en").write_text("the man\n")
     done = run_here(tmp_path, "translate", *options, *part)
     assert done.returncode == 1
-    assert "corpus.en isn't as it was when" in " ".join(done.stderr.split())
+    assert "corpus.en has changed since" in " ".join(done.stderr.split())
     assert "to start over: rm -r" in " ".join(done.stderr.split())
 
 

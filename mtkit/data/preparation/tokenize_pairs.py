@@ -102,7 +102,8 @@ class PairTokenizer:
         self._pieces = WordPieces(self._tokenizer, self._marks)
         if self._marks.behind and job.sampling is not None:
             raise MtkitError(
-                "tokenizer.sampling: this vocabulary's sources end in their language, behind </s>",
+                "tokenizer.sampling doesn't work with this vocabulary, whose sources have their "
+                "language token after </s>",
                 "remove the section: --set '~tokenizer.sampling'",
             )
 

@@ -25,7 +25,7 @@ def parse_links(line: str, num_words: tuple[int, int], where: str) -> set[Link]:
         is_link = token.isascii() and source.isdigit() and target.isdigit()
         if not (is_link and len(token) <= 2 * _MAX_DIGITS):
             shown = shorten(token, 40)
-            raise MtkitError(f"{where}: {shown!r} is no link between words", _SHAPE)
+            raise MtkitError(f"{where}: {shown!r} isn't a link between words", _SHAPE)
         link = int(source), int(target)
         for side, number, count in zip(("source", "target"), link, num_words, strict=True):
             if number >= count:

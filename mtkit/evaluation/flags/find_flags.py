@@ -97,7 +97,7 @@ class FlagFinder:
         finding: _Finding | None
         match name:
             case "copied":
-                text = "{:.0%} of its words stand in the source"
+                text = "{:.0%} of its words are in the source"
                 finding = _judge(_measure_copied(source, hypothesis), text, high=limits.max_copied)
             case "wrong language":
                 finding = self._check_language(found)

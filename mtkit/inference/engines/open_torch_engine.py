@@ -129,8 +129,7 @@ def make_ready(
         return in_precision(model, precision)
     if choose_library() is None:
         warn(
-            "no product of 8-bit integers is compiled for this CPU: int8 saves no time here "
-            "(inference.precision)"
+            "no int8 kernel is compiled for this CPU: int8 saves no time here (inference.precision)"
         )
     if not is_quantized(model):
         model.quantize()

@@ -293,6 +293,6 @@ def _find_target(
     found = next((code for code, piece in languages.items() if ids[piece] == forced), "")
     if not found:
         raise MtkitError(
-            f"{generation.origin}: forced_bos_token_id = {forced} is no language of this model"
+            f"{generation.origin}: forced_bos_token_id = {forced} isn't a language of this model"
         )
     return found

@@ -22,7 +22,8 @@ def read_catalogue(content: bytes) -> Iterator[tuple[bytes, bytes]]:
     orders = {struct.pack(f"{order}I", _MAGIC): order for order in "<>"}
     order = orders.get(content[:4])
     if order is None or len(content) < _HEADER:
-        raise MtkitError("no .mo file: it doesn't begin as one", "compile it again: msgfmt")
+        fault = "not a .mo file: it doesn't begin with the magic number"
+        raise MtkitError(fault, "compile it again: msgfmt")
     revision, count, *tables = struct.unpack_from(f"{order}4I", content, 4)
     if revision >> 16 > 1:
         raise MtkitError(f"a .mo file of revision {revision >> 16}, expected 0 or 1")

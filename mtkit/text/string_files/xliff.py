@@ -55,7 +55,7 @@ def read_segments(text: str) -> Iterator[tuple[int, str, str, str]]:
     """
     tokens = read_xml_tokens(text)
     if not any(find_local_name(token) == "xliff" for token in tokens):
-        raise MtkitError("line 1: no XLIFF: it has no element <xliff>")
+        raise MtkitError("line 1: not XLIFF: no element <xliff>")
     unit = ""
     for index, is_translated in walk_xliff(tokens):
         token = tokens[index]

@@ -91,5 +91,5 @@ def test_a_faulty_glossary_is_told_before_a_line_is_read(trained, tmp_path: Path
     assert f"{terms}:1: one column" in found.stderr.replace("\n", "")
     found = translate("--model", "http://127.0.0.1:9", "--glossary", terms)
     assert found.exit_code == 1
-    assert "a server takes no glossary" in found.stderr
+    assert "--glossary doesn't work with a server" in found.stderr
     assert translate("--score-only", "--glossary", terms).exit_code == 2

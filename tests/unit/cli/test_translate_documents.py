@@ -101,7 +101,7 @@ def test_a_document_on_stdin_goes_to_stdout(folder: Path) -> None:
     [
         ("a.rtf", "b.rtf", 1, "files that end in '.rtf' aren't known"),
         ("missing.md", "b.md", 1, "missing.md: no such file"),
-        ("a.md", "a.md", 1, "would take the place of a file that this command reads"),
+        ("a.md", "a.md", 1, "would overwrite a file that this command reads"),
         ("a.md", "none/b.md", 1, "none: no such folder"),
         ("a.md", ".", 1, "a folder, expected a file to write"),
         ("a.md", "b.docx", 1, "a.md is markdown, and so is its translation"),
@@ -151,7 +151,7 @@ def test_what_a_command_reads_is_not_replaced(folder: Path, tmp_path: Path) -> N
         ["calibrate", labels, "--output", config],
     ):
         done = CliRunner().invoke(app, [*map(str, command), "--model", str(folder)])
-        assert (done.exit_code, "would take the place of" in done.stderr) == (1, True), command
+        assert (done.exit_code, "would overwrite" in done.stderr) == (1, True), command
     scored = ["score", "--hypothesis", str(text), "--reference", str(path)]
     for name, options in (("a.md", ()), ("b.md", ("--source", "b.md"))):
         (tmp_path / name).write_text("dog\n")

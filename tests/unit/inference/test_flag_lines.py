@@ -40,7 +40,7 @@ def test_a_translation_with_its_flags():
         "name": "copied",
         "found": 1.0,
         "threshold": 0.7,
-        "text": "100% of its words stand in the source",
+        "text": "100% of its words are in the source",
     }
 
 

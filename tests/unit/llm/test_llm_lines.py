@@ -215,7 +215,7 @@ def test_a_server_that_is_away_is_told(open_with: Any) -> None:
     limits = {"attempts": 2, "wait_seconds": 0.01}
     with pytest.raises(MtkitError, match="2 attempts") as found:
         open_with(address, limits=limits).translate(["a man"])
-    assert "goes on with the cache" in found.value.hint
+    assert "resumes from the cache" in found.value.hint
 
 
 @pytest.mark.parametrize(

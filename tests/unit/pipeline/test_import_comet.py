@@ -381,7 +381,7 @@ def test_a_missing_or_other_folder_is_refused(tmp_path: Path) -> None:
         check_metric(str(tmp_path))
     assert "mtkit import" in caught.value.hint
     (tmp_path / "config.json").write_text('{"recipe": "x"}')
-    with pytest.raises(MtkitError, match="no learned metric"):
+    with pytest.raises(MtkitError, match="not a learned metric"):
         check_metric(str(tmp_path))
 
 

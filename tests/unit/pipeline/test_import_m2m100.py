@@ -152,7 +152,7 @@ def _reshape(folder: Path) -> None:
         ("nllb", _set("config.json", vocab_size=20), "but the model has 20 pieces"),
         ("nllb", _set("config.json", vocab_size=10**9), "vocab_size"),
         ("nllb", _set("config.json", d_model=10**5, encoder_layers=1000), "memory"),
-        ("nllb", _set("generation_config.json", forced_bos_token_id=9), "no language of this"),
+        ("nllb", _set("generation_config.json", forced_bos_token_id=9), "a language of this"),
         ("nllb", _set("generation_config.json", repetition_penalty=1.3), "repetition_penalty"),
         ("nllb", _remove("sentencepiece.bpe.model", "tokenizer.json"), "no sentencepiece.bpe"),
         ("nllb", _write("sentencepiece.bpe.model", b"\x80" * 50), "tokenizer"),

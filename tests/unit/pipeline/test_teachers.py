@@ -162,7 +162,7 @@ target_languages = ["en", "de"]
 def test_a_recipe_alone_sends_nothing(corpora: Path, teacher: str) -> None:
     (corpora / "llm.toml").write_text(LLM)
     teachers, corpus = load(corpora, teacher)
-    with pytest.raises(MtkitError, match="would get your text, and only the recipe names it") as no:
+    with pytest.raises(MtkitError, match="which only the recipe names") as no:
         teachers.check(corpus)
     assert "--set data.train.1.translated_by=" in no.value.hint
     teachers, corpus = load(corpora, "a", f"data.train.1.translated_by={teacher}")
@@ -176,7 +176,9 @@ def test_what_checks_is_typed_on_its_own(corpora: Path) -> None:
     (corpora / "x.toml").write_text(text)
     typed = "data.train.1.translated_by=llm.toml"
     recipe = load_recipe(corpora / "x.toml", [typed])
-    with pytest.raises(MtkitError, match=r"synthesis\.checked_by: http://host would get"):
+    with pytest.raises(
+        MtkitError, match=r"synthesis\.checked_by: your text would be sent to http://host"
+    ):
         ModelTeachers(recipe, corpora / "runs" / "x").check(recipe.data.train[1])
     both = [typed, "data.train.1.synthesis.checked_by=http://host"]
     recipe = load_recipe(corpora / "x.toml", both)
@@ -291,7 +293,7 @@ def test_a_run_that_keeps_its_translations_sends_nothing_either(corpora: Path) -
     workspace.record("prepare", {"teachers": {"m": {"names": [], "digests": [], "licences": {}}}})
     (workspace.checkpoints / "step-1").mkdir(parents=True)
     assert teachers.keeps_translations(corpus)
-    with pytest.raises(MtkitError, match="would get your text, and only the recipe names it"):
+    with pytest.raises(MtkitError, match="which only the recipe names"):
         teachers.open(corpus)
 
 

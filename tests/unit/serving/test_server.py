@@ -146,7 +146,7 @@ def test_what_is_refused_before_anything_is_served(folder: Path, tmp_path: Path)
     assert "Traceback" not in found.stderr
     for options, said in (
         ({"overrides": ["serve.max_charcters=1"]}, "did you mean"),
-        ({"keys": tmp_path / "none"}, "no such file of keys"),
+        ({"keys": tmp_path / "none"}, "no such API key file"),
         ({"folders": [tmp_path]}, "no model here"),
     ):
         with pytest.raises(MtkitError) as refused:

@@ -44,12 +44,12 @@ def test_a_line_for_each_pair(corpus: FileTrainingCorpus, pairs_per_block: int) 
     [
         ("0-0\n0-0\n", "a.en has 3 lines, but "),
         ("0-0\n0-0\n\n\n0-0\n", "a.align has 5: both"),
-        ("0-0\n0:0\n\n", "a.align:2: '0:0' is no link"),
-        ("0-0\n0-0\n1p1\n", "a.align:3: '1p1' is no link"),
-        ("0-0 -1-0\n\n\n", "a.align:1: '-1-0' is no link"),
-        ("0-\n\n\n", "a.align:1: '0-' is no link"),
-        ("0-0\n\u0661-0\n\n", "is no link"),
-        ("0-0\n" + "9" * 50 + "-0\n\n", "is no link"),
+        ("0-0\n0:0\n\n", "a.align:2: '0:0' isn't a link"),
+        ("0-0\n0-0\n1p1\n", "a.align:3: '1p1' isn't a link"),
+        ("0-0 -1-0\n\n\n", "a.align:1: '-1-0' isn't a link"),
+        ("0-\n\n\n", "a.align:1: '0-' isn't a link"),
+        ("0-0\n\u0661-0\n\n", "isn't a link"),
+        ("0-0\n" + "9" * 50 + "-0\n\n", "isn't a link"),
         ("3-0\n\n\n", "a.align:1: link 3-0, but the source has 3 words"),
         ("0-0\n\n1-3\n", "a.align:3: link 1-3, but the target has 3 words"),
     ],
@@ -67,7 +67,7 @@ def test_bytes_that_are_no_text(corpus: FileTrainingCorpus) -> None:
     corpus.alignments.write_bytes(b"\xff\x00\xfe\n\n\n")
     with pytest.raises(MtkitError, match=r"a\.align:1: byte 1 of the line is invalid UTF-8"):
         read(corpus)
-    with pytest.raises(MtkitError, match="is no link"):
+    with pytest.raises(MtkitError, match="isn't a link"):
         check_corpus(corpus, languages=LANGUAGES)
 
 

@@ -171,7 +171,7 @@ def test_a_cpu_without_the_engine_is_told(make_recipe, make_model, monkeypatch, 
     settings = Inference(precision="int8")
     open_torch_engine.make_ready(make_model(make_recipe()), settings, torch.device("cpu"))
     assert capsys.readouterr().err == (
-        "warning: no product of 8-bit integers is compiled for this CPU: int8 saves no time here "
+        "warning: no int8 kernel is compiled for this CPU: int8 saves no time here "
         "(inference.precision)\n"
     )
 

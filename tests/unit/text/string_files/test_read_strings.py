@@ -132,7 +132,7 @@ def test_a_catalogue_of_polib_holds_the_same_pairs() -> None:
         ((0x950412DE, 2 << 16, 1, 28, 36), "revision 2"),
         ((0x950412DE, 0, 0xFFFFFFFF, 28, 36), "end outside"),
         ((0x950412DE, 0, 1, 0xFFFFFFF8, 36), "end outside"),
-        ((0x12345678, 0, 1, 28, 36), "no .mo file"),
+        ((0x12345678, 0, 1, 28, 36), "not a .mo file"),
     ],
 )
 def test_damaged_catalogues_are_refused(fields: tuple[int, ...], fault: str) -> None:
