@@ -27,4 +27,3 @@ FILE_FORMS = ("lines", *get_args(PairForm))
 """A file with a line out for each line in."""
 STDIN_FORMS = ("text", *FILE_FORMS)
 LINE_FORMS: tuple[LineForm, ...] = get_args(LineForm)
-DOCUMENT_FORMS: tuple[DocumentForm, ...] = get_args(DocumentForm)

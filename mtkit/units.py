@@ -1,4 +1,9 @@
-"""Counts, durations and amounts of memory in readable form."""
+"""Counts, durations and amounts of memory in readable form; items at even distances."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+Item = TypeVar("Item")
 
 _BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -28,3 +33,9 @@ def format_memory(num_bytes: float) -> str:
     while amount >= 1023.95 and unit + 1 < len(_BINARY_UNITS):
         amount, unit = amount / 1024.0, unit + 1
     return f"{amount:.1f} {_BINARY_UNITS[unit]}" if unit else f"{amount:.0f} B"
+
+
+def spread_items(items: Sequence[Item], count: int) -> list[Item]:
+    """Returns at most `count` items, spread evenly over all."""
+    count = min(count, len(items))
+    return [items[number * len(items) // count] for number in range(count)]

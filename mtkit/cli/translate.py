@@ -134,7 +134,7 @@ def translate(
     changes = [*run.overrides, *_list_changes(glossary)]
     languages = {"source_language": source_language, "target_language": target_language}
     load_numpy()
-    from mtkit.pipeline.translate import is_address, open_classifier
+    from mtkit.pipeline.translate import open_classifier
     from mtkit.recipe.override_section import read_cluster
 
     cluster, own_changes = read_cluster(changes)
@@ -143,11 +143,8 @@ def translate(
     if check:
         _check_job(model or [], own_changes, languages, _describe_input(form or "text", errors))
         return
-    if is_document and any(map(is_address, model or [])):
-        raise MtkitError(
-            "documents are translated by a model folder, or on the server's own page",
-            "give lines on stdin, or --model FOLDER",
-        )
+    if is_document:
+        _check_has_folder(model or [])
     opened = None if model else run.open(changes)
     cluster = (opened[0].cluster if opened else None) or cluster
     folders = [opened[1].model] if opened else [Path(each) for each in model or ()]
@@ -341,6 +338,16 @@ def _check_options(given: Mapping[str, Any], *, is_document: bool) -> None:
         raise typer.BadParameter("--score-only needs --input tsv or jsonl")
     if given["score_only"] and given["glossary"]:
         raise typer.BadParameter("--glossary is for translating, not for --score-only")
+
+
+def _check_has_folder(model: Sequence[str]) -> None:
+    from mtkit.recipe.synthesis import is_address
+
+    if any(map(is_address, model)):
+        raise MtkitError(
+            "documents are translated by a model folder, or on the server's own page",
+            "give lines on stdin, or --model FOLDER",
+        )
 
 
 def _check_cluster(own: list[str], changes: list[str], *, has_parts: bool) -> None:

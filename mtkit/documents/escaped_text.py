@@ -1,7 +1,7 @@
 """Reads text that a document escapes: its characters, each with its spelling."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from mtkit.documents.document import EscapedText, Span
 from mtkit.documents.units import MarkupPart
@@ -22,16 +22,6 @@ def split_at_matches(
         yield *found.span(), found
     if done < end:
         yield done, end, None
-
-
-def join_replaced(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
-    """Returns a text with some spans replaced, which are in order."""
-    pieces = []
-    done = 0
-    for start, end, replacement in edits:
-        pieces += [text[done:start], replacement]
-        done = end
-    return "".join([*pieces, text[done:]])
 
 
 def read_escaped_text(

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 
@@ -40,6 +39,7 @@ from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.inference import Inference
 from mtkit.text.languages import NO_MARKS, LanguageTokens, TranslatorLanguages, find_language
 from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.units import spread_items
 
 _MAX_LINES = 200
 """Lines translated by both engines."""
@@ -47,7 +47,6 @@ _MAX_PARITY_LINES = 50
 """Lines whose n-best lists are compared, which takes several times longer."""
 _MIN_POSITIONS = 1_024
 """Minimum number of exported positions, so that settings can still be increased a little."""
-Item = TypeVar("Item")
 
 
 def choose_languages(loaded: LoadedModel) -> tuple[str, str] | None:
@@ -193,7 +192,7 @@ def _make_files(job: _Job, folder: Path) -> tuple[Parity, EngineComparison]:
         _convert(job, folder, job.quantization)
     reference = open_reference(job.loaded, job.settings)
     say("float32: comparing the n-best lists of both engines")
-    sources = job.loaded.tokenizer.encode_source(_spread(job.lines, _MAX_PARITY_LINES))
+    sources = job.loaded.tokenizer.encode_source(spread_items(job.lines, _MAX_PARITY_LINES))
     parity = check_parity(
         reference,
         CTranslate2Client(exact, stops_early=False),
@@ -258,15 +257,8 @@ def _choose_lines(
             f"(inference.max_source_tokens = {max_source_tokens})",
             "give a file of sentences with --lines FILE",
         )
-    indices = _spread(usable, _MAX_LINES)
+    indices = spread_items(usable, _MAX_LINES)
     return (
         [lines[index] for index in indices],
         [references[index] for index in indices] if references else [],
     )
-
-
-def _spread(items: Sequence[Item], count: int) -> list[Item]:
-    """Returns at most `count` items at even distances."""
-    if len(items) <= count:
-        return list(items)
-    return [items[i * len(items) // count] for i in range(count)]

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mtkit.errors import MtkitError, how_to_install, shorten
+from mtkit.errors import MtkitError, shorten
 from mtkit.http_file import read_retry_after
 from mtkit.llm.answers import BadAnswerError
 from mtkit.llm.cache import AnswerCache, name_request
 from mtkit.llm.settings import LlmSettings
+from mtkit.programs import import_extra
 
 CHARACTERS_PER_TOKEN = 4
 """For estimates, and for servers that count no tokens."""
@@ -66,13 +67,8 @@ class ChatClient:
     """
 
     def __init__(self, settings: LlmSettings, cache: AnswerCache | None) -> None:
-        try:
-            # Optional; it comes with the extra `serve`.
-            import httpx2  # noqa: PLC0415
-        except ImportError as error:
-            raise MtkitError(
-                "a large language model needs the package httpx2", how_to_install("serve")
-            ) from error
+        fault = "a large language model needs the package httpx2"
+        httpx2 = import_extra("httpx2", fault, "serve")
         self._http, self._settings, self._cache = httpx2, settings, cache
         self._key = settings.key
         self.usage = Usage()

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from mtkit.console import say, warn
-from mtkit.errors import MtkitError, how_to_install, shorten
+from mtkit.errors import MtkitError, shorten
 from mtkit.executor import (
     NO_MODELS,
     Executor,
@@ -28,6 +28,7 @@ from mtkit.executor import (
 )
 from mtkit.files import digest_package
 from mtkit.memory import return_freed_memory
+from mtkit.programs import import_extra
 from mtkit.version import __version__
 
 _ITEMS_AHEAD = 2
@@ -134,12 +135,7 @@ def _connect(address: str) -> ModuleType:
     """Returns the library, connected to a cluster."""
     # Usage would be reported to its makers, and messages of nodes printed to stdout.
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
-    try:
-        import ray  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise MtkitError(
-            "cluster.address needs Ray, which isn't installed", how_to_install("ray")
-        ) from error
+    ray: ModuleType = import_extra("ray", "cluster.address needs Ray, which isn't installed", "ray")
     if ray.is_initialized():
         return ray
     try:

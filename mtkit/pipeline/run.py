@@ -31,6 +31,7 @@ from mtkit.training.averaging.average import is_averaged, update_model, warn_if_
 from mtkit.training.averaging.model_record import ModelRecord
 from mtkit.training.launch import check_gpus, is_worker
 from mtkit.training.train import is_trained, is_trained_without_checkpoints
+from mtkit.units import spread_items
 from mtkit.workspace import Workspace
 
 _NUM_SAMPLES = 5
@@ -173,7 +174,7 @@ def _show_samples(translation: TranslatedTestSet) -> None:
     count = len(translation.sources)
     num_samples = min(count, _NUM_SAMPLES)
     say(f"\n{translation.name}, {num_samples} of {count:,} sentences:")
-    for index in (count * number // num_samples for number in range(num_samples)):
+    for index in spread_items(range(count), num_samples):
         say(f"  source      {translation.sources[index]}")
         say(f"  reference   {translation.references[0][index]}")
         say(f"  hypothesis  {translation.hypotheses[index]}\n")

@@ -16,6 +16,7 @@ from mtkit.inference.translator import Translator
 from mtkit.llm import is_llm_file
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE, ModelConfig, read_config, read_settings
 from mtkit.model.digest import digest_model
+from mtkit.recipe.synthesis import is_address
 from mtkit.remote_files import mask_secrets
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
@@ -265,11 +266,6 @@ def _digest_paths(value: Any) -> Any:
     if isinstance(value, Path):
         return digest_model(value) if value.is_dir() else digest_file(value)
     return value
-
-
-def is_address(model: str) -> bool:
-    """Checks whether a model is the address of a server."""
-    return model.startswith(("http://", "https://"))
 
 
 def open_remote(

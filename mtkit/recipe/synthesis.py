@@ -15,9 +15,9 @@ REVERSE, PAIRS = "reverse", "pairs"
 """Teachers that `mtkit run` makes of the recipe itself."""
 
 
-def is_address(teacher: str) -> bool:
-    """Checks whether a teacher is the address of a server."""
-    return teacher.startswith(("http://", "https://"))
+def is_address(model: str) -> bool:
+    """Checks whether a model is the address of a server."""
+    return model.startswith(("http://", "https://"))
 
 
 def _as_teachers(value: Any) -> Any:

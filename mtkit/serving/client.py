@@ -6,11 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
-from mtkit.errors import MtkitError, how_to_install
+from mtkit.errors import MtkitError
 from mtkit.http_file import read_retry_after
 from mtkit.inference.request import LineError, Request
 from mtkit.inference.translation import FinishTranslations, Translation, read_translation
 from mtkit.inference.translator import Translator
+from mtkit.programs import import_extra
 from mtkit.recipe.inference import Inference
 from mtkit.remote_files import mask_secrets
 from mtkit.text.glossary import Term
@@ -74,13 +75,8 @@ class _RemoteLines:
         asked: Mapping[str, str | None],
         settings: Inference | None,
     ) -> None:
-        try:
-            # Optional; it comes with the extra `serve`.
-            import httpx2  # noqa: PLC0415
-        except ImportError as error:
-            raise MtkitError(
-                "a server as the model needs the package httpx2", how_to_install("serve")
-            ) from error
+        fault = "a server as the model needs the package httpx2"
+        httpx2 = import_extra("httpx2", fault, "serve")
         pair = (asked["source"] or "", asked["target"] or "")
         self.languages = TranslatorLanguages(pair[:1], pair[1:], pair)
         parts = urlsplit(address)

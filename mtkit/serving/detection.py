@@ -24,24 +24,21 @@ class Detected:
     confidence: float
 
 
-class Detector:
-    """Detects languages; loads the model on first use."""
-
-    def detect(self, text: str, languages: Collection[str]) -> list[Detected]:
-        """Returns the possible languages of a text, best first; at least one of those given."""
-        # Without a letter, a text may be in any.
-        known = set(open_identifier().labels)
-        labels = {code: _label(code, known) for code in languages}
-        if not any(map(str.isalpha, text)):
-            return [Detected(next(iter(languages)), 0.0)]
-        ranked = dict(open_identifier().rank(text[:SAMPLE_CHARACTERS]))
-        found = [
-            Detected(code, float(round(100.0 * float(ranked[label]))))
-            for code, label in labels.items()
-            if label in known
-        ]
-        found.sort(key=lambda each: -each.confidence)
-        return found or [Detected(next(iter(languages)), 0.0)]
+def detect_language(text: str, languages: Collection[str]) -> list[Detected]:
+    """Returns the possible languages of a text, best first; at least one of those given."""
+    # Without a letter, a text may be in any.
+    known = set(open_identifier().labels)
+    labels = {code: _label(code, known) for code in languages}
+    if not any(map(str.isalpha, text)):
+        return [Detected(next(iter(languages)), 0.0)]
+    ranked = dict(open_identifier().rank(text[:SAMPLE_CHARACTERS]))
+    found = [
+        Detected(code, float(round(100.0 * float(ranked[label]))))
+        for code, label in labels.items()
+        if label in known
+    ]
+    found.sort(key=lambda each: -each.confidence)
+    return found or [Detected(next(iter(languages)), 0.0)]
 
 
 def _label(code: str, known: Collection[str]) -> str:

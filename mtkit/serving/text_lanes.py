@@ -55,7 +55,7 @@ class TextProcesses:
         return await lane.run(task, caller, seconds=self._allow(len(task.content)))
 
     async def detect(self, text: str, languages: tuple[str, ...], caller: str) -> list[Detected]:
-        """Returns the possible languages of a text, as `Detector.detect` does."""
+        """Returns the possible languages of a text, as `detect_language` does."""
         task = DetectLanguage(text[:SAMPLE_CHARACTERS], languages)
         found: list[Detected] = await self._quick.run(task, caller, seconds=_SECONDS)
         return found

@@ -8,7 +8,6 @@ import io
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Protocol
 
 import regex
@@ -23,7 +22,7 @@ from mtkit.inference.request import Request
 from mtkit.inference.translation import FinishTranslations, Translation
 from mtkit.recipe.inference import Inference
 from mtkit.serving.bodies import parse_body
-from mtkit.serving.detection import SAMPLE_CHARACTERS, Detected, Detector
+from mtkit.serving.detection import SAMPLE_CHARACTERS, Detected, detect_language
 from mtkit.serving.request_errors import RequestError
 from mtkit.text.words import Span, strip_span
 
@@ -169,19 +168,14 @@ class ParseBody:
 
 @dataclass(frozen=True)
 class DetectLanguage:
-    """Detects the language of a text, as `Detector.detect` does."""
+    """Detects the language of a text, as `detect_language` does."""
 
     text: str
     languages: tuple[str, ...]
 
     def run(self, _: AskServer) -> list[Detected]:
         """Returns the possible languages."""
-        return _detector().detect(self.text, self.languages)
-
-
-@cache
-def _detector() -> Detector:
-    return Detector()
+        return detect_language(self.text, self.languages)
 
 
 @dataclass(frozen=True)

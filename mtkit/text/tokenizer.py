@@ -176,10 +176,6 @@ class SubwordTokenizer:
             unknown=self.unknown,
         )
 
-    def with_foreign_rows(self, foreign_rows: ForeignRows) -> "SubwordTokenizer":
-        """Returns the same tokenizer with the original rows of its pieces."""
-        return self.with_models(*self.models, foreign_rows)
-
     def _copy(
         self,
         models: tuple[bytes, bytes],

@@ -20,6 +20,7 @@ from mtkit.training.distributed import ProcessGroup
 from mtkit.training.loss import LossSums
 from mtkit.training.metrics import LOSSES, restore_sign
 from mtkit.training.training_run import TrainingRun
+from mtkit.units import spread_items
 
 LOSS_TOKENS = 4_096
 """Tokens per side, without padding, in one pass; validation keeps nothing for a backward pass."""
@@ -27,7 +28,6 @@ _MAX_NLL = 700.0
 """A larger exponential isn't finite."""
 
 Network = TypeVar("Network", bound=nn.Module)
-Item = TypeVar("Item")
 Sample = Mapping[str, str]
 """A development sentence and the model's output, under names of at most ten letters."""
 
@@ -143,9 +143,3 @@ def inferring(model: nn.Module) -> Iterator[None]:
             yield
     finally:
         model.train(was_training)
-
-
-def spread_items(items: Sequence[Item], count: int) -> list[Item]:
-    """Returns items spread evenly over all, the same at every validation."""
-    count = min(count, len(items))
-    return [items[number * len(items) // count] for number in range(count)]

@@ -60,9 +60,9 @@ from mtkit.training.validation import (
     inferring,
     list_losses,
     name_losses,
-    spread_items,
 )
 from mtkit.training.watchdog import Progress
+from mtkit.units import spread_items
 
 _SAMPLE_TOKENS = 40
 """Maximum tokens of a sample text."""

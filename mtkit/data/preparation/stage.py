@@ -266,11 +266,6 @@ def has_pairs(preparation: Preparation) -> bool:
     return not preparation.data.is_text
 
 
-def has_blocks(preparation: Preparation) -> bool:
-    """Checks that a recipe learns from blocks of text in one language."""
-    return preparation.data.is_text and not is_labelled(preparation)
-
-
 def is_labelled(preparation: Preparation) -> bool:
     """Checks that a recipe learns labels of texts."""
     return preparation.recipe.objective == "classification"

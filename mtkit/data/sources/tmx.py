@@ -20,9 +20,8 @@ from mtkit.data.sources.tables import TableColumns, list_names
 from mtkit.data.sources.values import RawRows, ValueSource
 from mtkit.errors import MtkitError
 from mtkit.storage import Location
+from mtkit.text.string_files.xliff import CODES
 
-_CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
-"""Elements with markup of another format; `hi` has text."""
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _OLD_LANGUAGE = "lang"
 """The attribute before TMX 1.4."""
@@ -194,7 +193,7 @@ def _text_of(segment: ET.Element) -> str:
         parts.append(node.text or "")
         for child in reversed(node):
             pending.append(child.tail or "")
-            if _local_name(child) not in _CODES:
+            if _local_name(child) not in CODES:
                 pending.append(child)
     return "".join(parts)
 

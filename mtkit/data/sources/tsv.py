@@ -18,6 +18,9 @@ from mtkit.units import plural
 _SIDES = ({"source", "src"}, {"target", "tgt", "trg"})
 """Other names that columns of pairs have."""
 
+# A file may be opened several times.
+_warn_once = cache(warn)
+
 
 @contextmanager
 def open_tsv(path: Location, wanted: TableColumns) -> Iterator[LineSource]:
@@ -110,9 +113,3 @@ def warn_of_names(line: bytes, separator: str, name: str, languages: tuple[str, 
             f'to use them: source_column = "{source}", target_column = "{target}" '
             f"(mtkit split: --columns {shlex.quote(f'{source},{target}')})"
         )
-
-
-@cache
-def _warn_once(text: str) -> None:
-    """Warns, though a file is opened several times."""
-    warn(text)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 from mtkit.documents.document import Document, Edit, LanguageCodes, Span, Unit
-from mtkit.documents.escaped_text import join_replaced
 from mtkit.documents.formats.html_elements import (
     HTML_TEXT,
     RUBY_TEXT,
@@ -26,6 +25,7 @@ from mtkit.documents.formats.html_elements import (
 )
 from mtkit.documents.units import MarkupPart, make_units
 from mtkit.errors import fail_at
+from mtkit.text.words import replace_spans
 from mtkit.text.xml_tokens import MAX_DEPTH
 
 _RAW_TEXT = ("title", "textarea")
@@ -295,7 +295,7 @@ def mask_code(text: str) -> str:
     """
     text = _ODD_COMMENT.sub(lambda found: f"<!{'x' * (len(found.group()) - 3)}>", text)
     text = _UNKNOWN_SECTION.sub("<!x", text)
-    edits: list[tuple[int, int, str]] = []
+    edits: list[tuple[Span, str]] = []
     done = 0
     in_tag = False
     for found in _CODE_ISLAND.finditer(text):
@@ -304,5 +304,5 @@ def mask_code(text: str) -> str:
         closed = before.rfind(">")
         in_tag = opened > closed if max(opened, closed) >= 0 else in_tag
         length, done = found.end() - found.start(), found.end()
-        edits.append((*found.span(), "x" * length if in_tag else f"<?{'x' * (length - 3)}>"))
-    return join_replaced(text, edits)
+        edits.append((found.span(), "x" * length if in_tag else f"<?{'x' * (length - 3)}>"))
+    return replace_spans(text, edits)

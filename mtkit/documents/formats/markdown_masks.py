@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from markdown_it.token import Token as BlockToken
 
 from mtkit.documents.document import Span
-from mtkit.documents.escaped_text import join_replaced
+from mtkit.text.words import replace_spans
 
 _FILL = "\u2e35"
 """A punctuation sign that texts don't have."""
@@ -81,8 +81,8 @@ def mask_templates(text: str) -> str:
     if "{" not in text:
         return text
     templates = _find_templates(text)
-    return join_replaced(
-        text, ((start, end, _LINE.sub(_fill, text[start:end])) for start, end in templates)
+    return replace_spans(
+        text, (((start, end), _LINE.sub(_fill, text[start:end])) for start, end in templates)
     )
 
 
@@ -135,7 +135,7 @@ class _LineMasker:
     def __init__(self, text: str) -> None:
         self._text = text
         self._lines = [found.span() for found in re.finditer(r"[^\n]*+\n|[^\n]++", text)]
-        self._edits: list[tuple[int, int, str]] = []
+        self._edits: list[tuple[Span, str]] = []
         self._masked = Masked("", [], [])
         self._opened: list[str] = []
         """Open fences with text."""
@@ -158,7 +158,7 @@ class _LineMasker:
                 self._read_fence(start, line, fence)
             else:
                 self._read_line(number, start, line)
-        return self._masked._replace(text=join_replaced(self._text, self._edits))
+        return self._masked._replace(text=replace_spans(self._text, self._edits))
 
     def _read_footnote(self, start: int, line: str) -> None:
         """Makes further paragraphs of a footnote a quote: their indentation isn't code's."""
@@ -169,10 +169,10 @@ class _LineMasker:
         elif not line.startswith(("    ", "\t")):
             self._in_footnote = self._is_further = False
         elif self._is_further:
-            self._edits.append((start, start + 1, ">"))
+            self._edits.append(((start, start + 1), ">"))
 
     def _cover(self, start: int, end: int, before: str = "") -> None:
-        self._edits.append((start, end, before + _cover(end - start - len(before))))
+        self._edits.append(((start, end), before + _cover(end - start - len(before))))
 
     def _read_fence(self, start: int, line: str, found: re.Match[str]) -> None:
         """Masks a fence with text, or records one with code."""

@@ -165,7 +165,8 @@ def write_imported(
     """
     _check(translator, weights)
     ours = _convert(translator, weights)
-    tokenizer = translator.tokenizer.with_foreign_rows(_record(translator, weights))
+    tokenizer = translator.tokenizer
+    tokenizer = tokenizer.with_models(*tokenizer.models, _record(translator, weights))
     num_parameters = sum(tensor.numel() for tensor in ours.values())
     opened = OpenedFolder(tokenizer, translator.settings, translator.config)
     card = imported_card(

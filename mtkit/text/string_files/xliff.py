@@ -14,8 +14,8 @@ from mtkit.text.xml_tokens import (
 
 XLIFF_SEGMENTS = ("trans-unit", "segment")
 """Elements with a source and a target, in 1.2 and 2."""
-_CODES = frozenset(["bpt", "ept", "it", "ph", "ut"])
-"""Elements with a program's own markup in 1.2."""
+CODES = frozenset(["bpt", "ept", "it", "ph", "ut"])
+"""Elements with a program's own markup, in XLIFF 1.2 and TMX."""
 _LANGUAGES = {"xliff": ("srcLang", "trgLang"), "file": ("source-language", "target-language")}
 _FINISHED = ("", "translated", "reviewed", "final", "signed-off")
 _MACHINE = ("leveraged-mt", "mt-suggestion")
@@ -88,7 +88,7 @@ def _read_plain(text: str, tokens: Sequence[XmlToken], element: int) -> str:
     kept: list[XmlToken] = []
     end = 0
     for token in inside:
-        if token.kind == "open" and find_local_name(token) in _CODES and token.start >= end:
+        if token.kind == "open" and find_local_name(token) in CODES and token.start >= end:
             end = tokens[token.partner].end
         if token.start >= end:
             kept.append(token)
