@@ -340,7 +340,7 @@ def _check_options(given: Mapping[str, Any], *, is_document: bool) -> None:
         raise typer.BadParameter("--glossary is for translating, not for --score-only")
 
 
-def _check_has_folder(model: Sequence[str]) -> None:
+def _check_has_folder(model: list[str]) -> None:
     from mtkit.recipe.synthesis import is_address
 
     if any(map(is_address, model)):
