@@ -47,10 +47,9 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
         workspace = Workspace(workspace.root.absolute())
     executor = choose_executor(recipe.cluster, workspace.root, num_workers)
     teachers = ModelTeachers(recipe, workspace.root)
-    if not any(workspace.checkpoints.glob("step-*")):
-        prepare_data(recipe, workspace, executor=executor, models=models, teachers=teachers)
-        return
-    check, perhaps = check_checkpoints(Run(recipe, workspace))
+    check, perhaps = None, list[str]()
+    if any(workspace.checkpoints.glob("step-*")):
+        check, perhaps = check_checkpoints(Run(recipe, workspace))
     if perhaps:
         say(
             f"{'; '.join(perhaps)}: the data are prepared again, and replaced only if they are the "

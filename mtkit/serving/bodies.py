@@ -56,6 +56,10 @@ class _Body(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
+class _StrictBody(_Body):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
 class TranslateBody(_Body):
     """Body of LibreTranslate's /translate."""
 
@@ -109,10 +113,8 @@ TermText = Annotated[
 ]
 
 
-class TermBody(_Body):
+class TermBody(_StrictBody):
     """A term of /v1/translate: how a source is translated, or what must not be used for it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: TermText
     target: TermText
@@ -124,20 +126,16 @@ class TermBody(_Body):
         return Term(self.source, self.target, self.case_sensitive, self.forbidden)
 
 
-class SettingsBody(_Body):
+class SettingsBody(_StrictBody):
     """Search settings of /v1/translate; the model's own where absent."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     beam_size: Annotated[int, Field(ge=1, le=1_000)] | None = None
     n_best: Annotated[int, Field(ge=1, le=1_000)] | None = None
     paragraphs: bool | Paragraphs | None = None
 
 
-class LinesBody(_Body):
+class LinesBody(_StrictBody):
     """Body of /v1/translate."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     lines: Annotated[list[str | LineBody], Field(min_length=1, fail_fast=True)]
     source: Code | None = None
@@ -157,10 +155,8 @@ class LinesBody(_Body):
         return self
 
 
-class ScoreBody(_Body):
+class ScoreBody(_StrictBody):
     """Body of /v1/score: lines, each with its translation."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     pairs: Annotated[list[tuple[str, str]], Field(min_length=1, fail_fast=True)]
     source: Code | None = None

@@ -45,18 +45,13 @@ class ServedLanguages:
         """Its source and its target language; `mul` for several."""
         return _only(self.source) or SEVERAL, _only(self.target) or SEVERAL
 
-    @property
-    def has_several(self) -> bool:
-        """Whether it has more than one direction."""
-        return len(self.source) > 1 or len(self.target) > 1
-
     def translates(self, source: str, target: str) -> bool:
         """Checks that it translates from one language into another."""
         return source != target and source in self.source and target in self.target
 
     def describe(self) -> str:
         """Returns what it translates: `en to de`, or the number of languages."""
-        if self.has_several:
+        if len(self.source) > 1 or len(self.target) > 1:
             return f"{len({*self.source, *self.target}):,} languages"
         return f"{next(iter(self.source))} to {next(iter(self.target))}"
 

@@ -157,7 +157,7 @@ class BlockStores:
         for store in self._stores:
             store.add(part)
 
-    def measure_lengths(self) -> NDArray[np.int64] | None:
+    def measure_lengths(self) -> NDArray[np.int64]:
         """Returns the number of blocks by their number of tokens."""
         return self._stores[0].lengths
 

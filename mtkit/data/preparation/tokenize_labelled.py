@@ -75,9 +75,6 @@ class LabelledStore:
         self._writer.append(*part.content, corpus=part.corpus)
         self._num_rows[part.corpus] += part.num_kept
 
-    def measure_lengths(self) -> None:
-        """Returns nothing: its rows are the texts that were added."""
-
     def describe(self, corpus: int) -> dict[str, int]:
         """Returns the texts of a corpus; each is a document and a block."""
         return dict.fromkeys(("documents", "blocks"), self._num_rows[corpus])

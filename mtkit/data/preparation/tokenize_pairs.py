@@ -293,9 +293,6 @@ class PairStore:
             )
         build_order(self._folder, PAIR_COLUMNS)
 
-    def measure_lengths(self) -> None:
-        """Returns nothing: its rows are the pairs that were added."""
-
     def describe(self, corpus: int) -> dict[str, int]:
         """Returns nothing: pairs have neither documents nor blocks."""
         del corpus

@@ -77,9 +77,9 @@ def tokenize_text(preparation: Preparation, folder: Path) -> TrainFacts:
         facts.update(store.describe(corpus))  # type: ignore[typeddict-item]
         if preparation.data.augment is not None:
             facts["augmented"] = dict(sorted(augmented[corpus].items()))
-    lengths = store.measure_lengths()
-    if lengths is not None:
-        counts["text"] = replace(counts["text"], lengths=lengths)
+    if isinstance(store, BlockStores):
+        # Its rows are blocks, not the texts that were added.
+        counts["text"] = replace(counts["text"], lengths=store.measure_lengths())
     sizes = {**tokenizer.vocab_sizes, "text": tokenizer.source_vocab_size}
     return {
         "corpora": corpora,

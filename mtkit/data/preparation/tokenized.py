@@ -71,10 +71,6 @@ class TokenizedStore(Protocol):
         """Adds the next part."""
         ...
 
-    def measure_lengths(self) -> NDArray[np.int64] | None:
-        """Returns the number of its rows by length; None if they are the rows that were added."""
-        ...
-
     def describe(self, corpus: int) -> dict[str, int]:
         """Returns the documents and blocks of a corpus; empty if it has none."""
         ...

@@ -62,7 +62,6 @@ def analyze(
     sources: Sequence[str] | None = None,
     training_text: Iterable[str] | None = None,
     origins: Sequence[str] | None = None,
-    num_examples: int = 10,
 ) -> Analysis:
     """Returns an analysis of the systems.
 
@@ -77,7 +76,6 @@ def analyze(
         sources: The source sentences, if known.
         training_text: Target side of a training corpus, which shows what words are rare.
         origins: Each sentence's origin.
-        num_examples: Number of examples of sentences won, and of sentences lost.
     """
     flags = {
         name: [
@@ -103,7 +101,6 @@ def analyze(
                 references,
                 sentence_scores,
                 sources=sources,
-                num_examples=num_examples,
             )
         )
     return Analysis(

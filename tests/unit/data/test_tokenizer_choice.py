@@ -45,14 +45,15 @@ def test_a_recipe_that_names_no_tokenizer_trains_one() -> None:
     )
 
 
-def test_every_tag_counts_once_whatever_corpus_it_is_of() -> None:
+def test_every_tag_of_a_training_corpus_is_a_piece() -> None:
+    # Training would never see others.
     changes = ["data.train.0.tag=<a>", "data.dev.tag=<b>", "evaluation.test_sets.0.tag=<a>"]
-    assert TokenizerChoice.of(load(*changes)).tags == ["<a>", "<b>"]
+    assert TokenizerChoice.of(load(*changes)).tags == ["<a>"]
 
 
 def test_a_plan_counts_the_pieces_that_prepare_comes_to(start: Path, tmp_path: Path) -> None:
-    # A tag of the development set alone is one piece more.
-    recipe = load(f"training.start_from.model={start}", "data.dev.tag=<dev>")
+    # A tag is one piece more.
+    recipe = load(f"training.start_from.model={start}", "data.train.0.tag=<new>")
     workspace = Workspace(tmp_path / "run")
     planned = plan(recipe, workspace)
     prepare(recipe, workspace)
