@@ -58,10 +58,24 @@ def run(module: str) -> None:
         os._exit(0)
 
 
-def watch_parent(parent: int | None = None) -> Callable[[], bool]:
-    """Returns a check whether a parent is gone: by default the current one of this process."""
-    watched = os.getppid() if parent is None else parent
-    return lambda: os.getppid() != watched
+def watch_parent(ancestor: int | None = None) -> Callable[[], bool]:
+    """Returns a check whether this process's current parent, or another ancestor, is gone."""
+    parent = os.getppid()
+
+    def is_gone() -> bool:
+        return os.getppid() != parent or (ancestor is not None and not _is_running(ancestor))
+
+    return is_gone
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def end_with_parent() -> None:

@@ -19,6 +19,9 @@ from transformers import (
     NllbTokenizer,
 )
 
+from mtkit.inference.translator import Translator
+from mtkit.model.config import read_settings
+
 ENGLISH = [
     "A man in a blue shirt is standing on a ladder cleaning a window.",
     "Two young girls are playing with a ball in the park.",
@@ -280,3 +283,9 @@ def _make_m2m(
     (folder / "README.md").write_text("---\nlicense: cc-by-nc-4.0\n---\n\n# A model\n", "utf-8")
     tokenizer.src_lang = language
     return PublicModel(folder, model, tokenizer)
+
+
+def open_in_fp32(folder: Path) -> Translator:
+    """Returns a translator in the precision of the model that it is compared with."""
+    settings = read_settings(folder).model_copy(update={"precision": "fp32"})
+    return Translator(folder, settings=settings)

@@ -159,7 +159,7 @@ def test_ctrl_c_keeps_finished_blocks(trained: TinyRun, corpus: Path) -> None:
             "name its format with --input: lines, tsv, jsonl, text, html",
         ),
         (["corpus.en", "-o", "none/corpus.de", "--input", "lines"], 1, "none: no such folder"),
-        (["corpus.en", "-o", "corpus.en", "--input", "lines"], 1, "would take the place of"),
+        (["corpus.en", "-o", "corpus.en", "--input", "lines"], 1, "would overwrite"),
         (["corpus.en", "-o", ".", "--input", "lines"], 1, "a folder, expected a file to write"),
         (["missing.en", "-o", "a", "--input", "lines"], 1, "missing.en: no such file"),
         (

@@ -11,7 +11,6 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from mtkit.errors import MtkitError
 from mtkit.inference.request import Request
-from mtkit.inference.translator import Translator
 from mtkit.model.config import OpenedFolder
 from mtkit.model.folder import load_model_folder, write_model_folder
 from mtkit.model.weights import pack_weights
@@ -22,7 +21,7 @@ from mtkit.text.extend_vocabulary import extend_vocabulary
 from mtkit.text.learn_pieces import learn_pieces
 from mtkit.text.token_ids import BOS, EOS
 
-from ..public_models import ENGLISH, FRENCH, GERMAN, make_m2m100, make_nllb
+from ..public_models import ENGLISH, FRENCH, GERMAN, make_m2m100, make_nllb, open_in_fp32
 
 _WEIGHTS, _BIAS = "source_embedding.tokens.weight", "output_bias"
 _NEW = ["Köyne bulut şıngıraq", "Şıngıraq köyne", "bulut köyne şıngıraq bulut"]
@@ -71,7 +70,7 @@ def _check_outputs(folder: Path, out: Path, source: str, target: str) -> None:
     batch = tokenizer(ENGLISH, return_tensors="pt", padding=True)
     outputs = model.generate(**batch, forced_bos_token_id=row)
     found = tokenizer.batch_decode(outputs, skip_special_tokens=True)
-    translator = Translator(folder)
+    translator = open_in_fp32(folder)
     requests = [Request(line, source_language=source, target_language=target) for line in ENGLISH]
     ours = [each.text for each in translator.search(requests)]
     assert len(set(ours)) > 1
@@ -144,7 +143,7 @@ def _check_same(first: Path, second: Path, source: str, target: str) -> None:
         for line, other in zip(ENGLISH, GERMAN, strict=True)
     ]
     scores = [
-        [each.candidates[0].log_probability for each in Translator(one).score(requests)]
+        [each.candidates[0].log_probability for each in open_in_fp32(one).score(requests)]
         for one in (first, second)
     ]
     assert scores[0] == pytest.approx(scores[1], abs=1e-4)

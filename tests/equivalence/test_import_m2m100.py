@@ -11,7 +11,6 @@ import torch
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.request import Request
-from mtkit.inference.translator import Translator
 from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.network import PaddedLayout
 from mtkit.pipeline.import_model import import_model
@@ -27,6 +26,7 @@ from ..public_models import (
     PublicModel,
     make_m2m100,
     make_nllb,
+    open_in_fp32,
 )
 
 _NASTY = [
@@ -185,7 +185,7 @@ def test_same_outputs(pair, num_beams, length_penalty):
 
 def test_scores_are_those_of_the_search(pair):
     theirs, folder = pair
-    translator = Translator(folder)
+    translator = open_in_fp32(folder)
     source, target = _code(theirs, "eng_Latn"), _code(theirs, "deu_Latn")
     requests = [
         Request(line, source_language=source, target_language=target) for line in ENGLISH[:4]

@@ -10,7 +10,6 @@ import sentencepiece
 import torch
 
 from mtkit.inference.engines.torch_engine import TorchEngine
-from mtkit.inference.translator import Translator
 from mtkit.model.folder import load_model_folder
 from mtkit.network import PaddedLayout
 from mtkit.pipeline.import_model import import_model
@@ -20,7 +19,15 @@ from mtkit.text.token_ids import BOS, EOS, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.trim_vocabulary import trim_vocabulary
 
-from ..public_models import ENGLISH, GERMAN, TAGS, PublicModel, make_m2m100, make_marian
+from ..public_models import (
+    ENGLISH,
+    GERMAN,
+    TAGS,
+    PublicModel,
+    make_m2m100,
+    make_marian,
+    open_in_fp32,
+)
 from .half_trained import encoded
 
 _NASTY = [
@@ -157,7 +164,7 @@ def test_same_outputs(pair, num_beams, length_penalty):
 
 def test_same_text(pair):
     theirs, folder = pair
-    translator = Translator(folder)
+    translator = open_in_fp32(folder)
     for line in ENGLISH[:3]:
         output = theirs.model.generate(**theirs.tokenizer([line], return_tensors="pt"))
         expected = theirs.tokenizer.batch_decode(output, skip_special_tokens=True)[0]

@@ -68,7 +68,9 @@ def test_logits_are_the_rows_that_were_kept(folders) -> None:
 def test_ctranslate2_runs_it(folders, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
     export(folders[1], tmp_path / "exported", lines=ENGLISH)
-    settings = load_model_folder(folders[1]).settings.model_copy(update={"max_output_tokens": 20})
+    settings = load_model_folder(folders[1]).settings.model_copy(
+        update={"max_output_tokens": 20, "precision": "fp32"}
+    )
     tokenizer = SubwordTokenizer.load(folders[1])
     client = CTranslate2Client(tmp_path / "exported" / "ctranslate2")
     sources = [EncodedSource(tokens) for tokens in tokenizer.encode_source(ENGLISH[:KEPT])]
