@@ -20,10 +20,7 @@ def score_pairs(lines: ScoresLines, pairs: Sequence[Request]) -> list[Translatio
     """Returns given translations, the requests' prefixes, with scores; None if one is too long."""
     found: list[Translation | None] = []
 
-    def answer(window: Sequence[Request], first_line: int) -> list[Translation]:
-        return lines.score(window, first_line=first_line)
-
     while len(found) < len(pairs):
-        scored, fault = answer_window(pairs[len(found) :], answer, 1)
+        scored, fault = answer_window(pairs[len(found) :], lines.score, 1)
         found += [*scored, *([None] if fault is not None else [])]
     return found

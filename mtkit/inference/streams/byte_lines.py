@@ -22,15 +22,14 @@ from mtkit.inference.request import LineError, LineWarning
 from mtkit.inference.translation import Translation
 
 WINDOW_LINES = 1_024
-"""Max lines translated together: enough to batch similar lengths, few enough to stream.
-"""
+"""Max lines translated together: enough to batch similar lengths, few enough to stream."""
 _MAX_OF_A_KIND = 5
 """Maximum printed warnings of one kind."""
 
 Line = TypeVar("Line")
-Answer = Callable[[Sequence[Line], int], list[Translation]]
-"""Answers a window, given its first line's number, or raises a `LineError` that names the first
-invalid line."""
+Answer = Callable[..., list[Translation]]
+"""Answers a window, given its first line's number as `first_line`, or raises a `LineError` that
+names the first invalid line."""
 _READ_BYTES = 1 << 16
 _WINDOW_BYTES = 1 << 20
 _MAX_LINE_BYTES = 1 << 26
@@ -87,7 +86,7 @@ class WarningPrinter:
 
 def answer_windows(
     windows: Iterable[Sequence[Line]],
-    answer: Answer[Line],
+    answer: Answer,
     printer: WarningPrinter,
     first_line: int = 1,
 ) -> Iterator[tuple[Sequence[Line], list[Translation]]]:
@@ -106,13 +105,13 @@ def answer_windows(
 
 
 def answer_window(
-    window: Sequence[Line], answer: Answer[Line], first_line: int
+    window: Sequence[Line], answer: Answer, first_line: int
 ) -> tuple[list[Translation], LineError | None]:
     """Returns a window's answers; or the answers before an invalid line, and its error."""
     fault: LineError | None = None
     while True:
         try:
-            return answer(window, first_line), fault
+            return answer(window, first_line=first_line), fault
         except LineError as error:
             fault, window = error, window[: error.line - first_line]
 

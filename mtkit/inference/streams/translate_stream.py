@@ -7,6 +7,7 @@ input is answered as it arrives.
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import BinaryIO
 
 from mtkit.inference.request import Request
@@ -40,10 +41,7 @@ def translate_stream(
     Raises:
         LineError: A line can't be read or translated; those before it are in `target`.
     """
-
-    def answer(window: Sequence[Request], first_line: int) -> list[Translation]:
-        return translator.search(window, first_line=first_line, warns=False)
-
+    answer = partial(translator.search, warns=False)
     input_format = _reserve(input_format, translator, as_json=as_json)
     render = _as_json if as_json else _as_text
     with printer or WarningPrinter() as warnings:
@@ -69,15 +67,13 @@ def score_stream(
         LineError: A line can't be read or scored, or has no target; those before it are in
             `target`.
     """
-
-    def answer(window: Sequence[Request], first_line: int) -> list[Translation]:
-        return translator.score(window, first_line=first_line)
-
     input_format = replace(_reserve(input_format, translator, as_json=as_json), needs_target=True)
     render = _as_json if as_json else _as_score
     with printer or WarningPrinter() as warnings:
         windows = read_requests(source, input_format, warnings, first_line)
-        return _write(target, answer_windows(windows, answer, warnings, first_line), render)
+        return _write(
+            target, answer_windows(windows, translator.score, warnings, first_line), render
+        )
 
 
 def _reserve(input_format: InputFormat, translator: Translator, *, as_json: bool) -> InputFormat:

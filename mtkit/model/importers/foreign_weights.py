@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from mtkit.errors import MtkitError, shorten
@@ -22,7 +21,7 @@ from mtkit.model.config import WEIGHTS_FILE
 from mtkit.model.importers.source_folder import SourceFolder
 from mtkit.model.parameters import Shape
 from mtkit.model.weight_files import read_shapes
-from mtkit.paths import for_library
+from mtkit.model.weights import read_weight
 
 _INDEX_FILE = "model.safetensors.index.json"
 _PICKLE = "pytorch_model.bin"
@@ -81,16 +80,7 @@ class _Safetensors(ForeignWeights):
 
     def read(self, name: str) -> Tensor:
         """Returns a tensor; its pages of the file are freed with it."""
-        try:
-            # An open file would keep everything read from it in memory.
-            with (
-                for_library(self._paths[name]) as path,
-                safe_open(path, framework="pt") as tensors,
-            ):
-                tensor: Tensor = tensors.get_tensor(name)
-        except (MemoryError, OSError, SafetensorError) as error:
-            raise _damaged(self.origin, str(error)) from error
-        return tensor
+        return read_weight(self._paths[name], name)
 
 
 class _Pickle(ForeignWeights):
