@@ -25,18 +25,18 @@ _NAME_OF_ROW = re.compile(r"<row [0-9]+(?:: (.*))?>", flags=re.DOTALL)
 
 def is_bpe(model: bytes) -> bool:
     """Returns whether a SentencePiece model is BPE."""
-    spec = _read_proto(model).trainer_spec
+    spec = read_proto(model).trainer_spec
     return bool(spec.model_type == spec.BPE)
 
 
 def list_symbols(model: bytes) -> list[str]:
     """Returns a SentencePiece model's user-defined symbols."""
-    return [str(one.piece) for one in _read_proto(model).pieces if one.type == _Piece.USER_DEFINED]
+    return [str(one.piece) for one in read_proto(model).pieces if one.type == _Piece.USER_DEFINED]
 
 
 def read_charsmap(model: bytes) -> str:
     """Returns a SentencePiece model's normalisation table in base64; empty without one."""
-    return b64encode(_read_proto(model).normalizer_spec.precompiled_charsmap).decode("ascii")
+    return b64encode(read_proto(model).normalizer_spec.precompiled_charsmap).decode("ascii")
 
 
 def list_merges(model: bytes, leaves_out: Collection[str] = ()) -> list[tuple[str, str]]:
@@ -45,7 +45,7 @@ def list_merges(model: bytes, leaves_out: Collection[str] = ()) -> list[tuple[st
     # for each split into two pieces.
     scores = {
         str(one.piece): float(one.score)
-        for one in _read_proto(model).pieces
+        for one in read_proto(model).pieces
         if one.type == _Piece.NORMAL and one.piece not in leaves_out
     }
     ordered = sorted(scores, key=lambda piece: -scores[piece])
@@ -121,7 +121,7 @@ def arrange_pieces(
             rows.append(row)
             taken.add(pieces[-1])
     for model in models:
-        for one in _read_proto(model).pieces:
+        for one in read_proto(model).pieces:
             if one.type in (_Piece.CONTROL, _Piece.UNKNOWN) or one.piece in taken:
                 continue
             if one.piece not in ids:
@@ -155,7 +155,7 @@ def reorder_model(
         writes: Whether tokens are decoded: then pieces that the model doesn't know are written as
             they are spelled.
     """
-    proto = _read_proto(model)
+    proto = read_proto(model)
     known = {
         one.piece: one
         for one in proto.pieces
@@ -172,21 +172,17 @@ def reorder_model(
             arranged.append(known[piece])
         else:
             arranged.append(_Piece(piece=piece, score=0.0, type=lacks))
-    del proto.pieces[:]
-    proto.pieces.extend(arranged)
     spec = proto.trainer_spec
     spec.pad_id, spec.unk_id, spec.bos_id, spec.eos_id = PAD, UNK, BOS, EOS
     spec.pad_piece, spec.unk_piece, spec.bos_piece, spec.eos_piece = SPECIAL_PIECES
-    spec.vocab_size = len(arranged)
-    content: bytes = proto.SerializeToString()
-    return content
+    return write_pieces(proto, arranged)
 
 
 def list_ordinary_pieces(model: bytes) -> list[str]:
     """Returns the pieces of a SentencePiece model without control symbols and the unknown piece."""
     return [
         str(one.piece)
-        for one in _read_proto(model).pieces
+        for one in read_proto(model).pieces
         if one.type not in (_Piece.CONTROL, _Piece.UNKNOWN)
     ]
 
@@ -225,17 +221,13 @@ def leave_out_unknown(model: bytes) -> bytes:
 
     It then segments and joins by strings alone, as that program does.
     """
-    proto = _read_proto(model)
+    proto = read_proto(model)
     kept = [
         one
         for one in proto.pieces
         if one.piece in SPECIAL_PIECES or one.type not in (_Piece.CONTROL, _Piece.UNUSED)
     ]
-    del proto.pieces[:]
-    proto.pieces.extend(kept)
-    proto.trainer_spec.vocab_size = len(kept)
-    content: bytes = proto.SerializeToString()
-    return content
+    return write_pieces(proto, kept)
 
 
 def restore_model(model: bytes) -> bytes:
@@ -243,17 +235,13 @@ def restore_model(model: bytes) -> bytes:
 
     These are `<unk>`, `<s>` and `</s>`, in that order, without padding.
     """
-    proto = _read_proto(leave_out_unknown(model))
+    proto = read_proto(leave_out_unknown(model))
     by_piece = {one.piece: one for one in proto.pieces}
     special = [by_piece[SPECIAL_PIECES[token]] for token in (UNK, BOS, EOS)]
     pieces = [*special, *(one for one in proto.pieces if one.piece not in SPECIAL_PIECES)]
-    del proto.pieces[:]
-    proto.pieces.extend(pieces)
     spec = proto.trainer_spec
     spec.unk_id, spec.bos_id, spec.eos_id, spec.pad_id = 0, 1, 2, -1
-    spec.vocab_size = len(pieces)
-    content: bytes = proto.SerializeToString()
-    return content
+    return write_pieces(proto, pieces)
 
 
 def check_ids(ids: Mapping[str, int], num_rows: int, origin: str) -> None:
@@ -274,7 +262,8 @@ def _list_faults(ids: Mapping[str, int], num_rows: int) -> Iterator[str]:
         seen[row] = piece
 
 
-def _read_proto(model: bytes) -> Any:
+def read_proto(model: bytes) -> Any:
+    """Returns a serialised SentencePiece model as its protobuf."""
     proto = ModelProto()
     try:
         proto.ParseFromString(model)
@@ -284,3 +273,12 @@ def _read_proto(model: bytes) -> Any:
             "copy the complete folder again from where it came from",
         ) from error
     return proto
+
+
+def write_pieces(proto: Any, pieces: Sequence[Any]) -> bytes:
+    """Returns a serialised SentencePiece model with other pieces, by id."""
+    del proto.pieces[:]
+    proto.pieces.extend(pieces)
+    proto.trainer_spec.vocab_size = len(pieces)
+    content: bytes = proto.SerializeToString()
+    return content

@@ -8,6 +8,7 @@ import sentencepiece
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from mtkit.errors import MtkitError
+from mtkit.text.arrange_pieces import read_proto
 from mtkit.text.languages import ModelLanguages, find_language
 from mtkit.text.tokenizer import SubwordTokenizer
 
@@ -63,8 +64,7 @@ def _name_pieces(codes: Sequence[str], known: ModelLanguages) -> dict[str, str]:
 
 def _add_controls(model: bytes, pieces: Iterable[str]) -> bytes:
     """Returns a SentencePiece model with more control symbols, which text never contains."""
-    proto = ModelProto()
-    proto.ParseFromString(model)
+    proto = read_proto(model)
     indices = {piece.piece: index for index, piece in enumerate(proto.pieces)}
     wanted = list(pieces)
     for piece in wanted:
@@ -82,8 +82,7 @@ def _add_symbols(model: bytes, symbols: Sequence[str]) -> bytes:
     """Returns a SentencePiece model that makes each symbol one piece."""
     # In a unigram model a piece that contains a symbol could win against it, as `singer` against
     # `ing`: such pieces keep their ids and become unused.
-    proto = ModelProto()
-    proto.ParseFromString(model)
+    proto = read_proto(model)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     specials = {getattr(processor, f"{name}_id")() for name in ("pad", "unk", "bos", "eos")}
     indices = {piece.piece: index for index, piece in enumerate(proto.pieces)}

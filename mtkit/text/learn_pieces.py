@@ -11,6 +11,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 
 from mtkit.errors import MtkitError
 from mtkit.recipe.tokenizer import Tokenizer
+from mtkit.text.arrange_pieces import read_proto
 from mtkit.text.sentencepiece_segmenter import SentencePieceSegmenter
 from mtkit.text.token_ids import SPECIAL_PIECES
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -68,7 +69,7 @@ def _normalize(model: bytes, lines: Iterable[str]) -> Iterator[str]:
 
 
 def _without_prefix(model: bytes) -> bytes:
-    proto = _read(model)
+    proto = read_proto(model)
     proto.normalizer_spec.add_dummy_prefix = False
     content: bytes = proto.SerializeToString()
     return content
@@ -76,7 +77,7 @@ def _without_prefix(model: bytes) -> bytes:
 
 def _without_changes(model: bytes) -> bytes:
     """Returns a model that segments pieces unchanged: no space before them, no normalisation."""
-    proto = _read(model)
+    proto = read_proto(model)
     spec = proto.normalizer_spec
     spec.name, spec.precompiled_charsmap = "identity", b""
     spec.add_dummy_prefix = spec.remove_extra_whitespaces = False
@@ -84,15 +85,9 @@ def _without_changes(model: bytes) -> bytes:
     return content
 
 
-def _read(model: bytes) -> Any:
-    proto = ModelProto()
-    proto.ParseFromString(model)
-    return proto
-
-
 def _train(settings: Tokenizer, model: bytes, lines: Iterable[str], what: str) -> Any:
     """Returns a model of the same kind, trained on normalised lines."""
-    spec = _read(model).trainer_spec
+    spec = read_proto(model).trainer_spec
     kinds = {spec.BPE: "bpe", spec.UNIGRAM: "unigram"}
     if spec.model_type not in kinds:
         raise MtkitError(
@@ -105,12 +100,12 @@ def _train(settings: Tokenizer, model: bytes, lines: Iterable[str], what: str) -
         "normalization": "identity",
         "byte_fallback": False,
     }
-    return _read(train_model(settings.model_copy(update=changed), lines, [], what))
+    return read_proto(train_model(settings.model_copy(update=changed), lines, [], what))
 
 
 def _find_lacking(model: bytes, learned: Any) -> list[str]:
     """Returns the learned pieces that a model would use if they were added."""
-    known = {piece.piece for piece in _read(model).pieces}
+    known = {piece.piece for piece in read_proto(model).pieces}
     normal = [piece.piece for piece in learned.pieces if piece.type == _Piece.NORMAL]
     lacking = [piece for piece in normal if piece not in known]
     extended = _add_pieces(model, learned, lacking)
@@ -121,7 +116,7 @@ def _find_lacking(model: bytes, learned: Any) -> list[str]:
 
 def _add_pieces(model: bytes, learned: Any, pieces: Sequence[str]) -> bytes:
     """Returns a model with learned pieces after its own."""
-    proto = _read(model)
+    proto = read_proto(model)
     scores = {piece.piece: piece.score for piece in learned.pieces}
     if proto.trainer_spec.model_type == proto.trainer_spec.BPE:
         lowest = min((p.score for p in proto.pieces if p.type == _Piece.NORMAL), default=0.0)

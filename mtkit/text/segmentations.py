@@ -19,9 +19,8 @@ from random import Random
 from typing import Generic, Protocol, TypeVar
 
 # protobuf creates the class when the module is loaded, where mypy can't see it.
-from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
-
 from mtkit.errors import MtkitError
+from mtkit.text.arrange_pieces import read_proto
 
 _SPACE = "▁"
 """A space in a piece."""
@@ -219,8 +218,7 @@ class _Lattice:
 
 def is_of_words(model: bytes) -> bool:
     """Returns whether a serialised SentencePiece model has a piece per word."""
-    proto = ModelProto()
-    proto.ParseFromString(model)
+    proto = read_proto(model)
     return bool(proto.trainer_spec.model_type == proto.trainer_spec.WORD)
 
 
@@ -231,8 +229,7 @@ class Resegmenter:
     """
 
     def __init__(self, model: bytes, alpha: float) -> None:
-        proto = ModelProto()
-        proto.ParseFromString(model)
+        proto = read_proto(model)
         normal = proto.SentencePiece.NORMAL
         scores = {piece.piece: piece.score for piece in proto.pieces if piece.type == normal}
         self._pieces = [piece.piece if piece.type == normal else "" for piece in proto.pieces]

@@ -15,7 +15,7 @@ import sentencepiece
 # protobuf creates the class when the module is loaded, where mypy can't see it.
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
-from mtkit.text.arrange_pieces import reorder_model
+from mtkit.text.arrange_pieces import read_proto, reorder_model, write_pieces
 from mtkit.text.token_ids import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.vocabulary import Vocabulary
@@ -55,7 +55,10 @@ def trim_vocabulary(tokenizer: SubwordTokenizer, lines: Sequence[str]) -> Trimme
     if tokenizer.is_joint:
         both = sorted({*kept[0], *kept[1]})
         kept = [both, both]
-    models = [_cut(proto, of_side) for proto, of_side in zip(protos, kept, strict=True)]
+    models = [
+        write_pieces(proto, [proto.pieces[token] for token in of_side])
+        for proto, of_side in zip(protos, kept, strict=True)
+    ]
     unknown = [
         [token for token, was in enumerate(of_side) if was in old]
         for of_side, old in zip(kept, map(set, tokenizer.unknown), strict=True)
@@ -70,9 +73,7 @@ def _read_by_our_ids(model: bytes, vocabulary: Vocabulary) -> Any:
     specials = [getattr(processor, f"{name}_id")() for name in ("pad", "unk", "bos", "eos")]
     if specials != [PAD, UNK, BOS, EOS]:
         model = reorder_model(model, vocabulary.pieces, writes=True)
-    proto = ModelProto()
-    proto.ParseFromString(model)
-    return proto
+    return read_proto(model)
 
 
 def _complete(proto: Any, used: set[int]) -> list[int]:
@@ -111,15 +112,3 @@ def _list_merges(piece: str, scores: dict[str, float]) -> Iterator[str]:
         index = -max(found)[1]
         parts[index : index + 2] = [parts[index] + parts[index + 1]]
         yield parts[index]
-
-
-def _cut(proto: Any, kept: Sequence[int]) -> bytes:
-    """Returns a model with some of its pieces, in their order."""
-    pieces = [proto.pieces[token] for token in kept]
-    cut = ModelProto()
-    cut.CopyFrom(proto)
-    del cut.pieces[:]
-    cut.pieces.extend(pieces)
-    cut.trainer_spec.vocab_size = len(pieces)
-    content: bytes = cut.SerializeToString()
-    return content
