@@ -110,7 +110,7 @@ def _is_special(path: Path) -> bool:
 
 
 def _open_special(path: Path) -> IO[bytes]:
-    # Without waiting, a pipe that nobody reads is an error, and no command that never ends.
+    # Non-blocking: a pipe that nobody reads is an error instead of an endless wait.
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
     os.set_blocking(descriptor, True)
     return os.fdopen(descriptor, "wb")

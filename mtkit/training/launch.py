@@ -132,9 +132,9 @@ def _surroundings(num_processes: int) -> Iterator[None]:
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         # Its warnings are C++ stacks; the process that notices reports the cause.
         "TORCH_CPP_LOG_LEVEL": "ERROR",
-        _LAUNCHED_HERE: str(os.getpid()),
     }
     added = {name: value for name, value in for_workers.items() if name not in os.environ}
+    added[_LAUNCHED_HERE] = str(os.getpid())
     handlers = {number: signal.getsignal(number) for number in _HANDED_ON}
     os.environ.update(added)
     try:
