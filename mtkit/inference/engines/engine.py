@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
+from mtkit.inference.search.bounds import NO_BOUNDS, OutputBounds
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference
 from mtkit.text.token_ids import BOS, EOS
@@ -136,8 +137,44 @@ class AligningEngine(Protocol):
         ...
 
 
-def find_room(source: EncodedSource, settings: Inference, max_tokens: int | None) -> int:
-    """Returns the maximum length of a text's continuation, `</s>` counted."""
+def check_search(
+    sources: Sequence[EncodedSource], settings: Inference, *, has_attention: bool
+) -> None:
+    """Raises an error for settings that the search can't follow.
+
+    Args:
+        sources: What is searched.
+        settings: How it is searched.
+        has_attention: Whether all models have attention to a source.
+    """
+    if settings.coverage_penalty and not has_attention:
+        raise MtkitError(
+            "inference.coverage_penalty counts attention to an encoder, and a decoder "
+            "alone has none",
+            "remove it: --set inference.coverage_penalty=0.0",
+        )
+    if settings.sampling is not None and any(source.required for source in sources):
+        raise MtkitError(
+            "phrases that an output must contain need a beam, and inference.sampling has none",
+            "remove it: --set '~inference.sampling'",
+        )
+
+
+def find_limit(
+    source: EncodedSource,
+    settings: Inference,
+    max_tokens: int | None,
+    bounds: OutputBounds = NO_BOUNDS,
+) -> int:
+    """Returns the maximum length of a source's output, `</s>` counted."""
+    if source.is_text:
+        return _find_room(source, settings, max_tokens)
+    limit = _find_output_limit(source, settings, max_tokens)
+    return bounds.lower(limit, len(source.tokens))
+
+
+def _find_room(source: EncodedSource, settings: Inference, max_tokens: int | None) -> int:
+    """Returns the maximum length of a text's continuation."""
     room = max(settings.max_extra_tokens, 1)
     if settings.max_output_tokens is not None:
         room = min(room, settings.max_output_tokens)
@@ -152,8 +189,8 @@ def find_room(source: EncodedSource, settings: Inference, max_tokens: int | None
     return min(room, max_tokens - len(source.tokens))
 
 
-def find_limit(source: EncodedSource, settings: Inference, max_tokens: int | None) -> int:
-    """Returns the maximum length of a source's output, `</s>` counted.
+def _find_output_limit(source: EncodedSource, settings: Inference, max_tokens: int | None) -> int:
+    """Returns the maximum length of a translation.
 
     It depends on the length of the source, of what the output must contain, or on `min_length`.
     """

@@ -14,11 +14,10 @@ from mtkit.devices import is_cpu
 from mtkit.engine.library import find_instructions
 from mtkit.engine.network import EngineNetwork, can_run
 from mtkit.engine.search import Member, Output, Request, score, search, watch
-from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import (
     EncodedSource,
+    check_search,
     find_limit,
-    find_room,
     list_aligned_inputs,
     pad_attention,
 )
@@ -78,7 +77,7 @@ class NativeEngine:
         self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
         """Returns each source's `n_best` hypotheses, best first."""
-        self._check(sources, settings)
+        check_search(sources, settings, has_attention=self.aligns)
         aligns = settings.alignments and self.aligns
         members = self._list_members(watches=aligns and len(self._networks) == 1)
         fusion = None if self._language_model is None else settings.fusion
@@ -148,19 +147,6 @@ class NativeEngine:
             for of_target, target in zip(zip(*found, strict=True), target_batch, strict=True)
         ]
 
-    def _check(self, sources: Sequence[EncodedSource], settings: Inference) -> None:
-        if settings.coverage_penalty and not self.aligns:
-            raise MtkitError(
-                "inference.coverage_penalty counts attention to an encoder, and a decoder "
-                "alone has none",
-                "remove it: --set inference.coverage_penalty=0.0",
-            )
-        if settings.sampling is not None and any(source.required for source in sources):
-            raise MtkitError(
-                "phrases that an output must contain need a beam, and inference.sampling has none",
-                "remove it: --set '~inference.sampling'",
-            )
-
     def _list_members(self, *, watches: bool = False) -> list[Member]:
         return [
             Member(network, watched=_find_watched(head) if watches else None)
@@ -174,14 +160,9 @@ class NativeEngine:
         return Request((), (BOS, *tokens), limit, **options)
 
     def _request(self, source: EncodedSource, settings: Inference) -> Request:
-        if source.is_text:
-            limit = find_room(source, settings, self.max_tokens)
-        else:
-            limit = find_limit(source, settings, self.max_tokens)
-            limit = self._bounds.lower(limit, len(source.tokens))
         return self._read(
             source.tokens,
-            limit,
+            find_limit(source, settings, self.max_tokens, self._bounds),
             prefix=source.forced,
             num_certain=len(source.begin),
             required=source.required,

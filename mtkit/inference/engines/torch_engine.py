@@ -12,8 +12,12 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from mtkit.errors import MtkitError
-from mtkit.inference.engines.engine import EncodedSource, find_limit, find_room, restore_order
+from mtkit.inference.engines.engine import (
+    EncodedSource,
+    check_search,
+    find_limit,
+    restore_order,
+)
 from mtkit.inference.engines.torch_aligner import GeneratingNetwork, TorchAligner
 from mtkit.inference.search.beam import beam_search
 from mtkit.inference.search.bounds import NO_BOUNDS, OutputBounds
@@ -140,14 +144,7 @@ class TorchEngine:
         self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
         """Returns each source's `n_best` hypotheses, best first."""
-        if settings.coverage_penalty and any(
-            isinstance(model, CausalLanguageModel) for model in self._models
-        ):
-            raise MtkitError(
-                "inference.coverage_penalty counts attention to an encoder, and a decoder "
-                "alone has none",
-                "remove it: --set inference.coverage_penalty=0.0",
-            )
+        check_search(sources, settings, has_attention=self.aligns)
         groups = split_by_search(sources, settings)
         found = (self._search([sources[index] for index in group], settings) for group in groups)
         return restore_order(groups, found)
@@ -156,13 +153,9 @@ class TorchEngine:
         self, sources: Sequence[EncodedSource], settings: Inference
     ) -> list[list[Hypothesis]]:
         limits = torch.tensor(
-            [self._find_limit(source, settings) for source in sources], device=self._device
+            [find_limit(each, settings, self.max_tokens, self._bounds) for each in sources],
+            device=self._device,
         )
-        if settings.sampling is not None and any(source.required for source in sources):
-            raise MtkitError(
-                "phrases that an output must contain need a beam, and inference.sampling has none",
-                "remove it: --set '~inference.sampling'",
-            )
         with self._lock, _evaluating(self._networks):
             members = self._read(sources, settings)
             steps = self._join(members, sources, settings)
@@ -175,13 +168,6 @@ class TorchEngine:
             [leave_out_beginning(each, len(source.begin)) for each in of_source]
             for source, of_source in zip(sources, found, strict=True)
         ]
-
-    def _find_limit(self, source: EncodedSource, settings: Inference) -> int:
-        """Returns the maximum length of a source's output, `</s>` counted."""
-        if source.is_text:
-            return find_room(source, settings, self.max_tokens)
-        limit = find_limit(source, settings, self.max_tokens)
-        return self._bounds.lower(limit, len(source.tokens))
 
     def _tell_apart(
         self, sources: Sequence[EncodedSource], found: list[list[Hypothesis]]
