@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -52,6 +51,7 @@ def plan(
     """
     check_stdout("mtkit plan")
     loaded, run_folder = run.open()
+    from mtkit.files import as_json_text
     from mtkit.pipeline.plan import default_hardware
     from mtkit.pipeline.plan import plan as plan_training
 
@@ -66,7 +66,7 @@ def plan(
     )
     if as_json:
         facts = {**asdict(planned), "teachers": list(map(asdict, teachers))}
-        sys.stdout.write(json.dumps(facts, indent=2, allow_nan=False) + "\n")
+        sys.stdout.write(as_json_text(facts, is_ascii=True))
     else:
         sys.stdout.write("\n".join(map(_render, [*teachers, planned])))
 

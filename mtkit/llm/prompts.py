@@ -2,25 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
-from babel.core import Locale, UnknownLocaleError
 from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 from mtkit.errors import MtkitError
 from mtkit.llm.settings import LlmSettings
 from mtkit.text.glossary import Term
-
-
-@lru_cache(maxsize=256)
-def name_language(code: str) -> str:
-    """Returns the English name of a language; the code itself where it has none."""
-    try:
-        return Locale.parse(code.replace("-", "_")).get_display_name("en") or code
-    except (ValueError, UnknownLocaleError):
-        return code
+from mtkit.text.letters import name_language
 
 
 class Prompter:

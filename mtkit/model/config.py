@@ -1,6 +1,5 @@
 """The config and the decoding defaults of a model folder, without torch."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from pydantic import (
 
 from mtkit.errors import MtkitError
 from mtkit.files import (
+    as_json_text,
     check_format,
     describe_fault,
     parse_json,
@@ -224,10 +224,7 @@ def read_settings(folder: Path) -> Inference:
 
 def write_section(path: Path, section: BaseModel) -> None:
     """Writes a section as a JSON file."""
-    content = json.dumps(
-        section.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False
-    )
-    write_atomically(path, content + "\n")
+    write_atomically(path, as_json_text(section.model_dump(mode="json")))
 
 
 def _read_section(path: Path, kind: type[SectionKind]) -> SectionKind:

@@ -29,6 +29,7 @@ from mtkit.pipeline.teachers import ModelTeachers
 from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import list_translated
 from mtkit.recipe.inference import Inference
+from mtkit.text.languages import find_main_code
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.workspace import Workspace
 
@@ -148,7 +149,7 @@ class TorchLanguageModels:
         if not np.isfinite(log_probabilities).all():
             raise damaged_weights(folder)
         found = config.target_language
-        if _base(found) != _base(language) and "mul" not in (found, language):
+        if find_main_code(found) != find_main_code(language) and "mul" not in (found, language):
             warn(
                 f"data.cleaning.selection: {folder} is a model of language {found}, and the text "
                 f"that it measures is {language}"
@@ -281,8 +282,3 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _base(language: str) -> str:
-    """Returns a language's code without script and region."""
-    return language.replace("_", "-").split("-")[0].lower()

@@ -1,14 +1,13 @@
 """Test sets with their translations in a workspace."""
 
 import itertools
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.data.sources.blocks import decode_text
 from mtkit.data.sources.lines import read_lines
-from mtkit.files import digest_bytes, read_json, write_atomically
+from mtkit.files import as_json_text, digest_bytes, read_json, write_atomically
 from mtkit.locks import locked
 from mtkit.workspace import Workspace
 
@@ -78,7 +77,7 @@ class TranslationFiles:
         with locked(self._record):
             content = _write_lines(self._hypothesis, hypotheses)
             record = {**made_from, "hypothesis": digest_bytes(content)}
-            write_atomically(self._record, json.dumps(record, indent=2, allow_nan=False) + "\n")
+            write_atomically(self._record, as_json_text(record, is_ascii=True))
             return self._write_text(sources, references, content)
 
     def _write_text(

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from mtkit.checks.language import open_identifier
+from mtkit.text.languages import find_main_code
 
 SAMPLE_CHARACTERS = 4_000
 """More text doesn't improve the result."""
@@ -42,5 +43,5 @@ def detect_language(text: str, languages: Collection[str]) -> list[Detected]:
 
 
 def _label(code: str, known: Collection[str]) -> str:
-    main = code.lower().replace("_", "-").split("-")[0]
+    main = find_main_code(code)
     return main if main in known else _LABELS.get(main, main)

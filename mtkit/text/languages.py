@@ -176,7 +176,7 @@ def find_language(code: str, codes: Sequence[str]) -> str:
     fitting = [each for each in alike if (_parse(each)[1] or usual) == wanted]
     if not fitting and not script and len(alike) == 1:
         return alike[0]
-    same = [each for each in fitting if _find_main(each) == _find_main(code)]
+    same = [each for each in fitting if find_main_code(each) == find_main_code(code)]
     return (same or fitting or [""])[0]
 
 
@@ -204,7 +204,7 @@ def _list_tags(code: str) -> list[str]:
     """Returns the possible tags of a code, the most usual first."""
     if not _CODE.fullmatch(code):
         return []
-    main, region = _find_main(code), _find_region(code)
+    main, region = find_main_code(code), _find_region(code)
     language, script = _parse(code)
     usual = _find_script(language)
     is_usual = script in ("", usual) or (script, usual) == ("Hang", "Kore")
@@ -219,7 +219,8 @@ def _spell(code: str) -> str:
     return code.lower().replace("-", "_")
 
 
-def _find_main(code: str) -> str:
+def find_main_code(code: str) -> str:
+    """Returns a code without script and region, in lower case: `pt` of `pt-BR`."""
     return _spell(code).split("_")[0]
 
 

@@ -6,9 +6,10 @@ currencies in that language: a few foreign ones are among them, rare ones may be
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import cache
 from typing import Any
+
+from mtkit.text.languages import UNDETERMINED, find_main_code
 
 _TABLES = ("languages", "territories", "scripts", "months", "days", "currencies")
 _ENCODINGS = (
@@ -36,11 +37,8 @@ _MIN_KNOWN = 0.5
 @cache
 def letters_of(language: str) -> frozenset[str]:
     """Returns a language's letters beyond ASCII, in both cases; none for an unknown language."""
-    from babel import Locale, UnknownLocaleError  # noqa: PLC0415 (slow to load)
-
-    try:
-        locale = Locale.parse(language.replace("-", "_"))
-    except (UnknownLocaleError, ValueError):
+    locale = _find_locale(language)
+    if locale is None:
         return frozenset()
     found = list_letters(text for name in _TABLES for text in _list_texts(getattr(locale, name)))
     return found | _KANA if found & _KANA else found
@@ -97,23 +95,33 @@ def find_wrong_encoding(lines: Sequence[str], language: str) -> str:
 
 def is_language_code(code: str) -> bool:
     """Returns whether a code may be one of ISO 639; any of three letters may."""
-    main = code.replace("_", "-").split("-")[0].lower()
+    main = find_main_code(code)
     return len(main) == _LETTERS_OF_ISO_639_2 or main in _english().languages
 
 
 def name_language(code: str) -> str:
     """Returns the English name of a language, or its code if it is unknown."""
-    return str(_english().languages.get(code, code))
+    # CLDR reads an unknown language, `und`, as English.
+    locale = None if code == UNDETERMINED else _find_locale(code)
+    return (locale and locale.get_display_name("en")) or str(_english().languages.get(code, code))
 
 
 def list_language_names(code: str) -> set[str]:
     """Returns a language's code and its names in English and in itself, in lower case."""
+    locale = _find_locale(code)
+    own = locale and locale.get_language_name()
+    return {name.lower() for name in (code, name_language(code), own) if name}
+
+
+@cache
+def _find_locale(code: str) -> Any:
+    """Returns what CLDR has about a language; None if it doesn't know it."""
     from babel import Locale, UnknownLocaleError  # noqa: PLC0415 (slow to load)
 
-    names = {code, name_language(code)}
-    with suppress(UnknownLocaleError, ValueError):
-        names.add(Locale.parse(code, sep="-").get_language_name() or code)
-    return {name.lower() for name in names}
+    try:
+        return Locale.parse(code.replace("-", "_"))
+    except (UnknownLocaleError, ValueError):
+        return None
 
 
 @cache

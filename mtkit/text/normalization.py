@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 import sentencepiece
 
 from mtkit.programs import import_extra
+from mtkit.text.languages import find_main_code
 
 _TOUCHED = re.compile(r"[\r()`´„“”–—‘’‚…«»\u00a0\"]| [ :;%]|''|^\s|\s$")
 """Characters that some rule needs. Other lines skip thirty substitutions, which take 50
@@ -21,9 +22,7 @@ def punctuation_normalizer(language: str) -> Callable[[Sequence[str]], list[str]
     # The rules are those of Moses' normalize-punctuation.perl; some depend on the language.
     fault = 'tokenizer.punctuation = "moses" needs the package sacremoses'
     sacremoses = import_extra("sacremoses", fault, "punctuation")
-    normalize = sacremoses.MosesPunctNormalizer(
-        lang=language.replace("_", "-").split("-")[0].lower()
-    ).normalize
+    normalize = sacremoses.MosesPunctNormalizer(lang=find_main_code(language)).normalize
 
     def normalize_lines(lines: Sequence[str]) -> list[str]:
         return [normalize(line) if _TOUCHED.search(line) else line for line in lines]

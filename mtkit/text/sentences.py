@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import regex
 
-from mtkit.text.languages import find_main_language
+from mtkit.text.languages import find_main_code, find_main_language
 from mtkit.text.words import Span, strip_span
 
 _WINDOW = 2_048
@@ -50,7 +50,7 @@ def find_sentences(text: str, language: str = "", keep: Sequence[Span] = ()) -> 
 
 def find_gap(language: str) -> str:
     """Returns what a language has between two sentences of a line: a space, or nothing."""
-    is_without = language.lower().replace("_", "-").split("-")[0] in _WITHOUT_SPACES
+    is_without = find_main_code(language) in _WITHOUT_SPACES
     return "" if is_without else " "
 
 

@@ -4,18 +4,17 @@ A zip file of one folder: metadata.json, CTranslate2's files in model/, sentence
 languages, README.md. Argos adds no `</s>` to a source, so CTranslate2 is configured to add it.
 """
 
-import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import sentencepiece
-from babel import Locale, UnknownLocaleError
 
 from mtkit.errors import MtkitError
-from mtkit.files import read_json
+from mtkit.files import as_json_text, read_json
 from mtkit.model.config import CONFIG_FILE, ModelConfig, check_translates
 from mtkit.text.arrange_pieces import leave_out_unknown
+from mtkit.text.letters import name_language
 from mtkit.text.token_ids import UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 
@@ -50,21 +49,21 @@ def write_package(
         "argos_version": _ARGOS_VERSION,
         "type": "translate",
         "from_code": source,
-        "from_name": _name_language(source),
+        "from_name": name_language(source),
         "to_code": target,
-        "to_name": _name_language(target),
+        "to_name": name_language(target),
         "links": [],
     }
     top = f"translate-{source}_{target}"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as package:
-        package.writestr(f"{top}/metadata.json", _to_json(metadata))
+        package.writestr(f"{top}/metadata.json", as_json_text(metadata))
         package.writestr(f"{top}/README.md", card)
         package.writestr(f"{top}/sentencepiece.model", find_model(tokenizer))
         for file in sorted(engine_folder.iterdir()):
             if file.name == CONFIG_FILE:
                 content = read_json(file, max_bytes=_MAX_CONFIG_BYTES)
                 package.writestr(
-                    f"{top}/model/{file.name}", _to_json({**content, "add_source_eos": True})
+                    f"{top}/model/{file.name}", as_json_text({**content, "add_source_eos": True})
                 )
             else:
                 package.write(file, f"{top}/model/{file.name}")
@@ -96,15 +95,3 @@ def check_pieces(
                 f"'{expected[:80]}'",
                 "train one tokenizer for both languages: tokenizer.joint = true",
             )
-
-
-def _name_language(code: str) -> str:
-    try:
-        name = Locale.parse(code.replace("-", "_")).get_language_name("en")
-    except (UnknownLocaleError, ValueError):
-        name = None
-    return name or code
-
-
-def _to_json(content: Mapping[str, object]) -> str:
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

@@ -5,7 +5,6 @@ such as `<pad>` and the decoder's first input: each that differs gets a row afte
 model trained by mtkit keeps its order, and its `<s>` is `<pad>` there: the decoder's first input.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mtkit.files import write_atomically
+from mtkit.files import as_json_text, write_atomically
 from mtkit.model.importers.marian import UNUSED_PIECE
 from mtkit.model.translator_config import ACTIVATIONS
 from mtkit.recipe.inference import Inference
@@ -242,4 +241,4 @@ def describe_search(written: WrittenTranslator, settings: Inference) -> dict[str
 
 def write_json(path: Path, content: Mapping[str, Any] | Sequence[Any]) -> None:
     """Writes a JSON file."""
-    write_atomically(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    write_atomically(path, as_json_text(content))

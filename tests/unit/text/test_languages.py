@@ -7,6 +7,7 @@ from transformers.models.nllb import tokenization_nllb
 from mtkit.errors import MtkitError
 from mtkit.model.importers.m2m100 import M2M100, NLLB, WMT21
 from mtkit.text.languages import ModelLanguages, TranslatorLanguages, find_language
+from mtkit.text.letters import name_language
 
 
 # By Flores-200's own list of languages and by ISO 639's tables.
@@ -105,3 +106,18 @@ def test_tags_are_languages():
     # One that writes its own source language reads the others, too.
     both = ModelLanguages.of_tags([">>deu<<", ">>eng<<"])
     assert TranslatorLanguages.of(both, "en", "de").resolve("de", "en") == ("deu", "eng")
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("deu_Latn", "German"),
+        ("pt-BR", "Portuguese (Brazil)"),
+        ("zh_Hant", "Chinese (Traditional)"),
+        # CLDR would read `und` as English.
+        ("und", "Unknown language"),
+        ("xx", "xx"),
+    ],
+)
+def test_languages_have_english_names(code: str, name: str) -> None:
+    assert name_language(code) == name
