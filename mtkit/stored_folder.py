@@ -159,7 +159,7 @@ class _Copy:
         self.base, self.stamps = self.proposed
         self.save()
         size = format_memory(sum(path.stat().st_size for path in written.values()))
-        say(f"put {plural(len(written), 'file')}, {size}, to {self.url}")
+        say(f"uploaded {plural(len(written), 'file')}, {size}, to {self.url}")
 
 
 def fetch_folder(url: Location) -> Path:
@@ -240,7 +240,7 @@ def _fetch(url: str, parts: Sequence[str], *, is_read: bool, is_new: bool = Fals
     if (is_read or parts) and remote is None:
         raise MtkitError(f"{url}: no such folder, or an empty one", "is the URL right?")
     if is_new and remote:
-        raise MtkitError(f"{url}: there already", "name a new folder with --output")
+        raise MtkitError(f"{url}: already exists", "name a new folder with --output")
     entry = _find_cache() / digest(url)
     entry.parent.mkdir(parents=True, exist_ok=True)
     with locked(entry):

@@ -81,7 +81,7 @@ def describe(found: "Calibration", risk: float, confidence: float) -> str:
     lines = [
         f"{found.num_fit + found.num_tested:,} labels, {found.num_wrong:,} wrong: "
         f"{found.num_fit:,} fit the estimate, {found.num_tested:,} test it{area}",
-        f"with a confidence of {100 * confidence:g}%, each risk for itself:",
+        f"with a confidence of {100 * confidence:g}%, for each risk separately:",
         "risk     released    wrong of tested   from quality",
     ]
     for each in sorted({*_RISKS, risk}):

@@ -94,7 +94,7 @@ def count_brackets(hypotheses: Sequence[str], references: Sequence[str]) -> NDAr
             gold = find_brackets(parse_tree(reference))
         except ValueError as error:
             raise MtkitError(
-                f"reference {row + 1} is no tree: {error}",
+                f"reference {row + 1} isn't a tree: {error}",
                 'metrics = ["parseval"] scores trees such as (TOP (S (VP (VB Go)) (. .)))',
             ) from error
         counts[row, 5] = gold.length <= _SHORT

@@ -34,7 +34,7 @@ _EXTRA_TOKENS = 10
 MAX_LOSS = 1.0
 """A quantized model that loses more BLEU than this against references is rejected."""
 MIN_AGREEMENT = 70.0
-"""Without references, a lower BLEU against torch's output gives a warning."""
+"""Without references, a lower BLEU against mtkit's output gives a warning."""
 
 
 @dataclass(frozen=True)
@@ -204,12 +204,12 @@ class EngineComparison:
     def describe(self) -> list[str]:
         """Returns lines on quality."""
         lines = [
-            f"same translation as torch on {self.num_equal} of {self.num_lines} lines, "
-            f"{self.agreement:.1f} BLEU against torch's"
+            f"same translation as mtkit on {self.num_equal} of {self.num_lines} lines, "
+            f"{self.agreement:.1f} BLEU against mtkit's"
         ]
         if self.bleu is not None:
             lines.append(
-                f"against the references: torch {self.bleu[0]:.1f} BLEU, "
+                f"against the references: mtkit {self.bleu[0]:.1f} BLEU, "
                 f"ctranslate2 {self.bleu[1]:.1f}"
             )
         return lines
@@ -253,13 +253,13 @@ def check_quality(comparison: EngineComparison, quantization: str) -> None:
         ours, theirs = comparison.bleu
         if ours - theirs > MAX_LOSS:
             raise MtkitError(
-                f"{quantization}: {theirs:.1f} BLEU against torch's {ours:.1f} on "
+                f"{quantization}: {theirs:.1f} BLEU against mtkit's {ours:.1f} on "
                 f"{comparison.num_lines} lines, a loss of more than {MAX_LOSS:g}; nothing was "
                 "exported",
                 hint,
             )
     elif comparison.agreement < MIN_AGREEMENT:
         warn(
-            f"{quantization}: the output has {comparison.agreement:.1f} BLEU against torch's, less "
+            f"{quantization}: the output has {comparison.agreement:.1f} BLEU against mtkit's, less "
             f"than {MIN_AGREEMENT:g}: check it before you use it"
         )

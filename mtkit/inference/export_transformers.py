@@ -92,7 +92,7 @@ def export_transformers(
 
 def _check_empty(output: Path) -> None:
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise MtkitError(f"{output}: there already", "name a new folder with --output")
+        raise MtkitError(f"{output}: already exists", "name a new folder with --output")
 
 
 def _with_power(settings: Inference, mean_length: float) -> Inference:

@@ -234,8 +234,8 @@ def _describe(checked: _Checked) -> None:
         warnings.append(
             LineWarning(
                 "protected text was lost",
-                f"the translation hasn't {shown}{more} as often as the "
-                "line, and no other was found (inference.protect)",
+                f"the translation doesn't contain {shown}{more} as often as "
+                "the line, and no other translation was found (inference.protect)",
                 line.number,
             )
         )

@@ -360,9 +360,8 @@ class LlmLines:
             kept = tuple(KeptPiece(piece.kind, piece.text) for piece in pieces)
             protection = Protection(kept, None if lost else "plain", tuple(lost))
             if lost and not warnings:
-                fault = (
-                    f"the translation hasn't {', '.join(lost[:_KINDS_SHOWN])} (inference.protect)"
-                )
+                shown = ", ".join(lost[:_KINDS_SHOWN])
+                fault = f"the translation doesn't contain {shown} (inference.protect)"
                 warnings.append(LineWarning("protected text was lost", fault, sentence.line))
         hypothesis = Hypothesis((), 0.0, 0.0, is_finished=True, text=text)
         return Translation(

@@ -46,7 +46,8 @@ def open_llm(
         if override_key(override).startswith("inference.") and name not in _KEYS:
             raise MtkitError(
                 f"--set {override}: a large language model has no such setting",
-                f"its own are in {path}; of inference it takes {', '.join(_KEYS)}",
+                f"its settings are in {path}; of the section inference it supports only "
+                f"{', '.join(_KEYS)}",
             )
     inference = override_section(inference or Inference(), "inference", overrides)
     source, target = settings.source_languages, settings.target_languages

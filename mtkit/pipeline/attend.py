@@ -50,8 +50,8 @@ class ChosenHead:
         kind = next((kind for kind in KINDS if found and found["kind"] == kind), None)
         if found is None or kind is None:
             raise MtkitError(
-                f"--head {text}: expected {', '.join(KINDS)}, with a layer and a head behind it if "
-                "need be",
+                f"--head {text}: expected {', '.join(KINDS)}, optionally followed by a layer "
+                "and a head",
                 "for example cross, cross.6 or encoder.5.3",
             )
         layer, head = (int(found[name]) if found[name] else None for name in ("layer", "head"))

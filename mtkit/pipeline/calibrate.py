@@ -102,8 +102,8 @@ def read_labels(path: Path) -> list[tuple[str, str, bool]]:
     if repeated := len(found) - len(set(found)):
         # A random sample of real text may have some; copies of a file make the bound too low.
         warn(
-            f"{path}: {plural(repeated, 'repeated row')}; each counts as a label of its own, so "
-            "leave those out that the text to translate doesn't repeat as often"
+            f"{path}: {plural(repeated, 'repeated row')}; each counts as a separate label; "
+            "remove repeats that aren't as frequent in the text to translate"
         )
     if len({right for _, _, right in found}) < 2:
         kind = "empty" if not found else f"all labels are {'ok' if found[0][2] else 'bad'}"

@@ -42,7 +42,7 @@ def import_model(source: str, output: Path, *, encoder: str = "") -> None:
     config.json and tokenizer; by default it is found on the hub.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise MtkitError(f"{output}: there already", "name a new folder with --output")
+        raise MtkitError(f"{output}: already exists", "name a new folder with --output")
     folder = open_source(source)
     if folder.find(HPARAMS_FILE) is not None:
         _import_comet(folder, output, encoder)
@@ -146,7 +146,7 @@ def import_trimmed(source: str, output: Path, texts: Sequence[Path]) -> None:
     are to stay.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise MtkitError(f"{output}: there already", "name a new folder with --output")
+        raise MtkitError(f"{output}: already exists", "name a new folder with --output")
     for text in texts:
         check_is_file(text, "name files of text with --keep-pieces-of")
     folder = Path(source)

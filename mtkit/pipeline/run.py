@@ -112,7 +112,7 @@ def _train_teachers(run: Run, hardware: Hardware, options: Sequence[str]) -> int
             check_checkpoints(each)
     for each in needed.values():
         place = each.workspace
-        say(f"translated_by: {each.recipe.name} is made in {place.root}")
+        say(f"translated_by: training {each.recipe.name} in {place.root}")
         _prepare(each)
         if not place.model.is_dir():
             check_unseen(place, recipe.data, tests)

@@ -197,7 +197,7 @@ class Catalogue:
             try:
                 await service.reload()
             except (MtkitError, OSError) as error:
-                warn(f"{service.model.name} stays as it was: {error}")
+                warn(f"{service.model.name}: keeping the old model: {error}")
             else:
                 say(f"{service.model.name}: loaded again")
 

@@ -1,4 +1,4 @@
-"""Limits on every request's body, headers of every answer, and the request log."""
+"""Limits on every request's body, headers of every response, and the request log."""
 
 import asyncio
 import json

@@ -67,7 +67,7 @@ class DocumentReportSchema(TypedDict):
 
 
 class Translated(TypedDict):
-    """Answer of /translate; lists where `q` is a list."""
+    """Response of /translate; lists where `q` is a list."""
 
     translatedText: str | list[str]
     detectedLanguage: NotRequired[Detected | list[Detected]]
@@ -95,15 +95,15 @@ class LanguageTargets(Language):
 
 
 class LanguagesSchema(RootModel[list[LanguageTargets]]):
-    """Answer of /languages."""
+    """Response of /languages."""
 
 
 class Detections(RootModel[list[Detected]]):
-    """Answer of /detect, the likeliest language first."""
+    """Response of /detect, the likeliest language first."""
 
 
 class TranslatedFile(TypedDict):
-    """Answer of /translate_file."""
+    """Response of /translate_file."""
 
     translatedFileUrl: str
     report: DocumentReportSchema
@@ -130,7 +130,7 @@ class FrontendSettings(TypedDict):
 
 
 class Translations(TypedDict):
-    """Answer of /v1/translate and /v1/score."""
+    """Response of /v1/translate and /v1/score."""
 
     model: str
     translations: list[TranslationSchema]
@@ -160,7 +160,7 @@ class ModelSchema(TypedDict):
 
 
 class Models(TypedDict):
-    """Answer of /v1/models."""
+    """Response of /v1/models."""
 
     models: list[ModelSchema]
 

@@ -100,8 +100,8 @@ def read(path: Path) -> list[str]:
 
 def test_one_command_trains_the_translator_first(project: Path) -> None:
     said = (project / "said.txt").read_text()
-    assert "translated_by: test-reverse is made in" in said
-    assert said.index("test-reverse is made") < said.index("preparing test in")
+    assert "translated_by: training test-reverse in" in said
+    assert said.index("training test-reverse in") < said.index("preparing test in")
     workspace, reverse = project / "runs" / "test", project / "runs" / "test-reverse"
     scores = json.loads((workspace / "scores.json").read_text())["scores"]
     assert {each["metric"] for each in scores} == {"BLEU", "chrF2", "TER"}

@@ -220,7 +220,7 @@ def test_other_files_are_left_alone(tmp_path, lines):
     folder = make_own(tmp_path)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
-    with pytest.raises(MtkitError, match="there already"):
+    with pytest.raises(MtkitError, match="already exists"):
         export(take_folder(folder, lines_file=lines), tmp_path / "out", form="transformers")
 
 

@@ -245,7 +245,7 @@ def test_a_damaged_tokenizer_is_named(tmp_path: Path) -> None:
 def test_nothing_is_written_over(tmp_path: Path, tokenizer: SubwordTokenizer) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     ours = _make_ours("causal-lm", tokenizer)
-    with pytest.raises(MtkitError, match="there already"):
+    with pytest.raises(MtkitError, match="already exists"):
         save_transformers_folder(ours, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 

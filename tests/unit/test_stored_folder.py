@@ -243,7 +243,7 @@ def test_changes_on_two_machines(store: Any, tmp_path: Path, monkeypatch, capsys
 def test_an_output_must_be_new(store: Any) -> None:
     put(OLD)
     with (
-        pytest.raises(MtkitError, match=r"gs://bucket/run: there already"),
+        pytest.raises(MtkitError, match=r"gs://bucket/run: already exists"),
         working_copy(URL, is_new=True),
     ):
         pass

@@ -150,7 +150,7 @@ def choose_precision(settings: Inference, device: torch.device, model: Model) ->
     """Returns the requested precision; for `auto` the fastest on the device."""
     if settings.precision == "int8" and device.type != "cpu":
         raise MtkitError(
-            f"no products of 8-bit integers on {device.type} (inference.precision)",
+            f'inference.precision = "int8" isn\'t supported on {device.type}',
             "--device cpu, or --set inference.precision=auto",
         )
     if settings.precision != "auto":

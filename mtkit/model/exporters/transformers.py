@@ -28,7 +28,7 @@ def save_transformers_folder(loaded: LoadedModel, folder: Path) -> None:
     config = loaded.config
     described = describe_language_model(config)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise MtkitError(f"{folder}: there already", "name a new folder")
+        raise MtkitError(f"{folder}: already exists", "name a new folder")
     keys = MtkitKeys(
         recipe=config.recipe,
         language=config.target_language,

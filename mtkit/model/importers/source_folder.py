@@ -179,9 +179,11 @@ def read_network(
         theirs = kind.model_validate(content)
         return theirs, theirs.to_model()
     except ValidationError as error:
-        raise MtkitError(f"{origin}: no network that mtkit has: {describe_fault(error)}") from error
+        raise MtkitError(
+            f"{origin}: mtkit doesn't support this network: {describe_fault(error)}"
+        ) from error
     except ValueError as error:
-        raise MtkitError(f"{origin}: no network that mtkit has: {error}") from error
+        raise MtkitError(f"{origin}: mtkit doesn't support this network: {error}") from error
 
 
 @contextmanager

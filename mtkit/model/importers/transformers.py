@@ -96,7 +96,7 @@ def _read_config(folder: Path) -> tuple[Objective, GptConfig | BertConfig]:
 
 
 def _unknown_network(folder: Path, fault: str) -> MtkitError:
-    return MtkitError(f"{folder / CONFIG_FILE}: no network that mtkit has: {fault}")
+    return MtkitError(f"{folder / CONFIG_FILE}: mtkit doesn't support this network: {fault}")
 
 
 def _find_weights(folder: Path) -> Path:

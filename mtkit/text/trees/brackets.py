@@ -218,7 +218,7 @@ class _Reader:
                     yield Tree(tuple(self._marks))
                     self._marks, self.first_line = [], 0
             elif self._label is None:
-                raise ValueError(f"'{token}' stands beside brackets")
+                raise ValueError(f"'{token}' is next to brackets")
             elif self._word is not None and not self._label:
                 # A space between a bracket and its label.
                 self._label, self._word = self._word, token
@@ -230,7 +230,7 @@ class _Reader:
     def _open(self, label: str) -> None:
         if self._label is not None:
             if self._word is not None and self._label:
-                raise ValueError(f"'{self._word}' stands beside brackets")
+                raise ValueError(f"'{self._word}' is next to brackets")
             # As above.
             self._marks.append(OpenBracket(self._label or self._word or ""))
         self._label, self._word = label, None
@@ -247,7 +247,7 @@ class _Reader:
                 raise ValueError(f"'({self._label})' has no word; is it a bracket, -LRB- or -RRB-?")
             self._marks += [OpenBracket(self._label), CLOSE]
         elif self._depth == 1:
-            raise ValueError(f"'{self._word}' stands outside a tree")
+            raise ValueError(f"'{self._word}' is outside a tree")
         else:
             self._marks.append(Leaf(self._label, self._word))
         self._label = self._word = None

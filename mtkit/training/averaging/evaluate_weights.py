@@ -99,7 +99,7 @@ def compare_mean(
     """
     training = run.recipe.training
     say(
-        f"measuring the average on the development set: {describe_development(run)} "
+        f"evaluating the average on the development set: {describe_development(run)} "
         "(--set training.averaging.if_worse=ignore skips this)"
     )
     try:

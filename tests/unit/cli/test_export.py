@@ -27,7 +27,7 @@ def test_a_run_is_exported_into_its_workspace_and_compared_on_the_development_se
     result = run(*trained.options, "--set", "inference.beam_size=3")
     assert (result.exit_code, result.stdout) == (0, ""), result.stderr
     assert " of 20 lines, 0 differ only by near-ties" in result.stderr
-    assert "against the references: torch " in result.stderr
+    assert "against the references: mtkit " in result.stderr
     record = trained.workspace.read_manifest()["export"]
     assert record["quantization"] == "float32"
     assert "ctranslate2" in record["environment"]

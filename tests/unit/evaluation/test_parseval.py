@@ -210,7 +210,7 @@ def test_intervals_differences_and_what_isnt_scored() -> None:
 
 
 def test_faults() -> None:
-    with pytest.raises(MtkitError, match="reference 2 is no tree: the tree isn't closed"):
+    with pytest.raises(MtkitError, match="reference 2 isn't a tree: the tree isn't closed"):
         count_brackets(["", ""], ["(S (NN a))", "(S (NN a)"])
     with pytest.raises(MtkitError, match="2 sets of references, but trees are scored against one"):
         evaluate({"a": ["(S)"]}, ReferenceText("t", [["(S)"], ["(S)"]]), PARSEVAL)

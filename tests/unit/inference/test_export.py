@@ -256,7 +256,7 @@ def test_a_loss_of_more_than_one_bleu_is_refused(capsys):
     check_quality(compared(bleu=(30.0, 29.0)), "int8")
     check_quality(compared(bleu=(30.0, 33.0), agreement=10.0), "int8")
     assert capsys.readouterr().err == ""
-    with pytest.raises(MtkitError, match=r"int8: 28.9 BLEU against torch's 30.0 on 200 lines"):
+    with pytest.raises(MtkitError, match=r"int8: 28.9 BLEU against mtkit's 30.0 on 200 lines"):
         check_quality(compared(bleu=(30.0, 28.9)), "int8")
 
 

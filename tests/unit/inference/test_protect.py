@@ -203,8 +203,8 @@ def test_where_nothing_helps_the_line_has_a_warning(capsys):
     (warning,) = found.warnings
     assert (warning.kind, warning.line) == ("protected text was lost", 70)
     assert warning.text == (
-        "input line 70: the translation hasn't {x}, 12 as often as the line, and no other was "
-        "found (inference.protect)"
+        "input line 70: the translation doesn't contain {x}, 12 as often as the line, and no "
+        "other translation was found (inference.protect)"
     )
     # Plain, masked, and more candidates.
     assert len(engine.batches) == 3
@@ -269,7 +269,7 @@ def test_a_warning_about_a_string_names_it(capsys):
     _, report = translate_json(translator)
     [warning] = report.warnings
     assert warning.text.startswith(
-        "2: take: 'Take {x}.': the translation hasn't {x} as often as the line"
+        "2: take: 'Take {x}.': the translation doesn't contain {x} as often as the line"
     )
     assert capsys.readouterr().err == ""
 

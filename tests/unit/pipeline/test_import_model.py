@@ -251,7 +251,7 @@ def test_positions_that_are_no_waves(folder, tmp_path):
 def test_an_output_folder_that_holds_something_stays(folder, tmp_path):
     (tmp_path / "imported").mkdir()
     (tmp_path / "imported" / "mine.txt").write_text("mine", "utf-8")
-    with pytest.raises(MtkitError, match="there already"):
+    with pytest.raises(MtkitError, match="already exists"):
         import_model(str(folder), tmp_path / "imported")
     assert [path.name for path in (tmp_path / "imported").iterdir()] == ["mine.txt"]
 

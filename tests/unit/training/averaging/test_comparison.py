@@ -101,7 +101,7 @@ def test_a_mean_that_does_worse_is_warned_of_with_the_command_to_type(
     assert left == []
     said = capsys.readouterr().err.splitlines()
     assert said == [
-        "measuring the average on the development set: 20 sentences, beam 1 (--set "
+        "evaluating the average on the development set: 20 sentences, beam 1 (--set "
         "training.averaging.if_worse=ignore skips this)",
         "averaged 3 checkpoints (steps 6, 9, 12)",
         "warning: the average scores worse than the best single checkpoint: development BLEU "
