@@ -20,7 +20,7 @@ from mtkit.standard_streams import take_pipes
 _RUN = "import sys; sys.path[:] = {path!r}; from mtkit.child_processes import run; run({module!r})"
 _LOOK_SECONDS = 1.0
 _STACK_BYTES = 256 << 10
-"""Of the thread that watches the parent: its stack counts where memory is limited."""
+"""Stack of the parent watchdog: the default of 8 MiB would count against a memory limit."""
 
 
 class StartOptions(TypedDict):
@@ -35,7 +35,7 @@ class StartOptions(TypedDict):
 def prepare_start(module: str, **environment: str) -> tuple[list[str], StartOptions]:
     """Returns the command and options that start a child process with pipes.
 
-    The module's `main` is called with the pipe for tasks and the one for results. `environment` is
+    The module's `main` is called with a pipe for items and one for results. `environment` is
     added to this process's own.
     """
     return [sys.executable, "-c", _RUN.format(path=sys.path, module=module)], {
@@ -48,7 +48,7 @@ def prepare_start(module: str, **environment: str) -> tuple[list[str], StartOpti
 
 
 def run(module: str) -> None:
-    """Runs a module's `main` until the parent is gone: all that a child process does."""
+    """Runs a module's `main` until the parent is gone: the entry point of a child process."""
     end_with_parent()
     tasks, results = take_pipes()
     try:
@@ -59,7 +59,7 @@ def run(module: str) -> None:
 
 
 def watch_parent(ancestor: int | None = None) -> Callable[[], bool]:
-    """Returns a check whether this process's current parent, or another ancestor, is gone."""
+    """Returns a function that checks whether the parent, or another ancestor, is gone."""
     parent = os.getppid()
 
     def is_gone() -> bool:
@@ -79,7 +79,7 @@ def _is_running(process: int) -> bool:
 
 
 def end_with_parent() -> None:
-    """Ends this process within a second of its parent's end, or once a library frees the GIL."""
+    """Ends this process within a second of its parent's death, or once the GIL is released."""
     is_gone = watch_parent()
 
     def look() -> None:

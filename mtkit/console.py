@@ -30,7 +30,7 @@ def open_console() -> "Console":
 
 
 def print_line(console: "Console", *parts: str | tuple[str, str]) -> None:
-    """Prints a line unwrapped, with no markup or emoji in it; only a terminal shows styles."""
+    """Prints a line unwrapped, markup and emoji codes literally; only a terminal shows styles."""
     styled = [(part, "") if isinstance(part, str) else part for part in parts]
     plain = [(without_surrogates(text), style) for text, style in styled]
     if console.is_terminal:

@@ -23,7 +23,7 @@ def count_cpus() -> int:
 
 
 def count_threads() -> int:
-    """Returns the number of threads of a translation: `OMP_NUM_THREADS`, else one per CPU."""
+    """Returns the number of threads for a translation: `OMP_NUM_THREADS`, else one per CPU."""
     given = os.environ.get("OMP_NUM_THREADS", "")
     return int(given) if given.isdecimal() and int(given) else count_cpus()
 

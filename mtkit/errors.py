@@ -35,7 +35,7 @@ class MtkitError(Exception):
 
 
 def fail_at(text: str, position: int, fault: str, hint: str = "") -> MtkitError:
-    """Returns the error of a text, with the line of a position."""
+    """Returns an error in a text, with the line number of a position."""
     return MtkitError(f"line {text.count(chr(10), 0, position) + 1}: {fault}", hint)
 
 
@@ -56,7 +56,7 @@ def explain_missing_package(error: ModuleNotFoundError) -> MtkitError:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Checks whether an error is that of a full disk, or of a quota."""
+    """Checks that an error means a full disk or an exceeded quota."""
     if not isinstance(error, OSError):
         return False
     # numpy's `tofile` gives no number: "1528 requested and 404 written".
@@ -72,7 +72,7 @@ def explain_system_fault(error: OSError) -> MtkitError:
 
 
 def shorten(text: str, max_characters: int) -> str:
-    """Returns a text, cut if it is long: a file's content may be endless."""
+    """Returns a text, truncated if it is long: a file's content may be huge."""
     return text if len(text) <= max_characters else f"{text[:max_characters]}..."
 
 

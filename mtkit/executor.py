@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 JobBuilder = Callable[[], Callable[[Item], Result]]
 
 _FEW_ITEMS = 2
-"""Up to this many are done here: starting processes would take longer."""
+"""Up to this many items are done in this process: starting workers would take longer."""
 _MIN_SECONDS_PER_WORKER = 2.0
 """Starting a process takes one."""
 _ITEMS_AHEAD = 2
@@ -34,7 +34,7 @@ class WorkerNeeds:
     Attributes:
         num_bytes: Memory of the models that it holds; 0 for a job without models.
         on_gpu: Whether they run on this machine's GPU, where there is one.
-        is_remote: Whether they run behind an address, which one worker keeps busy.
+        is_remote: Whether they run on a server, which one worker keeps busy.
     """
 
     num_bytes: int = 0
@@ -62,20 +62,20 @@ class Executor(Protocol):
         once in each worker; it, items and results must be picklable (a `functools.partial` of a
         module's function is). Items are read only slightly ahead of results, so they may be
         endless. Unless `ordered`, results come as they are completed. `on_loss` makes the result of
-        an item that keeps killing workers, where the user wants to go on without it. Raises
+        an item that keeps killing workers, if the user chose to continue without it. Raises
         MtkitError if a worker dies, OSError if none can be started, and the job's own errors of
         these types.
         """
         ...
 
     def fit(self, needs: WorkerNeeds) -> "Executor":
-        """Returns an executor with as many workers as there is memory, or are GPUs, for."""
+        """Returns an executor with as many workers as memory and GPUs allow."""
         ...
 
 
 @dataclass(frozen=True)
 class LocalExecutor(Executor):
-    """Workers on this machine: child processes that get tasks through pipes.
+    """Workers on this machine: child processes that receive items through pipes.
 
     They end with the run, and with the process that started them, however it ends. Only that
     process receives Ctrl-C. With one worker, or very few items, everything is done in this process.
@@ -87,7 +87,7 @@ class LocalExecutor(Executor):
 
     @classmethod
     def for_work(cls, seconds: float, num_items: int, *, hint: str) -> "LocalExecutor":
-        """Returns workers for so many seconds of work, at most one per CPU and item."""
+        """Returns an executor for so many seconds of work: at most a worker per CPU and item."""
         worthwhile = int(seconds / _MIN_SECONDS_PER_WORKER)
         return cls(max(1, min(count_cpus(), worthwhile, num_items)), hint)
 
@@ -201,7 +201,7 @@ class _Worker:
 def do_item(
     build_job: JobBuilder[Item, Result], job: Callable[[Item], Result] | None, item: Item
 ) -> tuple[Callable[[Item], Result] | None, tuple[bool, Any]]:
-    """Returns a worker's job, built for its first item, and its answer: a result or an error."""
+    """Returns the job, built for the first item, and (True, result) or (False, error)."""
     try:
         job = job or build_job()
         return job, (True, job(item))

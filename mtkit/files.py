@@ -1,7 +1,7 @@
-"""Writes files whole or not at all, reads files that anyone may have made, and digests them.
+"""Writes files atomically, reads untrusted files, and digests them.
 
-A model folder or a workspace may come from anywhere, with a link to another place, a pipe that
-never ends, or a file of brackets. Each is rejected before it costs memory or time.
+A model folder or a workspace may come from anywhere, with a link out of it, a pipe that never
+ends, or deeply nested JSON. Each is rejected before it costs memory or time.
 """
 
 import errno
@@ -40,7 +40,7 @@ def read_json(path: Path, *, max_bytes: int = _MAX_JSON_BYTES, hint: str = "") -
 
 
 def check_format(facts: Mapping[str, Any], path: Path, expected: int, hint: str) -> None:
-    """Checks `format_version` of a file that mtkit wrote; `hint` is how to make it again."""
+    """Checks `format_version` of a file that mtkit wrote; `hint` is how to recreate it."""
     found = facts.get("format_version")
     if isinstance(found, int) and found > expected:
         raise MtkitError(
@@ -63,7 +63,7 @@ def as_json_text(content: object, *, is_ascii: bool = False) -> str:
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    r"""Writes a file; after a crash or an error it is unchanged or whole.
+    r"""Writes a file atomically: a crash or an error leaves the old one.
 
     Bytes of a path that are invalid UTF-8 are written as `\udcff`, which JSON restores.
     """
@@ -82,7 +82,7 @@ def writing_atomically(path: Path, *, folder: Path | None = None) -> Iterator[IO
     """
     stays = _is_special(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Processes of several machines may have the same number.
+    # Processes on different machines may have the same id.
     name = f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.draft"
     draft = (folder or path.parent) / name
     try:
@@ -178,7 +178,7 @@ def digest_file(path: Path) -> str:
 
 
 _LONGEST_FAULT = 200
-"""Maximum characters shown of such a file's content."""
+"""Maximum length of a quoted fault, in characters."""
 
 
 def check_file(path: Path, *, inside: Path | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Folders that a draft replaces, whole or not at all; folders removed."""
+"""Replaces folders atomically by drafts, and removes folders."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ def building(folder: Path, *, then: Callable[[Path], None] | None = None) -> Ite
     restore_retired(folder)
     _remove_abandoned_drafts(folder)
     draft = folder.with_name(f".{folder.name}.{os.getpid()}-{secrets.token_hex(4)}.draft")
-    # Held as long as the draft exists: others see by it that the draft has an owner.
+    # Held as long as the draft exists: it marks the draft as in use.
     with locked(draft):
         draft.mkdir()
         try:

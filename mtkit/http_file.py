@@ -1,6 +1,6 @@
-"""A file behind an address, read by ranges (RFC 9110, section 14).
+"""A file at a URL, read with range requests (RFC 9110, section 14).
 
-Apart from storage.py, because what it imports takes 3 MiB in each process.
+Separate from storage.py, because its imports take 3 MiB in each process.
 """
 
 import io
@@ -25,7 +25,7 @@ _Result = TypeVar("_Result")
 
 
 class HttpFile(io.RawIOBase):
-    """A file behind an address.
+    """A file at a URL.
 
     One response is read as long as reading is sequential; where it ends too early, and after a
     seek, another one is requested from there on.
@@ -49,7 +49,7 @@ class HttpFile(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Moves on; nothing is requested before the next read."""
+        """Sets the position; nothing is requested before the next read."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at}.get(whence)
         if start is None:
             if self._size is None:
@@ -64,7 +64,7 @@ class HttpFile(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        """Reads some bytes; 0 at the end alone.
+        """Reads some bytes; returns 0 only at the end.
 
         Raises:
             MtkitError: It can't be read, or has been replaced by another version meanwhile.
@@ -99,7 +99,7 @@ class HttpFile(io.RawIOBase):
         """Requests what comes from here on.
 
         Raises:
-            MtkitError: The file is another one now.
+            MtkitError: The file has changed.
         """
         headers = {"Range": f"bytes={self._at}-"} if self._at else {}
         self._response = _send(self._url, headers=headers)
@@ -130,7 +130,7 @@ class HttpFile(io.RawIOBase):
 
 
 def read_version(url: str) -> FileVersion:
-    """Returns size and validator of a file.
+    """Returns a file's size and validator.
 
     Raises:
         MtkitError: There is nothing at the address, or it can't be reached.
@@ -152,7 +152,7 @@ def _version_of(headers: Message) -> FileVersion:
 
 
 def _send(url: str, *, method: str = "GET", headers: dict[str, str] | None = None) -> HTTPResponse:
-    # As it is: a compressed response has other positions than the file.
+    # Uncompressed: ranges of a compressed response aren't ranges of the file.
     wanted = {"Accept-Encoding": "identity", "User-Agent": "mtkit", **(headers or {})}
     request = urllib.request.Request(url, headers=wanted, method=method)
     response = urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS)

@@ -14,11 +14,11 @@ _CANT_LOCK = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 def locked(path: Path, *, waits: bool = True, is_shared: bool = False) -> Iterator[bool]:
     """Keeps out others who lock the same path while the block runs; not reentrant.
 
-    The lock is on a hidden file beside the path, which exists only meanwhile; the path's folder
-    must exist. The system releases the lock when the process ends, however it ends. Yields whether
-    the lock is held: False if the system or the file system has no locks. Raises BlockingIOError if
-    another holder has it and `waits` is False. Any number of holders may share it; they leave the
-    file to the next one that doesn't.
+    The lock is on a hidden file beside the path, which exists only while it is locked; the path's
+    folder must exist. The system releases the lock when the process ends, however it ends. Yields
+    whether the lock is held: False if the system or the file system has no locks. Raises
+    BlockingIOError if another holder has it and `waits` is False. With `is_shared` any number of
+    holders may share it; the file stays until the next exclusive one.
     """
     file = path.with_name(f".{path.name.removeprefix('.')}.lock")
     descriptor = _take(file, waits=waits, is_shared=is_shared)
@@ -41,7 +41,7 @@ def _take(file: Path, *, waits: bool, is_shared: bool) -> int | None:
     operation = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
     operation |= 0 if waits else fcntl.LOCK_NB
     while True:
-        # For writing, because a network file system locks no other.
+        # For writing: NFS locks only files that are open for writing.
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, operation)

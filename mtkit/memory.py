@@ -23,7 +23,7 @@ def count_memory_bytes() -> int | None:
 
 
 def free_memory_bytes() -> int | None:
-    """Returns how much more memory this machine or container can give; None if unknown."""
+    """Returns the available memory of this machine or container; None if unknown."""
     try:
         lines = _MEMORY_FILE.read_text(encoding="ascii").splitlines()
         fields = dict(line.split(":", 1) for line in lines)

@@ -1,4 +1,4 @@
-"""Objects of S3, Azure, Google Cloud and the Hugging Face hub, read by ranges through fsspec.
+"""Objects of S3, Azure, Google Cloud and the Hugging Face hub, read in ranges through fsspec.
 
 Credentials come from each library's own chain. A library's messages may quote a signed address, so
 users see only statuses and names of errors.
@@ -71,13 +71,13 @@ class ObjectFile(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Moves on; nothing is requested before the next read."""
+        """Sets the position; nothing is requested before the next read."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at}.get(whence, self._size)
         self._at = start + offset
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        """Reads some bytes; 0 at the end alone.
+        """Reads some bytes; returns 0 only at the end.
 
         Raises:
             MtkitError: It can't be read, or has been replaced by another version meanwhile.
@@ -123,7 +123,7 @@ def read_version(url: str) -> FileVersion:
 
 
 def find_validator(facts: Mapping[str, Any]) -> str:
-    """Returns what distinguishes versions of an object, in what fsspec says of it."""
+    """Returns what distinguishes versions of an object, from fsspec's info about it."""
     return str(next((facts[key] for key in _VALIDATORS if facts.get(key)), ""))
 
 
@@ -131,14 +131,14 @@ def _read_range(url: str, start: int, end: int) -> bytes:
     def read(store: Any, path: str) -> bytes:
         content: bytes = store.cat_file(path, start=start, end=end)
         if len(content) != end - start:
-            raise _TruncatedError(f"{len(content):,} of {end - start:,} bytes came")
+            raise _TruncatedError(f"{len(content):,} of {end - start:,} bytes received")
         return content
 
     return ask(url, read)
 
 
 class _TruncatedError(ConnectionError):
-    """An answer, or an upload, of another length than expected."""
+    """A response or an upload of an unexpected length."""
 
 
 def ask(url: str, work: Callable[[Any, str], _Result]) -> _Result:
@@ -153,7 +153,7 @@ def ask(url: str, work: Callable[[Any, str], _Result]) -> _Result:
         # Imported here: only those who name a store need it.
         from fsspec.core import url_to_fs  # noqa: PLC0415
 
-        # Listings in a cache have old sizes.
+        # Cached listings have stale sizes.
         store, path = url_to_fs(url, use_listings_cache=False, **_OPTIONS.get(protocol, {}))
     except ImportError as error:
         package, extra = _EXTRAS.get(protocol, ("huggingface_hub", ""))
@@ -189,7 +189,7 @@ def check_url(url: str) -> None:
 
 
 def put_file(path: Path, url: str) -> None:
-    """Uploads a file, which appears whole or not at all."""
+    """Uploads a file atomically."""
 
     def put(store: Any, target: str) -> None:
         store.put_file(str(path), target)
@@ -203,7 +203,7 @@ def check_size(store: Any, path: str, expected: int) -> None:
     store.invalidate_cache()
     found = store.info(path)["size"]
     if found != expected:
-        raise _TruncatedError(f"{found:,} of {expected:,} bytes arrived")
+        raise _TruncatedError(f"{found:,} of {expected:,} bytes were stored")
 
 
 def _explain(url: str, error: Exception) -> Failure:
@@ -216,7 +216,7 @@ def _explain(url: str, error: Exception) -> Failure:
         reason = str(error)
     elif "Payload" in name:
         # aiohttp gives it a status of its own.
-        status, reason = None, "the answer was cut short"
+        status, reason = None, "the response was truncated"
     elif isinstance(error, FileNotFoundError):
         reason = "no such object"
     elif isinstance(error, IsADirectoryError):

@@ -23,7 +23,7 @@ def as_text(name: str | os.PathLike[str]) -> str:
 
 
 def expand_home(path: str | os.PathLike[str]) -> Path:
-    """Returns a path with `~` or `~user` replaced; as it is if there is no such user."""
+    """Returns a path with `~` or `~user` replaced; unchanged if there is no such user."""
     # pathlib's own raises an error then.
     return Path(os.path.expanduser(path))  # noqa: PTH111
 
@@ -33,7 +33,7 @@ def without_surrogates(text: str) -> str:
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:
-        # Half a character, which no system's path contains.
+        # An unpaired surrogate, which no system's path contains.
         return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

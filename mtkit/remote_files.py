@@ -1,4 +1,4 @@
-"""What files behind an address have in common: versions, and retries of requests."""
+"""What files at a URL have in common: versions, and retries of requests."""
 
 import re
 import time
@@ -17,13 +17,13 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class FileVersion:
-    """What distinguishes a version of a file behind an address from others."""
+    """What distinguishes a version of a file at a URL from others."""
 
     num_bytes: int | None
     validator: str
 
     def is_other(self, found: "FileVersion") -> bool:
-        """Returns whether a later response is of another version."""
+        """Checks that a later response is of another version."""
         return self.validator != found.validator or (
             None not in (self.num_bytes, found.num_bytes) and self.num_bytes != found.num_bytes
         )
@@ -76,4 +76,4 @@ def mask_secrets(url: str) -> str:
 
 def changed_meanwhile(url: str) -> MtkitError:
     """Returns the error of a file that was replaced between two requests."""
-    return MtkitError(f"{url}: has changed while it was read", "run the same command again")
+    return MtkitError(f"{url}: changed while it was being read", "run the same command again")

@@ -33,7 +33,7 @@ class _UnfailingFile(io.FileIO):
 
 
 def open_standard_streams() -> None:
-    """Opens those of the three that are closed, in this process and in its children.
+    """Opens the standard streams that are closed, in this process and in its children.
 
     Must be called before a process opens anything that stays open. A failing stderr, now or later,
     is no reason to stop: its output is lost, and the work continues. Characters outside stdout's

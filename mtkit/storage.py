@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic_core import CoreSchema, core_schema
 
 from mtkit.errors import MtkitError
-from mtkit.remote_files import mask_secrets
+from mtkit.remote_files import changed_meanwhile, mask_secrets
 
 if TYPE_CHECKING:
     from mtkit.remote_files import FileVersion
@@ -115,7 +115,7 @@ class FileRange:
     version: Mapping[str, Any]
 
     def read(self) -> bytes:
-        """Returns the bytes; raises MtkitError if the file is another one now."""
+        """Returns the bytes; raises MtkitError if the file has changed."""
         check_unchanged(self.location, self.version)
         with open_location(self.location) as stream:
             stream.seek(self.offset)
@@ -125,7 +125,7 @@ class FileRange:
 def check_unchanged(location: Location, version: Mapping[str, Any]) -> None:
     """Checks that a file is the one that `describe_location` described."""
     if describe_location(location) != version:
-        raise MtkitError(f"{location}: has changed while it was read", "run the same command again")
+        raise changed_meanwhile(str(location))
 
 
 def describe_location(location: Location) -> dict[str, Any]:

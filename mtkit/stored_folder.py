@@ -1,7 +1,7 @@
-"""Local copies of folders in object stores: fetched into a bounded cache, and put back.
+"""Local copies of folders in object stores: fetched into a bounded cache, and uploaded again.
 
-A command works in the copy. What is changed in it stays there until it is put back, also after a
-crash; then the copy isn't removed to make room.
+A command works in the copy. Its changes stay there until they are uploaded, even after a crash; a
+copy with changes isn't evicted.
 """
 
 import os
@@ -47,8 +47,8 @@ class _Copy:
 
     Attributes:
         base: The store's files when they were last fetched or put.
-        stamps: Those of the files that are here; None while a file is being fetched.
-        proposed: Both, as they are after the upload that has begun.
+        stamps: Those of the local files; None while a file is being fetched.
+        proposed: `base` and `stamps` after the upload in progress.
     """
 
     url: str
@@ -79,7 +79,7 @@ class _Copy:
         return self.entry / (re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".")[:80] or "folder")
 
     def save(self) -> None:
-        """Writes what is known; also the time of the last use."""
+        """Writes the state; the file's time is that of the last use."""
         known, proposed = (
             ({name: asdict(each) for name, each in base.items()}, stamps)
             for base, stamps in ((self.base, self.stamps), self.proposed)
@@ -134,8 +134,10 @@ class _Copy:
             self.base, self.stamps = self.proposed
         if remote != self.base and any(self.find_changes()):
             raise MtkitError(
-                f"{self.url}: was changed by another process, and its copy {self.folder}, too",
-                f"to take the store's, remove {self.entry}; to keep the copy's, copy {self.folder}",
+                f"{self.url}: was changed by another process, and its copy {self.folder} has "
+                "changes, too",
+                f"to use the store's, remove {self.entry}; to keep the changes, copy {self.folder} "
+                "first",
             )
 
     def put(self) -> None:
@@ -165,7 +167,7 @@ class _Copy:
 def fetch_folder(url: Location) -> Path:
     """Returns a folder on this machine: itself, or the copy of a store's.
 
-    A folder inside one with a listing, as the model in a workspace, is fetched by that.
+    A folder inside one with a listing, such as a workspace's model, is fetched through it.
     """
     return _fetch(url, (), is_read=True) if isinstance(url, Url) else url
 
@@ -195,7 +197,7 @@ def working_copy(
 def working_file(url: Location) -> Iterator[Path]:
     """Yields a file to write on this machine: itself, or one that is then put into a store.
 
-    What is beside it stays after an error.
+    After an error nothing is uploaded, and the file stays.
     """
     if not isinstance(url, Url):
         yield url
@@ -209,7 +211,7 @@ def working_file(url: Location) -> Iterator[Path]:
 
 
 def put_changes(folder: Path) -> None:
-    """Puts what was changed in a copy into its store; does nothing for other folders."""
+    """Uploads a copy's changes to its store; does nothing for other folders."""
     entry = folder.absolute().parent
     if entry.parent == _find_cache() and (entry / _STATE).is_file():
         try:
@@ -221,7 +223,7 @@ def put_changes(folder: Path) -> None:
 
 
 def put_or_warn(folder: Path) -> None:
-    """Does the same; a failure is a warning, because the copy keeps all until the next time."""
+    """Does the same; a failure is only a warning, because the copy keeps its changes."""
     try:
         put_changes(folder)
     except MtkitError as error:
@@ -286,7 +288,7 @@ def _hold(entry: Path) -> None:
 
 
 def _make_room(entry: Path, num_bytes: int) -> None:
-    """Removes copies that weren't used for longest, so that `num_bytes` more fit."""
+    """Evicts the least recently used copies until `num_bytes` more fit."""
     sizes = {each: _measure(each) for each in entry.parent.iterdir() if (each / _STATE).is_file()}
     used = sum(sizes.values())
     free = shutil.disk_usage(entry.parent).free
@@ -305,8 +307,8 @@ def _make_room(entry: Path, num_bytes: int) -> None:
                 del sizes[other]
     if needed + sum(sizes.values()) > limit:
         raise MtkitError(
-            f"{entry.parent}: {format_memory(needed)} more are needed than the cache's limit of "
-            f"{format_memory(limit)} allows",
+            f"{entry.parent}: {format_memory(needed)} and the copies in use exceed the "
+            f"cache's limit of {format_memory(limit)}",
             f"give it more bytes: {_LIMIT}=...; or another disk: XDG_CACHE_HOME=FOLDER",
         )
 

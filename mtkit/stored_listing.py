@@ -1,4 +1,4 @@
-"""The listing of a folder in an object store, and uploads that a reader sees whole or not at all.
+"""The listing of a folder in an object store, and atomic uploads to it.
 
 New files are uploaded under their names, changed ones beside them; then the listing, which has each
 file's size and SHA-256, is replaced, and only then the changed files. So the objects of a listing
@@ -73,7 +73,7 @@ def read_listing(url: str) -> Entries | None:
         raise damage
     if facts.get("is_complete") is not True:
         raise UnfinishedError(
-            f"{url}: half-uploaded", "run again the command that writes it; or remove it"
+            f"{url}: incomplete upload", "run the command that writes it again, or remove it"
         )
     files = facts.get("files")
     if not isinstance(files, dict):
@@ -109,7 +109,7 @@ def find_files(url: str) -> Entries:
 
 
 def _check_entries(url: str, entries: Mapping[str, Entry]) -> None:
-    """Checks names and numbers from a store, which anybody may have written."""
+    """Checks names and numbers from a store, which isn't trusted."""
     if len(entries) > _MAX_FILES:
         raise MtkitError(f"{url}: {len(entries):,} files, expected {_MAX_FILES:,} at most")
     for name, entry in entries.items():
@@ -137,7 +137,7 @@ def is_plain(name: str) -> bool:
 
 
 def list_files(folder: Path) -> dict[str, Path]:
-    """Returns a local folder's files by their names in a listing, without hidden ones and links."""
+    """Returns a local folder's files by their names in a listing, except hidden files and links."""
     found = {
         path.relative_to(folder).as_posix(): path
         for path in sorted(folder.rglob("*"))
@@ -147,7 +147,7 @@ def list_files(folder: Path) -> dict[str, Path]:
 
 
 def download(url: str, name: str, entry: Entry, path: Path) -> None:
-    """Writes a file of a stored folder, after checking its size and SHA-256."""
+    """Downloads a file of a stored folder, checking its size and SHA-256."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.draft")
     origin, sha256 = Url(f"{url}/{_object_of(name, entry)}"), hashlib.sha256()
@@ -161,7 +161,7 @@ def download(url: str, name: str, entry: Entry, path: Path) -> None:
             raise MtkitError(
                 f"{url}/{name}: {size:,} bytes that differ from the folder's listing, which has "
                 f"{entry.size:,}: damaged, or replaced meanwhile",
-                "run the same command again; if it stays so, upload the folder again",
+                "run the same command again; if this persists, upload the folder again",
             )
         draft.replace(path)
     finally:
@@ -199,7 +199,7 @@ def upload(
 
 
 def run_at_once(work: Callable[[str], Any], names: Any) -> list[Any]:
-    """Returns what `work` gives for each name, some at a time."""
+    """Returns the results of `work` for each name, in order, from a thread pool."""
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         return list(threads.map(work, names))
 
@@ -219,7 +219,9 @@ def _upload_file(url: str, name: str, file: Path, old: Entries) -> Entry:
         after = file.stat()
         if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
             return entry
-    raise MtkitError(f"{file}: changes while it is uploaded to {url}", "run the command again")
+    raise MtkitError(
+        f"{file}: changed while it was being uploaded to {url}", "run the command again"
+    )
 
 
 def _put_in_place(url: str, name: str, entry: Entry) -> None:
@@ -250,11 +252,11 @@ def _remove(store: Any, path: str) -> None:
 
 
 def _abort_uploads(url: str) -> None:
-    """Ends uploads in parts that a killed process left in an S3 bucket, below a folder."""
+    """Aborts multipart uploads that a killed process left below a folder of an S3 bucket."""
 
     def abort(store: Any, path: str) -> None:
         bucket, _, prefix = path.partition("/")
-        # Few are allowed to list them, and not every store can.
+        # Few users may list them, and not every store can.
         with suppress(OSError):
             for each in store.list_multipart_uploads(bucket):
                 if each["Key"].startswith(f"{prefix}/"):

@@ -1,4 +1,4 @@
-"""Counts, durations and amounts of memory in readable form; items at even distances."""
+"""Counts, durations and amounts of memory in readable form; evenly spaced items."""
 
 from collections.abc import Sequence
 from typing import TypeVar

@@ -10,7 +10,7 @@ from mtkit.recipe.flags import FlagName
 class Flag:
     """A reason to look at a translation: a measured value beyond a threshold.
 
-    `bad answer` is a large language model's that never answered as asked.
+    `bad answer`: a large language model never responded in the requested form.
     """
 
     name: FlagName | Literal["bad answer"]

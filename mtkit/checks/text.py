@@ -109,7 +109,7 @@ class StrangeLetters:
 def find_strange(text: Text, script: np.uint16, known: frozenset[str]) -> StrangeLetters:
     """Returns the letters of a script beyond ASCII, with spaces between words, that aren't known.
 
-    Many of them show that a text was converted from the wrong encoding. None if none is known.
+    Many of them show that a text was converted from the wrong encoding. Empty if `known` is.
     """
     is_letter = (text.codes > _LAST_ASCII) & ((text.kinds & script) != 0)
     positions = np.flatnonzero(is_letter & ((text.kinds & CharacterKind.UNSPACED) == 0))
@@ -133,7 +133,7 @@ def build_table(source_scripts: Iterable[str], target_scripts: Iterable[str]) ->
 
 
 def is_script(name: str) -> bool:
-    """Returns whether a name or ISO 15924 code is a Unicode script with letters."""
+    """Checks that a name or ISO 15924 code is a Unicode script with letters."""
     if not name.replace("_", "").isalnum():
         return False
     try:
@@ -231,7 +231,7 @@ def is_same_text(one: str, other: str) -> bool:
 
 
 def share_of_words(words: Sequence[str], others: Sequence[str]) -> float:
-    """Returns the share of words that are in `others`, each of which counts once; 0 of none."""
+    """Returns the share of words that are in `others`, where each counts once; 0 without words."""
     return (Counter(words) & Counter(others)).total() / len(words) if words else 0.0
 
 

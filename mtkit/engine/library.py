@@ -99,7 +99,7 @@ class Network(Structure):
 
 
 class Ragged(Structure):
-    """Lists behind each other: list i has values [starts[i], starts[i + 1])."""
+    """Concatenated lists: list i has values [starts[i], starts[i + 1])."""
 
     _fields_: ClassVar = [("values", c_void_p), ("starts", c_void_p)]
 
@@ -152,14 +152,14 @@ class Cancelled(Exception):  # noqa: N818 (no error)
     """A call was cancelled."""
 
 
-NO_MEMORY = "no memory for a batch; a smaller inference.batch_tokens takes less"
+NO_MEMORY = "out of memory for a batch: lower inference.batch_tokens"
 
 
 def check_status(status: int) -> None:
-    """Raises the error of a call; engine.cpp defines the numbers."""
+    """Raises IndexError, MemoryError or Cancelled for a call's status (see engine.cpp)."""
     match status:
         case 1:
-            raise IndexError("a token or a position that the network has no vector of")
+            raise IndexError("a token or position for which the network has no vector")
         case 2:
             raise MemoryError(NO_MEMORY)
         case 3:

@@ -31,7 +31,7 @@ _MIN_POSITIONS = 256
 
 
 def can_run(model: Model) -> bool:
-    """Checks that the engine has all parts of a network, and that it is compiled."""
+    """Checks that the engine supports a network and is compiled."""
     return (
         choose_library() is not None
         and model.positions != "rotary"
@@ -40,7 +40,7 @@ def can_run(model: Model) -> bool:
 
 
 class EngineNetwork:
-    """A network in a precision; linear maps are copied, other weights are used where they are.
+    """A network in a precision; linear maps are copied, other weights are used in place.
 
     `has_source` is False for a causal language model.
     """

@@ -25,7 +25,7 @@ from mtkit.recipe.inference import Inference, Sampling
 
 Phrases = Sequence[Sequence[int]]
 _MAX_RANDOM = 1 << 24
-"""Random numbers of a call of the library: 128 MiB."""
+"""Maximum random numbers per call of the library: 128 MiB."""
 _Found = TypeVar("_Found")
 
 
@@ -249,7 +249,7 @@ class _Call:
         self._keeps: list[object] = []
         self._vocab_size = members[0].network.vocab_size
         if members[0].network.has_source and not all(each.source for each in requests):
-            raise IndexError("a source of no tokens")
+            raise IndexError("an empty source")
         longest = max((len(each.source) for each in requests), default=0)
         target = max(
             (len(each.prompt) + max(each.limit, longest_target) for each in requests), default=0
@@ -277,7 +277,7 @@ class _Call:
         )
 
     def lay_out(self, lists: Sequence[Sequence[int]], num_tokens: int | None = None) -> Ragged:
-        """Returns lists behind each other, in memory that lives as long as this.
+        """Returns concatenated lists, in memory that lives as long as this.
 
         `num_tokens` is the size of the vocabulary of tokens that index log-probabilities: the
         library doesn't check them.

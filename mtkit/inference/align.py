@@ -51,8 +51,8 @@ class LineAligner:
         """Raises an MtkitError if words can't be aligned."""
         if not self.can_align:
             raise MtkitError(
-                "inference.alignments finds words by the attention of a translator with an encoder "
-                "and a decoder, or by data.word_aligner: this model has neither",
+                "inference.alignments needs the attention of an encoder-decoder translator, or "
+                "data.word_aligner: this model has neither",
                 "remove it: --set inference.alignments=false",
             )
 
@@ -192,7 +192,7 @@ def align_words(
 def _align_words(
     pairs: Sequence[tuple[LocatedText, LocatedText]], weights: Sequence[NDArray[np.float32]]
 ) -> list[WordAlignment]:
-    """Aligns all pairs at once: a call of numpy costs more than a word."""
+    """Aligns all pairs at once: a numpy call costs more than a word."""
     # Attention is summed in one table. Each target word has a row as wide as its source has words.
     # An extra column per row, and an extra row per pair, collect tokens outside words.
     num_rows = np.array([len(target.words) + 1 for _, target in pairs])

@@ -69,8 +69,8 @@ class AttentionReader:
             loaded.config.objective != "translation"
         ):
             raise MtkitError(
-                f"{folder} has no encoder and decoder that translate: attention is shown of "
-                "translators and parsers",
+                f"{folder} isn't an encoder-decoder translator or parser: only their attention "
+                "can be shown",
                 "name another model folder",
             )
         self._network = loaded.model.eval()

@@ -81,7 +81,7 @@ class LineClassifier:
             TypeError: One str, not a list.
         """
         if isinstance(texts, str):
-            raise TypeError("one str, expected a list: its characters would be texts")
+            raise TypeError("got a str, expected a list of texts")
         if (seconds is not None) != self.has_pairs or (seconds and len(seconds) != len(texts)):
             raise ValueError("this model labels " + ("pairs" if self.has_pairs else "single texts"))
         if not texts:
@@ -113,7 +113,7 @@ def require_classifier(folder: Path, config: ModelConfig) -> ClassifierConfig:
     """Returns a classifier's labels and limits; raises an MtkitError for another model."""
     if config.classifier is None:
         raise MtkitError(
-            f'{folder}: a model of objective = "{config.objective}", which labels nothing',
+            f'{folder}: objective = "{config.objective}", expected a classifier',
             'train one with objective = "classification"',
         )
     return config.classifier

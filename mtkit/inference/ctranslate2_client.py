@@ -1,4 +1,4 @@
-"""CTranslate2's own client, with which an export is compared with its model."""
+"""Runs CTranslate2 itself, to compare an export with its model."""
 
 import json
 from collections import defaultdict
@@ -17,21 +17,21 @@ from mtkit.recipe.inference import Inference
 from mtkit.text.token_ids import BOS, EOS, PAD
 
 _SENTENCES, _SCORED_TOKENS = 32, 2_048
-"""What a thread takes at once; of scored tokens all logits are in memory."""
+"""Batch sizes per thread; scoring keeps the logits of all tokens in memory."""
 _NO_PENALTY = 1e-9
-"""|y| to this power is 1 in fp32. CTranslate2 ends a search by another rule if alpha is 0."""
+"""|y| to this power is 1 in fp32. CTranslate2 has another stopping rule if alpha is 0."""
 
 
 class CTranslate2Client:
-    """An engine on a CPU, for plain beams of sources with words.
+    """A CPU engine with plain beam search; no source may be empty.
 
-    Its search excludes `<pad>` and `<s>` before the softmax, ours after it: scores shift by what
-    the model gives those. Outputs of different lengths compete by log-probability / |y|^alpha.
+    Its search excludes `<pad>` and `<s>` before the softmax, ours after it: scores shift by
+    the probability of those. Outputs of different lengths compete by log-probability / |y|^alpha.
 
     Args:
         folder: CTranslate2's files, as `mtkit export` has just written them.
         stops_early: A search ends once `beam_size` outputs have ended; otherwise only at the length
-            limit, which finds what our own search finds, and is slow.
+            limit, which is slow, with the same results as our search.
     """
 
     def __init__(self, folder: Path, *, stops_early: bool = True) -> None:
@@ -64,7 +64,7 @@ class CTranslate2Client:
     def _search(
         self, sources: Sequence[EncodedSource], settings: Inference, limit: int
     ) -> list[list[Hypothesis]]:
-        """Searches sources with one limit and forced tokens of one length."""
+        """Searches sources with the same limit and the same number of forced tokens."""
         penalty = settings.length_penalty
         # CTranslate2 divides by |y| to this power.
         alpha = penalty.alpha or _NO_PENALTY

@@ -15,7 +15,7 @@ _MAX_GIVEN_TOKENS = 4_096
 """Limit of a given text, which can't be cut, if the model has no limit: memory grows with the
 square of the length."""
 _MAX_PARSED_TOKENS = 1_024
-"""Of a sentence: more than a treebank's longest has; the time grows with the square."""
+"""Limit of a sentence to parse, longer than any in a treebank; time is quadratic."""
 
 
 def limit_given(engine: Engine) -> int:
@@ -62,7 +62,7 @@ class LineEncoder:
             if line.request.prefix:
                 raise LineError(
                     line.number,
-                    "a prefix beside the text, but a language model continues the text itself",
+                    "a prefix was given, but a language model continues the text itself",
                     "append the prefix to the text",
                 )
             max_tokens = limit_given(self._engine)
@@ -70,7 +70,7 @@ class LineEncoder:
                 raise LineError(
                     line.number,
                     f"{len(tokens):,} tokens, but the model reads {max_tokens:,} at most",
-                    "give the end of the text alone",
+                    "give only the end of the text",
                 )
             if line.text.strip() and tokens[:-1]:
                 span = (0, len(line.text))

@@ -45,7 +45,7 @@ class Parity:
         library: The name of the other library.
         num_near_ties: Lines where outputs with almost equal scores swap ranks.
         num_different: Lines that differ by more.
-        largest_gap: Largest difference between both scores of one output.
+        largest_gap: Largest difference between the two scores of an output.
         largest_shift: Largest difference between an output's score in the other library's search
             and the score that its model gives it.
     """
@@ -72,7 +72,7 @@ class Parity:
 
 
 def search_exactly(settings: Inference, sources: Sequence[Sequence[int]]) -> Inference:
-    """Returns settings for a search by the exact rule, with its whole beam as n-best list.
+    """Returns settings for exact search, with the whole beam as n-best list.
 
     The length penalty has the power form, which all engines have.
     """
@@ -202,7 +202,7 @@ class EngineComparison:
     bleu: tuple[float, float] | None
 
     def describe(self) -> list[str]:
-        """Returns lines on quality."""
+        """Returns the comparison as lines."""
         lines = [
             f"same translation as mtkit on {self.num_equal} of {self.num_lines} lines, "
             f"{self.agreement:.1f} BLEU against mtkit's"

@@ -71,7 +71,7 @@ def choose_languages(loaded: LoadedModel) -> tuple[str, str] | None:
 
 
 def choose_marks(loaded: LoadedModel) -> LanguageTokens:
-    """Returns the tokens of `choose_languages`."""
+    """Returns the language tokens for `choose_languages`."""
     languages = choose_languages(loaded)
     return NO_MARKS if languages is None else loaded.tokenizer.mark_languages(*languages)
 
@@ -124,7 +124,7 @@ def export(
         if settings.coverage_penalty
         else read_alignment_head(model_folder, loaded.config.model)
     )
-    # Programs are compared by what both search for in the same way.
+    # Only search features that both programs share are compared.
     plain = {"sampling": None, "fusion": None, "coverage_penalty": 0.0, "n_best": 1}
     settings = settings.model_copy(update=plain)
     marks = choose_marks(loaded)
@@ -162,7 +162,7 @@ def export(
 def open_reference(loaded: LoadedModel, settings: Inference) -> Engine:
     """Returns the engine of `mtkit translate`, in fp32, to compare an export with.
 
-    It takes the network, which can't be written afterwards.
+    It consumes the network, which can't be written afterwards.
     """
     limit_threads()
     device, exact = torch.device("cpu"), settings.model_copy(update={"precision": "fp32"})

@@ -34,7 +34,7 @@ def export_transformers(
 ) -> None:
     """Writes a folder that transformers' `AutoModelForSeq2SeqLM` and `AutoTokenizer` load.
 
-    `output` must be new or empty. `metadata` is added to the head of its card, such as `datasets`.
+    `output` must be new or empty. `metadata`, such as `datasets`, is added to its card's head.
     """
     version = load_transformers().__version__
     _check_empty(output)
@@ -103,8 +103,8 @@ def _with_power(settings: Inference, mean_length: float) -> Inference:
         return settings
     alpha = round(penalty.alpha * mean_length / (mean_length + 5), 2)
     warn(
-        f'length_penalty.kind = "gnmt": transformers has "power" alone; written with alpha = '
-        f"{alpha}, which weighs lengths alike at {mean_length:.0f} tokens, the mean here"
+        f'length_penalty.kind = "gnmt": transformers has only "power"; written with alpha = '
+        f"{alpha}, which is equivalent at {mean_length:.0f} tokens, the mean here"
     )
     replaced = LengthPenalty(kind="power", alpha=alpha)
     return settings.model_copy(update={"length_penalty": replaced})
@@ -115,4 +115,4 @@ def _tell_licence(card: str) -> None:
     if found is None:
         warn("the card names no licence: add `license: ...` to the head of README.md")
     elif "nc" in found[1].lower().split("-"):
-        warn(f"licence {found[1]}: not for commercial use, nor is what is made of this model")
+        warn(f"licence {found[1]}: not for commercial use; this includes derivatives of this model")

@@ -39,7 +39,7 @@ class LearnedAligner:
         """Returns the links of each pair's words.
 
         The aligner separates punctuation from letters. Two words are linked if any of their parts
-        are; a word's own punctuation links it to nothing. `sources` are lines with their words and
+        are; links of a word's own punctuation are ignored. `sources` are lines with their words and
         the span to align; `targets` are translations with their words. With `together`, the aligner
         also learns from these pairs, so that the links of one depend on the others.
         """
@@ -70,7 +70,7 @@ def warn_too_long(alignment: WordAlignment | None, line: int) -> list[LineWarnin
         return []
     from mtkit.data.word_alignment.aligner import MAX_WORDS  # noqa: PLC0415
 
-    fault = f"more than {MAX_WORDS} words on a side, punctuation counted: no links"
+    fault = f"more than {MAX_WORDS} words on a side, with punctuation: no links"
     return [LineWarning("too long to align", fault, line)]
 
 

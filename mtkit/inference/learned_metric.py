@@ -21,9 +21,9 @@ from mtkit.recipe.precision import Precision
 from mtkit.version import __version__
 
 _BATCH_TOKENS = {"cpu": 512, "cuda": 8_192}
-"""Of the encoder, with padding, by device: a CPU takes half the time with what fits its caches."""
+"""Encoder tokens per batch, with padding: a CPU is twice as fast if they fit its caches."""
 _BATCH_ROWS = 4_096
-"""Of the estimator."""
+"""Rows per batch of the estimator."""
 
 
 class Comet:
@@ -110,13 +110,13 @@ class Comet:
 
 @lru_cache(maxsize=4)
 def open_metric(folder: str, precision: Precision = "fp32", device: str = "auto") -> Comet:
-    """Returns the metric in a folder; the same one again for the same arguments."""
+    """Returns the metric in a folder; cached by its arguments."""
     limit_threads()
     return Comet(load_comet(Path(folder)), precision, find_device(device))
 
 
 def check_metric(folder: str, *, has_sources: bool = True) -> None:
-    """Checks that there is a metric in a folder, and the source text if it needs that."""
+    """Checks that a folder has a metric, and that it gets sources if it needs them."""
     config = read_comet_config(Path(folder))
     if "src" in config.segments and not has_sources:
         raise MtkitError(
@@ -127,7 +127,7 @@ def check_metric(folder: str, *, has_sources: bool = True) -> None:
 def open_metrics(
     settings: Evaluation, device: str = "auto", *, has_sources: bool = True
 ) -> list[LearnedMetric]:
-    """Returns the learned ones of the settings' metrics, after checks of all of them."""
+    """Checks all learned metrics of the settings, then returns them opened."""
     for folder in settings.learned_metrics:
         check_metric(folder, has_sources=has_sources)
     return [open_metric(folder, settings.precision, device) for folder in settings.learned_metrics]

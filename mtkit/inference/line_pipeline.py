@@ -50,10 +50,10 @@ _WORD = regex.compile(
     r"[[\p{L}\p{M}\p{N}\p{Cn}]--[\p{Me}\p{Variation_Selector}\p{Extended_Pictographic}]]",
     regex.V1,
 )
-"""A word's character in any script, also an unassigned one. Emoji contain enclosing marks and
+"""A word character of any script, even an unassigned one. Emoji contain enclosing marks and
 variation selectors, and the newest ones aren't assigned in older Unicode tables."""
 _SYMBOL = regex.compile(r"[\0\p{P}\p{S}\p{Co}\p{Extended_Pictographic}]")
-"""The visible ones of all other characters, and NUL: tokenizers drop the rest."""
+"""Any other visible character, and NUL: tokenizers drop the rest."""
 _ENGINE_KEYS = ("engine", "precision", "processes", "batch_tokens", "fusion", "glossary", "quality")
 """Settings that a request can't change."""
 
@@ -72,7 +72,7 @@ class LineScorer:
         self._parser = parser
 
     def score(self, lines: Sequence[Line]) -> None:
-        """Sets lines' only part, whose candidate is the given translation, the prefix.
+        """Sets each line's only part, with the prefix, the given translation, as candidate.
 
         Raises:
             LineError: A text is too long, a score is NaN or infinite, or a parser's target isn't a
@@ -217,11 +217,11 @@ class LinePipeline:
         return ProtectStep(self._model.tokenizer, self._translate)
 
     def with_settings(self, settings: Inference) -> "LinePipeline":
-        """Returns another one around the same engine."""
+        """Returns a pipeline with other settings and the same engine."""
         return LinePipeline(self._engine, self._model, settings)
 
     def split_tags(self, text: str) -> tuple[str, str]:
-        """Returns the tags before a line, and the line."""
+        """Returns a line's leading tags, and the rest of it."""
         return self._model.tokenizer.split_tags(text.rstrip("\r\n"))
 
     @property
@@ -404,7 +404,7 @@ class LinePipeline:
         return Translation(candidates, was_split=len(line.parts) > 1, warnings=tuple(warnings))
 
     def _answer_without_search(self, line: Line) -> Translation:
-        """Answers a line that has no tokens, is copied, or is too long for a parser."""
+        """Translates a line that has no tokens, is copied, or is too long for a parser."""
         tags, rest = self._model.tokenizer.split_tags(line.text)
         if self._model.translates and self._keeps_all(line, rest):
             return copy_line(rest, num_before=len(tags), alignments=line.settings.alignments)

@@ -1,4 +1,4 @@
-"""Opens what answers lines: from model folders, or around an open engine."""
+"""Opens translators from model folders."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -48,7 +48,7 @@ class AnswersLines(Protocol):
 
     @property
     def summary(self) -> str:
-        """What was done with a glossary's terms, or asked of an LLM; empty without either."""
+        """Summary of a glossary's terms or of LLM requests; empty without either."""
         ...
 
     def search_ahead(
@@ -115,7 +115,7 @@ def open_translator(
 def _open_ranker(
     settings: Inference, languages: tuple[str, str], device: str
 ) -> tuple[Reranker, Callable[[Rerank], bool]]:
-    """Returns what orders candidates, with the folders that `inference.rerank` names."""
+    """Returns the reranker, and a check that settings name only its open folders."""
     if settings.rerank is None or not settings.rerank.folders:
         return rerank, names_no_folder
     # Imported here: sacreBLEU loads slowly, and a learned metric needs torch.
@@ -141,7 +141,7 @@ def _open_ranker(
         lines = open_translator([model.path], device=device, settings=own)
         if lines.languages.are_needed:
             raise MtkitError(
-                f"inference.rerank.models.{index}: {model.path} is a model of several languages",
+                f"inference.rerank.models.{index}: {model.path} is multilingual",
                 "give a model of this pair",
             )
         models[model.path] = ModelScorer(lines, is_reverse=found != languages)
@@ -152,7 +152,7 @@ def _open_ranker(
 def _read_quality(
     folders: Sequence[Path], quality: Quality, device: str
 ) -> "Callable[[LinePipeline], LineQuality]":
-    """Returns what estimates quality for a pipeline; the file's models are checked here."""
+    """Checks the quality file's models; returns a factory of a pipeline's estimator."""
     # Imported here: most translators estimate nothing.
     from mtkit.inference.quality import LineQuality, QualityFile
 

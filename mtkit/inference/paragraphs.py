@@ -159,8 +159,7 @@ def split_line(line: Line, model: TextModel) -> None:
     if line.request.prefix:
         raise LineError(
             line.number,
-            f"{len(spans):,} sentences, and a prefix, which only one could begin with "
-            "(inference.paragraphs)",
+            f"{len(spans):,} sentences, but a prefix fits only one (inference.paragraphs)",
             "give each sentence a line of its own",
         )
     line.spans = [(len(tags) + start, len(tags) + end) for start, end in spans]

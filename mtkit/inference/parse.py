@@ -35,7 +35,7 @@ class OutputAttention:
     target_pieces: Sequence[str]
 
     def join(self, num_symbols: int, num_words: int) -> NDArray[np.float64] | None:
-        """Returns the weight of each symbol to each word, [symbols, words], if pieces allow it."""
+        """Returns each symbol's weight on each word, [symbols, words]; None if pieces don't fit."""
         symbols = [
             index for index, piece in enumerate(self.target_pieces) if piece.startswith(_SPACE)
         ]

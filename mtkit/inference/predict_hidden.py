@@ -44,8 +44,9 @@ class HiddenTokenPredictor:
     ) -> HiddenText:
         """Returns how well a text's hidden tokens are predicted, by block.
 
-        Documents, whose rising numbers have shape [lines], are cut into blocks as in training. A
-        block is one segment of at most `block_tokens`, `<s>` and `</s>` counted. No line is blank.
+        `documents` are the lines' ascending document numbers, [lines]. Documents are cut as in
+        training, into blocks of one segment with at most `block_tokens`, including `<s>` and
+        `</s>`. No line may be blank.
         """
         cutter = BlockCutter(cut_between_sentences, block_tokens - NUM_ADDED)
         sentences = Ragged.of(self._tokenizer.encode_source(lines))

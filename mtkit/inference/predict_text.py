@@ -23,8 +23,8 @@ def predict_text(
 ) -> PredictedText:
     """Returns the log-probability of each line, given the lines before it in its block.
 
-    Documents, whose rising numbers have shape [lines], are cut into blocks of `context_tokens` as
-    in training: a token's context is its block. No line is blank.
+    `documents` are the lines' ascending document numbers, [lines]. Documents are cut into blocks of
+    `context_tokens` as in training: a token's context is its block. No line may be blank.
     """
     tokens = tokenizer.encode_target(lines)
     blocks: list[list[int]] = []

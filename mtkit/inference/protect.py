@@ -29,7 +29,7 @@ def open_finder(settings: Protect) -> PieceFinder:
 
 
 def protect_strings(settings: Inference) -> Inference:
-    """Returns settings for strings of programs: with `protect`, unless they say otherwise."""
+    """Returns settings for program strings: with `protect`, unless they override it."""
     if settings.protect is not None or not settings.protect_strings:
         return settings
     return settings.model_copy(update={"protect": Protect()})

@@ -51,9 +51,9 @@ _FORMAT_VERSION = 1
 _MAX_BYTES = 1 << 20
 _OF_FEATURES = ("too short", "too long", "unlikely", "poorly covered")
 _FLAGS = tuple(each for each in FLAG_NAMES if each not in _OF_FEATURES)
-"""Flags that are counted; the others judge what has a feature of its own."""
+"""Flags that are counted; each of the others has its own feature."""
 _OF_ENGINE = ("engine", "precision", "allow_int8", "processes", "batch_tokens", "max_source_tokens")
-"""Settings that measures take from the translator's; how it searches is of no matter to them."""
+"""Settings that measures take from the translator's; how it searches doesn't matter to them."""
 _SMOOTHING = 15
 """Characters added to both lengths, as in `inference.flags`."""
 _OF_SCORES = (
@@ -61,7 +61,7 @@ _OF_SCORES = (
     *("length_ratio", "length_ratio_squared", "flags", "coverage"),
 )
 _OF_REVERSE = ("reverse_log_probability", "reverse_lowest_log_probability")
-_CALIBRATE_AGAIN = "make it again: mtkit calibrate"
+_CALIBRATE_AGAIN = "run mtkit calibrate again"
 _Digest = Annotated[str, Field(max_length=64)]
 
 
@@ -72,9 +72,9 @@ class QualityFile(Section):
     model: _Digest
     """Digest of the translator that the features come from."""
     reverse: _Digest = ""
-    """The same of the translator of the reverse direction."""
+    """Digest of the reverse translator; empty without one."""
     metric: _Digest = ""
-    """The same of the learned metric."""
+    """Digest of the learned metric; empty without one."""
     samples: Annotated[int, Field(ge=0, le=1_000)] = 0
     estimator: Estimator
     thresholds: Annotated[tuple[Threshold, ...], Field(max_length=MAX_THRESHOLDS)]
@@ -82,7 +82,7 @@ class QualityFile(Section):
 
     @classmethod
     def read(cls, path: Path) -> "QualityFile":
-        """Returns the content of a file; its numbers are checked."""
+        """Reads and validates a file; raises an MtkitError if it is missing or invalid."""
         try:
             content = read_json(path, max_bytes=_MAX_BYTES)
         except FileNotFoundError as error:
@@ -116,7 +116,7 @@ def list_measures(
     metric: LearnedMetric | None = None,
     samples: int = 0,
 ) -> list[Measure]:
-    """Returns what measures pairs; another feature is another entry here."""
+    """Returns the measures of pairs; new features are added here."""
     kept = {key: getattr(pipeline.settings, key) for key in _OF_ENGINE}
     changed = {"alignments": pipeline.aligns, "flags": Flags(names=_FLAGS)}
     own = pipeline.with_settings(Inference().model_copy(update={**kept, **changed}))
@@ -186,7 +186,7 @@ def _measure_metric(
 ) -> list[Row]:
     """Measures the score of a learned metric that reads no reference."""
     rows = [(lines.split_tags(pair.text)[1], pair.prefix, "") for pair in pairs]
-    # The same in any batch, but for rare ties in rounding.
+    # Rounded to be the same in any batch, except for rare ties.
     return [(score,) for score in metric.score(rows).round(5).tolist()]
 
 
@@ -197,7 +197,7 @@ def _measure_agreement(lines: "LinePipeline", samples: int, pairs: Sequence[Requ
 
     changed = {"sampling": Sampling(epsilon=0.02), "n_best": samples, "coverage_penalty": 0.0}
     settings = lines.settings.model_copy(update={**changed, "alignments": False, "flags": None})
-    # With the same number each line has the same draws, wherever it stands.
+    # A constant line number makes the draws independent of the line's position.
     asked = [replace(each, prefix="", settings=settings, line=1) for each in pairs]
     rows: list[Row] = []
     for pair, found in zip(pairs, lines.search_ahead(asked)(), strict=True):
@@ -223,7 +223,7 @@ class LineQuality:
     def estimate(self, lines: Sequence[Line]) -> None:
         """Adds the quality of each line's translation, and whether it is released.
 
-        A blank line's is 1; that of a pair too long to be scored is 0.
+        It is 1 for a blank line, and 0 for a pair that is too long to be scored.
         """
         asked: list[tuple[Line, Request]] = []
         for line in lines:

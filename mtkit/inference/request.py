@@ -28,7 +28,7 @@ class Request:
         required: What every output must contain; `inference.protect` sets it.
         sentence: Number of this sentence in a line that is already split, from 0
             (`inference.paragraphs`).
-        is_program_string: Whether `inference.protect_strings` is about it.
+        is_program_string: Whether `inference.protect_strings` applies to it.
     """
 
     text: str
@@ -93,7 +93,7 @@ class LineError(MtkitError):
         self.fault = fault
 
     def __reduce__(self) -> tuple[type[Self], tuple[int, str, str]]:
-        # Pickle restores an exception from its message, which isn't what this one takes.
+        # Pickle calls the class with the message alone, but this one takes other arguments.
         return type(self), (self.line, self.fault, self.hint)
 
 

@@ -63,7 +63,7 @@ class Ranker:
 
     def __call__(self, parts: Sequence[RankedPart]) -> list[list[Hypothesis]]:
         """Returns the candidates of each, best first; in the search's order without `rerank`."""
-        # Together: a pass of a network over few pairs is slow.
+        # Scored together, since small batches are slow.
         scores: dict[tuple[Path, str, str], float] = {}
         for path, model in self.models.items():
             pairs = dict.fromkeys(

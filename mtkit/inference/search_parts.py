@@ -69,7 +69,7 @@ def cut_warning(line: int) -> LineWarning:
 
 
 def names_no_folder(settings: Rerank) -> bool:
-    """Checks that settings need no folders, which `rerank` hasn't opened."""
+    """Checks that settings name no folders: `rerank` opens none."""
     return not settings.folders
 
 

@@ -79,7 +79,7 @@ class MaskedText:
     _edits: tuple[_Edit, ...]
 
     def restore(self, hypothesis: Hypothesis) -> Hypothesis | None:
-        """Returns a translation with the pieces restored; None unless each symbol comes once.
+        """Returns a translation with the pieces restored; None unless each symbol occurs once.
 
         Links refer to the original text and the restored translation; tokens stay the symbols'.
         """

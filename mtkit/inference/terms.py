@@ -91,7 +91,7 @@ def choose_way(settings: GlossarySettings, tokenizer: SubwordTokenizer) -> Way:
         raise MtkitError(
             f'inference.glossary.way = "{settings.way}", but the model was trained without '
             "data.augment.terms",
-            'remove it, or take "constraints"',
+            'remove it, or use "constraints"',
         )
     if settings.way == "auto":
         return "annotation" if knows else "constraints"
@@ -276,9 +276,7 @@ class TermStep:
         if line.terms is None or not line.terms.constrains:
             return
         if line.settings.sampling is not None:
-            raise LineError(
-                line.number, "glossary: terms need a beam, and inference.sampling has none"
-            )
+            raise LineError(line.number, "glossary: terms need beam search, not inference.sampling")
 
     def annotate(self, lines: Sequence[Line], limit: Callable[[Line], int]) -> None:
         """Sets each part's annotated tokens if the model reads them and they fit `limit`."""

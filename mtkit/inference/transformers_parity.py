@@ -27,9 +27,9 @@ from mtkit.text.token_ids import SPECIAL_PIECES
 
 def load_transformers() -> Any:
     """Returns transformers' package; raises an MtkitError if it isn't installed."""
-    fault = "transformers isn't installed, and a folder for it is checked with it"
+    fault = "transformers isn't installed; it checks the exported folder"
     transformers = import_extra("transformers", fault, "transformers")
-    # It shows progress of a fast load, even in files.
+    # Its progress bar would also be written to log files.
     transformers.utils.logging.disable_progress_bar()
     return transformers
 
@@ -44,7 +44,7 @@ def check_transformers_folder(
     settings: Inference,
     languages: tuple[str, str] | None = None,
 ) -> list[str]:
-    """Returns what transformers has in common with the model; raises an MtkitError if they differ.
+    """Returns lines that compare transformers with the model; raises an MtkitError if they differ.
 
     No line is blank; the first `num_translated` are also translated. The length penalty has the
     power form. `languages` are source and target of a model with language tokens.
@@ -76,7 +76,7 @@ def _search_alike(settings: Inference) -> Inference:
     limit = find_output_limit(settings)
     return settings.model_copy(
         update={
-            # Their search continues until as many outputs as beams can't be beaten.
+            # transformers searches until the best `beam_size` outputs can't be beaten.
             "n_best": settings.beam_size,
             "stop_margin": limit if is_exact(settings) else 0,
             "max_output_tokens": limit,
@@ -101,7 +101,7 @@ def _check_tokens(
         count += 1
         if tokenizer(line.strip())["input_ids"] != [rows[token] for token in ours]:
             raise MtkitError(
-                f"transformers' {written.tokenizer_class} cuts a line into other tokens: "
+                f"transformers' {written.tokenizer_class} tokenizes a line differently: "
                 f"'{shorten(line, 80)}'; nothing was exported",
                 "please report this, with the tokenizer and that line",
             )

@@ -47,7 +47,7 @@ class WordAlignment:
         source_words: The span of each word of the line, in characters.
         target_words: The same for the translation.
         pairs: Indices of a source and a target word that are linked, in order.
-        is_too_long: Links are missing, at least for a part, since it has too many words.
+        is_too_long: The line, or a part of it, has too many words to be aligned.
     """
 
     source_words: tuple[Span, ...]
@@ -82,7 +82,7 @@ class WordAlignment:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """An output of a search; for a line in several parts, their sum.
+    """An output of a search; for a line in several parts, their outputs joined.
 
     Attributes:
         token_ids: Target tokens, including a final `</s>`.
@@ -139,15 +139,15 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class TermUse:
-    """What became of a term of `inference.glossary` in a translation.
+    """How a translation uses a term of `inference.glossary`.
 
     Attributes:
-        span: Where the term begins and ends in the line, in characters.
-        source: The term as it stands there.
-        target: Its translation by the glossary.
-        use: Whether the best candidate has it as it is given, in another form, or not at all;
-            `avoided` where one that is forbidden isn't there.
-        found: What the candidate has of it; None where it has nothing.
+        span: The term's start and end in the line, in characters.
+        source: The term as written there.
+        target: Its translation in the glossary.
+        use: Whether the best candidate has it as given, in another form, or not at all;
+            `avoided` if it is forbidden and absent.
+        found: The target as written in the candidate; None if absent.
         is_forbidden: Whether the target must not be used.
     """
 
@@ -165,7 +165,7 @@ class KeptPiece:
 
     Attributes:
         kind: Its kind, such as `url`.
-        text: It as it stands in the line.
+        text: Its text in the line.
     """
 
     kind: str
@@ -174,12 +174,12 @@ class KeptPiece:
 
 @dataclass(frozen=True)
 class Protection:
-    """What of a line had to stay, and how a translation was found that keeps it.
+    """What a translation had to keep, and how one that keeps it was found.
 
     Attributes:
-        pieces: What had to stay, in the line's order.
-        way: `plain` where the translation kept all; how another one was found where it didn't; None
-            where none was.
+        pieces: Pieces to keep, in the line's order.
+        way: `plain` if the first translation kept all, otherwise how another one was found; None
+            if none was.
         lost: Pieces that the translation contains less often than the line.
     """
 
@@ -190,11 +190,11 @@ class Protection:
 
 @dataclass(frozen=True)
 class TranslatedSentence:
-    """A sentence of a line of several (`inference.paragraphs`), and its best translation.
+    """One of a line's several sentences (`inference.paragraphs`), and its best translation.
 
     Attributes:
-        source: Where it begins and ends in the line, in characters.
-        target: The same of its translation in the line's.
+        source: Its start and end in the line, in characters.
+        target: Start and end of its translation in the line's translation.
         score: Its score.
         log_probability: Sum of its tokens' natural log-probabilities.
         reached_limit: Whether the length limit cut it.
@@ -267,11 +267,11 @@ class Translation:
         terms: Uses of the line's terms, in order; None without `inference.glossary`.
         protection: Protected pieces; None without `inference.protect`.
         sentences: The line's sentences, in order; empty if it was translated as one.
-        model: Name of its model, told by a server with a fallback.
-        quality: Estimated probability that it is right (`inference.quality`), of several sentences
-            the lowest; None without.
-        released: Whether the quality, of each sentence, reaches the threshold of the risk; None
-            without.
+        model: Name of its model, set by a server with a fallback.
+        quality: Estimated probability that it is right (`inference.quality`), the lowest of several
+            sentences'; None without an estimate.
+        released: Whether every sentence's quality reaches the threshold of the risk; None without
+            an estimate.
     """
 
     candidates: tuple[Hypothesis, ...]

@@ -62,7 +62,7 @@ class Translator:
 
     Attributes:
         batches_at_once: Batches of `inference.batch_tokens` that it distributes to threads or
-            processes; 1 if all of it searches one batch.
+            processes; 1 if all threads search the same batch.
 
     Raises:
         MtkitError: The device or the model is missing; the model is damaged, or lacks a language;
@@ -154,7 +154,7 @@ class Translator:
 
     @property
     def summary(self) -> str:
-        """What was done with a glossary's terms, or asked of an LLM; empty without either."""
+        """Summary of a glossary's terms or of LLM requests; empty without either."""
         return self._lines.summary
 
     @overload
@@ -267,7 +267,7 @@ class Translator:
         prints warnings. Arguments and errors are as in `search`.
         """
         if isinstance(requests, str):
-            raise TypeError("one str, expected a list: its characters would be lines")
+            raise TypeError("got a str, expected a list of lines")
         lines = list(map(_as_request, requests))
         finish = self._lines.search_ahead(lines, first_line=first_line)
         if not (self._warns and warns):

@@ -214,7 +214,7 @@ class CrossAttention(nn.Module):
         self, inputs: NewestStates, cache: DecoderCache, layer_cache: LayerCache
     ) -> NewestStates:
         """Returns each hypothesis's attention to its sentence's source, which isn't copied."""
-        # Hypotheses take the place of target positions: here none sees another.
+        # Hypotheses are passed as target positions: here none sees another.
         (queries,) = split_heads(self.query(inputs), self.num_heads, self.widths[:1])
         keys, values = layer_cache.source_keys, layer_cache.source_values
         assert keys is not None

@@ -236,7 +236,7 @@ def _as_bias(is_visible: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _with_room(slots: Tensor | None, newest: Tensor, end: int) -> Tensor:
-    """Returns the slots with room up to `end`, in new memory if needed."""
+    """Returns the slots with capacity for `end`, in new memory if needed."""
     if slots is not None and slots.shape[2] >= end:
         return slots
     batch, heads, _, width = newest.shape

@@ -49,7 +49,7 @@ class CausalLanguageModel(CausalDecoder):
         return self.decoder.read(self.target_embedding(tokens, layout), layout)
 
     def step(self, tokens: NewestTokens, cache: DecoderCache) -> NewestLogits:
-        """Returns the next token's logits, and caches `tokens`; first `<s>` or the last unread."""
+        """Returns the next token's logits, and caches `tokens`, first `<s>` or the last unread."""
         position, end = cache.find_position(), cache.num_steps + 1
         embedded = self.target_embedding.step(tokens, position, end)
         return self.project(self.decoder.step(embedded, cache))

@@ -151,7 +151,7 @@ class InputEmbedding(nn.Module):
     ) -> NewestStates:
         """Returns the newest tokens' vectors.
 
-        `position` is from 0. If it is one per text, those from `end` on are of texts that ended.
+        `position` counts from 0. If there is one per text, ended texts may have some from `end` on.
         """
         if self.positions is None:
             return self._embed(tokens, None)

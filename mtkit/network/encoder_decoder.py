@@ -85,7 +85,7 @@ class EncoderDecoder(ProjectingNetwork):
         return watched.find_weights(target_layout, source_layout)
 
     def start(self, source_tokens: SourceTokens, source_layout: PaddedLayout) -> DecoderCache:
-        """Returns the encoded source, ready for the first `step`."""
+        """Returns a cache with the encoded source, ready for the first `step`."""
         return self.decoder.start(*self.encode_without_padding(source_tokens, source_layout))
 
     def encode_without_padding(

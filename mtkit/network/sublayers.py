@@ -97,7 +97,7 @@ class LayerNorm(nn.LayerNorm):
     """Layer normalisation (arXiv 1607.06450) with exact gradients on a CPU."""
 
     # PyTorch's CPU kernel sums the gradients of weight and bias over all tokens in 16 bits: after
-    # some thousand they are off by a tenth, and by more if most have one sign.
+    # a few thousand they are off by a tenth, and by more if most have one sign.
 
     def __init__(self, config: Model) -> None:
         super().__init__(config.d_model, eps=config.norm_epsilon)

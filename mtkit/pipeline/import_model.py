@@ -113,7 +113,10 @@ def tell_licence(licence: Licence) -> None:
     elif licence.is_commercial:
         say(f"  licence: {licence.name}")
     else:
-        warn(f"licence {licence.name}: not for commercial use, nor is what is made of this model")
+        warn(
+            f"licence {licence.name}: not for commercial use; this includes derivatives of this "
+            "model"
+        )
 
 
 def _read(folder: SourceFolder) -> ForeignTranslator:

@@ -96,7 +96,7 @@ def _split(num_bytes: int) -> tuple[int, int]:
 
 
 class RequestBytes:
-    """The bytes of one request so far, in its sender's budget, as far as the sender is known."""
+    """The bytes of one request so far, in its sender's budget once the sender is known."""
 
     def __init__(self, budget: WaitingBytes, caller: str) -> None:
         self.budget, self.caller = budget, caller
@@ -108,7 +108,7 @@ class RequestBytes:
         self.budget.take(self.caller, before, num_bytes)
 
     def count_answer(self, num_bytes: int) -> None:
-        """Counts bytes of the answer, which wait until they are read."""
+        """Counts bytes of the response, which stay in memory until the client reads them."""
         before, self.num_bytes = self.num_bytes, self.num_bytes + num_bytes
         self.budget.take(self.caller, before, num_bytes, refuses=False)
 
@@ -166,7 +166,7 @@ class Access:
         return waiting.budget is self._of_callers
 
     def require_key(self, request: Request) -> None:
-        """Checks the key in a request's head, if callers need one, before its body is read."""
+        """Checks the key in a request's headers, if callers need one, before its body is read."""
         self._find_key(request, None, _find_address(request.scope))
 
     def reload(self) -> None:
@@ -177,7 +177,7 @@ class Access:
     def admit(self, request: Request, shown: str | None, *, cost: int = 1) -> Caller:
         """Returns a request's caller, and counts it as `cost` requests.
 
-        The key is in its head (`Authorization: Bearer KEY`), or `shown` in its body.
+        The key is in its headers (`Authorization: Bearer KEY`), or in its body (`shown`).
 
         Raises:
             RequestError: The key is unknown or missing, or there are too many requests.
@@ -221,7 +221,7 @@ def _find_address(scope: Scope) -> str:
 
 
 def _read_head_key(headers: Headers) -> str:
-    """Returns the key in a request's head; empty without one."""
+    """Returns the bearer token in a request's headers; empty without one."""
     scheme, _, shown = headers.get("authorization", "").partition(" ")
     return shown.strip() if scheme.lower() == "bearer" else ""
 

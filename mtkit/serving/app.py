@@ -36,7 +36,7 @@ from mtkit.version import __version__
 _KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _LETS_IN = "mtkit.lets_in"
 _LEFT = 499
-"""The logged status of a request whose caller left."""
+"""nginx's status for a client that disconnected; only logged."""
 
 
 def list_pages(context: ServerContext) -> list[Route]:
@@ -74,7 +74,7 @@ def list_pages(context: ServerContext) -> list[Route]:
 
 
 class KnownHosts:
-    """Rejects other host names: an attacker's page that points its name here can't read answers.
+    """Rejects other host names, as a defence against DNS rebinding.
 
     `hosts` are as in `TrustedHostMiddleware`.
     """
@@ -102,7 +102,7 @@ async def _let_in(scope: Scope, _: Receive, __: Send) -> None:
 
 
 async def _say_nothing(_: Message) -> None:
-    """Replaces Starlette's answer in plain text."""
+    """Drops Starlette's plain-text response."""
 
 
 def make_context(

@@ -1,4 +1,4 @@
-"""Bodies of requests and answers, as pydantic models: they check, and make the OpenAPI document."""
+"""Request bodies as pydantic models, for validation and the OpenAPI document."""
 
 import json
 import logging
@@ -27,7 +27,7 @@ from mtkit.recipe.paragraphs import Paragraphs
 from mtkit.serving.request_errors import RequestError
 from mtkit.text.glossary import MAX_TERM_CHARACTERS, Term
 
-# Otherwise what it says of a broken form goes to stderr, unformatted.
+# Otherwise its messages about malformed forms go to stderr, unformatted.
 logging.getLogger("python_multipart").addHandler(logging.NullHandler())
 Body = TypeVar("Body", bound=BaseModel)
 Result = TypeVar("Result")
@@ -44,7 +44,7 @@ _BRANCHES = re.compile(r"str|bool|[A-Z]\w*|.*[\[-].*")
 MAX_TERMS = 1_000
 """Of a request's glossary."""
 _MAX_GLOSSARY_CHARACTERS = 50_000
-"""Of all its terms, whose memory grows with this."""
+"""Of all its terms; memory is proportional to it."""
 Code = Annotated[str, Field(min_length=1, max_length=40)]
 # Only the first error is reported: a list of a million errors would take gigabytes.
 _Texts = (
@@ -180,7 +180,7 @@ def parse_body(
     kind: type[Body] | None,
     max_texts: int = sys.maxsize,
 ) -> Any:
-    """Returns a request's body, from JSON or from a form; the time grows with its length.
+    """Returns a request's body, from JSON or from a form, in linear time.
 
     `kind` is None for an `UploadForm`. A form's parameters may also be in the query string, as in
     Flask.
@@ -230,9 +230,9 @@ def _parse_form(content: bytes, content_type: str, query: str) -> UploadForm:
         pairs += more
     elif kind == b"application/x-www-form-urlencoded":
         pairs += _read_pairs(content)
-    # As in Flask, the first of several values counts, and the address comes first.
+    # As in Flask, the first of several values counts, and the query string comes first.
     fields: dict[str, Any] = dict(reversed(pairs))
-    # Forms have MIME line ends.
+    # Forms have MIME line endings.
     texts = [text.replace("\r\n", "\n") for key, text in pairs if key == "q"]
     if texts:
         fields["q"] = texts if len(texts) > 1 else texts[0]
@@ -252,7 +252,7 @@ def _read_pairs(content: bytes) -> list[tuple[str, str]]:
 
 
 class _PartParser(MultiPartParser):
-    """Keeps files in memory, where the server has counted them."""
+    """Keeps files in memory: their bytes are already counted."""
 
     spool_max_size = sys.maxsize
 
@@ -281,13 +281,13 @@ async def _read_parts(headers: Headers, content: bytes) -> tuple[list[tuple[str,
 
 
 def _run_at_once(work: Coroutine[Any, Any, Result]) -> Result:
-    """Returns the result of a coroutine that never waits."""
+    """Returns the result of a coroutine that never suspends."""
     try:
         work.send(None)
     except StopIteration as stop:
         result: Result = stop.value
         return result
-    raise AssertionError("it waits")
+    raise AssertionError("it suspends")
 
 
 def _parse_json(content: bytes) -> Any:
@@ -307,7 +307,7 @@ def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, object]:
 
 
 def _clean(content: Any) -> Any:
-    """Returns content without surrogates, which no answer could contain."""
+    """Returns content without surrogates, which no response could contain."""
     match content:
         case str():
             return replace_surrogates(content)

@@ -1,4 +1,4 @@
-"""A server as a translator."""
+"""A translator that calls a server of `mtkit serve`."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ class RemoteTranslator(Translator):
 
 
 class _RemoteLines:
-    """Answers lines by asking a server; `languages` are those of the requests."""
+    """Translates lines with requests to a server; `languages` are those of the requests."""
 
     aligns = False
     batches_at_once = 1
@@ -75,15 +75,13 @@ class _RemoteLines:
         asked: Mapping[str, str | None],
         settings: Inference | None,
     ) -> None:
-        fault = "a server as the model needs the package httpx2"
+        fault = "a remote translator needs the package httpx2"
         httpx2 = import_extra("httpx2", fault, "serve")
         pair = (asked["source"] or "", asked["target"] or "")
         self.languages = TranslatorLanguages(pair[:1], pair[1:], pair)
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise MtkitError(
-                f"{mask_secrets(address)}: not an address", "expected http://HOST:PORT"
-            )
+            raise MtkitError(f"{mask_secrets(address)}: not a URL", "expected http://HOST:PORT")
         self._address = mask_secrets(address).rstrip("/")
         self._fault = httpx2.HTTPError
         headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -191,7 +189,7 @@ class _RemoteLines:
 
     def _not_a_server(self) -> MtkitError:
         return MtkitError(
-            f"{self._address} doesn't answer as a server of mtkit does",
+            f"{self._address} isn't a server of mtkit",
             "check the address: mtkit serve prints it",
         )
 

@@ -22,7 +22,7 @@ from mtkit.serving.translate_texts import TextTranslation
 Result = TypeVar("Result")
 
 _PATIENCE_SECONDS = 0.5
-"""After this time the caller's connection is watched: most answers are sooner."""
+"""Disconnects are only detected after this time: most responses are faster."""
 _QUICK_BYTES = 32 << 10
 """A body up to this size is parsed in milliseconds."""
 
@@ -72,7 +72,7 @@ class _Watch:
 
 @dataclass(frozen=True)
 class ServerContext:
-    """A server's parts; `processes` work on strangers' texts."""
+    """A server's parts; `processes` handle untrusted texts."""
 
     settings: Serving
     catalogue: Catalogue

@@ -18,7 +18,7 @@ class Detected:
 
     Attributes:
         language: Its code, as models call it.
-        confidence: Probability among all languages that are known, from 0 to 100.
+        confidence: Probability among all languages of py3langid, in percent.
     """
 
     language: str
@@ -27,7 +27,7 @@ class Detected:
 
 def detect_language(text: str, languages: Collection[str]) -> list[Detected]:
     """Returns the possible languages of a text, best first; at least one of those given."""
-    # Without a letter, a text may be in any.
+    # A text without letters may be in any language.
     known = set(open_identifier().labels)
     labels = {code: _label(code, known) for code in languages}
     if not any(map(str.isalpha, text)):

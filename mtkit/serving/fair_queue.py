@@ -42,7 +42,7 @@ LineRequest = Request | RenderRequest
 Answer = Translation | RenderedLine | LineFault
 
 _MAX_ATTEMPTS = 2
-"""Times that a line is given to a model whose process dies; after the first, it is alone."""
+"""Maximum attempts of a line whose process dies; a retry runs alone."""
 
 
 class QueueFullError(Exception):
@@ -185,13 +185,13 @@ class FairQueue:
         )
 
     def put_back(self, lines: Sequence[QueuedLine]) -> None:
-        """Takes back the lines of a process that died; each is tried once more, alone."""
+        """Requeues the lines of a process that died; each is retried once, alone."""
         for line in lines:
             line.attempts += 1
             if line.attempts < _MAX_ATTEMPTS:
                 self._suspects.append(line)
             else:
-                fault = "the translator stopped twice at this text"
+                fault = "the translator stopped twice on this text"
                 self.fail(line, LineFault(fault, is_fault_of_server=True))
 
     def fail(self, line: QueuedLine, fault: LineFault) -> None:

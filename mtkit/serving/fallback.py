@@ -13,7 +13,7 @@ from mtkit.serving.fair_queue import Answer
 from mtkit.serving.request_errors import LineFault, RequestError
 
 _PAUSE_SECONDS = 60.0
-"""How long it isn't asked after it gave no answer: requests must not wait for it one by one."""
+"""How long it is skipped after it failed, so that not every request waits for it."""
 
 
 class Fallback:

@@ -29,7 +29,7 @@ _HEADERS = [
 
 
 def error_response(error: RequestError) -> JSONResponse:
-    """Returns the answer for an error."""
+    """Returns the response for an error."""
     content: dict[str, object] = {"error": error.message}
     if error.line is not None:
         content["line"] = error.line
@@ -96,7 +96,7 @@ class RequestGuard:
         return self._settings.max_body_bytes
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        # Only names of routes: otherwise a stranger's path would get into the log.
+        # Only names of routes: paths are untrusted input.
         route = getattr(scope.get("route"), "path", "unknown")
         self._metrics.requests.labels(route, str(status)).inc()
         self._metrics.request_seconds.labels(route).observe(seconds)
@@ -121,7 +121,7 @@ class RequestGuard:
 
 
 def _measure_answer(headers: Sequence[tuple[bytes, bytes]]) -> int:
-    """Returns the bytes of an answer that stay in memory until it is read."""
+    """Returns the bytes of a response that stay in memory until the client reads it."""
     known = dict(headers)
     length = known.get(b"content-length", b"0")
     is_json = known.get(b"content-type", b"").startswith(b"application/json")
@@ -139,7 +139,7 @@ class _BoundedBody:
         self._is_complete = self._has_expired = False
 
     def check_announced(self, scope: Scope) -> None:
-        """Checks the length that the head announces."""
+        """Checks the Content-Length header."""
         for name, value in scope["headers"]:
             if name == b"content-length" and value.isdigit() and int(value) > self._max_bytes:
                 raise self._too_long()

@@ -65,13 +65,13 @@ class KeyRing:
         self.reload()
 
     def reload(self) -> None:
-        """Reads the file; keeps the keys if it is faulty."""
+        """Reads the file; if it is invalid, keeps the keys and raises an MtkitError."""
         stamp = self._look()
         self._keys = _read(self._path).keys
         self._stamp = stamp
 
     def find(self, shown: str) -> ApiKey | None:
-        """Returns the key that a caller shows, or None, in constant time."""
+        """Returns the key that a caller presents, or None, in constant time."""
         if time.monotonic() - self._read_at > _LOOK_SECONDS:
             self._read_at = time.monotonic()
             stamp = self._look()
@@ -113,13 +113,13 @@ def add_key(path: Path, name: str) -> str:
     """Adds a new key to a file, which may be new; returns the key, which can't be shown again."""
     keys = list(_read(path).keys) if path.exists() else []
     if any(key.name == name for key in keys):
-        raise MtkitError(f"{path}: there is a key named {name} already", "choose another name")
+        raise MtkitError(f"{path}: a key named {name} already exists", "choose another name")
     shown = secrets.token_urlsafe(32)
     try:
         ApiKey(name=name, sha256=_hash(shown))
     except ValidationError as error:
         raise MtkitError(
-            f"--new-key {name!r}: expected 1 to 64 letters, digits, dots and dashes"
+            f"--new-key {name!r}: expected 1 to 64 letters, digits, dots, dashes and underscores"
         ) from error
     before = path.read_text("utf-8") if path.exists() else ""
     if before and not before.endswith("\n"):

@@ -31,7 +31,10 @@ def read_message(stream: BinaryIO) -> Any:
     head = stream.read(_HEAD.size)
     if len(head) < _HEAD.size:
         raise EOFError
-    content = stream.read(_HEAD.unpack(head)[0])
+    (size,) = _HEAD.unpack(head)
+    content = stream.read(size)
+    if len(content) < size:
+        raise EOFError
     # Only from mtkit's own processes.
     return pickle.loads(content)  # nosec B301
 
@@ -85,7 +88,7 @@ class ChildProcess:
 async def start_process(module: str, *, knows_secrets: bool) -> asyncio.subprocess.Process:
     """Starts a process that runs a module's `main`, with pipes to its stdin and stdout.
 
-    Unless it `knows_secrets`, its environment has no variable that is named like one.
+    Unless it `knows_secrets`, its environment lacks variables whose names suggest them.
     """
     command, options = prepare_start(module)
     if not knows_secrets:

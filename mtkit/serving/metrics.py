@@ -13,7 +13,7 @@ class Metrics:
         request_seconds: Time to answer.
         seconds: From the queue to the last line's answer.
         batch_seconds: Time of the model.
-        refused: Requests that found the queue full.
+        refused: Requests rejected because the queue was full.
         restarts: Processes that died.
         left: Clients that disconnected before the response.
     """
@@ -49,7 +49,7 @@ class Metrics:
         self.tokens = Counter("mtkit_output_tokens", "Output tokens", by_model, registry=registry)
         self.refused = Counter(
             "mtkit_refused_requests",
-            "Requests that found the queue full",
+            "Requests rejected because the queue was full",
             by_model,
             registry=registry,
         )
@@ -59,7 +59,7 @@ class Metrics:
         self.left = Counter(
             "mtkit_left_callers", "Clients that disconnected before the response", registry=registry
         )
-        self.waiting = Gauge("mtkit_queue_lines", "Lines that wait", by_model, registry=registry)
+        self.waiting = Gauge("mtkit_queue_lines", "Lines in the queue", by_model, registry=registry)
 
     def render(self) -> bytes:
         """Returns the metrics in Prometheus's format."""

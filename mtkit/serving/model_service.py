@@ -35,7 +35,7 @@ ChooseSettings = Callable[[Path], Inference]
 """Returns the decoding settings of a model folder, each time it is opened."""
 
 _MIN_DEALT_LINES = 4
-"""Fewer go to one thread together: one after the other they take a third longer."""
+"""Fewer aren't split: searched one by one they take a third longer."""
 _MAX_RESTART_SECONDS = 30.0
 _STABLE_SECONDS = 60.0
 _MAX_FAILURES = 4
@@ -95,7 +95,7 @@ class ServedModel:
         if not file.serve:
             raise MtkitError(
                 f"{source.folder}: the texts of all callers would go to {file.url}",
-                "if they may, say so in the file: serve = true",
+                "to allow this, set serve = true in the file",
             )
         say(f"{name}: texts go to {file.url}")
         languages = ServedLanguages.of_codes(file.source_languages, file.target_languages)
@@ -103,7 +103,7 @@ class ServedModel:
 
 
 class ModelService:
-    """Answers lines with a model, in batches that callers share.
+    """Translates and scores lines with a model, in batches that callers share.
 
     Attributes:
         model: As it was last loaded.

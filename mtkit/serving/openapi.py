@@ -21,7 +21,7 @@ _TEXT: Schema = {"type": "string"}
 _FORMS = ("application/json", "application/x-www-form-urlencoded")
 _ERRORS = {
     400: "Invalid request",
-    403: "Invalid API key, or switched off",
+    403: "Invalid API key, or disabled",
     404: "Not found",
     408: "The body did not arrive in time",
     413: "Request too large",
@@ -33,7 +33,7 @@ _ERRORS = {
 
 
 class Error(TypedDict):
-    """Why there is no other answer; `line` is the one at fault, the first being 1."""
+    """An error response; `line` is the number of the invalid line, from 1."""
 
     error: str
     line: NotRequired[int]
@@ -57,7 +57,7 @@ class SkippedTextSchema(TypedDict):
 
 
 class DocumentReportSchema(TypedDict):
-    """What became of a document's texts."""
+    """Counts of a document's translated and skipped texts."""
 
     summary: str
     translated: int
@@ -117,7 +117,7 @@ class LanguagePair(TypedDict):
 
 
 class FrontendSettings(TypedDict):
-    """Limits, and what is on."""
+    """Limits, and enabled features."""
 
     charLimit: int
     frontendTimeout: int
@@ -191,7 +191,7 @@ def describe_api(context: ServerContext) -> Schema:
         "info": {
             "title": "mtkit",
             "version": __version__,
-            "description": "Machine translation. /translate and its neighbours are "
+            "description": "Machine translation. /translate and similar routes are "
             "LibreTranslate's API; /v1/ is mtkit's own. Languages: "
             + ", ".join(context.catalogue.list_languages()),
         },
@@ -223,8 +223,8 @@ def _describe_paths() -> Schema:
         "/suggest": {
             "post": {"summary": "Suggest a translation (off)", "responses": _respond(None, 403)}
         },
-        "/languages": _get("LanguagesSchema, and what each is translated into", "LanguagesSchema"),
-        "/frontend/settings": _get("Limits, and what is on", "FrontendSettings"),
+        "/languages": _get("Languages, and what each is translated into", "LanguagesSchema"),
+        "/frontend/settings": _get("Limits and enabled features", "FrontendSettings"),
         "/health": _get("Whether the server runs", "StatusSchema"),
         "/ready": _get("Whether all models are loaded", "StatusSchema", 503),
         "/v1/translate": _post("Translate lines, with scores", _refer("LinesBody"), "Translations"),
@@ -245,7 +245,7 @@ def _post(summary: str, body: Schema, answer: str, forms: tuple[str, ...] = _FOR
 
 
 def _respond(answer: str | Schema | None, *errors: int) -> Schema:
-    """Returns an operation's answers, by schema name or given as a whole, and its errors."""
+    """Returns an operation's responses: its result, by schema name or in full, and its errors."""
     if isinstance(answer, str):
         answer = _answer("Done", _refer(answer))
     found = {"200": answer} if answer else {}

@@ -47,7 +47,7 @@ def _list_pieces(content: Mapping[str, object]) -> Any:
 
 
 class JsonPieces(Response):
-    """A JSON answer sent in pieces, each after the previous one was taken."""
+    """A JSON response sent in chunks, each once the previous one is accepted."""
 
     media_type = "application/json"
 

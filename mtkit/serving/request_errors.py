@@ -1,4 +1,4 @@
-"""Errors that requests are answered with."""
+"""Error responses."""
 
 import sys
 import traceback
@@ -12,8 +12,8 @@ class RequestError(Exception):
 
     Attributes:
         status: The HTTP status code.
-        message: Goes into the answer.
-        headers: More headers of the answer.
+        message: Sent in the response.
+        headers: Additional headers of the response.
         line: The invalid line, from 1; None for all.
     """
 

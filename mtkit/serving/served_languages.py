@@ -15,7 +15,7 @@ class ServedLanguages:
         source: Codes of source languages, each with the model's own code; empty without a language
             token.
         target: The same for target languages.
-        default_target: The target if a request names none; empty if it must.
+        default_target: The target if a request names none; empty if every request must name one.
     """
 
     source: Mapping[str, str]

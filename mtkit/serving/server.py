@@ -27,14 +27,14 @@ _BACKLOG = 2_048
 
 
 class _RefusedError(Exception):
-    """uvicorn answers with 400 and closes the connection."""
+    """Makes uvicorn respond with 400 and close the connection."""
 
 
 def bounded_protocol(settings: Serving) -> type[HttpToolsProtocol]:
     """Returns uvicorn's protocol with a server's limits."""
 
     class Bounded(HttpToolsProtocol):
-        """Closes connections without a request, with an endless one, or with an unread answer."""
+        """Closes connections that send no request or an endless one, or don't read the response."""
 
         _deadline: asyncio.TimerHandle | None = None
         _stalled: asyncio.TimerHandle | None = None
@@ -129,7 +129,7 @@ def bounded_protocol(settings: Serving) -> type[HttpToolsProtocol]:
 
 
 def _is_faulty(url: bytes, headers: Sequence[tuple[bytes, bytes]]) -> bool:
-    """Returns whether a head is too long, or a proxy may read it in another way."""
+    """Checks whether headers are too long, or could be used for request smuggling."""
     if len(url) + sum(len(name) + len(value) for name, value in headers) > _MAX_HEAD_BYTES:
         return True
     codings = {b"transfer-encoding": b"chunked", b"content-encoding": b"identity"}
@@ -167,7 +167,7 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 def serve(context: ServerContext, opened: socket.socket) -> None:
-    """Answers requests until SIGTERM or Ctrl-C, then finishes those that run; SIGHUP reloads."""
+    """Serves requests until SIGTERM or Ctrl-C, then finishes running ones; SIGHUP reloads."""
     _raise_file_limit()
     server = Server(context)
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
@@ -273,7 +273,7 @@ class Server(uvicorn.Server):
             try:
                 self._office.access.reload()
             except MtkitError as error:
-                warn(f"the keys stay as they were: {error}")
+                warn(f"keeping the old keys: {error}")
             await self._office.catalogue.reload()
 
 

@@ -55,7 +55,7 @@ class Serving(Section):
     request_seconds: Strength = 120.0
     """Timeout of a request: then it gets 504, and its lines leave the queue."""
     header_seconds: Strength = 20.0
-    """Timeout of a request's head: then the connection is closed."""
+    """Timeout of a request's headers: then the connection is closed."""
     body_seconds: Strength = 60.0
     """Timeout of a request's body."""
     shutdown_seconds: Strength = 60.0

@@ -36,7 +36,7 @@ class StoredFile:
 class FileStore:
     """Keeps files in a temporary folder, which is deleted with the server.
 
-    At most `max_bytes` of all files together; the oldest make room. The folders of servers that
+    At most `max_bytes` of all files together; the oldest are evicted. The folders of servers that
     were killed are deleted when the next one starts.
     """
 
@@ -48,7 +48,7 @@ class FileStore:
         self._num_bytes = 0
         self._lock = threading.Lock()
         for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-            # Another server's or user's.
+            # Folders of running servers and of other users are kept.
             with suppress(OSError), locked(folder, waits=False) as is_held:
                 if is_held:
                     # Unlike remove_folder, it is safe where others may swap folders for links.
@@ -99,7 +99,7 @@ class FileStore:
             self._forget(next(iter(self._files)))
 
     def _write(self, token: str, content: bytes) -> Path:
-        """Writes a file completely or not at all."""
+        """Writes a file; nothing remains after an error."""
         with self._lock:
             # A cleaner of temporary folders may have deleted it.
             if self._folder is None or not self._folder.is_dir():

@@ -29,7 +29,7 @@ _FILE_NICENESS = 5
 
 
 class TextProcesses:
-    """Processes that work on strangers' texts."""
+    """Processes that handle untrusted texts."""
 
     def __init__(self, settings: Serving) -> None:
         self._settings = settings

@@ -1,4 +1,4 @@
-"""The server's side of processes that work on strangers' texts, and their schedule."""
+"""The server's side of processes that handle untrusted texts, and their scheduling."""
 
 import asyncio
 from collections import Counter, OrderedDict, deque
@@ -172,7 +172,7 @@ class FairTurns:
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     async def take(self, caller: str) -> None:
-        """Waits for a caller's turn."""
+        """Waits for a slot for a caller's task."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(caller, deque()).append(turn)
         self._let_in()
@@ -184,7 +184,7 @@ class FairTurns:
             raise
 
     def give_back(self, caller: str) -> None:
-        """Ends a caller's turn."""
+        """Releases a caller's slot."""
         self._num_running -= 1
         self._running[caller] -= 1
         if not self._running[caller]:
@@ -237,7 +237,7 @@ class Lane:
     async def run(
         self, task: Task, caller: str, answer: Answer | None = None, *, seconds: float
     ) -> Any:
-        """Returns the result of a task; cancelling its caller ends it.
+        """Returns the result of a task; cancelling the call ends the task.
 
         Raises:
             RequestError: The text is invalid, or exceeds time or memory; or from `answer`.

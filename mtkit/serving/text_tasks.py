@@ -1,4 +1,4 @@
-"""Tasks on strangers' texts, run outside the server's process, and their questions.
+"""Tasks on untrusted texts, run outside the server's process, and their questions.
 
 A task is pickled, sent to a process (`text_main.py`) and run there. It may ask the server for
 translations meanwhile. A text that exceeds time or memory only ends that process.
@@ -259,8 +259,7 @@ class TranslateDocuments:
         if num_bytes > self.max_unpacked_bytes:
             raise RequestError(
                 413,
-                f"the file unpacks to {num_bytes:,} bytes, and {self.max_unpacked_bytes:,} are "
-                "allowed",
+                f"the file unpacks to {num_bytes:,} bytes, more than {self.max_unpacked_bytes:,}",
             )
 
     def _read_sample(self) -> str:
@@ -275,7 +274,7 @@ class TranslateDocuments:
 
 
 class _LimitedTranslator(SentenceTranslator):
-    """Refuses documents with too much text before it is split into sentences."""
+    """Rejects documents with too much text before it is split into sentences."""
 
     max_characters: int | None = None
     _num_characters = 0

@@ -50,7 +50,7 @@ def _refuse_lost(translations: Sequence[Translation]) -> None:
     for translation in translations:
         for warning in translation.warnings:
             if warning.kind == BAD_ANSWER and not translation.text:
-                # What its server said may hold an address, so it is for the log only.
+                # The LLM server's message may contain an address: only for the log.
                 warn(warning.fault)
                 raise RequestError(500, "the language model gave no usable answer")
 
@@ -160,7 +160,7 @@ class TextTranslation:
         """Returns each line's translation along a path; the last model may align words.
 
         With `refuses_lost` a line that a large language model doesn't translate is an error, for
-        texts whose answer has no place for warnings.
+        texts whose response has no field for warnings.
         """
         if not model_path.steps:
             return [_echo(line) for line in lines]
@@ -189,7 +189,7 @@ class TextTranslation:
         return found if len(model_path.steps) == 1 else drop_estimates(found)
 
     async def ask(self, step: PathStep, requests: Sequence[Request]) -> list[Translation]:
-        """Returns a model's answers, or those of the fallback where they are flagged.
+        """Returns a model's translations, or the fallback's for flagged ones.
 
         Raises:
             RequestError: A line is invalid, or the queue is full.
@@ -283,7 +283,7 @@ class TextTranslation:
 
 
 def drop_estimates(found: Sequence[Translation]) -> list[Translation]:
-    """Returns a last step's translations as not released: models estimate their own step alone."""
+    """Returns a last step's translations as not released: models only estimate their own step."""
     return [
         each if each.released is None else replace(each, quality=None, released=False)
         for each in found

@@ -169,7 +169,7 @@ def _choose_settings(
         return None
     if max(asked.values(), default=0) > context.settings.max_beam_size:
         raise RequestError(
-            400, f"settings: beam_size and n_best can be {context.settings.max_beam_size} at most"
+            400, f"settings: beam_size and n_best must be <= {context.settings.max_beam_size}"
         )
     settings = decoding_settings(service).model_copy(update=asked)
     if settings.n_best > settings.beam_size:
@@ -199,7 +199,7 @@ async def _score(context: ServerContext, request: HttpRequest) -> Response:
     service = _find_model(context, body.model)
     if service.model.llm is not None:
         raise RequestError(
-            400, f"{service.model.name} is a large language model, which scores no translations"
+            400, f"{service.model.name} is a large language model, which can't score translations"
         )
     step = _choose_languages(context, service, body)
     asks = [
@@ -223,7 +223,7 @@ def _choose_languages(context: ServerContext, service: ModelService, body: Score
             raise RequestError(400, f"Invalid request: missing {name} parameter")
         code = context.catalogue.resolve(given) if given is not None else next(iter(known))
         if code not in known:
-            raise RequestError(400, f"{service.model.name} does not know {code} as its {name}")
+            raise RequestError(400, f"{service.model.name} does not support {code} as its {name}")
         found.append(code)
     return PathStep(service, *found)
 

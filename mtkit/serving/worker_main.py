@@ -1,4 +1,4 @@
-"""A model in its own process: reads batches from stdin, and writes answers to stdout.
+"""A model in its own process: reads batches from stdin, and writes results to stdout.
 
 The process ends with its parent, runs only mtkit's code, and ignores Ctrl-C.
 """
@@ -79,7 +79,7 @@ def open_source(source: ModelSource) -> tuple[Translator, ModelLoaded]:
     if not is_llm_file(source.folder):
         found = Translator(source.folder, settings=source.settings, device=source.device)
         return found, ModelLoaded.of(found)
-    # Most models are not such.
+    # Imported here: most models aren't LLMs.
     from mtkit.llm.open_llm import open_llm  # noqa: PLC0415
 
     lines = open_llm(source.folder, (), source.settings)
@@ -113,7 +113,7 @@ def _answer_plain(
         scored = translator.score([requests[index] for index in given]) if given else []
     except Exception as error:  # noqa: BLE001  a bug only affects its own line
         if is_llm and isinstance(error, MtkitError) and not isinstance(error, LineError):
-            # It is down: no line is at fault, and asking for each alone would take as long again.
+            # It is down: no line is at fault, and retrying each alone would take as long again.
             warn(error.message)
             return [LineFault("the language model is down", is_fault_of_server=True)] * len(asked)
         if len(asked) > 1:

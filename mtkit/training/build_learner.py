@@ -1,4 +1,4 @@
-"""The parts of a training, built from a run."""
+"""Builds the parts of a training from its run."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,7 +59,7 @@ _PARTS: dict[str, _Parts] = {
     "masked-lm": (MaskedBatches, MaskedValidator, measure_masked),
     "classification": (LabelledBatches, LabelValidator, measure_classification),
 }
-"""What each objective consists of."""
+"""Batches, validator and loss of each objective."""
 _UNREAD = "unread"
 """The digest of LoRA's base in processes that save nothing."""
 
@@ -69,8 +69,8 @@ def build_learner(
 ) -> Learner[Network]:
     """Returns an untrained learner on its device; every process must call it.
 
-    Its weights are random, or those of `training.start_from` with `takes_start`. With LoRA that is
-    so whenever training begins or resumes.
+    Its weights are random, or those of `training.start_from` with `takes_start`. With LoRA it is
+    passed whenever training begins or resumes.
     """
     training, tokenizer = run.recipe.training, run.data.tokenizer
     lora, base_digest = training.lora, ""
@@ -93,7 +93,7 @@ def build_learner(
         training,
         precision=resolve_precision(training.precision, processes),
         base_digest=base_digest,
-        # M2M100 has no output bias: the one here only hides what the model never writes.
+        # M2M100 has no output bias: the one here only masks pieces that the model never outputs.
         keeps_bias=tokenizer.has_language_pieces,
         processes=processes,
     )

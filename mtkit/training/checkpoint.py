@@ -43,7 +43,7 @@ from mtkit.recipe.training import Training
 from mtkit.units import plural
 
 FORMAT_VERSION = 3
-"""Raised if other versions can't read the checkpoints that this version saves, or the reverse."""
+"""Incremented whenever checkpoints of older or newer versions become incompatible."""
 STATE_FILE = "state.json"
 TRAINED_FILE = "weights.safetensors"
 OPTIMIZER_FILE = "optimizer.safetensors"
@@ -69,8 +69,8 @@ class TrainingState:
         num_skipped: Updates skipped because of a NaN or infinite loss or gradient.
         rate_factor: Factor on the schedule's learning rate, from rollbacks.
         checkpoint_seconds: `elapsed_seconds` at the last regular checkpoint.
-        loss_scale: In fp16, the factor of the loss, and updates since it has changed; 0 before the
-            first update.
+        loss_scale: In fp16, the factor of the loss; 0 before the first update.
+        num_with_loss_scale: Updates since it last changed.
     """
 
     step: int = 0
@@ -223,7 +223,7 @@ def write_facts(folder: Path, checkpoint: Checkpoint) -> None:
     facts = {"format_version": FORMAT_VERSION, **asdict(checkpoint)}
     del facts["folder"]
     if not checkpoint.state.loss_scale:
-        # Earlier versions read no others.
+        # Earlier versions reject checkpoints with these keys.
         del facts["state"]["loss_scale"], facts["state"]["num_with_loss_scale"]
     write_atomically(
         folder / STATE_FILE, json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False)
@@ -261,7 +261,7 @@ def describe_recipe(recipe: Recipe) -> dict[str, Any]:
 
 @cache
 def _identify_metric(folder: Path) -> str:
-    """Returns its name and digest, when the process began with it: `open_metric` keeps it too."""
+    """Returns a metric's name and digest, cached because `open_metric` caches the metric, too."""
     return f"{read_comet_config(folder).name}, digest {digest_model(folder)}"
 
 
@@ -296,7 +296,7 @@ def check_same_run(
 
 
 def _list_data_changes(tables: Tables, earlier: Tables) -> list[str]:
-    """Returns a phrase for each key by which other data are prepared, whatever is in the files."""
+    """Returns a phrase for each changed key that changes which data are prepared."""
     num_corpora = [len(each["data"]["train"]) for each in (earlier, tables)]
     if num_corpora[0] != num_corpora[1]:
         return [f"data.train had {plural(num_corpora[0], 'section')}, now {num_corpora[1]}"]
@@ -333,7 +333,7 @@ def check_unchanged(tables: Tables, saved: list[Checkpoint]) -> None:
 def list_changed_settings(tables: Tables, saved: list[Checkpoint]) -> list[str]:
     """Returns a phrase for each training setting that differs from the last checkpoint's.
 
-    Settings of how often to log, validate and save are left out.
+    How often to log, validate and save is ignored.
     """
     if not saved:
         return []

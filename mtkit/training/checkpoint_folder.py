@@ -68,7 +68,7 @@ class CheckpointFolder:
         recipe: dict[str, Any],
         data_digest: str,
     ) -> Checkpoint:
-        """Saves a checkpoint without a score; a crash can't leave it half written."""
+        """Saves a checkpoint without a score, atomically."""
         folder = self._folder / f"step-{state.step:08d}"
         with building(folder) as draft:
             with learner.as_released():
@@ -82,7 +82,7 @@ class CheckpointFolder:
             facts = digests, data_digest, recipe, learner.base_digest
             saved = Checkpoint(folder, state, None, is_regular, *facts)
             write_facts(draft, saved)
-        # Into an object store, if the workspace is in one: this machine may die any time.
+        # Into an object store, if the workspace is in one: this machine may die at any time.
         put_or_warn(self._folder.parent)
         return saved
 
@@ -189,9 +189,9 @@ def check_base(checkpoint: Checkpoint, base_digest: str) -> None:
     if checkpoint.base_digest != base_digest:
         start_from = checkpoint.recipe.get("training", {}).get("start_from") or {}
         raise MtkitError(
-            f"{checkpoint.folder} has low-rank updates (training.lora) of another model than "
-            f"{start_from.get('model')} is now",
-            "put the model back that the run began with, or remove the checkpoints to start over",
+            f"{checkpoint.folder}: its low-rank updates (training.lora) aren't of the current "
+            f"{start_from.get('model')}",
+            "restore the model that the run started from, or remove the checkpoints to start over",
         )
 
 

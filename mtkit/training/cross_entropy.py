@@ -1,8 +1,8 @@
 """The output projection and label-smoothed cross entropy, fused.
 
-Logits never exist as a whole. A batch of 8,192 tokens with 32,000 pieces has a gigabyte of logits,
-and each pass over them costs more than the product that computes them. Here each chunk of tokens is
-projected and turned into its loss and its gradient at once, while it is in the cache.
+The full logits are never materialised. A batch of 8,192 tokens with 32,000 pieces has a gigabyte of
+logits, and each pass over them costs more than the product that computes them. Here each chunk of
+tokens is projected and turned into its loss and its gradient at once, while it is in the cache.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _CHUNK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
 _CHUNK_BYTES_OF_HALVES = _CHUNK_BYTES | {"cpu": 16 << 20}
 """In bfloat16 a CPU adds to the weights' gradient in a separate pass: fewer chunks are faster."""
 _MIN_PROBABILITY = 1e-30
-"""fp32 and bfloat16 begin to lose digits below it, fp16 below its smallest normal number."""
+"""fp32 and bfloat16 begin to lose precision below it, fp16 below its smallest normal number."""
 
 
 class ProjectedCrossEntropy(torch.autograd.Function):
@@ -35,7 +35,7 @@ class ProjectedCrossEntropy(torch.autograd.Function):
         divergence_weight: float,
         needs_gradient: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns the loss, its cross entropy against the targets alone, its divergence."""
+        """Returns the loss, its cross entropy against the targets alone, and its divergence."""
         states_ND, weight_VD = states.detach(), output_weight.detach()
         vocab_size = weight_VD.shape[0]
         sum_type = torch.promote_types(states.dtype, torch.float32)

@@ -116,11 +116,11 @@ class ProcessGroup:
         with self._waiting(synchronizes=synchronizes):
             _all_gather(flat, flat.chunk(self.count)[self.rank])
 
-    def any(self, is_so: bool) -> bool:
-        """Checks that it is so on at least one rank; every rank must call it."""
+    def any(self, condition: bool) -> bool:
+        """Checks that a condition holds on at least one rank; every rank must call it."""
         if self.count == 1:
-            return is_so
-        return bool(self.sum(torch.tensor(float(is_so), device=self.device)).item() > 0)
+            return condition
+        return bool(self.sum(torch.tensor(float(condition), device=self.device)).item() > 0)
 
     def shard(self, items: Sequence[Item]) -> list[Item]:
         """Returns this rank's part of a list that all ranks hold."""
@@ -188,7 +188,7 @@ class ProcessGroup:
 def join_processes(
     device: str = "auto", *, stuck_after_seconds: float = float("inf")
 ) -> ProcessGroup:
-    """Returns this process among torchrun's workers, or alone.
+    """Returns the group of torchrun's workers, or of this process alone.
 
     `auto` is a GPU if there is one. A rank without progress for `stuck_after_seconds` counts as
     stuck.

@@ -1,4 +1,4 @@
-"""CUDA graphs: a pass's kernels, forward and backward, recorded once per shape, then replayed.
+"""CUDA graphs: a pass's kernels, forward and backward, captured once per shape, then replayed.
 
 A small model's kernels take less time than Python takes to launch them. A graph launches all of a
 pass at once. It reads and writes the same memory each time, so each batch is copied into the

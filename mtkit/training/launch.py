@@ -130,7 +130,7 @@ def _surroundings(num_processes: int) -> Iterator[None]:
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(_SAVING_SECONDS),
         # A store that outlives the workers doesn't give its address to a returning machine.
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
-        # Its warnings are C++ stacks; the process that notices reports the cause.
+        # Its warnings are C++ stack traces; the process that notices reports the cause.
         "TORCH_CPP_LOG_LEVEL": "ERROR",
     }
     added = {name: value for name, value in for_workers.items() if name not in os.environ}
@@ -208,8 +208,7 @@ def run_worker(work: Callable[[], object]) -> NoReturn:
         fault = error if isinstance(error, MtkitError) else explain_system_fault(error)
         is_lost = isinstance(error, LostProcessError)
         if is_lost:
-            # The launcher ends all workers as soon as one has ended: the first cause must come
-            # first.
+            # The launcher ends all workers as soon as one has ended: the root cause comes first.
             time.sleep(1)
         _hand_over(fault, is_late=is_lost)
         if dist.is_initialized():

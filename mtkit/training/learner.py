@@ -88,7 +88,7 @@ def freeze(model: nn.Module, parts: Sequence[FrozenPart], lora: Lora | None = No
     frozen = list_frozen(model, parts) if lora is None else _list_base(model, lora)
     for name, weight in model.named_parameters():
         weight.requires_grad_(name not in frozen)
-    assert any(weight.requires_grad for weight in model.parameters()), "a recipe refuses that"
+    assert any(weight.requires_grad for weight in model.parameters()), "a recipe rejects that"
 
 
 def list_frozen(model: nn.Module, parts: Sequence[FrozenPart]) -> set[str]:
@@ -224,7 +224,7 @@ class Learner(Generic[Network_co]):
     ) -> Tensor:
         """Sets gradients and `values` to the sums over all ranks; returns the gradient's norm.
 
-        The gradients are `factor` times too large before.
+        On entry the gradients are scaled by `factor`.
         """
         if self.shards is not None:
             return self.shards.sum_update(values, factor)
@@ -247,12 +247,12 @@ class Learner(Generic[Network_co]):
 
     def divide_gradients(self, divisor: Tensor | float) -> None:
         """Divides the gradients of what this rank updates, if it has any; a GPU queues it."""
-        # None has one where memory ran out in the only process.
+        # None has a gradient if the only process ran out of memory.
         if gradients := [one.grad for one in self.updated if one.grad is not None]:
             torch._foreach_div_(gradients, divisor)
 
     def forget_count(self) -> None:
-        """Has the optimizer's count of updates read again, after a restore."""
+        """Makes the optimizer's count of updates be read again, after a restore."""
         if self.average is not None:
             self.average.num_updates = None
 

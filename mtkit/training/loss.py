@@ -59,7 +59,7 @@ class LossSums(NamedTuple):
         return self.loss + self.example_loss * (num_target_tokens / num_examples)
 
     def report(self, joined: Tensor) -> Tensor:
-        """Returns `join`'s sum without the divergence, negative log-likelihood, divergence."""
+        """Returns [`join`'s sum minus the divergence, negative log-likelihood, divergence]."""
         loss = joined.detach()
         divergence = torch.zeros_like(loss) if self.divergence is None else self.divergence
         return torch.stack((loss - divergence, self.negative_log_likelihood, divergence))
@@ -145,8 +145,9 @@ def _measure_output(
     """Returns the loss of predicting each target from the states that a forward pass returns.
 
     With `r_drop` the pass runs twice, with other dropout masks. Per token the loss is then
-    (CE1 + CE2) / 2 + r_drop / 4 * (KL(P1 || P2) + KL(P2 || P1)): half of the paper's, whose alpha
-    `r_drop` is (arXiv 2106.14448, section 2.1), so that without dropout it is the loss of one pass.
+    (CE1 + CE2) / 2 + r_drop / 4 * (KL(P1 || P2) + KL(P2 || P1)): half of the paper's with
+    alpha = `r_drop` (arXiv 2106.14448, section 2.1), so that without dropout it is the loss of one
+    pass.
     """
     measure = partial(
         output_cross_entropy, model, label_smoothing=label_smoothing, has_padding=has_padding
@@ -302,8 +303,8 @@ def measure_classification(
     """Returns the loss of a batch.
 
     Without an auxiliary loss it is summed over the texts. With one, the first sums are the language
-    model's over the predicted tokens, all except `<s>`, and the label loss is a separate sum: the
-    mean of either counts (Radford et al. 2018, section 3.2).
+    model's over the predicted tokens, all except `<s>`, and the label loss is a separate sum:
+    each is averaged on its own (Radford et al. 2018, section 3.2).
 
     Args:
         model: The classifier.

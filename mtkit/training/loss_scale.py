@@ -24,7 +24,7 @@ class LossScale(NamedTuple):
         return cls(factor or _FIRST, num_updates)
 
     def after_overflow(self) -> "LossScale":
-        """Returns half of it, for gradients that were too large for fp16."""
+        """Returns half the scale, for gradients that were too large for fp16."""
         return LossScale(self.factor / 2)
 
     def after_update(self) -> "LossScale":

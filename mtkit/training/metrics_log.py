@@ -192,8 +192,8 @@ def _not_installed(name: str) -> MtkitError:
 class MetricsLog:
     """The run's metrics on disk and in all trackers.
 
-    No error here ends a training: a full disk gets one warning, and later lines may find room
-    again.
+    No error here ends a training: a full disk causes one warning, and later lines are written
+    if there is space again.
 
     Attributes:
         picture: The workspace's curves.

@@ -327,7 +327,7 @@ def _describe_score(run: TrainingRun, score: float) -> str:
     if learned is not None:
         return f"{LABELS[metric]} {value:.2f} ({learned})"
     settings = recipe.evaluation.model_copy(update={"metrics": (metric,)})
-    # The signature says nothing of the text that was scored.
+    # The signature doesn't depend on the text that is scored.
     language = recipe.data.target_language
     [named] = score_corpus(["a"], [["a"]], settings, target_language=language)
     return f"{named.name} {value:.2f} ({named.signature})"

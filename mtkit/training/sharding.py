@@ -63,7 +63,7 @@ class Shards:
     def sum_update(self, values: Tensor, factor: float) -> Tensor:
         """Sets the parts' gradients, and `values`, to the sums over all ranks; a GPU queues it.
 
-        The gradients are `factor` times too large before.
+        On entry the gradients are scaled by `factor`.
 
         Returns:
             The Euclidean norm of the whole gradient.

@@ -176,8 +176,7 @@ def _check_kind(objective: Objective, model: Network, start: _Start) -> None:
     if key != side:
         kind = "a translator" if found_objective == "translation" else "a language model"
         raise MtkitError(
-            f"{start.folder} is {kind} that is {_HAS[type(found)]} alone "
-            f"(training.start_from.{key})",
+            f"{start.folder}: {kind} with only {_HAS[type(found)]} (training.start_from.{key})",
             f"name it as training.start_from.{side}: a part that no model is named for starts "
             "from random weights",
         )

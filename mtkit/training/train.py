@@ -62,7 +62,7 @@ def train(
         options: Options that select the same recipe and workspace, for the printed commands.
 
     Returns:
-        Whether training came to its end; False after a requested stop.
+        Whether training has finished; False after a requested stop.
     """
     run = TrainingRun.open(recipe, workspace)
     processes = join_processes(device, stuck_after_seconds=recipe.training.stuck_after_seconds)
@@ -91,7 +91,7 @@ def _allowing_tf32(training: Training) -> Iterator[None]:
 
 
 def _train(run: TrainingRun, processes: ProcessGroup, options: Sequence[str]) -> bool:
-    """Trains among joined processes; returns whether training came to its end."""
+    """Trains among joined processes; returns whether it has finished."""
     training = run.recipe.training
     _check_same_everywhere(run, processes)
     checkpoints = CheckpointFolder(run.workspace.checkpoints)
@@ -122,7 +122,7 @@ def _train(run: TrainingRun, processes: ProcessGroup, options: Sequence[str]) ->
     else:
         if processes.is_first:
             if changes := list_changed_settings(run.tables, saved):
-                since = f"; they hold from step {state.step + 1:,} on"
+                since = f"; they apply from step {state.step + 1:,} on"
                 warn("resuming with changed settings: " + "; ".join(changes) + since)
             checkpoints.sweep()
             _write_down(run, learner.working.precision, processes)

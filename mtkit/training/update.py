@@ -222,7 +222,7 @@ class Updater:
         for another rank, so an error there can't separate them. `step` counts from 1. If memory
         runs out with micro-batches of one sentence, that is an error.
 
-        With `loss_scale`, for fp16, all repeat an update whose gradients overflow with half of it.
+        With `loss_scale`, for fp16, an update whose gradients overflow is repeated with half of it.
         """
         scale = loss_scale or LossScale()
         while True:

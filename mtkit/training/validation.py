@@ -25,7 +25,7 @@ from mtkit.units import spread_items
 LOSS_TOKENS = 4_096
 """Tokens per side, without padding, in one pass; validation keeps nothing for a backward pass."""
 _MAX_NLL = 700.0
-"""A larger exponential isn't finite."""
+"""The exponential of a larger one overflows."""
 
 Network = TypeVar("Network", bound=nn.Module)
 Sample = Mapping[str, str]

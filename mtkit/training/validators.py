@@ -292,7 +292,7 @@ _NUM_TIMED = 100
 class TranslationValidator(ModelValidator[TranslatingModel]):
     """Validates a translator by the same code as `translate` and `score`.
 
-    Outputs are bounded by what the references keep to: a young model doesn't know how to end.
+    Outputs are bounded like the references: an untrained model doesn't know when to stop.
     """
 
     def _prepare(self) -> None:

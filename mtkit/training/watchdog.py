@@ -41,7 +41,7 @@ class Heartbeat:
         stalled_seconds: Seconds without progress.
         is_waiting: Whether it waits for the others.
         doing: Its activity, for messages.
-        has_left: Whether it came to its end.
+        has_left: Whether it has finished.
     """
 
     pid: int

@@ -43,7 +43,7 @@ def find_base(training: Training) -> Path:
     lora, settings = training.lora, training.start_from
     assert lora is not None
     assert settings is not None
-    assert settings.model is not None, "a recipe without it is refused"
+    assert settings.model is not None, "a recipe without it is rejected"
     if lora.release == "adapter" and is_adapter(settings.model):
         raise MtkitError(
             f"{settings.model} is an adapter, and one can't be the base of another",
@@ -89,8 +89,8 @@ class WholeWeights:
         found = digest_model(folder)
         if found != base_digest:
             raise MtkitError(
-                f"{folder} is another model than the run began with (training.lora)",
-                "put that model back",
+                f"{folder} isn't the model that the run started from (training.lora)",
+                "restore that model",
             )
         # As in training: pieces that the base lacks have vectors of their own.
         torch.manual_seed(self._seed)

@@ -186,7 +186,7 @@ def test_mtkit_align_names_pairs_that_are_too_long(model: Path, options: tuple[s
     found = run_align(model, f"{lines}{long}\tDer Mann\n{lines}Der\t{long}\n", *options)
     assert found.stdout.splitlines() == ["0-0 1-1 2-2", "", "0-0 1-1 2-2", ""]
     assert [line.partition(": ")[2] for line in found.stderr.splitlines()] == [
-        f"input line {number}: more than 400 words on a side, punctuation counted: no links"
+        f"input line {number}: more than 400 words on a side, with punctuation: no links"
         for number in (2, 4)
     ]
 

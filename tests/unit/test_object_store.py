@@ -167,7 +167,7 @@ def test_an_object_that_is_replaced_between_two_reads(faulty: tuple) -> None:
     with open_location(URL) as stream:
         stream.read(10)
         store.pipe_file("faults/a.bin", CONTENT[::-1])
-        with pytest.raises(MtkitError, match=r"a\.bin: has changed while it was read"):
+        with pytest.raises(MtkitError, match=r"a\.bin: changed while it was being read"):
             stream.read()
 
 

@@ -119,7 +119,7 @@ def test_a_first_upload_that_is_killed_is_no_folder(
     store.dies_at = None
     with monkeypatch.context() as patch:
         on_another_machine(patch, str(tmp_path / "other"))
-        with pytest.raises(MtkitError, match=r"gs://bucket/run: half-uploaded") as caught:
+        with pytest.raises(MtkitError, match=r"gs://bucket/run: incomplete upload") as caught:
             fetch_folder(URL)
         assert "run again" in caught.value.hint
     put(OLD)

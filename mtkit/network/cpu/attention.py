@@ -1,8 +1,8 @@
 """Attention over short sequences on a CPU, with a hand-written gradient.
 
-Sentences have some twenty tokens. PyTorch's kernels are made for thousands: on a CPU their backward
-pass loses to plain batched products, and PyTorch's own plain products spend more on copies of heads
-and on checks than on arithmetic (docs/log.md).
+Sentences have about twenty tokens. PyTorch's kernels are made for thousands: on a CPU their
+backward pass loses to plain batched products, and PyTorch's own plain products spend more on copies
+of heads and on checks than on arithmetic (docs/log.md).
 
 Copies of heads between a row of tokens and padded grids are hand-written too: autograd would fill a
 row with zeros for each grid's part of its gradient, and add them up.

@@ -94,7 +94,7 @@ def quantize_rows(
     for first in range(0, len(matrix), _ROWS_AT_ONCE):
         rows = slice(first, first + _ROWS_AT_ONCE)
         largest = matrix[rows].abs().amax(dim=1) / MAX_INTEGER
-        # Only zeros have no scale: NaN stays NaN, infinity becomes it, so that products show it.
+        # A row of zeros has scale 1; NaN and infinity make the scale NaN, so that products show it.
         scales[rows] = torch.where(largest == 0, 1.0, largest + 0.0 * largest)
         units = (matrix[rows] / scales[rows, None]).round_()
         # A subnormal scale is rounded so much that integers would overflow.

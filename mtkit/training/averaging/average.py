@@ -78,8 +78,8 @@ def average(
         )
     if len(chosen) < num_checkpoints:
         warn(
-            f"{num_checkpoints} checkpoints requested, {len(chosen)} found that were validated at "
-            "their turn (those saved at a stop don't count): averaging those"
+            f"{num_checkpoints} checkpoints requested, {len(chosen)} regular ones found (those "
+            "saved at a stop don't count): averaging the regular ones"
         )
     if choose == "best" and num_checkpoints > recipe.training.keep_best:
         warn(
@@ -202,7 +202,7 @@ def _read_comparison(
     saved: Sequence[Checkpoint],
     chosen: Sequence[Checkpoint],
 ) -> MeanComparison | None:
-    """Returns the comparison recorded for the present model, if it holds for this mean."""
+    """Returns the comparison recorded for the current model, if it holds for this mean."""
     found = record.comparison
     is_held = found is not None and found.basis == digest_basis(tables, saved, chosen)
     return found if is_held else None

@@ -142,7 +142,7 @@ class ModelRecord(_Record):
         return found if found.training is not None and found.digest else cls()
 
     def write(self, workspace: Workspace) -> None:
-        """Writes it to the manifest, with the digest of the present model."""
+        """Writes it to the manifest, with the digest of the current model."""
         written = self.model_copy(update={"digest": digest_model(workspace.model)})
         workspace.record("model", written.model_dump(exclude_defaults=True))
 
@@ -243,7 +243,7 @@ class ScoredCandidate:
         return cls(Candidate("best", (checkpoint,)), score, {metric: restore_sign(metric, score)})
 
     def record(self) -> CandidateRecord:
-        """Returns it for the manifest."""
+        """Returns the manifest's record of the candidate."""
         finite = {k: v if math.isfinite(v) else None for k, v in self.metrics.items()}
         return CandidateRecord(name=self.candidate.name, steps=self.candidate.steps, metrics=finite)
 

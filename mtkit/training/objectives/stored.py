@@ -32,7 +32,7 @@ from mtkit.training.distributed import ProcessGroup
 from mtkit.training.training_run import TrainingRun
 
 _GRID_COST = 8_192
-"""The cost of a grid besides its tokens, in tokens that it could hold, times d_model."""
+"""Fixed cost of a grid, in tokens, times d_model."""
 _GRID_COST_WITH_KERNELS = 32_768
 """The same on a CPU in 16 bits, where oneDNN builds a kernel for each shape. Rows that are
 multiples of this many tokens have few distinct lengths, and need few kernels (docs/log.md)."""

@@ -64,7 +64,7 @@ def test_a_beam_of_a_thousand_has_the_best_first() -> None:
         ({"required": ((5, VOCAB),)}, f"token {VOCAB},"),
         ({"forbidden": ((2**62,),)}, "token 4611686018427387904,"),
         ({"tokens": (2**70, EOS)}, "more than 64 bits"),
-        ({"tokens": ()}, "a source of no tokens"),
+        ({"tokens": ()}, "an empty source"),
     ],
 )
 def test_wrong_tokens_are_reported(change: dict, message: str) -> None:

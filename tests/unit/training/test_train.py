@@ -191,7 +191,7 @@ def test_settings_changed_under_way_are_told(tiny_run, capsys) -> None:
     assert "warning" not in capsys.readouterr().err
     assert tiny_run("training.max_steps=3", "training.schedule.peak=1e-3").train()
     said = "resuming with changed settings: training.schedule.peak was 0.003, now 0.001; "
-    assert said + "they hold from step 3 on" in " ".join(capsys.readouterr().err.split())
+    assert said + "they apply from step 3 on" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_schedule_to_an_end_makes_the_end_a_setting(tiny_run, capsys) -> None:

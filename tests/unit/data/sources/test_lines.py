@@ -228,5 +228,5 @@ def test_a_corpus_that_changes_while_it_is_read(tmp_path: Path) -> None:
     next(blocks)
     with path.open("a") as stream:
         stream.write("c\td\n")
-    with pytest.raises(MtkitError, match=r"a\.tsv: has changed while it was read"):
+    with pytest.raises(MtkitError, match=r"a\.tsv: changed while it was being read"):
         list(blocks)
