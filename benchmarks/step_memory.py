@@ -17,7 +17,7 @@ from peers.memory import peak_bytes
 from mtkit.data.batches.collate import TranslationBatch, lay_out, pack
 from mtkit.data.batches.ragged import Ragged
 from mtkit.network import EncoderDecoder
-from mtkit.network.device import suit_precision
+from mtkit.network.device import choose_fastest_precision
 from mtkit.recipe.model import Model
 from mtkit.training import loss as loss_module
 from mtkit.training.loss import LossSums
@@ -45,7 +45,9 @@ def main() -> None:
 
 def _measure(options: argparse.Namespace) -> None:
     device = torch.device(options.device)
-    precision = suit_precision(device) if options.precision == "auto" else options.precision
+    precision = (
+        choose_fastest_precision(device) if options.precision == "auto" else options.precision
+    )
     torch.manual_seed(1)
     model = EncoderDecoder(Model(), _VOCAB_SIZE, _VOCAB_SIZE).to(device).train()
     for stack in (model.encoder, model.decoder):

@@ -56,7 +56,7 @@ __all__ = [
     "translate",
 ]
 
-_HOMES = {
+_MODULES = {
     "LineClassifier": "mtkit.inference.classify",
     "RemoteTranslator": "mtkit.serving.client",
     "Request": "mtkit.inference.request",
@@ -74,10 +74,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'mtkit' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_HOMES]
+    return [*globals(), *_MODULES]

@@ -18,7 +18,7 @@ from typing import TypedDict
 from mtkit.standard_streams import take_pipes
 
 _RUN = "import sys; sys.path[:] = {path!r}; from mtkit.child_processes import run; run({module!r})"
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 _STACK_BYTES = 256 << 10
 """Stack of the parent watchdog: the default of 8 MiB would count against a memory limit."""
 
@@ -82,13 +82,13 @@ def end_with_parent() -> None:
     """Ends this process within a second of its parent's death, or once the GIL is released."""
     is_gone = watch_parent()
 
-    def look() -> None:
+    def poll() -> None:
         while not is_gone():
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
         os._exit(1)
 
     before = threading.stack_size(_STACK_BYTES)
-    threading.Thread(target=look, name="watch on the parent", daemon=True).start()
+    threading.Thread(target=poll, name="watch on the parent", daemon=True).start()
     threading.stack_size(before)
 
 

@@ -60,8 +60,8 @@ def is_disk_full(error: BaseException) -> bool:
     if not isinstance(error, OSError):
         return False
     # numpy's `tofile` gives no number: "1528 requested and 404 written".
-    is_numpys = error.errno is None and "requested and" in str(error)
-    return is_numpys or error.errno in (errno.ENOSPC, errno.EDQUOT)
+    is_from_numpy = error.errno is None and "requested and" in str(error)
+    return is_from_numpy or error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def explain_system_fault(error: OSError) -> MtkitError:

@@ -177,7 +177,7 @@ def digest_file(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
 
 
-_LONGEST_FAULT = 200
+_MAX_FAULT_CHARACTERS = 200
 """Maximum length of a quoted fault, in characters."""
 
 
@@ -227,4 +227,4 @@ def describe_fault(error: "ValidationError") -> str:
     fault = error.errors(include_url=False, include_input=False)[0]
     key = ".".join(str(step) for step in fault["loc"])
     message = f"{key}: {fault['msg']}" if key else str(fault["msg"])
-    return shorten(message, _LONGEST_FAULT)
+    return shorten(message, _MAX_FAULT_CHARACTERS)

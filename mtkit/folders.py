@@ -34,7 +34,7 @@ def building(folder: Path, *, then: Callable[[Path], None] | None = None) -> Ite
             yield draft
             for path in (draft, *draft.rglob("*")):
                 sync(path)
-            put_in_place(draft, folder, then=then)
+            commit_draft(draft, folder, then=then)
         except BaseException as error:
             fault = _locate_full_disk(error, draft, folder)
             # On a full disk, half of a checkpoint would keep it full.
@@ -61,7 +61,7 @@ def _locate_full_disk(error: BaseException, draft: Path, folder: Path) -> OSErro
     )
 
 
-def put_in_place(draft: Path, folder: Path, *, then: Callable[[Path], None] | None = None) -> None:
+def commit_draft(draft: Path, folder: Path, *, then: Callable[[Path], None] | None = None) -> None:
     """Moves a finished draft to `folder`; after a crash the old one is there or can be restored."""
     with locked(folder):
         _restore_retired(folder)
@@ -130,7 +130,7 @@ def remove_folder(folder: Path) -> None:
 
 
 @contextmanager
-def at_work_alone(folder: Path, what: str) -> Iterator[None]:
+def exclusive_lock(folder: Path, what: str) -> Iterator[None]:
     """Keeps other processes from the same work in an existing folder while the block runs.
 
     The system releases the lock when the process ends, however it ends. Raises MtkitError if

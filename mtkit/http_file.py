@@ -59,7 +59,7 @@ class HttpFile(io.RawIOBase):
                 )
             start = self._size
         if start + offset != self._at:
-            self._hang_up()
+            self._close_response()
             self._at = start + offset
         return self._at
 
@@ -77,7 +77,7 @@ class HttpFile(io.RawIOBase):
         return len(content)
 
     def close(self) -> None:  # noqa: D102
-        self._hang_up()
+        self._close_response()
         super().close()
 
     @property
@@ -114,16 +114,16 @@ class HttpFile(io.RawIOBase):
                 left -= len(skipped)
 
     def _retry(self, work: Callable[[], _Result]) -> _Result:
-        def hang_up_after_error() -> _Result:
+        def close_after_error() -> _Result:
             try:
                 return work()
             except BaseException:
-                self._hang_up()
+                self._close_response()
                 raise
 
-        return _retry(self._url, hang_up_after_error)
+        return _retry(self._url, close_after_error)
 
-    def _hang_up(self) -> None:
+    def _close_response(self) -> None:
         if self._response is not None:
             self._response.close()
             self._response = None

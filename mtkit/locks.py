@@ -21,17 +21,17 @@ def locked(path: Path, *, waits: bool = True, is_shared: bool = False) -> Iterat
     holders may share it; the file stays until the next exclusive one.
     """
     file = path.with_name(f".{path.name.removeprefix('.')}.lock")
-    descriptor = _take(file, waits=waits, is_shared=is_shared)
+    descriptor = _acquire(file, waits=waits, is_shared=is_shared)
     if descriptor is None:
         yield False
         return
     try:
         yield True
     finally:
-        _give_back(file, descriptor, is_shared=is_shared)
+        _release(file, descriptor, is_shared=is_shared)
 
 
-def _take(file: Path, *, waits: bool, is_shared: bool) -> int | None:
+def _acquire(file: Path, *, waits: bool, is_shared: bool) -> int | None:
     """Returns the descriptor that holds a lock on a file; None if there are no locks."""
     try:
         # Not on Windows.
@@ -60,7 +60,7 @@ def _take(file: Path, *, waits: bool, is_shared: bool) -> int | None:
         os.close(descriptor)
 
 
-def _give_back(file: Path, descriptor: int, *, is_shared: bool) -> None:
+def _release(file: Path, descriptor: int, *, is_shared: bool) -> None:
     import fcntl  # noqa: PLC0415
 
     # Removed while the lock is held, so that it can't be another holder's file.

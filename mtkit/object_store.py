@@ -209,9 +209,9 @@ def check_size(store: Any, path: str, expected: int) -> None:
 def _explain(url: str, error: Exception) -> Failure:
     """Returns the user's error for a library's, and whether a retry may help."""
     status, name = _find_status(error), type(error).__name__
-    is_unknown = any(word in name for word in _NO_CREDENTIALS)
+    has_no_credentials = any(word in name for word in _NO_CREDENTIALS)
     is_misconfigured = any(word in name for word in _MISCONFIGURED)
-    is_final = isinstance(error, _FINAL) or is_unknown or is_misconfigured
+    is_final = isinstance(error, _FINAL) or has_no_credentials or is_misconfigured
     if isinstance(error, _TruncatedError):
         reason = str(error)
     elif "Payload" in name:
@@ -221,7 +221,7 @@ def _explain(url: str, error: Exception) -> Failure:
         reason = "no such object"
     elif isinstance(error, IsADirectoryError):
         reason = "a folder, not a file"
-    elif isinstance(error, PermissionError) or is_unknown:
+    elif isinstance(error, PermissionError) or has_no_credentials:
         reason = "access denied; are the credentials right?"
     else:
         reason = name if status is None else f"{status} {responses.get(status, '')}".strip()

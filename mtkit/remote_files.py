@@ -69,8 +69,8 @@ def mask_secrets(url: str) -> str:
     """Returns a URL without what may be a password or a signature."""
     slashes = re.search(":/+", url)
     start = slashes.end() if slashes else 0
-    user, _, place = url[start:].rpartition("@")
-    rest = f"...@{place}" if ":" in user else url[start:]
+    user, _, host = url[start:].rpartition("@")
+    rest = f"...@{host}" if ":" in user else url[start:]
     return url[:start] + re.sub(r"([?#]).*", r"\1...", rest, flags=re.DOTALL)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.files import as_json_text, digest, read_json, write_atomically
-from mtkit.folders import at_work_alone, remove_folder
+from mtkit.folders import exclusive_lock, remove_folder
 from mtkit.locks import locked
 from mtkit.object_store import check_url, put_file
 from mtkit.storage import Location, Url
@@ -27,7 +27,7 @@ from mtkit.stored_listing import (
     find_files,
     list_files,
     read_listing,
-    run_at_once,
+    run_in_threads,
     upload,
 )
 from mtkit.units import format_memory, plural
@@ -109,7 +109,7 @@ class _Copy:
         missing = [n for n in wanted if n in stale or self.stamps.get(n) is None]
         self.base = remote
         self.stamps |= dict.fromkeys([*stale, *missing])
-        _make_room(self.entry, sum(wanted[name].size for name in missing))
+        _evict_copies(self.entry, sum(wanted[name].size for name in missing))
         self.save()
         for name in stale - set(missing):
             (self.folder / name).unlink(missing_ok=True)
@@ -123,7 +123,7 @@ class _Copy:
             self.stamps[name] = _stamp(self.folder / name)
 
         try:
-            run_at_once(fetch_file, missing)
+            run_in_threads(fetch_file, missing)
         finally:
             self.save()
 
@@ -287,7 +287,7 @@ def _hold(entry: Path) -> None:
         fcntl.flock(_HELD[-1], fcntl.LOCK_SH)
 
 
-def _make_room(entry: Path, num_bytes: int) -> None:
+def _evict_copies(entry: Path, num_bytes: int) -> None:
     """Evicts the least recently used copies until `num_bytes` more fit."""
     sizes = {each: _measure(each) for each in entry.parent.iterdir() if (each / _STATE).is_file()}
     used = sum(sizes.values())
@@ -300,7 +300,7 @@ def _make_room(entry: Path, num_bytes: int) -> None:
         with (
             suppress(MtkitError, BlockingIOError),
             locked(other, waits=False),
-            at_work_alone(other, "removal"),
+            exclusive_lock(other, "removal"),
         ):
             if not any(_Copy.of("", other).find_changes()):
                 remove_folder(other)

@@ -25,8 +25,8 @@ _PENDING = ".mtkit-pending"
 _FORMAT = 1
 _MAX_LISTING_BYTES, _MAX_FILES, _MAX_NAME = 32 << 20, 100_000, 1_024
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_AT_ONCE = 4
-_TRIES = 3
+_NUM_THREADS = 4
+_MAX_ATTEMPTS = 3
 _COPY_BYTES = 1 << 20
 
 
@@ -185,22 +185,22 @@ def upload(
     if old is None:
         _write_listing(url, {}, is_complete=False)
     before = old or {}
-    added = run_at_once(lambda name: _upload_file(url, name, files[name], before), files)
+    added = run_in_threads(lambda name: _upload_file(url, name, files[name], before), files)
     new = dict(sorted({**kept, **dict(zip(files, added, strict=True))}.items()))
     before_commit(new)
     _write_listing(url, new)
     pending = {_object_of(name, entry) for name, entry in [*before.items(), *new.items()]}
     if any(entry.is_pending for entry in new.values()):
-        run_at_once(lambda name: _put_in_place(url, name, new[name]), new)
+        run_in_threads(lambda name: _commit_file(url, name, new[name]), new)
         new = {name: replace(entry, is_pending=False) for name, entry in new.items()}
         _write_listing(url, new)
     gone = (before.keys() - new.keys()) | {name for name in pending if name.startswith(_PENDING)}
-    run_at_once(lambda name: ask(f"{url}/{name}", _remove), gone)
+    run_in_threads(lambda name: ask(f"{url}/{name}", _remove), gone)
 
 
-def run_at_once(work: Callable[[str], Any], names: Any) -> list[Any]:
+def run_in_threads(work: Callable[[str], Any], names: Any) -> list[Any]:
     """Returns the results of `work` for each name, in order, from a thread pool."""
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
+    with ThreadPoolExecutor(_NUM_THREADS) as threads:
         return list(threads.map(work, names))
 
 
@@ -210,7 +210,7 @@ def _object_of(name: str, entry: Entry) -> str:
 
 def _upload_file(url: str, name: str, file: Path, old: Entries) -> Entry:
     """Uploads a file that may grow meanwhile, as logs do."""
-    for _ in range(_TRIES):
+    for _ in range(_MAX_ATTEMPTS):
         before = file.stat()
         with file.open("rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -224,7 +224,7 @@ def _upload_file(url: str, name: str, file: Path, old: Entries) -> Entry:
     )
 
 
-def _put_in_place(url: str, name: str, entry: Entry) -> None:
+def _commit_file(url: str, name: str, entry: Entry) -> None:
     def copy(store: Any, path: str) -> None:
         root = path.removesuffix(f"/{name}")
         store.cp_file(f"{root}/{_object_of(name, entry)}", path)

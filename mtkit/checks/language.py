@@ -71,8 +71,8 @@ def find_own_labels(language: str, lines: Iterable[str]) -> frozenset[str]:
     if label := find_label(language, known.labels):
         return frozenset({label})
     counts = Counter(known.classify(line)[0] for line in lines if len(line) >= MIN_CHARACTERS)
-    least = _MIN_SHARE * counts.total()
-    return frozenset(label for label, count in counts.items() if count >= least)
+    min_count = _MIN_SHARE * counts.total()
+    return frozenset(label for label, count in counts.items() if count >= min_count)
 
 
 def find_majority_language(lines: Sequence[str]) -> tuple[str, float]:

@@ -70,7 +70,7 @@ from mtkit.data.tokenizer_choice import TokenizerChoice, check_start
 from mtkit.errors import MtkitError, explain_system_fault, is_disk_full
 from mtkit.executor import ONE_WORKER, Executor
 from mtkit.files import digest, write_atomically
-from mtkit.folders import at_work_alone, put_in_place, remove_folder, restore_retired
+from mtkit.folders import commit_draft, exclusive_lock, remove_folder, restore_retired
 from mtkit.memory import return_freed_memory
 from mtkit.recipe import Recipe, dump_recipe
 from mtkit.recipe.corpora import list_translated
@@ -120,7 +120,7 @@ def prepare(
         check_inputs(TokenizerChoice.of(recipe), recipe.evaluation.test_sets, models)
         check_teachers(recipe.data, teachers)
     workspace.root.mkdir(parents=True, exist_ok=True)
-    with at_work_alone(workspace.root, "`mtkit prepare`"):
+    with exclusive_lock(workspace.root, "`mtkit prepare`"):
         preparation = Preparation(recipe, workspace.data_draft, executor, models, teachers)
         try:
             _prepare(preparation, workspace, check)
@@ -279,7 +279,7 @@ def _prepare(
         },
     )
     # Last: after a kill before this, the next `prepare` repeats this part.
-    put_in_place(draft, workspace.data)
+    commit_draft(draft, workspace.data)
     show_report(report, sections, open_console())
     say(
         f"full report, with sample sentences: {workspace.data / 'report.html'}; all dropped "

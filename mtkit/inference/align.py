@@ -216,9 +216,9 @@ def _align_words(
     shares = added / np.repeat(np.maximum(sizes, 1), widths)
     shares[starts + widths - 1] = 0.0
     most = np.maximum.reduceat(shares, starts)
-    least = np.repeat(np.minimum(most, _MIN_SHARE), widths)
+    min_shares = np.repeat(np.minimum(most, _MIN_SHARE), widths)
     is_word = np.repeat(sizes > 0, widths)
-    linked = np.flatnonzero(is_word & (shares > 0.0) & (shares >= least))
+    linked = np.flatnonzero(is_word & (shares > 0.0) & (shares >= min_shares))
     of_row = np.searchsorted(starts, linked, side="right") - 1
     of_pair = np.searchsorted(first_rows, of_row, side="right") - 1
     columns, rows = linked - starts[of_row], of_row - first_rows[of_pair]

@@ -199,12 +199,12 @@ def _add_up(line: LineAttention, kind: Kind) -> NDArray[np.float64]:
     ahead = np.arange(weights.shape[3])[None] - np.arange(weights.shape[2])[:, None]
     logarithms = np.log2(weights, out=np.zeros_like(weights), where=weights > 0)
     inner = weights[..., ~is_end]
-    greatest = inner.max(axis=-1) if inner.shape[-1] else np.zeros(weights.shape[:3])
+    max_weights = inner.max(axis=-1) if inner.shape[-1] else np.zeros(weights.shape[:3])
     per_query = (
         (weights * np.abs(ahead)).sum(axis=-1),
         (weights * ahead).sum(axis=-1),
         -(weights * logarithms).sum(axis=-1),
-        greatest,
+        max_weights,
         weights[..., is_end].sum(axis=-1),
     )
     return np.stack([each.sum(axis=-1) for each in per_query], axis=-1)

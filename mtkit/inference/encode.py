@@ -18,7 +18,7 @@ _MAX_PARSED_TOKENS = 1_024
 """Limit of a sentence to parse, longer than any in a treebank; time is quadratic."""
 
 
-def limit_given(engine: Engine) -> int:
+def find_given_limit(engine: Engine) -> int:
     """Returns the maximum tokens of texts that can't be cut: given targets, scored sources."""
     return engine.max_tokens or _MAX_GIVEN_TOKENS
 
@@ -65,7 +65,7 @@ class LineEncoder:
                     "a prefix was given, but a language model continues the text itself",
                     "append the prefix to the text",
                 )
-            max_tokens = limit_given(self._engine)
+            max_tokens = find_given_limit(self._engine)
             if len(tokens) > max_tokens:
                 raise LineError(
                     line.number,
@@ -143,7 +143,7 @@ class LineEncoder:
         if not line.request.prefix:
             return ()
         tokens = self._tokenizer.encode_target([line.request.prefix])[0]
-        max_tokens = limit_given(self._engine)
+        max_tokens = find_given_limit(self._engine)
         if len(tokens) > max_tokens:
             raise LineError(
                 line.number,

@@ -27,7 +27,7 @@ MAX_SHARE_DIFFERENT = 0.02
 """Share of lines (at least one line) that may differ by more than near-ties: if two candidates
 were almost equal at one step, everything after it differs."""
 
-_HARDLY_TRAINED = 1e-2
+_MAX_TRAINED_SHIFT = 1e-2
 """With a trained model, the probability of <pad> and <s> shifts scores by less than this."""
 _EXTRA_TOKENS = 10
 """A search that ends only at the length limit is slow."""
@@ -71,7 +71,7 @@ class Parity:
         )
 
 
-def search_exactly(settings: Inference, sources: Sequence[Sequence[int]]) -> Inference:
+def exact_settings(settings: Inference, sources: Sequence[Sequence[int]]) -> Inference:
     """Returns settings for exact search, with the whole beam as n-best list.
 
     The length penalty has the power form, which all engines have.
@@ -175,7 +175,7 @@ def _refuse_unequal(parity: Parity) -> None:
     if parity.num_different <= max(1, MAX_SHARE_DIFFERENT * parity.num_lines):
         return
     different = f"{parity.num_different} of {parity.num_lines} lines have different outputs"
-    if parity.largest_shift > _HARDLY_TRAINED:
+    if parity.largest_shift > _MAX_TRAINED_SHIFT:
         warn(
             f"{different}: the model gives high probability to <pad> and <s>, which the two "
             "engines treat differently; it is barely trained"

@@ -22,7 +22,7 @@ from mtkit.inference.engine_comparison import (
     check_parity,
     check_quality,
     compare_engines,
-    search_exactly,
+    exact_settings,
 )
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.open_torch_engine import engine_of_network
@@ -197,7 +197,7 @@ def _make_files(job: _Job, folder: Path) -> tuple[Parity, EngineComparison]:
         reference,
         CTranslate2Client(exact, stops_early=False),
         sources,
-        search_exactly(job.settings, sources),
+        exact_settings(job.settings, sources),
         library="CTranslate2",
         num_compared=job.settings.beam_size,
         marks=job.marks,

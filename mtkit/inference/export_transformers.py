@@ -78,15 +78,15 @@ def export_transformers(
             f"exported from the model with digest {made_from}",
             *compared,
         ]
-        told = hub_card(
+        written_card = hub_card(
             card,
             written.architecture,
             facts,
             languages=(loaded.config.source_language, loaded.config.target_language),
             metadata=metadata or {},
         )
-        write_atomically(draft / CARD_FILE, told)
-    _tell_licence(told)
+        write_atomically(draft / CARD_FILE, written_card)
+    _warn_about_licence(written_card)
     say(f"wrote {output}; next: hf upload OWNER/NAME {output}")
 
 
@@ -110,7 +110,7 @@ def _with_power(settings: Inference, mean_length: float) -> Inference:
     return settings.model_copy(update={"length_penalty": replaced})
 
 
-def _tell_licence(card: str) -> None:
+def _warn_about_licence(card: str) -> None:
     found = re.search(r"^license: *(.+)$", card, flags=re.MULTILINE)
     if found is None:
         warn("the card names no licence: add `license: ...` to the head of README.md")

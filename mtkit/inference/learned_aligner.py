@@ -12,7 +12,7 @@ from mtkit.text.words import Span, find_owners, puts_spaces
 if TYPE_CHECKING:
     from mtkit.data.word_alignment.aligner import WordAligner
 
-_MAX_KEPT = 40
+_MAX_CACHED_CHARACTERS = 40
 """Maximum characters of a word whose split is cached."""
 
 
@@ -85,7 +85,7 @@ def _read(
         for owner, (start, end) in enumerate(words):
             word = text[start:end]
             # Long words hardly repeat.
-            split = split_word if len(word) <= _MAX_KEPT else split_word.__wrapped__
+            split = split_word if len(word) <= _MAX_CACHED_CHARACTERS else split_word.__wrapped__
             for name, is_owned in split(word):
                 names.append(name)
                 owners.append(owner if is_owned else -1)

@@ -13,7 +13,7 @@ import regex
 
 from mtkit.errors import MtkitError
 from mtkit.inference.align import UNALIGNED, LineAligner
-from mtkit.inference.encode import LineEncoder, limit_given, mark_request
+from mtkit.inference.encode import LineEncoder, find_given_limit, mark_request
 from mtkit.inference.engines.engine import EncodedSource, Engine, make_batches
 from mtkit.inference.learned_aligner import warn_too_long
 from mtkit.inference.line import Line, Reranker, TextModel
@@ -109,7 +109,7 @@ class LineScorer:
                 self._parser.write_symbols(text, line.number)
                 for text, line in zip(texts, lines, strict=True)
             ]
-        tokenizer, max_tokens = self._model.tokenizer, limit_given(self._engine)
+        tokenizer, max_tokens = self._model.tokenizer, find_given_limit(self._engine)
         given = []
         sources, targets = tokenizer.encode_source(sentences), tokenizer.encode_target(texts)
         for line, tokens, target in zip(lines, sources, targets, strict=True):
@@ -270,8 +270,8 @@ class LinePipeline:
     def _take(self, requests: Sequence[Request], first_line: int) -> list[Line]:
         """Returns new lines with checked settings."""
         # Requests share settings, which are slow to copy.
-        unlike = {(id(each.settings), each.is_program_string): each for each in requests}
-        chosen = {key: self._choose_settings(each) for key, each in unlike.items()}
+        distinct = {(id(each.settings), each.is_program_string): each for each in requests}
+        chosen = {key: self._choose_settings(each) for key, each in distinct.items()}
         self._check(list(chosen.values()))
         return [
             Line(
@@ -390,7 +390,7 @@ class LinePipeline:
 
     def _join_parts(self, line: Line) -> Translation:
         if not line.parts:
-            return self._answer_without_search(line)
+            return self._translate_without_search(line)
         candidates = tuple(line.parts[0].candidates)
         if len(line.parts) > 1:
             ranked = [part.candidates for part in line.parts]
@@ -403,7 +403,7 @@ class LinePipeline:
             warnings += warn_too_long(candidates[0].alignment, line.number)
         return Translation(candidates, was_split=len(line.parts) > 1, warnings=tuple(warnings))
 
-    def _answer_without_search(self, line: Line) -> Translation:
+    def _translate_without_search(self, line: Line) -> Translation:
         """Translates a line that has no tokens, is copied, or is too long for a parser."""
         tags, rest = self._model.tokenizer.split_tags(line.text)
         if self._model.translates and self._keeps_all(line, rest):

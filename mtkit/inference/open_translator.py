@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
-class AnswersLines(Protocol):
+class LineTranslator(Protocol):
     """Translates and scores lines: a `LinePipeline`, or a client of a server or an LLM.
 
     Attributes:

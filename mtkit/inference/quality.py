@@ -49,18 +49,25 @@ class Measure(NamedTuple):
 
 _FORMAT_VERSION = 1
 _MAX_BYTES = 1 << 20
-_OF_FEATURES = ("too short", "too long", "unlikely", "poorly covered")
-_FLAGS = tuple(each for each in FLAG_NAMES if each not in _OF_FEATURES)
+_FLAGS_WITH_FEATURE = ("too short", "too long", "unlikely", "poorly covered")
+_FLAGS = tuple(each for each in FLAG_NAMES if each not in _FLAGS_WITH_FEATURE)
 """Flags that are counted; each of the others has its own feature."""
-_OF_ENGINE = ("engine", "precision", "allow_int8", "processes", "batch_tokens", "max_source_tokens")
+_ENGINE_KEYS = (
+    "engine",
+    "precision",
+    "allow_int8",
+    "processes",
+    "batch_tokens",
+    "max_source_tokens",
+)
 """Settings that measures take from the translator's; how it searches doesn't matter to them."""
 _SMOOTHING = 15
 """Characters added to both lengths, as in `inference.flags`."""
-_OF_SCORES = (
+_SCORE_FEATURES = (
     *("log_probability", "lowest_log_probability", "length"),
     *("length_ratio", "length_ratio_squared", "flags", "coverage"),
 )
-_OF_REVERSE = ("reverse_log_probability", "reverse_lowest_log_probability")
+_REVERSE_FEATURES = ("reverse_log_probability", "reverse_lowest_log_probability")
 _CALIBRATE_AGAIN = "run mtkit calibrate again"
 _Digest = Annotated[str, Field(max_length=64)]
 
@@ -117,13 +124,13 @@ def list_measures(
     samples: int = 0,
 ) -> list[Measure]:
     """Returns the measures of pairs; new features are added here."""
-    kept = {key: getattr(pipeline.settings, key) for key in _OF_ENGINE}
+    kept = {key: getattr(pipeline.settings, key) for key in _ENGINE_KEYS}
     changed = {"alignments": pipeline.aligns, "flags": Flags(names=_FLAGS)}
     own = pipeline.with_settings(Inference().model_copy(update={**kept, **changed}))
-    names = _OF_SCORES if pipeline.aligns else _OF_SCORES[:-1]
+    names = _SCORE_FEATURES if pipeline.aligns else _SCORE_FEATURES[:-1]
     measures = [Measure(names, partial(_measure_scores, own))]
     if reverse is not None:
-        measures.append(Measure(_OF_REVERSE, partial(_measure_reverse, own, reverse)))
+        measures.append(Measure(_REVERSE_FEATURES, partial(_measure_reverse, own, reverse)))
     if metric is not None:
         measures.append(Measure(("metric",), partial(_measure_metric, own, metric)))
     if samples:
@@ -170,15 +177,17 @@ def _measure_reverse(
     lines: "LinePipeline", reverse: "LinePipeline", pairs: Sequence[Request]
 ) -> list[Row]:
     """Measures the log-probability of the line, given its translation."""
-    turned = []
+    reversed_pairs = []
     for pair in pairs:
         codes = pair.source_language, pair.target_language
         source, target = (
             lines.languages.resolve(*codes) if reverse.languages.are_needed else ("",) * 2
         )
         text = lines.split_tags(pair.text)[1]
-        turned.append(Request(pair.prefix, text, source_language=target, target_language=source))
-    return [_describe_tokens(each)[:2] for each in score_pairs(reverse, turned)]
+        reversed_pairs.append(
+            Request(pair.prefix, text, source_language=target, target_language=source)
+        )
+    return [_describe_tokens(each)[:2] for each in score_pairs(reverse, reversed_pairs)]
 
 
 def _measure_metric(
@@ -198,9 +207,9 @@ def _measure_agreement(lines: "LinePipeline", samples: int, pairs: Sequence[Requ
     changed = {"sampling": Sampling(epsilon=0.02), "n_best": samples, "coverage_penalty": 0.0}
     settings = lines.settings.model_copy(update={**changed, "alignments": False, "flags": None})
     # A constant line number makes the draws independent of the line's position.
-    asked = [replace(each, prefix="", settings=settings, line=1) for each in pairs]
+    requests = [replace(each, prefix="", settings=settings, line=1) for each in pairs]
     rows: list[Row] = []
-    for pair, found in zip(pairs, lines.search_ahead(asked)(), strict=True):
+    for pair, found in zip(pairs, lines.search_ahead(requests)(), strict=True):
         texts = [each.text for each in found.candidates]
         utilities = measure_utilities([pair.prefix, *texts], [0, *[1] * len(texts)], "chrf")
         rows.append((float(utilities[0]),))
@@ -225,20 +234,20 @@ class LineQuality:
 
         It is 1 for a blank line, and 0 for a pair that is too long to be scored.
         """
-        asked: list[tuple[Line, Request]] = []
+        requests: list[tuple[Line, Request]] = []
         for line in lines:
             assert line.translation is not None
             text = line.translation.text
             if line.text.strip() or text.strip():
                 codes = line.request.source_language, line.request.target_language
-                asked.append((line, Request(line.text, text, None, None, *codes)))
+                requests.append((line, Request(line.text, text, None, None, *codes)))
             else:
                 line.translation = replace(line.translation, quality=1.0, released=True)
-        if not asked:
+        if not requests:
             return
-        columns = measure_pairs(self._measures, [request for _, request in asked])
+        columns = measure_pairs(self._measures, [request for _, request in requests])
         for (line, _), quality in zip(
-            asked, self._estimator.estimate(columns).tolist(), strict=True
+            requests, self._estimator.estimate(columns).tolist(), strict=True
         ):
             assert line.translation is not None
             released = self._threshold is not None and quality >= self._threshold.at

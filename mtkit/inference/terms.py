@@ -36,7 +36,7 @@ _MAX_NOTES = 5
 
 Way = Literal["annotation", "constraints", "both"]
 """Values of `inference.glossary.way`, with `auto` resolved."""
-_OPENED = 8
+_MAX_CACHED_GLOSSARIES = 8
 """Cached glossaries of requests: a request's lines may come in several batches."""
 
 
@@ -259,7 +259,7 @@ class TermStep:
             choose_way(self._settings, self._tokenizer)
         if self._settings.path is not None:
             self.default = GlossaryTerms.open(self._settings.path, self._tokenizer, self._way)
-        self.open = lru_cache(maxsize=_OPENED)(self._open)
+        self.open = lru_cache(maxsize=_MAX_CACHED_GLOSSARIES)(self._open)
 
     @cached_property
     def _way(self) -> Way:

@@ -63,7 +63,7 @@ def check_transformers_folder(
         TorchEngine(loaded.translator, "cpu"),
         _TransformersEngine(model, written, settings.length_penalty.alpha),
         tokens[:num_translated],
-        _search_alike(settings),
+        _matching_settings(settings),
         library="transformers",
         num_compared=1,
         marks=marks,
@@ -71,7 +71,7 @@ def check_transformers_folder(
     return [f"transformers: the same tokens on {num_tokenized} lines", parity.describe()]
 
 
-def _search_alike(settings: Inference) -> Inference:
+def _matching_settings(settings: Inference) -> Inference:
     """Returns settings that search as generation_config.json does."""
     limit = find_output_limit(settings)
     return settings.model_copy(

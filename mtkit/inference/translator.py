@@ -8,7 +8,7 @@ from typing import overload
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.line import TextModel
 from mtkit.inference.line_pipeline import LinePipeline
-from mtkit.inference.open_translator import AnswersLines, open_translator
+from mtkit.inference.open_translator import LineTranslator, open_translator
 from mtkit.inference.request import Request
 from mtkit.inference.streams.byte_lines import (
     WINDOW_LINES,
@@ -52,7 +52,7 @@ class Translator:
     Several threads may call it; their batches run one at a time.
 
     Args:
-        model: A model folder, or those of an ensemble; or an `AnswersLines`, for which the other
+        model: A model folder, or those of an ensemble; or an `LineTranslator`, for which the other
             arguments except `warns` have no effect.
         device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU if there is one.
         settings: Search settings; the folder's defaults if None.
@@ -71,7 +71,7 @@ class Translator:
 
     def __init__(
         self,
-        model: str | Path | Sequence[str | Path] | AnswersLines,
+        model: str | Path | Sequence[str | Path] | LineTranslator,
         *,
         device: str = "auto",
         settings: Inference | None = None,
@@ -79,7 +79,7 @@ class Translator:
         target_language: str = "",
         warns: bool = True,
     ) -> None:
-        if isinstance(model, AnswersLines):
+        if isinstance(model, LineTranslator):
             self._lines = model
         else:
             folders = [model] if isinstance(model, str | Path) else model

@@ -35,7 +35,7 @@ from mtkit.text.languages import TranslatorLanguages
 from mtkit.text.protected import ProtectedText
 from mtkit.text.words import Span
 
-_OPENED = 8
+_MAX_CACHED_GLOSSARIES = 8
 """Cached glossaries of requests."""
 _KINDS_SHOWN = 3
 
@@ -145,7 +145,7 @@ class LlmLines:
         self._rejecting = FlagFinder(Flags(names=settings.reject))
         path = None if inference.glossary is None else inference.glossary.path
         self._terms = None if path is None else GlossaryTerms.open(path, None, "annotation")
-        self._open_terms = lru_cache(maxsize=_OPENED)(_open_terms)
+        self._open_terms = lru_cache(maxsize=_MAX_CACHED_GLOSSARIES)(_open_terms)
 
     @property
     def summary(self) -> str:

@@ -24,7 +24,7 @@ MAX_HEADER_BYTES = 16 << 20
 """A hundred times that of the largest network of a recipe; the library would allow 100 MB."""
 _NUMBERS = ("F64", "F32", "F16", "BF16")
 _FP32_BYTES, _FP64_BYTES = 4, 8
-_LONGEST_FAULT = 200
+_MAX_FAULT_CHARACTERS = 200
 _COPY_AGAIN = "copy it again from its source, or create it again"
 
 
@@ -116,7 +116,7 @@ def check_shapes(
     ]
     if faults:
         others = f" (and {len(faults) - 1} more problems)" if len(faults) > 1 else ""
-        fault = as_text(shorten(min(faults), _LONGEST_FAULT))
+        fault = as_text(shorten(min(faults), _MAX_FAULT_CHARACTERS))
         raise MtkitError(f"{origin}: doesn't match the model: {fault}{others}", hint)
 
 
@@ -136,6 +136,6 @@ def check_memory(shapes: Iterable[Shape], origin: Path | str) -> None:
 def damaged(path: Path, reason: str) -> MtkitError:
     """Returns the error of a file that can't be read."""
     return MtkitError(
-        f"{path}: damaged, or not a safetensors file: {shorten(reason, _LONGEST_FAULT)}",
+        f"{path}: damaged, or not a safetensors file: {shorten(reason, _MAX_FAULT_CHARACTERS)}",
         _COPY_AGAIN,
     )

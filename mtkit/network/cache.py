@@ -51,8 +51,8 @@ class LayerCache:
         """Adds the hypotheses' newest positions from slot `first`; returns all from `oldest` on."""
         keys, values = _to_cached_type(keys), _to_cached_type(values)
         end = first + keys.shape[2]
-        self.target_keys = _with_room(self.target_keys, keys, end)
-        self.target_values = _with_room(self.target_values, values, end)
+        self.target_keys = _grow(self.target_keys, keys, end)
+        self.target_values = _grow(self.target_values, values, end)
         self.target_keys[:, :, first:end] = keys
         self.target_values[:, :, first:end] = values
         return self.target_keys[:, :, oldest:end], self.target_values[:, :, oldest:end]
@@ -235,7 +235,7 @@ def _as_bias(is_visible: Tensor, dtype: torch.dtype) -> Tensor:
     return bias.masked_fill_(~is_visible, torch.finfo(dtype).min)
 
 
-def _with_room(slots: Tensor | None, newest: Tensor, end: int) -> Tensor:
+def _grow(slots: Tensor | None, newest: Tensor, end: int) -> Tensor:
     """Returns the slots with capacity for `end`, in new memory if needed."""
     if slots is not None and slots.shape[2] >= end:
         return slots

@@ -71,7 +71,7 @@ def limit_kernel_cache() -> None:
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
 
 
-def suit_precision(device: torch.device) -> Precision:
+def choose_fastest_precision(device: torch.device) -> Precision:
     """Returns the fastest precision on a device: bf16 if it has such products."""
     if device.type == "cuda":
         is_quick = torch.cuda.is_bf16_supported(including_emulation=False)
@@ -81,7 +81,7 @@ def suit_precision(device: torch.device) -> Precision:
     return "bf16" if is_quick else "fp32"
 
 
-def is_imitated(device: torch.device) -> bool:
+def emulates_bfloat16(device: torch.device) -> bool:
     """Checks that a device only emulates bfloat16 arithmetic."""
     if device.type != "cpu" or not hasattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported"):
         return False
@@ -94,7 +94,7 @@ def _multiplies_bfloat16() -> bool:
     for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
         is_supported = getattr(torch.cpu, name, None)
         if is_supported is not None and is_supported():
-            return not is_imitated(torch.device("cpu"))
+            return not emulates_bfloat16(torch.device("cpu"))
     return False
 
 

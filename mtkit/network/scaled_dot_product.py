@@ -251,8 +251,8 @@ def cut_into_bands(
     if is_token is None:
         is_token = torch.ones(1, length, dtype=torch.bool, device=queries.device)
     near = nn.functional.pad(is_token, (window, filling + after)).unfold(1, width, block)
-    places = torch.arange(width, device=queries.device) - window
-    ahead = places - torch.arange(block, device=queries.device)[:, None]
+    positions = torch.arange(width, device=queries.device) - window
+    ahead = positions - torch.arange(block, device=queries.device)[:, None]
     is_near = (ahead >= -window) & (ahead <= after)
     # Padding may have only padding near it; it sees itself, or it would become NaN.
     is_visible = (near[:, :, None] & is_near) | (ahead == 0)

@@ -75,11 +75,11 @@ class FusedLinear(nn.Linear):
         if self._bias_learns is None or self._bias_learns.device != inputs.device:
             self._bias_learns = torch.ones_like(self.bias, dtype=torch.bool)
             torch.split(self._bias_learns, list(self.widths))[self._keys].fill_(False)
-        bias: Tensor = _LearningInPart.apply(self.bias, self._bias_learns)  # type: ignore[no-untyped-call]
+        bias: Tensor = _MaskedGradient.apply(self.bias, self._bias_learns)  # type: ignore[no-untyped-call]
         return nn.functional.linear(inputs, self.weight, bias)
 
 
-class _LearningInPart(torch.autograd.Function):
+class _MaskedGradient(torch.autograd.Function):
     """A tensor whose gradient is 0 where it doesn't learn: one kernel, in the backward pass."""
 
     @staticmethod

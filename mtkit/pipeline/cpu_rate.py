@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from mtkit.memory import count_memory_bytes
-from mtkit.network.device import count_threads, suit_precision
+from mtkit.network.device import choose_fastest_precision, count_threads
 from mtkit.pipeline.hardware import Accelerator
 from mtkit.recipe.model import Model
 from mtkit.units import plural
@@ -24,7 +24,7 @@ def measure_cpu(model: Model) -> Accelerator:
 
     A layer's passes are timed on one thread, as training runs a process per core.
     """
-    num_cores, precision = count_threads(), suit_precision(torch.device("cpu"))
+    num_cores, precision = count_threads(), choose_fastest_precision(torch.device("cpu"))
     torch.set_num_threads(1)
     try:
         rate = num_cores * _measure_layer(

@@ -18,7 +18,7 @@ from mtkit.cpus import count_cpus, measure_load
 from mtkit.data.prepared import PreparedData, open_prepared
 from mtkit.memory import free_memory_bytes
 from mtkit.model.costs import bytes_of_weights, bytes_per_token, count_trained
-from mtkit.network.device import count_threads, suit_precision
+from mtkit.network.device import choose_fastest_precision, count_threads
 from mtkit.pipeline.hardware import Hardware
 from mtkit.recipe import Recipe
 from mtkit.recipe.model import Model
@@ -128,7 +128,9 @@ def _fill(num_cores: int, max_processes: int) -> int:
 def _estimate_memory(model: Model, training: Training, data: PreparedData) -> int:
     """Returns a slightly high estimate of the bytes of one training process."""
     precision = training.precision
-    is_half = (suit_precision(torch.device("cpu")) if precision == "auto" else precision) != "fp32"
+    is_half = (
+        choose_fastest_precision(torch.device("cpu")) if precision == "auto" else precision
+    ) != "fp32"
     sizes = data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
     weights, num_learning, num_added = count_trained(model, training, sizes)
     of_weights = bytes_of_weights(

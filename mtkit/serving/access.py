@@ -38,14 +38,14 @@ class WaitingBytes:
         self._num_large: Counter[str] = Counter()
 
     @classmethod
-    def of_callers(cls, settings: Serving) -> "WaitingBytes":
+    def for_authenticated(cls, settings: Serving) -> "WaitingBytes":
         """Returns the budget of admitted callers; each has half of it."""
         total = settings.max_waiting_bytes
         largest = max(settings.max_file_bytes + FORM_BYTES, settings.max_body_bytes)
         return cls(total, max(total // 2, min(largest, total)), "try again soon")
 
     @classmethod
-    def of_strangers(cls, settings: Serving) -> "WaitingBytes":
+    def for_unauthenticated(cls, settings: Serving) -> "WaitingBytes":
         """Returns the budget of callers whose key is in a body that wasn't read yet."""
         largest = max(settings.max_file_bytes + FORM_BYTES, settings.max_body_bytes)
         total = min(max(2 * largest, _MAX_SMALL_BYTES), settings.max_waiting_bytes)
@@ -138,8 +138,8 @@ class Access:
     def __init__(self, settings: Serving, keys: KeyRing | None) -> None:
         self._settings, self._keys = settings, keys
         self._limiter = RateLimiter()
-        self._of_callers = WaitingBytes.of_callers(settings)
-        self._of_strangers = WaitingBytes.of_strangers(settings)
+        self._for_authenticated = WaitingBytes.for_authenticated(settings)
+        self._for_unauthenticated = WaitingBytes.for_unauthenticated(settings)
 
     @property
     def needs_key(self) -> bool:
@@ -149,21 +149,21 @@ class Access:
     @property
     def num_waiting_bytes(self) -> int:
         """Bytes of requests that aren't answered yet."""
-        return self._of_callers.num_bytes + self._of_strangers.num_bytes
+        return self._for_authenticated.num_bytes + self._for_unauthenticated.num_bytes
 
     def count_bytes(self, scope: Scope) -> RequestBytes:
         """Returns the counter of a request's bytes, before any of them is read."""
         address = _find_address(scope)
         if self._keys is None:
-            return RequestBytes(self._of_callers, address)
-        key = self._keys.find(_read_head_key(Headers(scope=scope)))
+            return RequestBytes(self._for_authenticated, address)
+        key = self._keys.find(_read_bearer_token(Headers(scope=scope)))
         if key is None:
-            return RequestBytes(self._of_strangers, address)
-        return RequestBytes(self._of_callers, key.name)
+            return RequestBytes(self._for_unauthenticated, address)
+        return RequestBytes(self._for_authenticated, key.name)
 
     def is_known(self, waiting: RequestBytes) -> bool:
         """Checks that a request's sender has shown a key, or needs none."""
-        return waiting.budget is self._of_callers
+        return waiting.budget is self._for_authenticated
 
     def require_key(self, request: Request) -> None:
         """Checks the key in a request's headers, if callers need one, before its body is read."""
@@ -196,14 +196,14 @@ class Access:
         request.state.caller = caller.name
         waiting = getattr(request.state, "waiting", None)
         if waiting is not None:
-            waiting.move(self._of_callers, caller.name)
+            waiting.move(self._for_authenticated, caller.name)
         self._limiter.spend(caller.name, cost, per_minute)
         return caller
 
     def _find_key(self, request: Request, shown: str | None, address: str) -> ApiKey | None:
         if self._keys is None:
             return None
-        shown = shown or _read_head_key(request.headers)
+        shown = shown or _read_bearer_token(request.headers)
         # Wrong keys also count, so that no caller can try many.
         if not shown:
             self._limiter.spend(f"without {address}", 1, self._settings.requests_per_minute)
@@ -220,7 +220,7 @@ def _find_address(scope: Scope) -> str:
     return client[0] if client else "unknown"
 
 
-def _read_head_key(headers: Headers) -> str:
+def _read_bearer_token(headers: Headers) -> str:
     """Returns the bearer token in a request's headers; empty without one."""
     scheme, _, shown = headers.get("authorization", "").partition(" ")
     return shown.strip() if scheme.lower() == "bearer" else ""

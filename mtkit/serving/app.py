@@ -34,8 +34,8 @@ from mtkit.serving.translate_texts import TextTranslation
 from mtkit.version import __version__
 
 _KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_LETS_IN = "mtkit.lets_in"
-_LEFT = 499
+_ACCEPTED = "mtkit.lets_in"
+_CLIENT_CLOSED_REQUEST = 499
 """nginx's status for a client that disconnected; only logged."""
 
 
@@ -81,13 +81,13 @@ class KnownHosts:
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
         self._app = app
-        self._check = TrustedHostMiddleware(_let_in, allowed_hosts=hosts, www_redirect=False)
+        self._check = TrustedHostMiddleware(_accept, allowed_hosts=hosts, www_redirect=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on, or rejects it."""
         checked = dict(scope)
-        await self._check(checked, receive, _say_nothing)
-        if _LETS_IN in checked:
+        await self._check(checked, receive, _drop)
+        if _ACCEPTED in checked:
             await self._app(scope, receive, send)
             return
         host = Headers(scope=scope).get("host", "")[:80]
@@ -97,11 +97,11 @@ class KnownHosts:
         await error_response(refused)(scope, receive, send)
 
 
-async def _let_in(scope: Scope, _: Receive, __: Send) -> None:
-    scope[_LETS_IN] = True
+async def _accept(scope: Scope, _: Receive, __: Send) -> None:
+    scope[_ACCEPTED] = True
 
 
-async def _say_nothing(_: Message) -> None:
+async def _drop(_: Message) -> None:
     """Drops Starlette's plain-text response."""
 
 
@@ -197,4 +197,4 @@ async def _on_http_error(_: Request, error: Exception) -> Response:
 
 
 async def _on_disconnect(_: Request, __: Exception) -> Response:
-    return Response(status_code=_LEFT)
+    return Response(status_code=_CLIENT_CLOSED_REQUEST)

@@ -19,7 +19,7 @@ from mtkit.text.languages import find_language
 
 _LIBRARY_BYTES = 400 << 20
 """Approximate memory of a process without its weights."""
-_ALSO = {"zt": "zh-Hant", "pb": "pt-BR"}
+_OLD_CODES = {"zt": "zh-Hant", "pb": "pt-BR"}
 """Old codes of LibreTranslate."""
 
 
@@ -30,7 +30,7 @@ class PathStep(NamedTuple):
     source: str
     target: str
 
-    def tell(self) -> tuple[str, str]:
+    def find_model_codes(self) -> tuple[str, str]:
         """Returns the model's own codes of both; empty if it has no language tokens."""
         languages = self.service.model.languages
         return languages.source[self.source], languages.target[self.target]
@@ -39,7 +39,7 @@ class PathStep(NamedTuple):
         self, text: str, line: int, prefix: str = "", sentence: int | None = None
     ) -> Request:
         """Returns the model's request for a line, or for a sentence of one."""
-        source, target = self.tell()
+        source, target = self.find_model_codes()
         return Request(
             text,
             prefix,
@@ -127,7 +127,7 @@ class Catalogue:
     def resolve(self, code: str) -> str:
         """Returns a language's served code: `en` for `EN`, `en-US`, `eng` and `eng_Latn`."""
         known = self._languages.all
-        found = find_language(code, known) or find_language(_ALSO.get(code.lower(), ""), known)
+        found = find_language(code, known) or find_language(_OLD_CODES.get(code.lower(), ""), known)
         if not found:
             raise RequestError(400, f"{code[:40]} is not supported")
         return found

@@ -57,8 +57,8 @@ class RemoteTranslator(Translator):
         model: str | None = None,
         settings: Inference | None = None,
     ) -> None:
-        asked = {"source": source, "target": target, "model": model}
-        super().__init__(_RemoteLines(address, key, asked, settings))
+        parameters = {"source": source, "target": target, "model": model}
+        super().__init__(_RemoteLines(address, key, parameters, settings))
 
 
 class _RemoteLines:
@@ -72,12 +72,12 @@ class _RemoteLines:
         self,
         address: str,
         key: str | None,
-        asked: Mapping[str, str | None],
+        parameters: Mapping[str, str | None],
         settings: Inference | None,
     ) -> None:
         fault = "a remote translator needs the package httpx2"
         httpx2 = import_extra("httpx2", fault, "serve")
-        pair = (asked["source"] or "", asked["target"] or "")
+        pair = (parameters["source"] or "", parameters["target"] or "")
         self.languages = TranslatorLanguages(pair[:1], pair[1:], pair)
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -86,42 +86,45 @@ class _RemoteLines:
         self._fault = httpx2.HTTPError
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._client = httpx2.Client(base_url=address.rstrip("/"), headers=headers, timeout=300.0)
-        self._asked = {name: value for name, value in asked.items() if value is not None}
+        self._asked = {name: value for name, value in parameters.items() if value is not None}
         self._own = settings
         self.settings = settings if settings is not None else Inference()
 
     def search_ahead(
         self, requests: Sequence[Request], *, first_line: int = 1
     ) -> FinishTranslations:
-        found = self._ask_in_parts("/v1/translate", requests, first_line)
+        found = self._post_in_batches("/v1/translate", requests, first_line)
         return lambda: found
 
     def score(self, requests: Sequence[Request], *, first_line: int = 1) -> list[Translation]:
-        return self._ask_in_parts("/v1/score", requests, first_line)
+        return self._post_in_batches("/v1/score", requests, first_line)
 
-    def _ask_in_parts(
+    def _post_in_batches(
         self, path: str, lines: Sequence[Request], first_line: int
     ) -> list[Translation]:
         parts = _cut(lines)
         starts = [first_line + sum(map(len, parts[:index])) for index in range(len(parts))]
         if len(parts) <= 1:
             found = [
-                self._ask(path, part, start) for part, start in zip(parts, starts, strict=True)
+                self._post_batch(path, part, start)
+                for part, start in zip(parts, starts, strict=True)
             ]
         else:
             with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as threads:
-                found = list(threads.map(self._ask, [path] * len(parts), parts, starts))
+                found = list(threads.map(self._post_batch, [path] * len(parts), parts, starts))
         return [translation for part in found for translation in part]
 
-    def _ask(self, path: str, lines: Sequence[Request], first_line: int) -> list[Translation]:
-        asked = self._choose_asked(lines[0])
+    def _post_batch(
+        self, path: str, lines: Sequence[Request], first_line: int
+    ) -> list[Translation]:
+        parameters = self._choose_asked(lines[0])
         if path == "/v1/score":
-            if asked.get("source") == "auto":
+            if parameters.get("source") == "auto":
                 # Pairs are scored in the model's languages, or in the given ones.
-                del asked["source"]
+                del parameters["source"]
             body: dict[str, object] = {
                 "pairs": [(line.text, line.prefix) for line in lines],
-                **asked,
+                **parameters,
             }
         else:
             body = {
@@ -129,7 +132,7 @@ class _RemoteLines:
                     {"text": line.text.rstrip("\r\n"), "prefix": line.prefix} for line in lines
                 ],
                 "settings": self._choose_settings(lines[0]),
-                **asked,
+                **parameters,
             }
             if lines[0].glossary:
                 body["glossary"] = [_write_term(term) for term in lines[0].glossary]
@@ -201,14 +204,14 @@ def _cut(lines: Sequence[Request]) -> list[Sequence[Request]]:
         if (
             not parts
             or len(parts[-1]) == _LINES_AT_ONCE
-            or _list_wishes(parts[-1][0]) != _list_wishes(line)
+            or _batch_key(parts[-1][0]) != _batch_key(line)
         ):
             parts.append([])
         parts[-1].append(line)
     return list(parts)
 
 
-def _list_wishes(request: Request) -> tuple[object, ...]:
+def _batch_key(request: Request) -> tuple[object, ...]:
     languages = request.source_language, request.target_language
     return request.settings, *languages, request.glossary, request.sentence is not None
 

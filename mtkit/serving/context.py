@@ -27,7 +27,7 @@ _QUICK_BYTES = 32 << 10
 """A body up to this size is parsed in milliseconds."""
 
 
-class _Watch:
+class _Watchdog:
     """Cancels a task after a timeout, or when its caller leaves; `fault` says which, or is None."""
 
     def __init__(self, task: "asyncio.Task[Any]", receive: Receive, seconds: float) -> None:
@@ -39,7 +39,8 @@ class _Watch:
         self._leaving: asyncio.Task[None] | None = None
         is_long = seconds > _PATIENCE_SECONDS
         self._timer = self._loop.call_later(
-            min(seconds, _PATIENCE_SECONDS), self._look if is_long else self._end_late
+            min(seconds, _PATIENCE_SECONDS),
+            self._wait_for_disconnect if is_long else self._on_timeout,
         )
 
     def stop(self) -> None:
@@ -49,19 +50,19 @@ class _Watch:
         if self._leaving is not None:
             self._leaving.cancel()
 
-    def _look(self) -> None:
-        self._timer = self._loop.call_at(self._ends_at, self._end_late)
+    def _wait_for_disconnect(self) -> None:
+        self._timer = self._loop.call_at(self._ends_at, self._on_timeout)
         self._leaving = self._loop.create_task(self._wait_for_end())
-        self._leaving.add_done_callback(self._end_left)
+        self._leaving.add_done_callback(self._on_disconnect)
 
     async def _wait_for_end(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    def _end_late(self) -> None:
+    def _on_timeout(self) -> None:
         self._end(RequestError(504, f"no translation within {self._seconds:g} seconds"))
 
-    def _end_left(self, _: "asyncio.Task[None]") -> None:
+    def _on_disconnect(self, _: "asyncio.Task[None]") -> None:
         self._end(ClientDisconnect())
 
     def _end(self, fault: Exception) -> None:
@@ -113,7 +114,7 @@ class ServerContext:
         """
         task = asyncio.current_task()
         assert task is not None
-        watch = _Watch(task, request.receive, self.settings.request_seconds)
+        watch = _Watchdog(task, request.receive, self.settings.request_seconds)
         try:
             return await work
         except asyncio.CancelledError:

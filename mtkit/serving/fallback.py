@@ -43,7 +43,7 @@ class Fallback:
         if not flagged or not can_translate or other == step:
             return named
         own: dict[str, Any] = dict(
-            zip(("source_language", "target_language"), other.tell(), strict=True)
+            zip(("source_language", "target_language"), other.find_model_codes(), strict=True)
         )
         asks = [replace(requests[index], settings=None, **own) for index in flagged]
         for index, answer in zip(flagged, await self._ask(other, asks), strict=True):

@@ -70,7 +70,7 @@ class RequestGuard:
             receive, self._max_bytes(scope), self._settings.body_seconds, waiting
         )
         try:
-            bounded.check_announced(scope)
+            bounded.check_content_length(scope)
             await self._app(scope, bounded, send_noted)
         except RequestError as error:
             if not status:
@@ -138,7 +138,7 @@ class _BoundedBody:
         self._ends_at = asyncio.get_running_loop().time() + seconds
         self._is_complete = self._has_expired = False
 
-    def check_announced(self, scope: Scope) -> None:
+    def check_content_length(self, scope: Scope) -> None:
         """Checks the Content-Length header."""
         for name, value in scope["headers"]:
             if name == b"content-length" and value.isdigit() and int(value) > self._max_bytes:

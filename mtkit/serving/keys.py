@@ -23,7 +23,7 @@ from mtkit.serving.request_errors import RequestError
 
 _MAX_BYTES = 1 << 20
 _MAX_CALLERS = 10_000
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 KeyName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
 
 
@@ -60,21 +60,21 @@ class KeyRing:
         self._read_at = 0.0
         self._stamp: tuple[int, int] | None = None
         self._faulty: tuple[int, int] | None = None
-        self._num_looks = 0
+        self._num_failures = 0
         self._keys: tuple[ApiKey, ...] = ()
         self.reload()
 
     def reload(self) -> None:
         """Reads the file; if it is invalid, keeps the keys and raises an MtkitError."""
-        stamp = self._look()
+        stamp = self._read_stamp()
         self._keys = _read(self._path).keys
         self._stamp = stamp
 
     def find(self, shown: str) -> ApiKey | None:
         """Returns the key that a caller presents, or None, in constant time."""
-        if time.monotonic() - self._read_at > _LOOK_SECONDS:
+        if time.monotonic() - self._read_at > _POLL_SECONDS:
             self._read_at = time.monotonic()
-            stamp = self._look()
+            stamp = self._read_stamp()
             if stamp is None:
                 if self._stamp is not None:
                     warn(f"{self._path}: no such file: requests are rejected until it is back")
@@ -93,12 +93,12 @@ class KeyRing:
             self.reload()
         except (MtkitError, OSError) as error:
             # A file that is being written is faulty for a moment: the second look reports it.
-            self._num_looks = self._num_looks + 1 if stamp == self._faulty else 1
+            self._num_failures = self._num_failures + 1 if stamp == self._faulty else 1
             self._faulty = stamp
-            if self._num_looks == 2:
+            if self._num_failures == 2:
                 warn(f"{error}; the API keys read before stay valid until the file is repaired")
 
-    def _look(self) -> tuple[int, int] | None:
+    def _read_stamp(self) -> tuple[int, int] | None:
         """Returns the file's modification time and size; None if it is missing."""
         try:
             status = self._path.stat()

@@ -19,7 +19,7 @@ from mtkit.serving.bodies import DetectBody, TranslateBody, UploadForm
 from mtkit.serving.catalogue import name_in_english
 from mtkit.serving.context import ServerContext
 from mtkit.serving.detection import SAMPLE_CHARACTERS
-from mtkit.serving.rendering import JsonPieces, to_pieces
+from mtkit.serving.rendering import JsonChunks, to_chunks
 from mtkit.serving.request_errors import RequestError
 
 _MAX_SKIPPED = 100
@@ -87,7 +87,7 @@ async def _translate(context: ServerContext, request: Request) -> Response:
         content = {
             key: value[0] if isinstance(value, list) else value for key, value in content.items()
         }
-    return JsonPieces(await to_pieces(content))
+    return JsonChunks(await to_chunks(content))
 
 
 async def _answer(

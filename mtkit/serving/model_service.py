@@ -34,7 +34,7 @@ from mtkit.text.tokenizer import SubwordTokenizer
 ChooseSettings = Callable[[Path], Inference]
 """Returns the decoding settings of a model folder, each time it is opened."""
 
-_MIN_DEALT_LINES = 4
+_MIN_LINES_PER_THREAD = 4
 """Fewer aren't split: searched one by one they take a third longer."""
 _MAX_RESTART_SECONDS = 30.0
 _STABLE_SECONDS = 60.0
@@ -300,8 +300,8 @@ class ModelService:
             if num_free <= 0 or not num_waiting or self._must_wait(num_waiting):
                 return
             num_lines = self._batch_lines
-            if worker.loaded.deals_out:
-                share = max(_MIN_DEALT_LINES, math.ceil(num_waiting / num_free))
+            if worker.loaded.distributes_lines:
+                share = max(_MIN_LINES_PER_THREAD, math.ceil(num_waiting / num_free))
                 num_lines = min(num_lines, share)
             # One slot stays free, so that long lines don't delay others.
             may_be_long = self._num_long < worker.loaded.num_batches - 1
@@ -347,7 +347,7 @@ class ModelService:
     ) -> None:
         loop = asyncio.get_running_loop()
         started_at = loop.time()
-        deadline = loop.call_later(self._allow(lines), self._end_late, worker, work)
+        deadline = loop.call_later(self._find_timeout(lines), self._end_on_timeout, worker, work)
         try:
             answers = await work
         except WorkerDiedError:
@@ -367,7 +367,7 @@ class ModelService:
     def _is_long(self, lines: Sequence[QueuedLine]) -> bool:
         return lines[0].num_characters > self._settings.batch_characters
 
-    def _allow(self, lines: Sequence[QueuedLine]) -> float:
+    def _find_timeout(self, lines: Sequence[QueuedLine]) -> float:
         """Returns a batch's timeout in seconds."""
         num_characters = sum(line.num_characters for line in lines)
         seconds = self._settings.batch_seconds
@@ -382,7 +382,7 @@ class ModelService:
             seconds = max(seconds, len(lines) * (2 + llm.retries) * limits.attempts * wait)
         return seconds
 
-    def _end_late(self, worker: WorkerProcess, work: "asyncio.Future[list[Answer]]") -> None:
+    def _end_on_timeout(self, worker: WorkerProcess, work: "asyncio.Future[list[Answer]]") -> None:
         """Ends a process whose batch takes too long; its lines are tried one by one."""
         if not work.done():
             warn(f"{self.model.name}: a batch timed out; the process is killed")

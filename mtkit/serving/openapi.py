@@ -165,7 +165,7 @@ class Models(TypedDict):
     models: list[ModelSchema]
 
 
-ANSWERS: tuple[Any, ...] = (
+RESPONSES: tuple[Any, ...] = (
     *(
         Error,
         StatusSchema,
@@ -183,7 +183,7 @@ def describe_api(context: ServerContext) -> Schema:
     """Returns the OpenAPI document of a server, with its languages."""
     adapters: list[tuple[Any, JsonSchemaMode, TypeAdapter[Any]]] = [
         *((each, "validation", TypeAdapter(each)) for each in _BODIES),
-        *((each, "serialization", TypeAdapter(each)) for each in ANSWERS),
+        *((each, "serialization", TypeAdapter(each)) for each in RESPONSES),
     ]
     _, definitions = TypeAdapter.json_schemas(adapters, ref_template="#/components/schemas/{model}")
     return {
@@ -209,8 +209,8 @@ def _describe_paths() -> Schema:
     fields = {"file": file, **dict.fromkeys(("source", "target", "api_key"), _TEXT)}
     upload = {"type": "object", "properties": fields, "required": ["file", "source", "target"]}
     name = {"name": "filename", "in": "path", "required": True, "schema": _TEXT}
-    stored = _answer("The file", _TEXT, "application/octet-stream")
-    metrics = _answer("Metrics", _TEXT, "text/plain")
+    stored = _response("The file", _TEXT, "application/octet-stream")
+    metrics = _response("Metrics", _TEXT, "text/plain")
     return {
         "/translate": _post("Translate text", _refer("TranslateBody"), "Translated", _FORMS),
         "/detect": _post("Detect the language of text", _refer("DetectBody"), "Detections", _FORMS),
@@ -247,12 +247,12 @@ def _post(summary: str, body: Schema, answer: str, forms: tuple[str, ...] = _FOR
 def _respond(answer: str | Schema | None, *errors: int) -> Schema:
     """Returns an operation's responses: its result, by schema name or in full, and its errors."""
     if isinstance(answer, str):
-        answer = _answer("Done", _refer(answer))
+        answer = _response("Done", _refer(answer))
     found = {"200": answer} if answer else {}
-    return {**found, **{str(code): _answer(_ERRORS[code], _refer("Error")) for code in errors}}
+    return {**found, **{str(code): _response(_ERRORS[code], _refer("Error")) for code in errors}}
 
 
-def _answer(description: str, schema: Schema, kind: str = "application/json") -> Schema:
+def _response(description: str, schema: Schema, kind: str = "application/json") -> Schema:
     return {"description": description, "content": {kind: {"schema": schema}}}
 
 

@@ -16,7 +16,7 @@ def to_json(content: Any) -> bytes:
     return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
-async def to_pieces(content: Mapping[str, object]) -> list[bytes]:
+async def to_chunks(content: Mapping[str, object]) -> list[bytes]:
     """Returns an object as JSON in pieces; other tasks run in between.
 
     Bytes in its lists are already JSON.
@@ -46,7 +46,7 @@ def _list_pieces(content: Mapping[str, object]) -> Any:
     yield b"}" if content else b"{}"
 
 
-class JsonPieces(Response):
+class JsonChunks(Response):
     """A JSON response sent in chunks, each once the previous one is accepted."""
 
     media_type = "application/json"

@@ -197,7 +197,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, context: ServerContext) -> None:
         super().__init__(_configure(context))
-        self._office = context
+        self._context = context
         self._loading: asyncio.Task[None] | None = None
         self._reloading: asyncio.Task[None] | None = None
         self._must_reload = False
@@ -217,18 +217,18 @@ class Server(uvicorn.Server):
                 await self._serve_loaded(opened)
             finally:
                 self._loading.cancel()
-                await self._office.catalogue.close()
-                await self._office.processes.close()
+                await self._context.catalogue.close()
+                await self._context.processes.close()
 
     async def _load(self) -> None:
-        await asyncio.gather(self._office.catalogue.start(), self._office.processes.load())
+        await asyncio.gather(self._context.catalogue.start(), self._context.processes.load())
 
     async def _serve_loaded(self, opened: socket.socket) -> None:
         # After the next line is printed, clients may connect at once.
         opened.listen(_BACKLOG)
         address = opened.getsockname()
         host = f"[{address[0]}]" if ":" in address[0] else address[0]
-        say(f"serving {_describe(self._office)} on http://{host}:{address[1]}/")
+        say(f"serving {_describe(self._context)} on http://{host}:{address[1]}/")
         await self.serve(sockets=[opened])
         if self._reloading is not None:
             self._reloading.cancel()
@@ -240,14 +240,14 @@ class Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         handled = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         for number in handled:
-            loop.add_signal_handler(number, self._hear, number)
+            loop.add_signal_handler(number, self._on_signal, number)
         try:
             yield
         finally:
             for number in handled:
                 loop.remove_signal_handler(number)
 
-    def _hear(self, number: signal.Signals) -> None:
+    def _on_signal(self, number: signal.Signals) -> None:
         loading = self._loading if self._loading and not self._loading.done() else None
         if number is signal.SIGHUP:
             if loading is not None:
@@ -271,10 +271,10 @@ class Server(uvicorn.Server):
         while self._must_reload:
             self._must_reload = False
             try:
-                self._office.access.reload()
+                self._context.access.reload()
             except MtkitError as error:
                 warn(f"keeping the old keys: {error}")
-            await self._office.catalogue.reload()
+            await self._context.catalogue.reload()
 
 
 def _describe(context: ServerContext) -> str:

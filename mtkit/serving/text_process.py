@@ -13,7 +13,7 @@ from mtkit.serving.text_main import CancelTask, ProcessLimits, TaskQuestion, Tas
 from mtkit.serving.text_tasks import Fault, Task
 
 _MODULE = "mtkit.serving.text_main"
-_PROCESSES_APART = 2
+_NUM_ISOLATED_PROCESSES = 2
 _MAX_TASKS = 2_000
 """Tasks before a process is replaced, which frees memory that libraries leak."""
 Answer = Callable[[Any], Awaitable[Any]]
@@ -68,7 +68,7 @@ class RunningTask:
     def send(self, content: Any) -> None:
         """Sends the task, or an answer to it, and starts its timeout."""
         self._stop_time()
-        self._deadline = self._loop.call_later(self._seconds, self._end_late)
+        self._deadline = self._loop.call_later(self._seconds, self._end_on_timeout)
         self._process.send((self._number, content))
 
     def take(self, reply: Any) -> None:
@@ -86,7 +86,7 @@ class RunningTask:
         if self._deadline is not None:
             self._deadline.cancel()
 
-    def _end_late(self) -> None:
+    def _end_on_timeout(self) -> None:
         self._is_late = True
         self._process.end()
 
@@ -159,7 +159,7 @@ class TextProcess(ChildProcess):
                 running.end()
 
 
-class FairTurns:
+class FairSemaphore:
     """Limits the number of tasks at once; waiting ones are admitted round-robin by caller.
 
     There are `num_turns` more for callers without a task, so that callers who occupy all don't
@@ -175,7 +175,7 @@ class FairTurns:
         """Waits for a slot for a caller's task."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(caller, deque()).append(turn)
-        self._let_in()
+        self._accept()
         try:
             await turn
         except asyncio.CancelledError:
@@ -191,9 +191,9 @@ class FairTurns:
             del self._running[caller]
         if caller in self._waiting:
             self._waiting.move_to_end(caller)
-        self._let_in()
+        self._accept()
 
-    def _let_in(self) -> None:
+    def _accept(self) -> None:
         for caller in list(self._waiting):
             if self._num_running >= 2 * self._num_turns:
                 return
@@ -224,15 +224,15 @@ class Lane:
         self, name: str, limits: ProcessLimits, num_processes: int, *, repeats: bool = True
     ) -> None:
         self._name, self._limits, self._num_processes = name, limits, num_processes
-        self._turns = FairTurns(num_processes * limits.num_tasks)
+        self._turns = FairSemaphore(num_processes * limits.num_tasks)
         self._processes: list[TextProcess] = []
         self._is_single = limits.num_tasks == 1
         self._starting = asyncio.Lock()
         self._starts: set[asyncio.Task[TextProcess]] = set()
-        self._apart: Lane | None = None
+        self._isolated: Lane | None = None
         if repeats:
             alone = replace(limits, num_tasks=1)
-            self._apart = Lane(name, alone, _PROCESSES_APART, repeats=False)
+            self._isolated = Lane(name, alone, _NUM_ISOLATED_PROCESSES, repeats=False)
 
     async def run(
         self, task: Task, caller: str, answer: Answer | None = None, *, seconds: float
@@ -251,12 +251,12 @@ class Lane:
                 result = await running.converse(answer)
             except TextProcessDiedError as error:
                 # Other tasks of the process may have caused the timeout.
-                if self._apart is None or (error.is_own_fault and self._is_single):
+                if self._isolated is None or (error.is_own_fault and self._is_single):
                     raise self._describe_end(error) from error
-                return await self._apart.run(task, caller, answer, seconds=seconds)
+                return await self._isolated.run(task, caller, answer, seconds=seconds)
             if isinstance(result, Fault) and result.may_be_others and not self._is_single:
-                assert self._apart is not None
-                return await self._apart.run(task, caller, answer, seconds=seconds)
+                assert self._isolated is not None
+                return await self._isolated.run(task, caller, answer, seconds=seconds)
         finally:
             if running is None or running.ended.done():
                 self._turns.give_back(caller)
@@ -276,8 +276,8 @@ class Lane:
         await asyncio.gather(*self._starts, return_exceptions=True)
         processes, self._processes = self._processes, []
         await asyncio.gather(*(process.kill() for process in processes))
-        if self._apart is not None:
-            await self._apart.close()
+        if self._isolated is not None:
+            await self._isolated.close()
 
     async def _choose(self) -> TextProcess:
         """Returns the process with the fewest tasks, or a new one if all are busy."""

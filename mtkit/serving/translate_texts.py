@@ -33,7 +33,7 @@ from mtkit.serving.text_tasks import (
 
 _PLAIN_CHARACTERS = 1_000
 """Texts up to this length with one plain sentence don't need a separate process."""
-_SURE = 50.0
+_MIN_CONFIDENCE = 50.0
 """Minimum confidence that a text is already in its target language."""
 _MANY_LINES = 100
 
@@ -96,7 +96,7 @@ class TextTranslation:
                 break
         found = await self._processes.detect(sample, tuple(dict.fromkeys([*known, target])), caller)
         best = found[0]
-        if best.language not in known and best.confidence < _SURE:
+        if best.language not in known and best.confidence < _MIN_CONFIDENCE:
             best = next((each for each in found if each.language in known), Detected(known[0], 0.0))
         return best.language, best
 

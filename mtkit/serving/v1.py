@@ -19,7 +19,7 @@ from mtkit.serving.context import ServerContext
 from mtkit.serving.detection import Detected
 from mtkit.serving.fair_queue import RenderedLine
 from mtkit.serving.model_service import ModelService
-from mtkit.serving.rendering import JsonPieces, to_pieces
+from mtkit.serving.rendering import JsonChunks, to_chunks
 from mtkit.serving.request_errors import RequestError, busy
 from mtkit.serving.translate_texts import decoding_settings, drop_estimates, render_all
 
@@ -65,7 +65,7 @@ async def _translate(context: ServerContext, request: HttpRequest) -> Response:
     # Other tasks run between steps that take milliseconds for a thousand lines.
     await asyncio.sleep(0)
     content = await context.answer_in_time(request, _answer(context, body, lines, caller))
-    return JsonPieces(content)
+    return JsonChunks(content)
 
 
 async def _answer(
@@ -74,7 +74,7 @@ async def _answer(
     source, model_path, detected = await _find_path(
         context, body, [line.text for line in lines], caller
     )
-    told = {} if detected is None else {"detected": asdict(detected)}
+    detected_field = {} if detected is None else {"detected": asdict(detected)}
     if not model_path.steps:
         if detected is None:
             raise RequestError(400, "source and target are the same language")
@@ -83,7 +83,7 @@ async def _answer(
         echoed = await context.translation.translate_lines(texts, model_path)
         services = context.catalogue.services
         name = body.model or (next(iter(services)) if len(services) == 1 else "")
-        head = {"model": name, "source": source, "target": source, **told}
+        head = {"model": name, "source": source, "target": source, **detected_field}
         return await _join(head, await render_all(texts, echoed))
     first, last = model_path.steps[0], model_path.steps[-1]
     if body.glossary and last is not first:
@@ -121,7 +121,7 @@ async def _answer(
         "source": first.source,
         "target": last.target,
         **({} if model_path.pivot is None else {"pivot": model_path.pivot}),
-        **told,
+        **detected_field,
     }
     return await _join(head, found)
 
@@ -208,7 +208,7 @@ async def _score(context: ServerContext, request: HttpRequest) -> Response:
     ]
     rendering = context.translation.render(step, asks, scores=True)
     found = await context.answer_in_time(request, rendering)
-    return JsonPieces(await _join({"model": service.model.name}, found))
+    return JsonChunks(await _join({"model": service.model.name}, found))
 
 
 def _choose_languages(context: ServerContext, service: ModelService, body: ScoreBody) -> PathStep:
@@ -229,7 +229,7 @@ def _choose_languages(context: ServerContext, service: ModelService, body: Score
 
 
 async def _join(head: Mapping[str, object], found: Sequence[RenderedLine]) -> list[bytes]:
-    return await to_pieces({**head, "translations": [each.content for each in found]})
+    return await to_chunks({**head, "translations": [each.content for each in found]})
 
 
 def _describe(context: ServerContext, service: ModelService) -> dict[str, object]:

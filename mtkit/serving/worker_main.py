@@ -32,7 +32,7 @@ from mtkit.serving.request_errors import LineFault, log_bug
 
 _MIN_BATCHES = 2
 """While one is searched, another is tokenized, or its answers are sent."""
-_SENT_AT_ONCE = 256
+_CANDIDATES_PER_MESSAGE = 256
 """Candidates per message."""
 _BATCHES_OF_A_CALL = 4
 """Batches per thread in one call of an engine with parallel threads."""
@@ -61,17 +61,17 @@ class ModelLoaded:
 
     Attributes:
         num_batches: Batches at once.
-        deals_out: Threads search their own batches: waiting lines are distributed to them.
+        distributes_lines: Threads search their own batches: waiting lines are distributed to them.
     """
 
     num_batches: int = _MIN_BATCHES
-    deals_out: bool = False
+    distributes_lines: bool = False
 
     @classmethod
     def of(cls, translator: Translator) -> "ModelLoaded":
         """Returns a translator's capacity: a batch per thread, but at least two."""
         num_threads = translator.batches_at_once // _BATCHES_OF_A_CALL
-        return cls(max(_MIN_BATCHES, num_threads), deals_out=translator.batches_at_once > 1)
+        return cls(max(_MIN_BATCHES, num_threads), distributes_lines=translator.batches_at_once > 1)
 
 
 def open_source(source: ModelSource) -> tuple[Translator, ModelLoaded]:
@@ -130,7 +130,7 @@ def _cut(answers: Sequence[Answer]) -> Iterator[tuple[Sequence[Answer], bool]]:
     # The server reads each message in milliseconds.
     first = num_candidates = 0
     for index, each in enumerate(answers):
-        if num_candidates >= _SENT_AT_ONCE:
+        if num_candidates >= _CANDIDATES_PER_MESSAGE:
             yield answers[first:index], False
             first, num_candidates = index, 0
         num_candidates += len(each.candidates) if isinstance(each, Translation) else 1
@@ -185,7 +185,7 @@ def main(tasks: BinaryIO, results: BinaryIO) -> None:
         while True:
             number, requests = read_message(tasks)
             running = threads.submit(answer, number, requests)
-            running.add_done_callback(_die_of_bugs)
+            running.add_done_callback(_exit_on_bug)
 
 
 def _uses_gpu(device: str) -> bool:
@@ -194,7 +194,7 @@ def _uses_gpu(device: str) -> bool:
     return has_gpu if device == "auto" else device != "cpu"
 
 
-def _die_of_bugs(running: "Future[None]") -> None:
+def _exit_on_bug(running: "Future[None]") -> None:
     """Ends the process after an unexpected error: the parent starts a new one."""
     error = running.exception()
     if error is None or isinstance(error, BrokenPipeError):

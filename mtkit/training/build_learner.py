@@ -65,11 +65,11 @@ _UNREAD = "unread"
 
 
 def build_learner(
-    run: TrainingRun, processes: ProcessGroup, *, takes_start: bool = False
+    run: TrainingRun, processes: ProcessGroup, *, loads_start: bool = False
 ) -> Learner[Network]:
     """Returns an untrained learner on its device; every process must call it.
 
-    Its weights are random, or those of `training.start_from` with `takes_start`. With LoRA it is
+    Its weights are random, or those of `training.start_from` with `loads_start`. With LoRA it is
     passed whenever training begins or resumes.
     """
     training, tokenizer = run.recipe.training, run.data.tokenizer
@@ -78,7 +78,7 @@ def build_learner(
     check_memory(config.list_shapes().values(), "[model]")
     torch.manual_seed(run.recipe.seed)
     model = build(config).to(processes.device)
-    if takes_start:
+    if loads_start:
         start_from(training, config, model, tokenizer)
     if lora is not None:
         adapt(model, config, lora)

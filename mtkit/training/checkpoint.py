@@ -96,7 +96,7 @@ class TrainingState:
         return replace(self, num_without_best=self.num_without_best + 1)
 
 
-def _refuse_impossible(state: TrainingState) -> TrainingState:
+def _check_plausible(state: TrainingState) -> TrainingState:
     counts = [value for value in asdict(state).values() if isinstance(value, int)]
     others = (state.elapsed_seconds, state.checkpoint_seconds, state.loss_scale)
     if not all(0 <= number < _MAX_COUNT for number in (*counts, *others)):
@@ -121,7 +121,7 @@ class Checkpoint:
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     folder: Path
-    state: Annotated[TrainingState, AfterValidator(_refuse_impossible)]
+    state: Annotated[TrainingState, AfterValidator(_check_plausible)]
     score: float | None
     is_regular: bool
     digests: dict[Annotated[str, Field(pattern=r"^[a-z]+\.safetensors$")], str]

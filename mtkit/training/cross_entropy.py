@@ -86,7 +86,7 @@ class ProjectedCrossEntropy(torch.autograd.Function):
         if states_gradient is not None or weight_gradient is not None:
             ctx.save_for_backward(states_gradient, weight_gradient)
         precise_N = None if log_sums_N is None else log_sums_N - target_logits_N
-        nll = _sum_surprise(target_probabilities_N, states_ND, weight_VD, targets, precise_N)
+        nll = _sum_nll(target_probabilities_N, states_ND, weight_VD, targets, precise_N)
         logits_sum = (states_ND.to(sum_type) @ weight_sum_D).sum() / vocab_size
         loss = nll + label_smoothing * (target_logits_N.sum() - logits_sum) + divergence
         ctx.mark_non_differentiable(nll, divergence)
@@ -139,7 +139,7 @@ def _chunks(states_ND: Tensor, vocab_size: int, *, step: int = 1) -> Iterator[sl
         yield slice(first, first + size)
 
 
-def _sum_surprise(
+def _sum_nll(
     target_probabilities_N: Tensor,
     states_ND: Tensor,
     weight_VD: Tensor,

@@ -28,7 +28,7 @@ _LOST_PEER = re.compile(
     "(closed|reset) by peer|broken pipe|remote process|communicator was aborted|timed out",
     re.IGNORECASE,
 )
-_LONGER_THAN_ANY_WAIT = timedelta(days=7)
+_NO_TIMEOUT = timedelta(days=7)
 """The watchdog ends hanging processes and names the lost one; torch's own timeouts can't."""
 _GATHERING_SECONDS = 300
 _POLLING_SECONDS = 0.02
@@ -200,12 +200,12 @@ def join_processes(
         return ProcessGroup(rank, count, chosen)
     hosts = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
     store = _connect(hosts=hosts)
-    name = _meet(store, rank, count)
+    name = _rendezvous(store, rank, count)
     progress = Progress()
     progress.beat("joining the other processes")
     # A separate connection: the training's may be blocked.
-    beside = PrefixStore(f"{name}/watch", _connect(hosts=False))
-    watch = Watchdog(beside, rank, count, progress, end_worker, launcher=find_launcher())
+    watchdog_store = PrefixStore(f"{name}/watch", _connect(hosts=False))
+    watch = Watchdog(watchdog_store, rank, count, progress, end_worker, launcher=find_launcher())
     watch.start(stuck_after_seconds)
     if chosen.type == "cuda":
         torch.cuda.set_device(chosen)
@@ -214,7 +214,7 @@ def join_processes(
         store=PrefixStore(f"{name}/training", store),
         rank=rank,
         world_size=count,
-        timeout=_LONGER_THAN_ANY_WAIT,
+        timeout=_NO_TIMEOUT,
         device_id=chosen if chosen.type == "cuda" else None,
     )
     dist.barrier()
@@ -231,7 +231,7 @@ def _connect(*, hosts: bool) -> TCPStore:
     )
 
 
-def _meet(store: TCPStore, rank: int, count: int) -> str:
+def _rendezvous(store: TCPStore, rank: int, count: int) -> str:
     """Returns a name that the ranks of this start share and no earlier start had."""
     # torchrun's store outlives restarted workers, and keeps the addresses of dead ones. Its own
     # count of restarts doesn't work as a name: it differs between the machines' agents.

@@ -21,7 +21,7 @@ from mtkit.training.training_run import TrainingRun
 from mtkit.training.update import Objective, RankRequests, Updater
 from mtkit.units import format_duration, format_memory, plural
 
-_NUM_UPDATES_LOOKED_AT = 50
+_NUM_UPDATES_SAMPLED = 50
 _NUM_UPDATES_TIMED = 3
 _BYTES_PER_WEIGHT = 4
 
@@ -74,7 +74,7 @@ def plan_batches(
 ) -> BatchPlan:
     """Returns how updates of the first epoch are composed and split."""
     updates = batches.plan_epoch(find_epoch(batches.plan_epoch))
-    positions = np.unique(np.linspace(0, len(updates) - 1, _NUM_UPDATES_LOOKED_AT).astype(np.int64))
+    positions = np.unique(np.linspace(0, len(updates) - 1, _NUM_UPDATES_SAMPLED).astype(np.int64))
     totals, counts, tokens, slots = [], [], 0, 0
     for position in positions.tolist():
         examples = updates[position]

@@ -23,7 +23,7 @@ _NUM_WARM_UPS = 2
 """Libraries initialise in the first passes, which can't be recorded."""
 
 
-class RecordedPasses:
+class CapturedPasses:
     """The recorded passes of a model, by shape.
 
     The weights and buffers of `model` must stay at their addresses. `run` must not wait for the
@@ -59,13 +59,13 @@ class _RecordedPass:
         self._scale = torch.ones((), device=batch.source_tokens.device)
         # Recording draws random numbers, and an update must not depend on whether it records.
         state = torch.cuda.get_rng_state()
-        current, beside = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        beside.wait_stream(current)
-        with torch.cuda.stream(beside):
+        current, side_stream = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side_stream.wait_stream(current)
+        with torch.cuda.stream(side_stream):
             for _ in range(_NUM_WARM_UPS):
                 run(_forget_masks(batch), self._scale)
                 model.zero_grad(set_to_none=True)
-        current.wait_stream(beside)
+        current.wait_stream(side_stream)
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph, pool=pool):
             self._sums = run(_forget_masks(batch), self._scale)

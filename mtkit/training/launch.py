@@ -31,7 +31,7 @@ from mtkit.units import plural
 
 FIX_AND_RERUN = "fix this, then run the same command again to resume from the last checkpoint"
 _SAVING_SECONDS = 600
-_HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # Where torchrun's agent looks for a worker's error.
 _ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 _LAUNCHED_HERE = "MTKIT_LAUNCHED"
@@ -40,7 +40,7 @@ _INTERRUPTED = 130
 _AGENT = "torch.distributed.elastic"
 # `-m mtkit` would look for modules in the current folder first, which may not be trusted.
 _WORK = "import sys; sys.path[:] = {path!r}; from mtkit.cli.app import main; main()"
-_DATED_LATER = 3_600
+_LATER_SECONDS = 3_600
 """Seconds added to the error time of a worker that lost another; the earliest is reported."""
 
 
@@ -81,7 +81,7 @@ def launch(
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with (
         TemporaryDirectory(prefix="mtkit-workers-") as folder,
-        _surroundings(num_processes),
+        _worker_environment(num_processes),
         _ending_at_second_interrupt(folder),
     ):
         config = LaunchConfig(
@@ -121,7 +121,7 @@ def launch(
 
 
 @contextmanager
-def _surroundings(num_processes: int) -> Iterator[None]:
+def _worker_environment(num_processes: int) -> Iterator[None]:
     """Sets the environment for workers; restores it and the signal handlers afterwards."""
     for_workers = {
         "OMP_NUM_THREADS": str(max(1, count_threads() // num_processes)),
@@ -135,7 +135,7 @@ def _surroundings(num_processes: int) -> Iterator[None]:
     }
     added = {name: value for name, value in for_workers.items() if name not in os.environ}
     added[_LAUNCHED_HERE] = str(os.getpid())
-    handlers = {number: signal.getsignal(number) for number in _HANDED_ON}
+    handlers = {number: signal.getsignal(number) for number in _FORWARDED_SIGNALS}
     os.environ.update(added)
     try:
         yield
@@ -210,7 +210,7 @@ def run_worker(work: Callable[[], object]) -> NoReturn:
         if is_lost:
             # The launcher ends all workers as soon as one has ended: the root cause comes first.
             time.sleep(1)
-        _hand_over(fault, is_late=is_lost)
+        _report_fault(fault, is_late=is_lost)
         if dist.is_initialized():
             _end_at_once(1)
         raise SystemExit(1) from error
@@ -229,7 +229,7 @@ def _end_at_once(code: int) -> NoReturn:
 def end_worker(message: str) -> NoReturn:
     """Ends this process at once, whatever its main thread does; the launcher reports why."""
     try:
-        _hand_over(MtkitError(message, FIX_AND_RERUN), is_late=False)
+        _report_fault(MtkitError(message, FIX_AND_RERUN), is_late=False)
     finally:
         # The main thread may wait for ever. It would clean up nothing on disk: the next training
         # removes drafts of checkpoints.
@@ -241,14 +241,14 @@ def _count_restarts() -> int:
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
-def _hand_over(fault: MtkitError, *, is_late: bool) -> None:
+def _report_fault(fault: MtkitError, *, is_late: bool) -> None:
     max_restarts = int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0"))
     if _LAUNCHED_HERE not in os.environ or _count_restarts() < max_restarts:
         report(fault)
     path = os.environ.get(_ERROR_FILE)
     if path:
         extra = {
-            "timestamp": int(time.time()) + _DATED_LATER * is_late,
+            "timestamp": int(time.time()) + _LATER_SECONDS * is_late,
             _FAULT: [fault.message, fault.hint],
         }
         content = {"message": {"message": fault.message, "extraInfo": extra}}

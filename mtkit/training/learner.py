@@ -330,7 +330,7 @@ def load_moments(
     A weight that was frozen then and learns now has moments of 0; `path` is for messages. Those of
     shards are yet to be scattered.
     """
-    _refuse_misfits(learner.model, tensors, was_frozen, path)
+    _check_moments(learner.model, tensors, was_frozen, path)
     learner.forget_count()
     for state in learner.states:
         state["step"].fill_(float(tensors[_NUM_UPDATES]))
@@ -343,7 +343,7 @@ def load_moments(
             state[moment].zero_() if saved is None else state[moment].copy_(saved)
 
 
-def _refuse_misfits(
+def _check_moments(
     model: nn.Module, tensors: Mapping[str, Tensor], was_frozen: set[str], path: Path
 ) -> None:
     hint = f"remove {path.parent} to resume from the checkpoint before it"

@@ -77,12 +77,12 @@ def read_metrics(path: Path) -> list[MetricsLine]:
 
 def list_scores(dev: Sequence[MetricsLine], score: str) -> list[str]:
     """Returns the names of the development scores; the one that ranks checkpoints comes first."""
-    no_scores = {"kind", "step", "elapsed_seconds", *LOSSES}
+    non_scores = {"kind", "step", "elapsed_seconds", *LOSSES}
     names = dict.fromkeys(
         key
         for line in dev
         for key in line
-        if key not in no_scores and number(line, key) is not None
+        if key not in non_scores and number(line, key) is not None
     )
     return sorted(names, key=lambda name: name != score)
 

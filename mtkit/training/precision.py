@@ -5,7 +5,7 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from mtkit.network.device import suit_precision
+from mtkit.network.device import choose_fastest_precision
 from mtkit.network.projecting import copy_in
 from mtkit.recipe.precision import TrainingPrecision, TrainingPrecisionChoice
 from mtkit.training.distributed import ProcessGroup
@@ -20,7 +20,7 @@ def resolve_precision(
     """Returns the recipe's precision; for `auto`, one that suits every rank's device."""
     if choice != "auto":
         return choice
-    return "fp32" if processes.any(suit_precision(processes.device) == "fp32") else "bf16"
+    return "fp32" if processes.any(choose_fastest_precision(processes.device) == "fp32") else "bf16"
 
 
 class WorkingCopy(Generic[Network_co]):

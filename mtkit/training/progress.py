@@ -16,7 +16,7 @@ from torch import nn
 from mtkit.console import open_console, print_line, say, warn
 from mtkit.evaluation.scores import score_corpus
 from mtkit.model.parameters import find_part
-from mtkit.network.device import is_imitated
+from mtkit.network.device import emulates_bfloat16
 from mtkit.recipe.corpora import Corpus, corpus_names
 from mtkit.recipe.objective import Objective
 from mtkit.recipe.precision import TrainingPrecision
@@ -208,7 +208,7 @@ _LOSS_UNITS: dict[Objective, str] = {
 """Of objectives whose loss isn't per target token."""
 
 
-def show_beginning(
+def show_start(
     name: str, training: Training, learner: Learner[nn.Module], device: torch.device
 ) -> None:
     """Prints what is trained, and warns of settings that slow it down."""
@@ -230,7 +230,7 @@ def warn_of_slow_arithmetic(
         )
     # Many times slower (docs/log.md).
     is_fp16 = precision == "fp16" and device.type == "cpu"
-    if is_fp16 or (precision == "bf16" and is_imitated(device)):
+    if is_fp16 or (precision == "bf16" and emulates_bfloat16(device)):
         warn(
             f"{precision} is emulated on this CPU, which is many times slower: use "
             "--set training.precision=auto"

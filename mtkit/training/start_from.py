@@ -89,7 +89,7 @@ def start_from(
     model: Network,
     tokenizer: SubwordTokenizer,
     *,
-    says: bool = True,
+    reports: bool = True,
 ) -> None:
     """Sets a new model's weights to those that `training.start_from` names.
 
@@ -121,7 +121,7 @@ def start_from(
         for start in starts:
             _copy(start, model)
             _fold_segment(start, model)
-    if says:
+    if reports:
         _report(training, (config.source_language, config.target_language), starts)
 
 

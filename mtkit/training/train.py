@@ -10,7 +10,7 @@ import torch
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.files import digest, write_atomically
-from mtkit.folders import at_work_alone
+from mtkit.folders import exclusive_lock
 from mtkit.model.digest import digest_model
 from mtkit.network import Network
 from mtkit.network.device import limit_kernel_cache, limit_threads
@@ -40,7 +40,7 @@ from mtkit.training.progress import (
     count_validations,
     describe_resumed,
     describe_stages,
-    show_beginning,
+    show_start,
 )
 from mtkit.training.release import has_wanted_form, is_released, release
 from mtkit.training.training_run import TrainingRun
@@ -70,7 +70,7 @@ def train(
     limit_kernel_cache()
     has_ended = False
     try:
-        alone = at_work_alone(workspace.root, "`mtkit train`")
+        alone = exclusive_lock(workspace.root, "`mtkit train`")
         with alone if processes.is_first else nullcontext(), _allowing_tf32(recipe.training):
             is_at_end = _train(run, processes, options)
         has_ended = True
@@ -99,15 +99,15 @@ def _train(run: TrainingRun, processes: ProcessGroup, options: Sequence[str]) ->
     is_done = _is_done(run, saved)
     processes.progress.beat("building the model")
     # LoRA's base isn't in checkpoints.
-    takes_start = training.start_from is not None and (not saved or training.lora is not None)
-    learner = build_learner(run, processes, takes_start=takes_start and processes.is_first)
+    loads_start = training.start_from is not None and (not saved or training.lora is not None)
+    learner = build_learner(run, processes, loads_start=loads_start and processes.is_first)
     processes.broadcast(learner.tensors())
     restored = None if is_done else restore_everywhere(checkpoints, learner, processes)
     # The newest may have been damaged and renamed.
     saved = [c for c in saved if restored is None or c.state.step <= restored.state.step]
     state = saved[-1].state if saved else TrainingState()
     if processes.is_first:
-        show_beginning(run.recipe.name, training, learner, processes.device)
+        show_start(run.recipe.name, training, learner, processes.device)
     if is_done:
         if processes.is_first:
             longer = "to train longer: --set training.max_steps=..."
@@ -125,7 +125,7 @@ def _train(run: TrainingRun, processes: ProcessGroup, options: Sequence[str]) ->
                 since = f"; they apply from step {state.step + 1:,} on"
                 warn("resuming with changed settings: " + "; ".join(changes) + since)
             checkpoints.sweep()
-            _write_down(run, learner.working.precision, processes)
+            _record_run(run, learner.working.precision, processes)
         state = _make_updates(run, processes, learner, newest=restored)
     # An earlier run may have been killed between its last checkpoint and this line.
     if processes.is_first and not (is_done and is_released(run, checkpoints)):
@@ -253,7 +253,7 @@ def _check_same_everywhere(run: TrainingRun, processes: ProcessGroup) -> None:
         )
 
 
-def _write_down(run: TrainingRun, precision: TrainingPrecision, processes: ProcessGroup) -> None:
+def _record_run(run: TrainingRun, precision: TrainingPrecision, processes: ProcessGroup) -> None:
     write_atomically(run.workspace.recipe_file, dump_recipe(run.recipe))
     run.workspace.record(
         "train",

@@ -23,7 +23,7 @@ from mtkit.errors import MtkitError
 from mtkit.network.device import is_out_of_memory, release_memory, send
 from mtkit.recipe.training import Training
 from mtkit.training.distributed import ProcessGroup
-from mtkit.training.graphs import RecordedPasses
+from mtkit.training.graphs import CapturedPasses
 from mtkit.training.learner import Learner
 from mtkit.training.loss import LossSums
 from mtkit.training.loss_scale import LossScale
@@ -100,7 +100,7 @@ class Objective(Generic[Model, Batch]):
         self._working_model = learner.working.model
         self._validator = validator
         self._measure = measure
-        self._recorded: RecordedPasses | None = None
+        self._recorded: CapturedPasses | None = None
 
     def loss(self, batch: Batch) -> LossSums:
         """Returns the loss of one batch, summed, ready for `backward`."""
@@ -124,7 +124,7 @@ class Objective(Generic[Model, Batch]):
         """
         if records and isinstance(batch, TranslationBatch) and batch.is_filled:
             if self._recorded is None:
-                self._recorded = RecordedPasses(self._working_model, self._run_scaled)
+                self._recorded = CapturedPasses(self._working_model, self._run_scaled)
             return self._recorded.run(batch, factor / num_target_tokens)
         found = self.loss(batch)
         loss = found.join(num_target_tokens, num_examples)
@@ -166,15 +166,15 @@ class Updater:
         self._seed = seed
         self._max_tokens_key = max_tokens_key
 
-    def fit_micro_batch(self, num_sharing: int | None = None) -> int:
+    def fit_micro_batch(self, num_ranks: int | None = None) -> int:
         """Returns a limit of a pass, in tokens a side, that fits in every rank's memory.
 
         Tries the largest possible pass, forward and backward, and halves the limit until it fits.
-        The weights don't change. An update is shared by `num_sharing` ranks, by default all. If
+        The weights don't change. An update is shared by `num_ranks` ranks, by default all. If
         even one sentence doesn't fit, that is an error.
         """
-        num_sharing = self._processes.count if num_sharing is None else num_sharing
-        share = int(self._training.batch_tokens * SHARE_SLACK / num_sharing)
+        num_ranks = self._processes.count if num_ranks is None else num_ranks
+        share = int(self._training.batch_tokens * SHARE_SLACK / num_ranks)
         longest = self._objective.batches.longest
         wanted = self._training.micro_batch_tokens
         if wanted == "auto":
@@ -201,7 +201,7 @@ class Updater:
         batches = self._objective.batches
         # A generator, because building the batch may run out of memory too.
         made_up = (("trying the largest micro-batch", batches.largest(limit)) for _ in range(1))
-        sums, _ = self._try(_PROBE, made_up, num_target_tokens=1, num_examples=1)
+        sums, _ = self._compute_gradients(_PROBE, made_up, num_target_tokens=1, num_examples=1)
         self._learner.forget_gradients()
         release_memory(self._processes.device)
         return sums is not None
@@ -231,7 +231,7 @@ class Updater:
                 (f"step {step:,}, micro-batch {number} of {num_passes}", batch)
                 for number, batch in enumerate(update.batches(), start=1)
             )
-            sums, flat = self._try(
+            sums, flat = self._compute_gradients(
                 step,
                 batches,
                 num_target_tokens=update.num_target_tokens,
@@ -241,10 +241,10 @@ class Updater:
             if sums is not None:
                 self._prefetch(update)
             drawn = update.num_drawn_tokens or 0
-            wishes = torch.tensor([drawn, sums is None, *requests], dtype=torch.float64)
+            requested = torch.tensor([drawn, sums is None, *requests], dtype=torch.float64)
             if sums is None:
                 sums = torch.zeros(3, dtype=torch.float64, device=self._processes.device)
-            reported = torch.cat((sums, send(wishes, self._processes.device)))
+            reported = torch.cat((sums, send(requested, self._processes.device)))
             norm = self._learner.sum_update(flat, reported, self._processes, scale.factor)
             if update.num_drawn_tokens is not None:
                 # Now that all ranks' counts are there: the mean was over an estimate.
@@ -284,7 +284,7 @@ class Updater:
             divergence=divergence,
         )
 
-    def _try(
+    def _compute_gradients(
         self,
         step: int,
         batches: Iterable[tuple[str, Any]],

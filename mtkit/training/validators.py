@@ -380,7 +380,7 @@ class TranslationValidator(ModelValidator[TranslatingModel]):
         settings = self._recipe.inference.model_copy(
             update=plain | without | {"beam_size": self._settings.beam_size} | changes
         )
-        engine = _BeatingEngine(
+        engine = _HeartbeatEngine(
             engine_of_network(model, settings, self._processes.device, bounds=self._bounds),
             self._processes.progress,
         )
@@ -406,7 +406,7 @@ class TranslationValidator(ModelValidator[TranslatingModel]):
         return self._processes.gather(part)
 
 
-class _BeatingEngine:
+class _HeartbeatEngine:
     """An engine that reports this rank's progress to the watchdog before each batch."""
 
     def __init__(self, engine: Engine, progress: Progress) -> None:

@@ -95,6 +95,6 @@ class WholeWeights:
         # As in training: pieces that the base lacks have vectors of their own.
         torch.manual_seed(self._seed)
         model = build(self._config)
-        start_from(self._training, self._config, model, self._tokenizer, says=False)
+        start_from(self._training, self._config, model, self._tokenizer, reports=False)
         named = distinct_weights(model)
         self._base = {name: weight.detach() for name, weight in named.items()}

@@ -10,7 +10,7 @@ from mtkit.data.batches.ragged import Ragged
 from mtkit.network import EncoderDecoder
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import EOS
-from mtkit.training.graphs import RecordedPasses
+from mtkit.training.graphs import CapturedPasses
 from mtkit.training.loss import measure_translation, projected_cross_entropy
 from mtkit.training.metrics import read_metrics
 from mtkit.training.train import train
@@ -51,7 +51,7 @@ def run_scaled(model: EncoderDecoder, r_drop: float | None = None):
 
 def test_replayed_passes_have_the_sums_and_gradients_of_the_batch_itself() -> None:
     model = build(dropout=0.0)
-    recorded = RecordedPasses(model, run_scaled(model))
+    recorded = CapturedPasses(model, run_scaled(model))
     for seed in (1, 2, 3, 1, 4, 2):
         batch = draw(seed)
         model.zero_grad(set_to_none=True)
@@ -74,7 +74,7 @@ def test_replayed_passes_have_the_sums_and_gradients_of_the_batch_itself() -> No
 @pytest.mark.parametrize("r_drop", [None, 5.0])
 def test_dropout_is_drawn_for_each_replay_and_from_the_seed_alone(r_drop) -> None:
     model = build(dropout=0.5)
-    recorded = RecordedPasses(model, run_scaled(model, r_drop))
+    recorded = CapturedPasses(model, run_scaled(model, r_drop))
     losses = []
     for seed in (5, 5, 6, 7, 5):
         torch.manual_seed(seed)

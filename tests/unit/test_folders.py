@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.folders import at_work_alone, building, remove_folder
+from mtkit.folders import building, exclusive_lock, remove_folder
 
 
 def test_a_folder_takes_its_place_only_when_it_is_done(tmp_path: Path) -> None:
@@ -94,12 +94,12 @@ def test_removing_a_folder_follows_no_link(tmp_path: Path) -> None:
 
 def test_two_at_the_same_work(tmp_path: Path) -> None:
     with (
-        at_work_alone(tmp_path, "`work`"),
+        exclusive_lock(tmp_path, "`work`"),
         pytest.raises(MtkitError, match="`work` can't start: another mtkit command is running"),
-        at_work_alone(tmp_path, "`work`"),
+        exclusive_lock(tmp_path, "`work`"),
     ):
         pass
-    with at_work_alone(tmp_path, "`work`"):
+    with exclusive_lock(tmp_path, "`work`"):
         pass
 
 

@@ -28,7 +28,7 @@ from mtkit.model.folder import load_model_folder
 from mtkit.model.weights import distinct_weights
 from mtkit.network import CausalLanguageModel, EncoderDecoder, Network
 from mtkit.network.cpu.quantized import is_quantized
-from mtkit.network.device import find_device, limit_threads, suit_precision
+from mtkit.network.device import choose_fastest_precision, find_device, limit_threads
 from mtkit.network.projecting import in_precision
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.model import Model
@@ -156,4 +156,4 @@ def choose_precision(settings: Inference, device: torch.device, model: Model) ->
     if settings.precision != "auto":
         return settings.precision
     is_narrow = device.type == "cpu" and model.d_model < MIN_WIDTH_IN_BFLOAT16
-    return "fp32" if is_narrow else suit_precision(device)
+    return "fp32" if is_narrow else choose_fastest_precision(device)

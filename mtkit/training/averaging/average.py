@@ -89,7 +89,7 @@ def average(
     mean = Candidate(f"{choose} {len(chosen)}", tuple(chosen))
     weights = run.read_mean(chosen)
     comparison = None
-    if _is_to_be_compared(recipe.training.averaging, chosen):
+    if _needs_comparison(recipe.training.averaging, chosen):
         before = ModelRecord.read(workspace)
         comparison = _read_comparison(run.tables, before, run.saved, chosen) or compare_mean(
             run, run.saved, mean, weights=weights, device=found
@@ -147,7 +147,7 @@ def is_averaged(recipe: Recipe, workspace: Workspace) -> bool:
     if not released:
         chosen = choose_checkpoints(saved, averaging.choose, averaging.num_checkpoints)
         comparison = None
-        if _is_to_be_compared(averaging, chosen):
+        if _needs_comparison(averaging, chosen):
             tables = describe_recipe(recipe)
             comparison = _read_comparison(tables, record, saved, chosen)
             if comparison is None:
@@ -192,7 +192,7 @@ def warn_if_worse(
         _report(record, options)
 
 
-def _is_to_be_compared(averaging: Averaging, chosen: Sequence[Checkpoint]) -> bool:
+def _needs_comparison(averaging: Averaging, chosen: Sequence[Checkpoint]) -> bool:
     return averaging.if_worse != "ignore" and len(chosen) > 1
 
 

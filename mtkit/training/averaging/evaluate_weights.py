@@ -59,11 +59,11 @@ def measure_candidates(
     run: TrainingRun, candidates: Sequence[Candidate], device: torch.device
 ) -> list[ScoredCandidate]:
     """Returns the candidates' scores, as training would have measured them."""
-    measuring = WeightsEvaluator(run, device)
+    evaluator = WeightsEvaluator(run, device)
     measured = []
     for number, candidate in enumerate(candidates, start=1):
-        say(f"measuring {number} of {len(candidates)}: {candidate.name}")
-        measured.append(measuring.measure(candidate, mean_weights(candidate.files)))
+        say(f"evaluator {number} of {len(candidates)}: {candidate.name}")
+        measured.append(evaluator.measure(candidate, mean_weights(candidate.files)))
     return measured
 
 
@@ -103,9 +103,9 @@ def compare_mean(
         "(--set training.averaging.if_worse=ignore skips this)"
     )
     try:
-        measuring = WeightsEvaluator(run, device)
-        measured = measuring.measure(mean, weights)
-        single = _measure_best_single(run, saved, measuring)
+        evaluator = WeightsEvaluator(run, device)
+        measured = evaluator.measure(mean, weights)
+        single = _measure_best_single(run, saved, evaluator)
     except MtkitError as error:
         if training.averaging.if_worse == "replace":
             raise
@@ -121,7 +121,7 @@ def compare_mean(
 
 
 def _measure_best_single(
-    run: TrainingRun, saved: Sequence[Checkpoint], measuring: WeightsEvaluator
+    run: TrainingRun, saved: Sequence[Checkpoint], evaluator: WeightsEvaluator
 ) -> ScoredCandidate:
     """Returns the best single checkpoint, measured again only if its score isn't comparable."""
     settings, metric = list_score_settings(run.tables), run.recipe.training.validation.score_name
@@ -129,9 +129,9 @@ def _measure_best_single(
     others = [c for c in saved if c not in known]
     singles = [ScoredCandidate.by_training(best, metric) for best in choose_best(known, 1)]
     for best in choose_best(others, 1):
-        say(f"measuring step {best.state.step:,} again: training measured it with other settings")
+        say(f"evaluator step {best.state.step:,} again: training measured it with other settings")
         singles.append(
-            measuring.measure(Candidate("best", (best,)), read_weights(best.weights_file))
+            evaluator.measure(Candidate("best", (best,)), read_weights(best.weights_file))
         )
     return max(singles, key=lambda one: one.score)
 
@@ -145,7 +145,7 @@ def _naming_memory(device: torch.device) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise MtkitError(
-            f"out of memory on {device.type} while measuring a model on the development set",
+            f"out of memory on {device.type} while evaluator a model on the development set",
             "--device cpu" if device.type == "cuda" else "close other programs",
         ) from error
 

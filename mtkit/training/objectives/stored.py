@@ -75,7 +75,7 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
         """Returns examples as a batch, on the CPU."""
 
     @abstractmethod
-    def make_up(self, count: int, length: int) -> Examples:
+    def make_dummy(self, count: int, length: int) -> Examples:
         """Returns `count` examples of a length within the bounds, to probe memory with."""
 
     def bound(self, rows: Indices) -> Sequence[Indices]:
@@ -165,7 +165,7 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
     def largest(self, limit: int) -> Batch:
         """Returns a made-up batch: as many of the longest rows as the limit of a pass allows."""
         length = self.bound_longest()
-        examples = self.make_up(max(1, limit // length), length)
+        examples = self.make_dummy(max(1, limit // length), length)
         return self._send(examples, (), WIDTH_STEP if self._packs else self._row_step)
 
     def _send(self, examples: Examples, grid_sizes: tuple[int, ...], row_step: int) -> Batch:
@@ -178,7 +178,7 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
         return self.collate(examples, lay_out).to(self._device)
 
 
-def make_up_side(count: int, length: int) -> Ragged:
+def make_dummy_side(count: int, length: int) -> Ragged:
     """Returns `count` rows of unknown tokens."""
     return Ragged(np.full(count * length, UNK), np.full(count, length))
 
@@ -233,9 +233,9 @@ class PairBatches(StoredBatches[Mapping[str, Ragged], Batch]):
         sampler = self._sampler
         return self._data.train.gather(rows) if sampler is None else sampler.gather(rows, epoch)
 
-    def make_up(self, count: int, length: int) -> Mapping[str, Ragged]:
+    def make_dummy(self, count: int, length: int) -> Mapping[str, Ragged]:
         """Returns `count` pairs with this length on both sides."""
-        tokens = dict.fromkeys(PAIR_COLUMNS, make_up_side(count, length))
+        tokens = dict.fromkeys(PAIR_COLUMNS, make_dummy_side(count, length))
         if ALIGNMENT_COLUMN in self._data.train.columns:
             # One link per pair, between the first tokens.
             tokens[ALIGNMENT_COLUMN] = Ragged(np.zeros(2 * count, np.int64), np.full(count, 2))

@@ -35,7 +35,7 @@ from mtkit.data.batches.segments import NUM_ADDED, SegmentReader, Segments, chec
 from mtkit.data.batches.updates import EpochPlan
 from mtkit.recipe.training import Classification, Denoising
 from mtkit.text.token_ids import EOS
-from mtkit.training.objectives.stored import StoredBatches, make_up_side
+from mtkit.training.objectives.stored import StoredBatches, make_dummy_side
 
 MaskedTexts = tuple[Segments, HiddenTokens]
 
@@ -140,9 +140,9 @@ class MaskedBatches(StoredBatches[MaskedTexts, MaskedBatch]):
         segments, hidden = examples
         return collate_masked(segments, hidden, lay_out(segments.tokens.lengths))
 
-    def make_up(self, count: int, length: int) -> MaskedTexts:
+    def make_dummy(self, count: int, length: int) -> MaskedTexts:
         """Returns `count` inputs of this length."""
-        tokens = make_up_side(count, length)
+        tokens = make_dummy_side(count, length)
         num_tokens = count * length
         segments = Segments(
             tokens,
@@ -168,9 +168,9 @@ class CausalBatches(StoredBatches[Ragged, TextBatch]):
         """Returns blocks as a batch."""
         return collate_text(examples, lay_out(examples.lengths))
 
-    def make_up(self, count: int, length: int) -> Ragged:
+    def make_dummy(self, count: int, length: int) -> Ragged:
         """Returns `count` blocks of this length."""
-        return make_up_side(count, length)
+        return make_dummy_side(count, length)
 
 
 class DenoisingBatches(StoredBatches[DenoisingTexts, TranslationBatch]):
@@ -209,9 +209,9 @@ class DenoisingBatches(StoredBatches[DenoisingTexts, TranslationBatch]):
         """Returns texts as a translator's batch."""
         return collate_pairs(examples.source, examples.target, lay_out)
 
-    def make_up(self, count: int, length: int) -> DenoisingTexts:
+    def make_dummy(self, count: int, length: int) -> DenoisingTexts:
         """Returns `count` texts with this length on both sides."""
-        return DenoisingTexts(*[make_up_side(count, length)] * 2)
+        return DenoisingTexts(*[make_dummy_side(count, length)] * 2)
 
 
 def find_auxiliary_weight(classification: Classification) -> float:
@@ -250,8 +250,8 @@ class LabelledBatches(StoredBatches[tuple[Ragged, Indices], ExampleBatch]):
         rows, labels = add_begin(examples[0]), examples[1]
         return collate_examples(rows, labels, lay_out(rows.lengths), closing=self._closing)
 
-    def make_up(self, count: int, length: int) -> tuple[Ragged, Indices]:
+    def make_dummy(self, count: int, length: int) -> tuple[Ragged, Indices]:
         """Returns `count` texts that have this length with `<s>`."""
-        rows = make_up_side(count, length - 1)
+        rows = make_dummy_side(count, length - 1)
         rows.tokens[length - 2 :: length - 1] = EOS
         return rows, np.zeros(count, np.int64)

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.inference.engine_comparison import Parity, check_parity, search_exactly
+from mtkit.inference.engine_comparison import Parity, check_parity, exact_settings
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Inference
@@ -62,7 +62,7 @@ def compare(
         ours,
         Fake(theirs, off, shift),
         sources,
-        search_exactly(_SETTINGS, sources),
+        exact_settings(_SETTINGS, sources),
         library="CTranslate2",
         num_compared=2,
     )

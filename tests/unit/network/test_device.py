@@ -6,10 +6,10 @@ import torch
 import mtkit.network.device as device_module
 from mtkit.errors import MtkitError
 from mtkit.network.device import (
+    choose_fastest_precision,
     find_device,
     limit_kernel_cache,
     limit_threads,
-    suit_precision,
 )
 
 CPU = torch.device("cpu")
@@ -58,18 +58,18 @@ def test_fewer_kernels_are_kept_unless_the_user_says(monkeypatch) -> None:
 
 @pytest.mark.parametrize("has_amx", [False, True])
 @pytest.mark.parametrize("has_avx512_bf16", [False, True])
-@pytest.mark.parametrize("is_imitated", [False, True])
+@pytest.mark.parametrize("emulates_bfloat16", [False, True])
 def test_a_cpu_suits_bf16_where_it_multiplies_in_it(
-    monkeypatch, *, has_amx: bool, has_avx512_bf16: bool, is_imitated: bool
+    monkeypatch, *, has_amx: bool, has_avx512_bf16: bool, emulates_bfloat16: bool
 ) -> None:
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: has_amx)
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: has_avx512_bf16)
-    monkeypatch.setattr(device_module, "is_imitated", lambda device: is_imitated)
-    is_quick = (has_amx or has_avx512_bf16) and not is_imitated
-    assert suit_precision(CPU) == ("bf16" if is_quick else "fp32")
+    monkeypatch.setattr(device_module, "emulates_bfloat16", lambda device: emulates_bfloat16)
+    is_quick = (has_amx or has_avx512_bf16) and not emulates_bfloat16
+    assert choose_fastest_precision(CPU) == ("bf16" if is_quick else "fp32")
 
 
 def test_a_torch_that_cannot_tell_takes_fp32(monkeypatch) -> None:
     for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
         monkeypatch.delattr(torch.cpu, name)
-    assert suit_precision(CPU) == "fp32"
+    assert choose_fastest_precision(CPU) == "fp32"

@@ -356,7 +356,7 @@ def test_a_cpu_is_measured_at_the_network_s_width(tmp_path, monkeypatch) -> None
     clock = iter(range(0, 1000, 2))
     monkeypatch.setattr("mtkit.pipeline.cpu_rate.time.process_time", lambda: next(clock))
     monkeypatch.setattr("mtkit.pipeline.cpu_rate.count_threads", lambda: 3)
-    monkeypatch.setattr("mtkit.pipeline.cpu_rate.suit_precision", lambda _: "fp32")
+    monkeypatch.setattr("mtkit.pipeline.cpu_rate.choose_fastest_precision", lambda _: "fp32")
     planned = plan_of("wmt14-en-de-base", tmp_path, hardware="CPU")
     rate = planned.hardware.operations_per_second("fp32")
     assert rate == pytest.approx(3 * 6 * 12 * 512**2 * 512 / 2)

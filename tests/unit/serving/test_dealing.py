@@ -44,12 +44,12 @@ def deal(workers: type[FakeWorker], num_lines: list[int], num_taken: int) -> lis
         (ModelLoaded(), [1] * 8, [8]),
         (ModelLoaded(), [100], [64, 36]),
         # Two threads that search side by side share them, four at least to each.
-        (ModelLoaded(2, deals_out=True), [1] * 8, [4, 4]),
-        (ModelLoaded(2, deals_out=True), [1] * 3, [3]),
-        (ModelLoaded(2, deals_out=True), [50], [25, 25]),
-        (ModelLoaded(2, deals_out=True), [300], [64, 64]),
-        (ModelLoaded(4, deals_out=True), [20], [5, 5, 5, 5]),
-        (ModelLoaded(4, deals_out=True), [6, 3], [4, 4, 1]),
+        (ModelLoaded(2, distributes_lines=True), [1] * 8, [4, 4]),
+        (ModelLoaded(2, distributes_lines=True), [1] * 3, [3]),
+        (ModelLoaded(2, distributes_lines=True), [50], [25, 25]),
+        (ModelLoaded(2, distributes_lines=True), [300], [64, 64]),
+        (ModelLoaded(4, distributes_lines=True), [20], [5, 5, 5, 5]),
+        (ModelLoaded(4, distributes_lines=True), [6, 3], [4, 4, 1]),
     ],
 )
 def test_what_waits_is_dealt_out(
@@ -67,8 +67,8 @@ def test_what_waits_is_dealt_out(
     ("batches_at_once", "loaded"),
     [
         (1, ModelLoaded(2)),
-        (4, ModelLoaded(2, deals_out=True)),
-        (64, ModelLoaded(16, deals_out=True)),
+        (4, ModelLoaded(2, distributes_lines=True)),
+        (64, ModelLoaded(16, distributes_lines=True)),
     ],
 )
 def test_a_process_takes_a_batch_for_each_thread(batches_at_once: int, loaded: ModelLoaded) -> None:

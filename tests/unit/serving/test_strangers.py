@@ -108,7 +108,10 @@ def test_small_requests_of_one_caller_leave_room_for_others() -> None:
 
 def test_a_file_fits_into_each_budget() -> None:
     settings = Serving(max_file_bytes=400_000_000)
-    for budget in (WaitingBytes.of_callers(settings), WaitingBytes.of_strangers(settings)):
+    for budget in (
+        WaitingBytes.for_authenticated(settings),
+        WaitingBytes.for_unauthenticated(settings),
+    ):
         assert not _refused(lambda budget=budget: budget.take("a", 0, 400_000_000))
 
 
@@ -142,7 +145,7 @@ def test_a_file_of_keys_that_is_deleted_lets_nobody_in(
     assert client.post("/translate", json=_ASK, headers=head).status_code == 200
     content = path.read_bytes()
     path.unlink()
-    monkeypatch.setattr("mtkit.serving.keys._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("mtkit.serving.keys._POLL_SECONDS", 0.0)
     assert client.post("/translate", json=_ASK, headers=head).status_code == 403
     assert "keys.toml: no such file" in capfd.readouterr().err
     # A faulty one may be in the making: the known keys stay, and the second look reports it once.

@@ -13,7 +13,7 @@ import pytest
 
 from mtkit.serving.request_errors import RequestError
 from mtkit.serving.text_main import ProcessLimits
-from mtkit.serving.text_process import FairTurns, Lane
+from mtkit.serving.text_process import FairSemaphore, Lane
 from mtkit.serving.text_tasks import AskServer
 
 pytestmark = pytest.mark.text_processes
@@ -187,7 +187,7 @@ def test_who_leaves_keeps_the_turn_until_the_task_has_ended(tmp_path: Path) -> N
 
 def test_callers_take_turns() -> None:
     async def main() -> None:
-        turns = FairTurns(1)
+        turns = FairSemaphore(1)
         order: list[str] = []
 
         async def work(caller: str) -> None:
@@ -207,7 +207,7 @@ def test_callers_take_turns() -> None:
 
 def test_who_stops_waiting_takes_no_turn() -> None:
     async def main() -> None:
-        turns = FairTurns(1)
+        turns = FairSemaphore(1)
         await turns.take("a")
         waiting = asyncio.create_task(turns.take("a"))
         await asyncio.sleep(0)

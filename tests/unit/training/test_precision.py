@@ -13,7 +13,7 @@ CPU = torch.device("cpu")
 
 @pytest.mark.parametrize("others_have_it", [False, True])
 def test_auto_is_what_suits_every_process(monkeypatch, *, others_have_it: bool) -> None:
-    monkeypatch.setattr(precision_module, "suit_precision", lambda device: "bf16")
+    monkeypatch.setattr(precision_module, "choose_fastest_precision", lambda device: "bf16")
     processes = ProcessGroup(0, 2, CPU)
     votes = []
     monkeypatch.setattr(
@@ -30,13 +30,13 @@ def test_auto_is_what_suits_every_process(monkeypatch, *, others_have_it: bool) 
 
 def test_a_finished_run_is_finished_on_another_kind_of_machine_too(tiny_run, monkeypatch) -> None:
     run = tiny_run("training.precision=auto", "training.max_steps=2")
-    monkeypatch.setattr(precision_module, "suit_precision", lambda device: "fp32")
+    monkeypatch.setattr(precision_module, "choose_fastest_precision", lambda device: "fp32")
     assert run.train()
     assert run.workspace.read_manifest()["train"]["precision"] == "fp32"
     # What is written down is what was asked for, so that the next machine chooses for itself.
     assert 'precision = "auto"' in run.workspace.recipe_file.read_text("utf-8")
     weights = run.weights()
-    monkeypatch.setattr(precision_module, "suit_precision", lambda device: "bf16")
+    monkeypatch.setattr(precision_module, "choose_fastest_precision", lambda device: "bf16")
     assert run.train()
     assert run.weights() == weights
     longer = tiny_run("training.precision=auto", "training.max_steps=3")

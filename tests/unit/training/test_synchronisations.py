@@ -78,7 +78,7 @@ def test_an_update_reads_once(monkeypatch, precision, *, is_filled: bool, shard:
         ProcessGroup, "read", lambda _, values: reads.append(values) or _read(values)
     )
     monkeypatch.setattr(Tensor, "pin_memory", lambda tensor: tensor)
-    monkeypatch.setattr(update_module, "RecordedPasses", _record)
+    monkeypatch.setattr(update_module, "CapturedPasses", _record)
     passes = [MicroBatch(np.arange(5), 80, 80, 40)] * 2
     update = Update(
         epoch=0,

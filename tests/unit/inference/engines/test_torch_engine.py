@@ -132,13 +132,13 @@ def test_a_given_output_scores_what_its_search_found(make_recipe, make_model):
 
 
 def test_a_narrow_network_is_not_put_into_bf16_on_a_cpu(monkeypatch):
-    monkeypatch.setattr(open_torch_engine, "suit_precision", lambda device: "bf16")
+    monkeypatch.setattr(open_torch_engine, "choose_fastest_precision", lambda device: "bf16")
     cpu, narrow, wide = torch.device("cpu"), Model(d_model=128), Model(d_model=512)
     assert choose_precision(Inference(), cpu, narrow) == "fp32"
     assert choose_precision(Inference(), cpu, wide) == "bf16"
     assert choose_precision(Inference(), torch.device("cuda"), narrow) == "bf16"
     assert choose_precision(Inference(precision="bf16"), cpu, narrow) == "bf16"
-    monkeypatch.setattr(open_torch_engine, "suit_precision", lambda device: "fp32")
+    monkeypatch.setattr(open_torch_engine, "choose_fastest_precision", lambda device: "fp32")
     assert choose_precision(Inference(), cpu, wide) == "fp32"
 
 
