@@ -33,7 +33,7 @@ def align(
 ) -> None:
     """Align the words of translations from stdin, all of them together: a line `0-0 1-2` for each.
 
-    By the word aligner in the model folder (data.word_aligner), and what the pairs themselves show.
+    Uses the word aligner in the model folder (data.word_aligner), and learns from the pairs.
     """
     run.check_model_alone(has_model=model is not None)
     if model is not None and run.overrides:

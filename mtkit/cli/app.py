@@ -71,7 +71,7 @@ def _help_needs_stdout() -> Iterator[None]:
 
 
 class _Commands(TyperGroup):
-    """Runs a command."""
+    """Reports user errors of commands as `error:` lines."""
 
     def make_context(self, *arguments: Any, **settings: Any) -> Any:
         with _faults_as_lines():
@@ -103,12 +103,12 @@ app.command(
     # `translate` rejects a second FILE with a better message.
     context_settings={"allow_extra_args": True},
 )(translate)
-app.command(short_help="Serve translators over HTTP, and a page for people.")(serve)
-app.command(short_help="Fit the estimate of quality on labelled translations.")(calibrate)
+app.command(short_help="Serve translators over HTTP, with a web page.")(serve)
+app.command(short_help="Fit the quality estimate on labelled translations.")(calibrate)
 app.command(short_help="Align the words of given translations.")(align)
 app.command(short_help="Show what each attention head of the model does.")(attend)
 app.command(short_help="Export the model for CTranslate2.")(export)
-app.command("import", short_help="Make a model folder of a public translator.")(import_model)
+app.command("import", short_help="Convert a public translator to a model folder.")(import_model)
 app.command(short_help="Score the recipe's test sets, or a file.")(score)
 app.command(short_help="Tune the weights that rerank candidates.")(tune)
 app.command(short_help="Run all steps in order, skipping those up to date.")(run)
@@ -169,6 +169,6 @@ def _stop_interrupted() -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     goes_on = sys.argv[1:2] in (["prepare"], ["run"])
     sys.stderr.write(
-        f"interrupted{'; the same command continues where it stopped' if goes_on else ''}\n"
+        f"interrupted{'; the same command resumes where it stopped' if goes_on else ''}\n"
     )
     raise SystemExit(_INTERRUPTED)

@@ -32,7 +32,7 @@ def attend(
     ] = "text",
     page: Annotated[
         Path | None,
-        declare_option("--page", "FILE", "Also write a page to click through (.html)."),
+        declare_option("--page", "FILE", "Also write an interactive page (.html)."),
     ] = None,
     picture: Annotated[
         Path | None,

@@ -40,8 +40,8 @@ def average(
     """Average several checkpoints into the run's model.
 
     Without an option, the recipe's training.averaging says which ones and how many. The average is
-    scored on the development set; where a single checkpoint scores better, that becomes the model,
-    or what training.averaging.if_worse says. With --last, --best or --spaced there is a warning.
+    scored on the development set; if a single checkpoint scores better, training.averaging.if_worse
+    says what happens. With --last, --best or --spaced there is only a warning.
     """
     options = {"--last": last, "--best": best, "--spaced": spaced, "--select": select or None}
     given = [name for name, value in options.items() if value is not None]

@@ -1,4 +1,4 @@
-"""`mtkit calibrate`: fits the estimate of quality on labelled translations."""
+"""`mtkit calibrate`: fits the quality estimate on labelled translations."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mtkit.pipeline.calibrate import Calibration
 
 _RISKS = (0.01, 0.02, 0.05, 0.1, 0.2)
-"""Risks that are told beside the one that is set."""
+"""Risks that are reported besides the configured one."""
 
 
 @with_run
@@ -47,7 +47,7 @@ def calibrate(
     source_language: SourceOption = "",
     target_language: TargetOption = "",
 ) -> None:
-    """Fit the estimate of quality on labelled translations, and bound the released errors.
+    """Fit the quality estimate on labelled translations, and bound the released errors.
 
     `mtkit translate` with inference.quality then says which translations are released.
     """

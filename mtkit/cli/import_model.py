@@ -14,7 +14,7 @@ def import_model(
         typer.Argument(
             metavar="SOURCE",
             help="A folder of transformers or of a COMET metric, or OWNER/NAME on the Hugging Face "
-            "hub; with --keep-pieces-of a model folder of mtkit's, too.",
+            "hub; with --keep-pieces-of, also an mtkit model folder.",
         ),
     ],
     *,
@@ -38,10 +38,10 @@ def import_model(
         ),
     ] = "",
 ) -> None:
-    """Make a model folder of a public translator (OPUS-MT, M2M100, NLLB-200) or COMET metric.
+    """Convert a public translator (OPUS-MT, M2M100, NLLB-200) or COMET metric to a model folder.
 
-    A translator's folder translates, is exported and fine-tuned like any other. No code of the
-    model's is run.
+    A translator's folder translates, is exported and fine-tuned like any other. No code from the
+    model is run.
     """
     from mtkit.pipeline.import_model import import_model as import_folder
     from mtkit.pipeline.import_model import import_trimmed

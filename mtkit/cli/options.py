@@ -76,7 +76,7 @@ SourceOption = Annotated[
     str, declare_option("--from", "CODE", "Source language, for a model of several: en, eng_Latn.")
 ]
 TargetOption = Annotated[
-    str, declare_option("--to", "CODE", "Target language, for a model of several.")
+    str, declare_option("--to", "CODE", "Target language, for a multilingual model.")
 ]
 
 

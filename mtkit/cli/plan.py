@@ -47,7 +47,7 @@ def plan(
 
     It needs neither data nor a GPU; after `mtkit prepare` it uses the real token counts. For a GPU
     it is computed; on this machine's CPU a layer is timed. `mtkit train --dry-run` times whole
-    updates and a validation. Translators that `mtkit run` trains first come first.
+    updates and a validation. Translators that `mtkit run` trains first are listed first.
     """
     check_stdout("mtkit plan")
     loaded, run_folder = run.open()

@@ -252,7 +252,7 @@ def _flag(
     sys.stdout.flush()
     say(NOTE)
     for name, reason in flagging.not_told.items():
-        say(f"not looked for: {name} ({reason})")
+        say(f"not checked: {name} ({reason})")
     for path in reports:
         write_flags(path, systems, flagging)
 

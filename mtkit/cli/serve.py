@@ -1,4 +1,4 @@
-"""`mtkit serve`: serves models by LibreTranslate's API, mtkit's own, and a web page."""
+"""`mtkit serve`: serves models over LibreTranslate's API, mtkit's own, and a web page."""
 
 from pathlib import Path
 from typing import Annotated
@@ -49,9 +49,9 @@ def serve(
         typer.Option("--without-keys", help="Allow unauthenticated requests."),
     ] = False,
 ) -> None:
-    """Serve translators over HTTP: LibreTranslate's API, mtkit's own, and a page for people.
+    """Serve translators over HTTP: LibreTranslate's API, mtkit's own, and a web page.
 
-    Limits are keys of their own: --set serve.max_characters=10000.
+    Limits are set by keys, such as --set serve.max_characters=10000.
     """
     run.check_model_alone(has_model=bool(model))
     if new_key is not None:

@@ -68,8 +68,8 @@ def split(
     for name, size in wanted.items():
         if sizes[name] < size:
             warn(
-                f"{name}.tsv has {sizes[name]:,} pairs of {size:,}: most pairs are like too many "
-                "others, or misaligned"
+                f"{name}.tsv has {sizes[name]:,} pairs of {size:,}: most pairs are too similar "
+                "to others, or misaligned"
             )
 
 

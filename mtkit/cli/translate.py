@@ -214,7 +214,7 @@ def _choose_translator(
     languages: dict[str, str],
     device: str,
 ) -> "Callable[[], Translator]":
-    """Returns what opens the translator of a run, or of `--model`, in any process."""
+    """Returns a function that opens a run's or `--model`'s translator, in any process."""
     from mtkit.pipeline.translate import load_run, open_models
 
     if run is None:
@@ -242,7 +242,7 @@ def _describe_opening(
 def _check_job(
     models: list[str], changes: list[str], languages: dict[str, str], input_format: "InputFormat"
 ) -> None:
-    """Prints what a job would take of a large language model."""
+    """Prints the estimated cost of a large language model's job."""
     from mtkit.llm import is_llm_file
     from mtkit.llm.open_llm import estimate, open_llm
 
@@ -309,7 +309,7 @@ def _translate_document(
 
 
 def _tell_summary(translator: "Translator") -> None:
-    """Prints what was done with terms, or asked of a large language model."""
+    """Prints the summary of terms, or of a large language model's usage."""
     if translator.summary:
         from mtkit.console import say
 
@@ -325,7 +325,7 @@ def _list_changes(glossary: Path | None) -> list[str]:
 
 
 def _check_options(given: Mapping[str, Any], *, is_document: bool) -> None:
-    """Checks that options, by parameter, suit each other."""
+    """Checks that options, by parameter, are compatible."""
     if is_document and (given["score_only"] or given["check"] or given["errors"] != "strict"):
         raise typer.BadParameter("--score-only, --check and --errors are for lines")
     if given["check"] and given["file"]:
@@ -351,7 +351,7 @@ def _check_has_folder(model: list[str]) -> None:
 
 
 def _check_cluster(own: list[str], changes: list[str], *, has_parts: bool) -> None:
-    """Checks that only the translation of a file of lines is shared."""
+    """Checks that cluster settings are only given for a file of lines."""
     shared = [each for each in changes if each not in own]
     if shared and not has_parts:
         raise MtkitError(
@@ -376,7 +376,7 @@ def _check_file(
     *,
     is_document: bool,
 ) -> None:
-    """Checks that a file and its output are given together, or neither, and are two files."""
+    """Checks that a file and its output are given together, or neither, and differ."""
     if file is not None and output is None:
         from mtkit.documents.translate_file import ENDINGS
 

@@ -20,8 +20,8 @@ _ENDINGS = ("/main", ":text:1.0")
 _CHART = "/chart"
 _INSIDE = (None, "Internal")
 _MAX_XML_BYTES = 64 << 20
-"""Of all parts together when unpacked, plus twice the archive's size: pictures hardly shrink, and
-this is thousands of pages of XML."""
+"""Of all unpacked parts, plus twice the archive's size for pictures, which hardly shrink. It is
+enough for thousands of pages of XML."""
 _MAX_PARTS = 10_000
 _COMPRESSIONS = frozenset([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 """For these, `zipfile` unpacks no more than requested."""
@@ -193,7 +193,7 @@ def translate_archive(
                 target.writestr(member, part)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
         raise MtkitError(
-            f"damaged, or no {form} document: {error}", "open it in an office program and save it"
+            f"damaged, or not a {form} file: {error}", "open it in an office program and save it"
         ) from error
     return written.getvalue()
 
@@ -209,7 +209,7 @@ def _check(members: list[zipfile.ZipInfo], max_bytes: int) -> None:
         raise MtkitError("encrypted", "remove its password first")
     if any(member.compress_type not in _COMPRESSIONS for member in members):
         raise MtkitError(
-            "compressed in a way that no office program does",
+            "compressed with a method that office programs don't use",
             "open it in an office program and save it",
         )
 
@@ -224,9 +224,9 @@ def _find_main(source: zipfile.ZipFile, kind: Archive, form: str) -> str:
         main = find_main_part(_read(source, relationships)) or main
     found = names.get(main.lower())
     if found is None:
-        raise MtkitError(f"no {form} document: it has no part {main}")
+        raise MtkitError(f"not a {form} file: it has no part {main}")
     if main != kind.needed and kind.language not in find_root_namespace(_read(source, found)):
-        raise MtkitError(f"no {form} document: {main} is of another kind")
+        raise MtkitError(f"not a {form} file: {main} is of another kind")
     return found.filename
 
 
@@ -243,7 +243,7 @@ def _read(source: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
         # The declared size may be wrong.
         part = stream.read(member.file_size + 1)
     if len(part) != member.file_size:
-        raise zipfile.BadZipFile(f"{member.filename} has another size than it says")
+        raise zipfile.BadZipFile(f"{member.filename}: wrong size")
     return part
 
 

@@ -146,7 +146,7 @@ def _link_group(
 
 
 def _link_all(ours: Sequence[int], theirs: Sequence[int]) -> set[tuple[int, int]]:
-    """Returns all links between atoms; for very many, only those at the same share."""
+    """Returns all links between atoms; for very many, only at the same relative position."""
     if len(ours) == len(theirs) == 1:
         return {(ours[0], theirs[0])}
     if len(ours) * len(theirs) <= _MAX_GROUP_LINKS:

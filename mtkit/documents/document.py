@@ -194,7 +194,7 @@ class Edit(NamedTuple):
 def mark_string(
     unreleased: Edit, otherwise: Edit | None, edit: Edit, released: bool | None
 ) -> list[Edit]:
-    """Returns a translation's edit, after that which marks its string as not released, or not."""
+    """Returns a translation's edit, preceded by the edit of its string's release state."""
     mark = unreleased if released is False else otherwise
     return [edit] if mark is None else [mark._replace(unit=edit.unit), edit]
 

@@ -16,7 +16,7 @@ BROKEN_MARKUP = "kept because their translation breaks the markup"
 BROKEN_PLACEHOLDERS = "kept because their translation breaks their placeholders"
 """The reason for format strings that a program can't fill in any more."""
 EMPTY_TRANSLATION = "kept because their translation is empty"
-"""The reason for texts of which the model left nothing."""
+"""The reason for texts with an empty translation."""
 KEPT_WITH_OTHERS = "kept because another form of theirs is kept"
 """The reason for a plural form of a message whose other form is kept."""
 ONLY_PLACEHOLDERS = "only placeholders"
@@ -63,7 +63,7 @@ class DocumentReport:
     """How many of a document's texts are translated, and which are skipped.
 
     Attributes:
-        warnings: Warnings about translations; their places lack the document's name.
+        warnings: Warnings about translations; their locations lack the document's name.
     """
 
     num_translated: int = 0

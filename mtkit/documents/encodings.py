@@ -59,7 +59,7 @@ class DocumentEncoding:
 
 
 def decode_document(content: bytes, form: str) -> tuple[str, DocumentEncoding]:
-    """Returns a document's text, and its translation's encoding: UTF-8, or that of its mark.
+    """Returns a document's text, and its translation's encoding: UTF-8, or by its BOM.
 
     Raises:
         MtkitError: It has another encoding without declaring it.

@@ -173,7 +173,7 @@ class TagPlacer:
                 best, run = total, (first, done)
         kinds = self._list_kinds(mark)
         if run is None:
-            # Like an element without links: by its share of the words.
+            # Like an element without links: by its relative position.
             middle = (mark.first + mark.last) / 2 / max(1, self._num_source) * self._num_target
         elif kinds[0] == "sign" or not all(self._target_signs[slice(*run)]):
             return run
@@ -286,7 +286,7 @@ class _FreeAtoms:
 class _NearestAtom:
     """Atoms that may be dropped one by one; finds the one nearest to a position."""
 
-    # Each dropped atom points to one further on, and one further back, that may be there.
+    # Union-find: each dropped atom points to a later one and to an earlier one.
 
     def __init__(self, is_there: Sequence[bool]) -> None:
         self._size = len(is_there)
@@ -311,7 +311,7 @@ class _NearestAtom:
 
 
 def _follow(pointers: list[int], index: int) -> int:
-    """Returns the end of a path, and shortens it for the next time."""
+    """Returns the end of a path, with path compression."""
     end = index
     while pointers[end] != end:
         end = pointers[end]

@@ -72,7 +72,7 @@ def continues(line: str, following: str) -> bool:
     """Checks that a line continues the sentence of the previous one.
 
     It does if it begins with a small letter, or with any letter after a full line that ends without
-    a sign. Indented lines and list items don't.
+    punctuation. Indented lines and list items don't.
     """
     if not following[:1].isalpha() or not line.strip():
         return False
@@ -261,8 +261,8 @@ def find_protected(
 ) -> dict[int, Span]:
     """Returns the spans of protected texts in a translation, by the starts of their nodes.
 
-    A text gets the place with most links to it, and among equals the nearest by its share of the
-    text before. Texts that were whole words are only found as such.
+    A text gets the position with most links to it, and among equals the one with the nearest
+    relative position. Texts that were whole words are only found as such.
     """
     source = plain.text
     wanted: list[tuple[int, Span, _Text]] = []

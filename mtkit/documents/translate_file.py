@@ -86,7 +86,7 @@ def translate_file(
         translated, report = translate_content(content, form, translate, languages)
     except MtkitError as error:
         raise MtkitError(f"{source}: {error.message}", error.hint) from error
-    # Of a link the file is replaced that it names.
+    # Of a symlink, the target is replaced.
     write_atomically(output.resolve(), translated)
     return report
 
@@ -98,7 +98,7 @@ def check_output_path(output: Path, source: Path, form: str) -> None:
     is_same = ending in ("", own_ending) or {form, other} <= _PLAIN
     if other != form and not is_same and (own_ending, other) != (".xhtml", "html"):
         raise MtkitError(
-            f"{output}: {source} is {form}, and so is its translation: mtkit converts no formats",
+            f"{output}: {source} is {form}, and so is its translation: mtkit can't convert formats",
             f"name a file that ends in {' or '.join(_FORMATS[form].endings)}",
         )
     check_writable(output, source)
@@ -136,7 +136,7 @@ def choose_format(source: Path, form: str | None) -> str:
     found = ENDINGS.get(source.suffix.lower())
     if found is None:
         raise MtkitError(
-            f"{source}: files that end in '{source.suffix}' aren't known",
+            f"{source}: unknown file extension '{source.suffix}'",
             f"name its format with --input: {', '.join((*FILE_FORMS, *FORMATS))}",
         )
     return found
@@ -188,7 +188,7 @@ def _translate(
         raise fail_at(text, text.index("\0"), fault, hint)
     # Python can't parse numbers with thousands of digits.
     if found := _LONG_NUMBER.search(text):
-        raise fail_at(text, found.start(), "a character's number of a thousand digits")
+        raise fail_at(text, found.start(), "a character reference of a thousand digits")
     document = _FORMATS[form].read(text, languages)
     written = translate_document(document, translate, choose_skeleton(form, languages))
     report.add(document, written, part)

@@ -28,7 +28,7 @@ _MAX_SEARCHED = 100
 _NUMBER = re.compile(r"\s*(?:\(?\d+(?:\.\d+)*[.)]|\d+(?:\.\d+)+)\s*")
 """The number of a heading or a paragraph."""
 _NOTE = re.compile(r"\[\d{1,4}\]|\(\d{1,4}\)")
-"""The mark of a note."""
+"""A footnote mark."""
 _RAISED = re.compile(rf"{_NOTE.pattern}|\d{{1,4}}(?:[,–-]\d{{1,4}})*+")
 _MAX_SYMBOL_TEXTS = 4
 _OPTIONS = re.compile(
@@ -182,9 +182,9 @@ def _build(parts: Sequence[MarkupPart], offset: int, partners: dict[int, int]) -
 
 
 def _is_symbol(nodes: Sequence[Node], name: str) -> bool:
-    """Checks that an element is a symbol or the mark of a note: nothing to translate.
+    """Checks that an element is a symbol or a footnote mark: nothing to translate.
 
-    A raised number is the mark of a note, or an exponent.
+    A superscript number is a footnote mark or an exponent.
     """
     inner = [child for node in nodes for child in (node.children or (node,))]
     if len(inner) > _MAX_SYMBOL_TEXTS or any(node.kind != "text" for node in inner):

@@ -101,7 +101,7 @@ def _shorten(name: str) -> str:
 
 
 def office_skeleton(text: str) -> Skeleton:
-    """Returns paragraphs of an office document's part, and their content without runs' looks."""
+    """Returns paragraphs of an office document's part, and their content without formatting."""
     items: list[Hashable] = []
     paragraphs: list[Counter[Hashable]] = []
     """The content of each open paragraph."""

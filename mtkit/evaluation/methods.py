@@ -54,7 +54,7 @@ class MethodScore:
         method: The pattern of its runs.
         runs: The score of each run.
         value: Their mean.
-        deviation: Their standard deviation, divided by n - 1.
+        deviation: Their sample standard deviation (divisor n - 1).
         seed_variance: Of the mean, from the choice of seeds: the runs' variance by their number.
         sentence_variance: Of the mean, from the choice of sentences, for the same seeds.
         difference: None for the baseline.
@@ -76,7 +76,7 @@ class MethodScore:
 
 @dataclass(frozen=True)
 class _Spread:
-    """What a mean of runs, or a difference of two such means, varies by.
+    """The variation of a mean of runs, or of a difference of two such means.
 
     Attributes:
         resampled: Its value on resampled test sets, minus their mean, [resamples].
@@ -215,8 +215,8 @@ def count_runs_needed(
 
     With n runs the difference's variance is `run_variance` / n, where `run_variance` is the sum of
     both methods' variances of a single run, plus `sentence_variance`. It is shown at the settings'
-    confidence, two-sided, with a probability of `POWER`, if the normal distribution holds. None: by
-    no number of runs on this test set.
+    confidence, two-sided, with a probability of `POWER`, if the normal distribution holds. None: no
+    number of runs on this test set suffices.
     """
     normal = NormalDist()
     quantiles = normal.inv_cdf(0.5 + settings.confidence / 2) + normal.inv_cdf(POWER)

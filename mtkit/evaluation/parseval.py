@@ -132,6 +132,6 @@ def remark_on_trees(hypotheses: Sequence[str], references: Sequence[str]) -> tup
         return ()
     return (
         f"{num_left_out:,} of {len(references):,} sentences aren't scored, as by EVALB: their "
-        "trees can't be read, or have other words than the reference's once punctuation is left "
-        "out.",
+        "trees can't be read, or their words differ from the reference's, apart from "
+        "punctuation.",
     )

@@ -57,7 +57,7 @@ def compute_tail(wrong: int, released: int, risk: float) -> float:
 
 
 def count_allowed(released: int, risk: float, confidence: float) -> int:
-    """Returns how many of so many released segments may be wrong; -1 if there are too few."""
+    """Returns how many of `released` segments may be wrong; -1 if there are too few."""
     low, high = -1, math.floor(released * risk)
     while low < high:
         middle = (low + high + 1) // 2
@@ -67,7 +67,7 @@ def count_allowed(released: int, risk: float, confidence: float) -> int:
 
 
 def count_needed(risk: float, confidence: float, share_wrong: float = 0.0) -> int | None:
-    """Returns how many released segments a test needs if so many of them are wrong.
+    """Returns how many released segments a test needs if `share_wrong` of them are wrong.
 
     It is the smallest n that passes with ceil(share_wrong * n) wrong ones; for a share of 0 that
     with (1 - risk)^n <= 1 - confidence. None for a share near the risk or above it.
@@ -106,26 +106,26 @@ def split_labels(keys: Sequence[Sequence[object]]) -> tuple[list[int], list[int]
 
 
 class Estimator(Section):
-    """A logistic regression; its numbers are of each feature."""
+    """A logistic regression, with a mean, scale and weight per feature."""
 
     names: Annotated[tuple[str, ...], Field(max_length=_MAX_FEATURES)]
     means: _Numbers
     scales: Annotated[
         tuple[Annotated[float, Field(ge=1e-9, le=_GREATEST)], ...], Field(max_length=_MAX_FEATURES)
     ]
-    """What each feature's distance from its mean is divided by."""
+    """Standard deviation of each feature; 1 for a constant one."""
     weights: _Numbers
     intercept: _Number
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if {len(each) for each in (self.means, self.scales, self.weights)} != {len(self.names)}:
-            raise ValueError("names, means, scales and weights of different numbers")
+            raise ValueError("names, means, scales and weights differ in length")
         return self
 
     @classmethod
     def fit(cls, columns: Mapping[str, Sequence[float]], right: Right) -> "Estimator":
-        """Returns the estimator of the greatest penalised likelihood, by Newton's method.
+        """Returns the estimator of maximum penalised likelihood, by Newton's method.
 
         Segments with a missing feature are left out. Half a right and half a wrong segment are
         added at the means, so that there is an estimator for any labels.
@@ -138,7 +138,7 @@ class Estimator(Section):
         if not known.all(axis=1).any():
             name = names[known.sum(axis=0).argmin()]
             raise MtkitError(
-                f"no label has all features as finite numbers, least often '{name}'",
+                f"no label has all features as finite numbers; '{name}' is rarest",
                 "label other segments, or leave out what measures this feature",
             )
         features, right = features[known.all(axis=1)], right[known.all(axis=1)]
@@ -269,7 +269,7 @@ def choose_threshold(
 def estimate_needed(
     thresholds: Sequence[Threshold], risk: float, confidence: float, num_labels: int
 ) -> int | None:
-    """Returns about how many labels release something, by those that there are; None if none do."""
+    """Returns about how many labels are needed to release anything; None if no number is enough."""
     found = []
     for each in thresholds:
         released, wrong = each.released + each.fit_released, each.wrong + each.fit_wrong

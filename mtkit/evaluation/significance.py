@@ -256,7 +256,7 @@ def _find_smallest_of_bootstrap(resampled: Numbers, difference: float) -> float:
 
 
 def find_interval(values: Numbers, confidence: float) -> Interval:
-    """Returns the ends of the values without as many at either end as the confidence allows.
+    """Returns the percentile interval of the values at this confidence.
 
     NaN, of a resample without anything to score, doesn't count.
     """

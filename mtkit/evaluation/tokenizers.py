@@ -36,7 +36,7 @@ def resolve_tokenizer(settings: Evaluation, target_language: str) -> Evaluation:
 
 
 def explain_missing(tokenizer: str, error: Exception) -> MtkitError:
-    """Returns the error for a tokeniser that sacreBLEU couldn't make."""
+    """Returns the error for a tokeniser that sacreBLEU couldn't load."""
     if tokenizer in ("ja-mecab", "ko-mecab"):
         language = tokenizer.partition("-")[0]
         return MtkitError(

@@ -1,4 +1,4 @@
-"""Weights of candidates' features for the best corpus score (aclanthology.org/P03-1021)."""
+"""Minimum error rate training (MERT) of feature weights (aclanthology.org/P03-1021)."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -108,7 +108,7 @@ def _search_line(
 
 
 def _find_envelope(slopes: Numbers, heights: Numbers) -> list[tuple[int, float]]:
-    """Returns the highest lines from left to right, each with where it begins to be highest."""
+    """Returns the upper envelope of lines from left to right, each with its start."""
     envelope: list[tuple[int, float]] = []
     # Of parallel lines only the highest is ever seen: it comes last.
     for index in np.lexsort((heights, slopes)).tolist():

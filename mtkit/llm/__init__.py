@@ -1,4 +1,4 @@
-"""Large language models behind an address, as translators of lines."""
+"""Large language models behind an HTTP API, as translators of lines."""
 
 from pathlib import Path
 

@@ -32,15 +32,15 @@ _COMMENT = regex.compile(
 _QUOTES = {'"': '"', "“": "”", "„": "“", "«": "»", "'": "'", "‘": "’"}
 _HARMFUL = "\N{REPLACEMENT CHARACTER}\N{LEFT-TO-RIGHT OVERRIDE}\N{RIGHT-TO-LEFT OVERRIDE}"
 _MAX_GROWTH, _MAX_ADDED = 12, 200
-"""Maximum characters of a translation for each of its source, and beyond them."""
+"""Maximum characters of a translation: per source character, and in addition."""
 
 
 class BadAnswerError(Exception):
-    """An answer that isn't what was asked for; its text says why."""
+    """An invalid answer; the message says why."""
 
 
 def read_answer(content: str, finish_reason: str, num_lines: int) -> list[str]:
-    """Returns the lines of an answer, as many as were asked for.
+    """Returns the lines of an answer, exactly `num_lines`.
 
     Raises:
         BadAnswerError: The answer was cut or filtered, or has other lines.
@@ -83,7 +83,7 @@ def find_fault(source: str, line: str) -> str:
     if not line:
         return "it is empty"
     if any(_is_harmful(each) and each not in source for each in set(line)):
-        return "it has control characters, or broken ones"
+        return "it has control or invalid characters"
     if len(line) > len(source) * _MAX_GROWTH + _MAX_ADDED:
         return "it is much longer than the line"
     for pattern, fault in (
@@ -94,4 +94,4 @@ def find_fault(source: str, line: str) -> str:
             return fault
     if _COMMENT.search(line) and not _COMMENT.search(source):
         return "it has a comment"
-    return "it has a block of code" if "```" in line and "```" not in source else ""
+    return "it has a code block" if "```" in line and "```" not in source else ""

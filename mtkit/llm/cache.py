@@ -1,4 +1,4 @@
-"""Answers on disk, so that no answered request is sent again."""
+"""Answers cached on disk, so that no answered request is sent again."""
 
 import hashlib
 import json
@@ -14,16 +14,16 @@ from mtkit.errors import MtkitError
 
 _FILE = "answers.sqlite"
 _KEPT = 0.9
-"""Share of the maximum size that stays when the oldest answers go."""
+"""Share of the maximum size that remains after an eviction."""
 
 
 class AnswerCache:
     """Answers by their requests, in a folder; threads and processes may share it.
 
-    What was put in stays after `kill -9`.
+    Entries survive `kill -9`.
 
     Args:
-        folder: Made where it is missing, for its owner alone.
+        folder: Created if missing, accessible to its owner only.
         max_bytes: Maximum size of all answers.
 
     Raises:
@@ -57,7 +57,7 @@ class AnswerCache:
             return None if row is None else json.loads(row[0])
 
     def put(self, request: str, answer: object) -> None:
-        """Keeps an answer; the oldest ones go where there are too many."""
+        """Caches an answer; evicts the oldest ones beyond the maximum size."""
         text = json.dumps(answer)
         with self._lock, self._explaining():
             self._connection.execute(
@@ -94,6 +94,6 @@ class AnswerCache:
 
 
 def name_request(*parts: object) -> str:
-    """Returns the name of a request: a digest of everything that its answer depends on."""
+    """Returns a request's cache key: a digest of everything that its answer depends on."""
     text = json.dumps(parts, ensure_ascii=False, sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -18,12 +18,12 @@ from mtkit.programs import import_extra
 CHARACTERS_PER_TOKEN = 4
 """For estimates, and for servers that count no tokens."""
 _MAX_REFUSED = 8
-"""Requests that may be refused before any is answered."""
+"""Rejected requests before the job stops, if none has succeeded."""
 _MAX_COUNTED = 1_000_000_000
-"""Tokens of an answer that a server's count is believed for."""
+"""Maximum plausible token count in a response."""
 _SHOWN = 300
 Asked = Mapping[str, Any]
-"""What a request asks: `messages`, and further keys of the file."""
+"""A request's `messages`, and additional keys of the file."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class ChatClient:
     """Asks a model; threads may share it.
 
     Args:
-        settings: What the file says.
+        settings: The file's settings.
         cache: Keeps answers; None for no cache.
 
     Raises:
@@ -98,7 +98,7 @@ class ChatClient:
         return self._cache is not None and self._cache.find(self._name(asked, attempt)) is not None
 
     def ask(self, asked: Asked, attempt: int, stop: threading.Event) -> tuple[str, str]:
-        """Returns an answer's text and why it ended, from the cache if it is there.
+        """Returns an answer's text and finish reason, from the cache if it is there.
 
         Args:
             asked: The chat.
@@ -106,7 +106,7 @@ class ChatClient:
             stop: Ends the waiting between attempts.
 
         Raises:
-            BadAnswerError: The server refuses this request, or its answers aren't the API's.
+            BadAnswerError: The server rejects this request, or its responses don't follow the API.
             MtkitError: The server can't be reached, refuses the key, or a limit is reached.
         """
         name = self._name(asked, attempt)
@@ -182,17 +182,17 @@ class ChatClient:
                 if len(received) > limits.answer_bytes:
                     break
                 if time.monotonic() > ends_at:
-                    raise TimeoutError(f"no whole answer in {limits.request_seconds:g} s")
+                    raise TimeoutError(f"no complete response in {limits.request_seconds:g} s")
             return response.status_code, response.headers, bytes(received)
 
     def _refuse(self, status: int, text: str) -> None:
-        """Raises the error of a status that another attempt doesn't change."""
+        """Raises the error of a status that isn't retried."""
         fault = self._describe(status, text)
         with self._lock:
             self._num_refused += 1
             is_hopeless = self._num_refused >= _MAX_REFUSED and not self.usage.requests
         if status in (400, 413, 422) and not is_hopeless:
-            raise BadAnswerError(f"the server refuses the request: {fault}")
+            raise BadAnswerError(f"the server rejects the request: {fault}")
         hint = "check url, model, sampling and extra in the file"
         if status in (401, 403):
             hint = (
@@ -205,7 +205,7 @@ class ChatClient:
 
     def _show(self, text: str) -> str:
         """Returns the beginning of a server's text, without the key and control characters."""
-        # First the key: a part of it would stay at the end of a text that is cut.
+        # The key first: shortening could leave a part of it.
         shown = text.replace(self._key, "***") if self._key else text
         shown = "".join(each if each.isprintable() else " " for each in shown)
         return shorten(" ".join(shown.split()), _SHOWN)
@@ -241,7 +241,7 @@ class ChatClient:
 
 
 def _read_body(received: bytes) -> dict[str, Any] | None:
-    """Returns an answer's text, why it ended and its counts; None if it is something else."""
+    """Returns an answer's text, finish reason and token counts; None for another response."""
     try:
         content = json.loads(received.decode())
         choice = content["choices"][0]

@@ -1,4 +1,4 @@
-"""Lines to translations by a large language model: split, ask, check, ask again, join."""
+"""Lines to translations by a large language model: split, request, check, retry, join."""
 
 import threading
 from collections.abc import Sequence
@@ -98,7 +98,7 @@ class _Sentence:
 
 @dataclass
 class _Line:
-    """A line on its way; `found` is set at once where nothing is asked."""
+    """A line being translated; `found` is set at once if it needs no request."""
 
     request: Request
     text: str
@@ -112,7 +112,7 @@ class _Line:
 
 
 class LlmLines:
-    """Answers lines by asking a large language model; threads may share it.
+    """Translates lines with a large language model; threads may share it.
 
     Args:
         settings: What the file says.
@@ -149,7 +149,7 @@ class LlmLines:
 
     @property
     def summary(self) -> str:
-        """What happened to the terms, and what was asked."""
+        """Uses of terms, and usage of the API."""
         of_terms = "" if self._terms is None else self._terms.summarize()
         return "\n".join(filter(None, (of_terms, self._client.usage.describe(self.llm))))
 
@@ -168,7 +168,7 @@ class LlmLines:
         )
 
     def estimate(self, requests: Sequence[Request], usage: Usage) -> None:
-        """Adds what lines would take; tokens are estimated from characters. Sends nothing."""
+        """Adds the estimated usage of lines, with tokens from characters. Sends nothing."""
         for batch, before in self._batch(self._take(requests, 1)):
             asked = self._write(batch, before)
             usage.requests += 1
@@ -245,7 +245,7 @@ class LlmLines:
         )
 
     def _answer_all(self, batches: Sequence[tuple[list[_Sentence], list[str]]]) -> None:
-        """Answers batches in threads that nobody waits for once one fails, or on Ctrl-C."""
+        """Translates batches in threads, which are abandoned once one fails, or on Ctrl-C."""
         todo, failed = iter(batches), list[BaseException]()
         lock, stop = threading.Lock(), threading.Event()
         num_left = len(batches)
@@ -259,14 +259,14 @@ class LlmLines:
                     return
                 try:
                     self._answer(*batch, stop)
-                except BaseException as error:  # noqa: BLE001  raised where it is waited for
+                except BaseException as error:  # noqa: BLE001  raised in the caller
                     failed.append(error)
                 with lock:
                     num_left -= 1
                 if failed or not num_left:
                     stop.set()
 
-        # Daemons: a request that hangs doesn't hold up the end of the program.
+        # Daemon threads: a request that hangs doesn't block the exit.
         for _ in range(min(self.llm.concurrent_requests, num_left)):
             threading.Thread(target=work, daemon=True).start()
         try:
@@ -280,7 +280,7 @@ class LlmLines:
     def _answer(
         self, batch: Sequence[_Sentence], before: Sequence[str], stop: threading.Event
     ) -> None:
-        """Asks for sentences together; for halves, at last for each alone, if the answer is bad."""
+        """Requests sentences together; after a bad answer in halves, down to single ones."""
         if len(batch) == 1:
             for attempt in range(1 + self.llm.retries):
                 self._ask(batch, before, attempt, stop)
@@ -306,7 +306,7 @@ class LlmLines:
         self, batch: Sequence[_Sentence], before: Sequence[str], attempt: int, stop: threading.Event
     ) -> bool:
         """Asks once, and checks each line of the answer; returns whether it has all lines."""
-        # Of several that were never asked, or whose common answer was bad, all have the same.
+        # New sentences have no fault; those of a rejected answer share it.
         asked = self._write(batch, before, batch[0].fault)
         try:
             content, finish_reason = self._client.ask(asked, attempt, stop)

@@ -1,4 +1,4 @@
-"""Opens what asks a large language model, and estimates its work."""
+"""Opens a translator that uses a large language model, and estimates its cost."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,12 +28,12 @@ def open_llm(
     source_language: str = "",
     target_language: str = "",
 ) -> LlmLines:
-    """Returns what answers lines by asking the large language model of a file, `llm.toml`.
+    """Returns a translator that uses the large language model of a file, `llm.toml`.
 
     Args:
         path: The file.
         overrides: `inference.KEY=VALUE`, of keys that don't concern a search.
-        inference: What they change; the defaults if None.
+        inference: Settings that they override; the defaults if None.
         source_language: The language of lines that name none; by default the file's first one.
         target_language: The language that they are translated into.
 
@@ -57,7 +57,7 @@ def open_llm(
 
 
 def estimate(lines: LlmLines, source: BinaryIO, input_format: InputFormat) -> str:
-    """Returns what it would take to translate lines, in words; sends nothing."""
+    """Returns the estimated cost of translating lines, as text; sends nothing."""
     num_lines, usage = 0, Usage()
     with WarningPrinter() as printer:
         for window in read_requests(source, input_format, printer):

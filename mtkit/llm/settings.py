@@ -1,4 +1,4 @@
-"""`llm.toml`: a large language model behind an address, and how it is asked to translate."""
+"""`llm.toml`: a large language model behind an HTTP API, and its prompts."""
 
 import json
 import os
@@ -96,9 +96,9 @@ class Cache(Section):
     """The `cache` section: answers on disk. To delete them: `rm -r FOLDER`."""
 
     folder: Path | None = None
-    """Folder, relative to the file's own; default: the file's name with `.cache` behind."""
+    """Folder, relative to the file's own; default: the file's name with `.cache` appended."""
     max_mib: CountFromZero = 1_024
-    """Maximum size in MiB; the oldest answers go. 0: no cache."""
+    """Maximum size in MiB; the oldest answers are evicted. 0: no cache."""
 
 
 class Example(Section):
@@ -184,7 +184,7 @@ class LlmSettings(Section):
 
 
 def read_llm_settings(path: Path) -> LlmSettings:
-    """Returns what a file says; `cache.folder` is absolute.
+    """Reads and validates a file; `cache.folder` becomes absolute.
 
     Raises:
         MtkitError: The file can't be read, isn't TOML, or has an unknown key or a wrong value.

@@ -221,7 +221,7 @@ def _describe_paths() -> Schema:
             "Download a translated file", stored, 404, parameters=[name]
         ),
         "/suggest": {
-            "post": {"summary": "Suggest a translation (off)", "responses": _respond(None, 403)}
+            "post": {"summary": "Suggest a translation; disabled", "responses": _respond(None, 403)}
         },
         "/languages": _get("Languages, and what each is translated into", "LanguagesSchema"),
         "/frontend/settings": _get("Limits and enabled features", "FrontendSettings"),

@@ -36,7 +36,7 @@ class ServedLanguages:
 
     @classmethod
     def of_codes(cls, sources: Sequence[str], targets: Sequence[str]) -> Self:
-        """Returns the languages of a model that takes codes; it translates each into each."""
+        """Returns the languages of a model that takes codes; from any source to any target."""
         known = name_languages(targets)
         return cls(name_languages(sources), known, _only(known))
 

@@ -98,7 +98,7 @@ def arrange_pieces(
     """Returns the pieces of a vocabulary after mtkit's special ones.
 
     A piece that only a SentencePiece model has comes last, with the row of unknown pieces, as the
-    other program reads it. A row without a piece gets one that no text has.
+    other program reads it. A row without a piece gets a placeholder that no text contains.
 
     Args:
         ids: The row of each piece.
@@ -108,7 +108,7 @@ def arrange_pieces(
     """
     pieces, rows = list(SPECIAL_PIECES), list(special.by_token.values())
     by_row = {row: piece for piece, row in ids.items()}
-    # A row that is only the decoder's first input is no token of text.
+    # A row that is only the decoder's first input isn't a text token.
     told = {special.pad, special.unk, special.eos}
     if by_row.get(special.start, SPECIAL_PIECES[BOS]) == SPECIAL_PIECES[BOS]:
         told.add(special.start)

@@ -1,4 +1,4 @@
-"""Options, paths of files and versions in a text about programs."""
+"""Options, file paths and versions in a text about programs."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _VERSION = re.compile(
     re.ASCII | re.VERBOSE,
 )
 _REWRITTEN = re.compile(r"\d\d?\.\d\d?\.(?:\d\d){1,2}|\d{1,3}(?:\.\d{3})+", re.ASCII)
-"""A date or thousands in German and others, which a translation may write in another way."""
+"""A date, or a number with thousands separators, which a translation may write differently."""
 
 
 def find_options(text: str) -> Iterator[Span]:

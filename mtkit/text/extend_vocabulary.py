@@ -44,7 +44,7 @@ def extend_vocabulary(
         tags=list(dict.fromkeys((*tokenizer.tags, *tags))),
         punctuation=punctuation,
         looks_up_unknown=tokenizer.looks_up_unknown,
-        # Those of tags are found again, with the new ones.
+        # Languages of tags are derived again, with the new ones.
         languages=known,
         foreign_rows=tokenizer.foreign_rows,
         masks=tokenizer.masks,
@@ -70,7 +70,7 @@ def _add_controls(model: bytes, pieces: Iterable[str]) -> bytes:
     for piece in wanted:
         if piece in indices:
             raise MtkitError(
-                f"'{piece}' is a piece of the vocabulary that training starts from already",
+                f"'{piece}' is already a piece of the vocabulary that training starts from",
                 "choose another code for the language",
             )
         proto.pieces.add(piece=piece, score=0.0, type=ModelProto.SentencePiece.CONTROL)

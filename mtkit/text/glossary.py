@@ -27,7 +27,7 @@ MAX_FOUND = 10_000
 """Maximum number of entries found in a text."""
 _FLAGS = ("case_sensitive", "forbidden")
 _YES, _NO = ("yes", "true", "1"), ("no", "false", "0", "")
-_COLUMNS = "a line has source, tab, target, and then case_sensitive or forbidden if it is that"
+_COLUMNS = "a line is source, tab, target, and optionally case_sensitive or forbidden"
 
 # In scripts without spaces each character is a word, and so is each sign.
 _WORD = regex.compile(
@@ -161,7 +161,7 @@ class ReadGlossary:
     Attributes:
         terms: The terms, in order, without repetitions.
         notes: Warnings: sources with several translations.
-        others: Further translations of these sources, which don't count for a translator.
+        others: Further translations of these sources, which translators ignore.
     """
 
     terms: tuple[Term, ...]
@@ -201,7 +201,7 @@ def read_glossary(path: Path) -> ReadGlossary:
         elif target != term.target:
             notes.append(
                 f"{place}: '{term.source}' has another target on line {before}, '{target}', which "
-                "counts"
+                "is used"
             )
             others[term] = None
             continue
@@ -234,7 +234,7 @@ def _read_header(fields: Sequence[str], place: str) -> tuple[str, ...]:
     for name in columns:
         if name not in _FLAGS:
             raise MtkitError(
-                f"{place}: no column '{name}' is known{suggest(name, _FLAGS)}",
+                f"{place}: unknown column '{name}'{suggest(name, _FLAGS)}",
                 f"columns: source, target, {', '.join(_FLAGS)}",
             )
     return columns
@@ -262,7 +262,7 @@ def _read_term(fields: Sequence[str], columns: Sequence[str] | None, place: str)
         if columns is None:
             name = value.replace("-", "_").replace(" ", "_")
             if name and name not in _FLAGS:
-                raise MtkitError(f"{place}: '{text}' isn't known{suggest(name, _FLAGS)}", _COLUMNS)
+                raise MtkitError(f"{place}: unknown flag '{text}'{suggest(name, _FLAGS)}", _COLUMNS)
             flags[name] = True
         elif value in (*_YES, *_NO):
             flags[columns[index]] = value in _YES

@@ -104,7 +104,7 @@ class TranslatorLanguages:
         return cls(of_source, targets, default, are_needed=True)
 
     def with_default(self, source: str, target: str) -> "TranslatorLanguages":
-        """Returns the same with other defaults, unless these are empty."""
+        """Returns a copy with other defaults, unless these are empty."""
         return replace(self, default=self._choose(source, target))
 
     def resolve(self, source: str = "", target: str = "") -> tuple[str, str]:

@@ -23,10 +23,10 @@ _WIDER = {"SHIFT_JIS": "CP932", "EUC-KR": "CP949"}
 _IDEOGRAPHS = frozenset(map(chr, range(0x4E00, 0xA000)))
 _KANA = frozenset(filter(str.isalpha, map(chr, range(0x3041, 0x3100))))
 _RARE = 1 / 3
-"""What an ideograph counts that isn't one of a language's letters: CLDR has only a few hundred."""
+"""Weight of an ideograph that isn't among a language's letters: CLDR has only a few hundred."""
 _PUNCTUATION = frozenset("\u00a0\u202f„“”‚‘’–—…«»‹›·°§€£©®™¿¡。、，「」『』（）：；！？")
 _MIN_LINES = 20
-"""Fewer lines beyond ASCII don't show a wrong encoding."""
+"""Fewer non-ASCII lines don't show a wrong encoding."""
 _MIN_SHARE = 0.9
 """Minimum share of those lines that Windows-1252 can encode."""
 _LETTERS_OF_ISO_639_2 = 3
@@ -36,7 +36,7 @@ _MIN_KNOWN = 0.5
 
 @cache
 def letters_of(language: str) -> frozenset[str]:
-    """Returns a language's letters beyond ASCII, in both cases; none for an unknown language."""
+    """Returns a language's non-ASCII letters, in both cases; none for an unknown language."""
     locale = _find_locale(language)
     if locale is None:
         return frozenset()
@@ -134,7 +134,7 @@ def _english() -> Any:
 def _share_known(lines: Sequence[bytes], encoding: str, known: frozenset[str]) -> float:
     """Returns the share of characters beyond ASCII that are letters of a language.
 
-    A capital counts half: KOI8-R that is read as Windows-1251 is Russian with capitals for others.
+    A capital counts half: KOI8-R read as Windows-1251 is Russian with capitals for small letters.
     """
     found = total = 0.0
     rare = _IDEOGRAPHS - known if known & _IDEOGRAPHS else frozenset()

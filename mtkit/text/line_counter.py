@@ -1,8 +1,8 @@
-"""Lines of rising positions in a text."""
+"""Line numbers of ascending positions in a text."""
 
 
 class LineCounter:
-    """Finds the lines of positions, from 1, which must not fall: each line is counted once."""
+    """Finds the line numbers, from 1, of ascending positions: each line is counted once."""
 
     def __init__(self, text: str) -> None:
         self._text = text

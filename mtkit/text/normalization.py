@@ -9,7 +9,7 @@ from mtkit.programs import import_extra
 from mtkit.text.languages import find_main_code
 
 _TOUCHED = re.compile(r"[\r()`´„“”–—‘’‚…«»\u00a0\"]| [ :;%]|''|^\s|\s$")
-"""Characters that some rule needs. Other lines skip thirty substitutions, which take 50
+"""Characters that a rule may change. Other lines skip thirty substitutions, which take 50
 microseconds."""
 RULES = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 """SentencePiece's built-in rules: NFKC with small additions, or none."""

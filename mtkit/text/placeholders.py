@@ -69,7 +69,7 @@ def find_placeholders(text: str) -> list[Span]:
 
 
 def _find_arguments(text: str) -> list[Span]:
-    """Returns the spans of `$1`, `$2` and so on, if they are consecutive from 1 and no sums."""
+    """Returns the spans of `$1`, `$2` and so on, if they are consecutive from 1, not sums."""
     found = list(_ARGUMENT.finditer(text)) if "$1" in text else []
     numbers = {each.group(1) for each in found}
     if numbers != {str(number) for number in range(1, len(numbers) + 1)} or len(numbers) > 9:

@@ -24,8 +24,8 @@ _ANY_CASE = re.compile(f"({_URL})|{_EMAIL}", re.IGNORECASE)
 _SCHEME = re.compile(r"^(?:[a-z0-9+.-]*://)?(?:www\.)?")
 PieceKind = Literal["pattern", "url", "email", "placeholder", "path", "version", "option", "number"]
 _SECONDS = 0.25
-"""Time limit for all patterns on a line: text or patterns from elsewhere could otherwise take for
-ever."""
+"""Time limit for all patterns on a line: untrusted text or patterns could otherwise take
+forever."""
 _MAX_PIECES = 1_000
 """Maximum protected pieces of a line: the search time grows with their number times the line's
 length."""

@@ -41,7 +41,7 @@ Known = TypeVar("Known")
 
 
 class _Memory(Generic[Known]):
-    """A cache of facts about words, limited in bytes; the least recently used go first."""
+    """A cache of facts about words, limited in bytes; the least recently used are evicted."""
 
     # It has two generations: a lookup moves a word to the younger one. Once that fills half of the
     # limit, it replaces the older one.

@@ -234,7 +234,7 @@ def read_pretrained(settings: Tokenizer) -> tuple[bytes, bytes]:
                 f"{path}: no such file (tokenizer.pretrained)",
                 "the path is relative to data.data_root",
             )
-        # A recipe may name any file, also by a link.
+        # A recipe may name any file, even a symlink.
         model = read_model(path, inside=path.resolve().parent)
         try:
             sentencepiece.SentencePieceProcessor(model_proto=model)

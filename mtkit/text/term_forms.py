@@ -1,10 +1,10 @@
 """Checks whether a text has a term: as given, inflected, or not at all.
 
 Two words count as forms of one if they are equal without case and diacritics, or if they share a
-beginning of at least three letters, and each has at most three more. The beginning must be at least
+prefix of at least three letters, and each has at most three more. The prefix must be at least
 half of the longer word if the shorter has nothing else, and two thirds if both have endings. So
 `Häusern` and `alten` are forms of `Haus` and `alter`; `ging` isn't recognised as a form of `gehen`,
-and `Handel` is taken for one of `Hand`.
+and `Handel` is mistaken for one of `Hand`.
 
 A model may be trained to read translations of source terms, which are appended to them: `a<term0>
 cat<term1> Katze<term2> sleeps` (arXiv 1906.01105, the form that appends). Each symbol is one piece

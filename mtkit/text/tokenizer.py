@@ -189,7 +189,7 @@ class SubwordTokenizer:
             tags=self.tags,
             punctuation=self.punctuation,
             looks_up_unknown=self.looks_up_unknown,
-            # Those of tags are found again.
+            # Languages of tags are derived again.
             languages=self.languages if self.has_language_pieces else None,
             foreign_rows=foreign_rows,
             masks=masks,

@@ -29,17 +29,17 @@ class ForeignRows(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     source: tuple[tuple[int, int], ...]
-    """Rows of the source's pieces: the first of a run, and how many follow one another."""
+    """Rows of the source's pieces, as runs of consecutive rows: first row and length."""
     target: tuple[tuple[int, int], ...]
     """The same of the target's."""
     padding_bias: float | None = None
-    """What the other program adds to the logit of padding, where the network here hides it."""
+    """What the other program adds to the logit of padding, which the network here masks."""
 
     @classmethod
     def of(
         cls, source: Sequence[int], target: Sequence[int], padding_bias: float | None = None
     ) -> "ForeignRows":
-        """Returns the record of each piece's row."""
+        """Returns the rows as runs."""
         return cls(
             source=tuple(_find_runs(source)),
             target=tuple(_find_runs(target)),

@@ -59,7 +59,7 @@ def test_figures_page_picture_and_numbers(tiny_run, lines: str) -> None:
         ([], "", "no lines on stdin"),
         (["--head", "cross.9", "--picture", f"{folder}/heads.png"], "a\n", "no layer 9; there are"),
         (["--head", "sideways"], "a\n", "--head sideways: expected encoder, decoder, cross"),
-        (["--numbers", "x.txt"], "a\n", "--numbers x.txt: unknown kind of file"),
+        (["--numbers", "x.txt"], "a\n", "--numbers x.txt: unknown file extension"),
         (["--page", "/absent/x.html"], "a\n", "no folder /absent"),
         ([], "a\tb\tc\n", None),
     ):

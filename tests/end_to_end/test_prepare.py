@@ -304,7 +304,7 @@ def test_ctrl_c_ends_it_with_its_workers(project: Path, tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)
     said = process.communicate(timeout=30)[1]
     assert process.returncode == 130
-    assert said.endswith("interrupted; the same command continues where it stopped\n")
+    assert said.endswith("interrupted; the same command resumes where it stopped\n")
     assert "Traceback" not in said
     assert not (tmp_path / "run" / "data").exists()
 

@@ -72,11 +72,11 @@ def read_tmx(text: str, languages: LanguageCodes) -> Document:
     """
     reader = _Reader(text, languages, "TMX", "tmx")
     if not languages.target:
-        raise fail_at(text, 0, "a language is added to TMX, but the model names none", "give --to")
+        raise fail_at(text, 0, "TMX needs a target language, but the model has none", "give --to")
     header = next((token for token in reader.tokens if find_local_name(token) == "header"), None)
     source = languages.source or (header.attributes.get("srclang", "") if header else "")
     if source in ("", "*all*"):
-        raise fail_at(text, 0, "it isn't known which language to translate", "give --from")
+        raise fail_at(text, 0, "unknown source language", "give --from")
     reader.languages = LanguageCodes(source, languages.target)
     for index, token in enumerate(reader.tokens):
         if find_local_name(token) == "tu" and token.kind == "open":
@@ -94,7 +94,7 @@ class _Reader:
         self._name = ""
         """The id of the current unit."""
         if not any(find_local_name(token) == root for token in self.tokens):
-            raise fail_at(text, 0, f"no {title}: it has no element <{root}>")
+            raise fail_at(text, 0, f"not {title}: no element <{root}>")
 
     def read_xliff(self) -> None:
         self.document.are_program_strings = True
@@ -123,7 +123,7 @@ class _Reader:
             raise fail_at(
                 self._text,
                 token.start,
-                f"it is to be translated from '{source}' into '{target}', the model translates "
+                f"it is from '{source}' into '{target}', but the model translates "
                 f"from '{languages.source}' into '{languages.target}'",
             )
         if not target and languages.target:
@@ -201,7 +201,7 @@ class _Reader:
         num_before = len(self.document.units)
         for key, own in sources.items():
             if key not in targets or self.tokens[own].kind != "open":
-                self._skip(own, "without a place in their target")
+                self._skip(own, "without a segment in their target")
                 left.add(-1)
                 continue
             token = self.tokens[targets[key]]

@@ -125,7 +125,7 @@ class _Reader(HTMLParser):
         self.feed(self._masked)
         rest, element = self.rawdata, self.cdata_elem
         if element is not None:
-            raise fail_at(self._text, self._position(), f"<{element}> without an end")
+            raise fail_at(self._text, self._position(), f"unclosed <{element}>")
         if rest.startswith("<") and len(rest) > 1:
             raise fail_at(self._text, self._position(), "the document ends inside a tag or comment")
         self.close()
@@ -216,7 +216,7 @@ class _Reader(HTMLParser):
                 attributes[key] = (span, value)
             elif key in TEXT_ATTRIBUTES:
                 raw = _CODE_ISLAND.sub("", self._text[slice(*span)])
-                self.skipped.append((span[0], raw, "beside code of a program", key))
+                self.skipped.append((span[0], raw, "next to program code", key))
         return attributes
 
     def _read_tag(self, name: str, attributes: Attributes) -> None:
@@ -225,7 +225,7 @@ class _Reader(HTMLParser):
 
     def _open(self, name: str, start: int, reason: tuple[str, str]) -> None:
         if len(self._frames) > MAX_DEPTH:
-            fault = f"more than {MAX_DEPTH:,} marks of what is translated inside one another"
+            fault = f"more than {MAX_DEPTH:,} nested translate marks"
             raise fail_at(self._text, start, fault)
         frame = _Frame(name, start, reason, in_sentence=is_inline(name))
         frame.opened[name] = 1

@@ -27,7 +27,7 @@ _INLINE = frozenset((
 _CODE = frozenset(("code", "kbd", "math", "samp", "svg", "tt", "var"))
 """Inline elements whose text stays."""
 RUBY_TEXT = frozenset(("rp", "rt", "rtc"))
-"""How characters are read, which stays with them."""
+"""Ruby annotations, which stay with their characters."""
 _SKIPPED = frozenset((
     "applet", "audio", "canvas", "embed", "frameset", "iframe", "listing", "noembed",
     "object", "plaintext", "pre", "script", "style", "template", "textarea", "video", "xmp",

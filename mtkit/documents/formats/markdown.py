@@ -110,7 +110,7 @@ def _read_html(
     except MtkitError:
         # A page may contain half a tag, or an unclosed comment: it stays.
         visible = _read_visible_text(document.text[start:end])
-        document.skip(start, visible, "in unsupported elements", "html without an end")
+        document.skip(start, visible, "in unsupported elements", "unclosed html")
 
 
 def _read_visible_text(raw: str) -> str:
@@ -301,7 +301,7 @@ class _BlockReader:
         start, end = self._block.locate_span(*span)
         raw = self._text[start:end]
         if "\n" in raw:
-            self._skip(span, "in unsupported elements", "a title of several lines")
+            self._skip(span, "in unsupported elements", "a multi-line title")
             return
         escapes = make_title_escapes(self._text[start - 1], self._block.kind)
         node = Node("text", start, end, spelled=_spell_escaped(raw))

@@ -56,7 +56,7 @@ _UNREAD |= {"rt", "ruby-text", "note-citation"}
 _FIELD = re.compile(r"fldCharType\s*=\s*[\"'](\w*)|\Z")
 _INSTRUCTION = re.compile(r"\binstr\s*+=\s*+[\"']([^\"']*+)")
 _LINK = "HYPERLINK"
-"""What the instruction of a field begins with whose result is a link's text."""
+"""Prefix of a field's instruction if its result is a link's text."""
 _TAG_NAME = re.compile(r"<([^\s/>]+)")
 _REASON = "in unsupported elements"
 
@@ -289,7 +289,7 @@ class _RunReader(_Reader):
         return found is not None and found[1].strip().upper().startswith(_LINK)
 
     def _find_field_end(self, index: int) -> int | None:
-        """Returns the last run of a field that begins in a run, if it stays: no link's text does.
+        """Returns the last run of a field that begins in a run, if it stays; links' texts don't.
 
         None if the field doesn't end in this paragraph, or other text is in its first or last run.
         """

@@ -109,7 +109,7 @@ class Paragraph:
 def add_runs(
     parts: Sequence[MarkupPart], items: Mapping[int, ParagraphItem], plain: str
 ) -> list[MarkupPart]:
-    """Adds tags around runs that aren't plain, and joints between texts that look alike."""
+    """Adds tags around runs that aren't plain, and joints between texts of equal formatting."""
     added: list[MarkupPart] = []
     group: list[MarkupPart] = []
     look: str | None = None
@@ -162,7 +162,7 @@ def wrap_unit(unit: Unit, paragraph: Paragraph) -> Unit:
 
 @dataclass(frozen=True)
 class _Frame:
-    """The place of a unit's translation."""
+    """The position of a unit's translation."""
 
     # `outside` and `behind` are the runs open at its start and end. `plain` is a text that isn't in
     # a run with its own formatting, if there is one.

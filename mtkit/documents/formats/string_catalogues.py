@@ -73,7 +73,7 @@ def _ends_line(spelled: EscapedText) -> bool:
 def read_po_units(text: str, languages: LanguageCodes) -> Document:
     """Returns a PO file with the messages that have no translation yet.
 
-    Translated messages stay, also fuzzy ones. The form for 1 is translated from the singular if
+    Translated messages stay, even fuzzy ones. The form for 1 is translated from the singular if
     there are several forms and `msgfmt -c` accepts it there, and the others from the plural.
     Translations with a fault that `msgfmt -c` rejects can't be written; those that aren't released
     (`inference.quality`) become fuzzy; a message that is fuzzy stays so.
@@ -100,7 +100,7 @@ def _check_language(text: str, message: PoMessage, header: str, languages: Langu
         raise fail_at(
             text,
             message.start,
-            f"its translations are in '{found[1]}' (Language), and the model's in "
+            f"its translations are in '{found[1]}' (Language), but the model's in "
             f"'{languages.target}'",
             "correct the header, or use a model of that language",
         )

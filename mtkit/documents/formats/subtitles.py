@@ -84,7 +84,7 @@ def read_subtitles(text: str, _: LanguageCodes) -> Document:
     elif any(line.is_times for line in lines):
         _read_subrip(document, lines)
     elif text.strip():
-        raise fail_at(text, 0, "no cue in it", "expected: 00:00:01,000 --> 00:00:02,000")
+        raise fail_at(text, 0, "no cues", "expected: 00:00:01,000 --> 00:00:02,000")
     return document
 
 

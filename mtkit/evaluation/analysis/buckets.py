@@ -54,7 +54,7 @@ def group_by_length(references: Sequence[str]) -> Grouping:
     found = [(names[bisect_left(edges, length)],) for length in lengths]
     return Grouping(
         "Reference length",
-        f"{unit.capitalize()} of the reference, punctuation not counted.",
+        f"{unit.capitalize()} of the reference, without punctuation.",
         _gather(found, names),
         is_ordered=True,
     )

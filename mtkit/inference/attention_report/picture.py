@@ -28,7 +28,7 @@ _FONTS: Final = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans")
 _NAMES: Final[dict[Kind, str]] = {
     "encoder": "encoder self-attention",
     "decoder": "decoder self-attention",
-    "cross": "attention to the source",
+    "cross": "cross-attention",
 }
 
 

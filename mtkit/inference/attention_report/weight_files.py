@@ -50,4 +50,4 @@ def write_numbers(path: Path, lines: Sequence[LineAttention], heads: Sequence[He
         }
         write_atomically(path, save(tensors, metadata))
     else:
-        raise MtkitError(f"{path}: unknown kind of file", f"end its name in {' or '.join(ENDINGS)}")
+        raise MtkitError(f"{path}: unknown file extension", f"use {' or '.join(ENDINGS)}")

@@ -43,7 +43,7 @@ class EncodedSource:
 
     Attributes:
         tokens: Source tokens with `</s>`; or a text to continue, without `<s>` and `</s>`.
-        begin: Certain target tokens before the output, such as its language; they count towards its
+        begin: Fixed target tokens before the output, such as its language; they count towards its
             length in scores and limits, and are removed from the result.
         prefix: Target tokens that every output begins with.
         draw: Identifies the sentence for sampling, which depends only on it and on the seed.
@@ -140,7 +140,7 @@ class AligningEngine(Protocol):
 def check_search(
     sources: Sequence[EncodedSource], settings: Inference, *, has_attention: bool
 ) -> None:
-    """Raises an error for settings that the search can't follow.
+    """Raises an MtkitError for settings that the search doesn't support.
 
     Args:
         sources: What is searched.
@@ -149,13 +149,12 @@ def check_search(
     """
     if settings.coverage_penalty and not has_attention:
         raise MtkitError(
-            "inference.coverage_penalty counts attention to an encoder, and a decoder "
-            "alone has none",
+            "inference.coverage_penalty needs cross-attention, which a decoder-only model lacks",
             "remove it: --set inference.coverage_penalty=0.0",
         )
     if settings.sampling is not None and any(source.required for source in sources):
         raise MtkitError(
-            "phrases that an output must contain need a beam, and inference.sampling has none",
+            "required phrases need beam search, not inference.sampling",
             "remove it: --set '~inference.sampling'",
         )
 
@@ -182,8 +181,8 @@ def _find_room(source: EncodedSource, settings: Inference, max_tokens: int | Non
         return room
     if len(source.tokens) >= max_tokens:
         raise MtkitError(
-            f"a text of {len(source.tokens):,} tokens, but the model has positions for "
-            f"{max_tokens:,} with what continues it",
+            f"a text of {len(source.tokens):,} tokens, but the model has only "
+            f"{max_tokens:,} positions, including the continuation",
             "give shorter lines",
         )
     return min(room, max_tokens - len(source.tokens))

@@ -14,8 +14,8 @@ def check_language_model(
     """Returns the config of the language model of `inference.fusion`; None without one.
 
     Raises:
-        MtkitError: It is no causal language model, it has another vocabulary than the target of the
-            translator with this folder and config, or that is no translator with an encoder.
+        MtkitError: It isn't a causal language model, its vocabulary differs from the translator's
+            target vocabulary, or the translator isn't an encoder-decoder.
     """
     if settings.fusion is None:
         return None
@@ -34,7 +34,7 @@ def check_language_model(
     vocabularies = (SubwordTokenizer.load(each).target_vocabulary for each in (folder, translator))
     if next(vocabularies) != next(vocabularies):
         raise MtkitError(
-            f"{folder}: another vocabulary than the translator's target (inference.fusion.model)",
+            f"{folder}: vocabulary differs from the translator's target (inference.fusion.model)",
             "train the language model with tokenizer.pretrained.source = the .spm file of the "
             "translator's target in its model folder",
         )

@@ -96,11 +96,11 @@ def check_generates(model: Network, config: ModelConfig) -> GeneratingNetwork:
         return model
     if config.objective == "classification":
         raise MtkitError(
-            f"{config.recipe} is a classifier, which emits no text",
+            f"{config.recipe} is a classifier, which doesn't generate text",
             "label lines with it: mtkit translate, or mtkit.LineClassifier in Python",
         )
     raise MtkitError(
-        f"{config.recipe} is a masked language model, which emits no text",
+        f"{config.recipe} is a masked language model, which doesn't generate text",
         "start a translator's encoder from it (training.start_from), or score text with it",
     )
 

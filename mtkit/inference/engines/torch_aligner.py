@@ -35,7 +35,7 @@ Pad = Callable[[Sequence[Sequence[int]]], tuple[Tensor, PaddedLayout]]
 class TorchAligner:
     """Reads the attention of one head of each network, averaged over an ensemble.
 
-    Its callers hold the networks in evaluation mode. Without `heads`, alignments are read from the
+    Callers put the networks in evaluation mode. Without `heads`, alignments are read from the
     mean of the last layer. `max_tokens` is the smallest number of positions; None for no limit.
     """
 
@@ -105,7 +105,7 @@ class TorchAligner:
         source_batch: Sequence[Sequence[int]],
         target_batch: Sequence[Sequence[int]],
     ) -> list[NDArray[np.float32]]:
-        """Does the work of `align`, from the encoder outputs of each model."""
+        """Implements `align`, from the encoder outputs of each model."""
         heads = self.find_heads()
         inputs = [list_aligned_inputs(target, self._max_tokens) for target in target_batch]
         targets, target_layout = self._pad(inputs)

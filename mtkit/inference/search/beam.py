@@ -359,7 +359,7 @@ def top_k(
 def top_k_by_rank(
     values: Float[Tensor, "batch candidates"], k: int
 ) -> tuple[Float[Tensor, "batch k"], Int[Tensor, "batch k"]]:
-    """Does the work of `top_k` without reading the values, which would wait for a GPU."""
+    """Implements `top_k` without reading the values, which would wait for a GPU."""
     # Each fp32 value and its index form one unique integer.
     # Adding zero turns -0.0 into 0.0. The bits of a negative number fall as it grows.
     bits = (values + 0.0).view(torch.int32)

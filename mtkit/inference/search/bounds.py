@@ -18,7 +18,7 @@ _EXTRA_TOKENS = 10
 
 @dataclass(frozen=True)
 class OutputBounds:
-    """Bounds that good translations of some text keep to.
+    """Bounds that good translations of some text stay within.
 
     Attributes:
         length_ratio: Maximum tokens of an output per token of its source, each source counted as
@@ -34,7 +34,7 @@ class OutputBounds:
     def measure(
         cls, source_lengths: Sequence[int], targets: Iterable[Sequence[int]]
     ) -> "OutputBounds":
-        """Returns bounds well above the greatest length ratio and repetition of some pairs."""
+        """Returns bounds well above the maximum length ratio and repetition of some pairs."""
         ratio, repeated = 0.0, 0
         for length, target in zip(source_lengths, targets, strict=True):
             ratio = max(ratio, len(target) / (length + _EXTRA_TOKENS))

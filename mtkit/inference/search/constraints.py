@@ -3,7 +3,7 @@
 Post and Vilar 2018 (arXiv 1804.06609), for batches as in Hu et al. 2019 (N19-1090). A hypothesis's
 progress is its number of phrase tokens, including those of a phrase that has begun. Hypotheses of
 equal progress form a bank, and the banks share the beam: first each bank's best, in order of
-falling progress, then each one's second, and so on. An output only ends when it has all phrases.
+descending progress, then each one's second, and so on. An output only ends when it has all phrases.
 
 An automaton of their prefixes (Aho and Corasick 1975) finds the phrases in a hypothesis, so that
 a phrase whose beginning repeats itself, as in `a a b`, isn't missed. A phrase must occur as often

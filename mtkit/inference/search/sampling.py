@@ -110,7 +110,7 @@ def sample(
 ) -> list[list[Hypothesis]]:
     """Returns `num_samples` outputs of each sentence, drawn one by one, the best score first.
 
-    Each sentence has its own row of random numbers, seeded by `draws`, so that its neighbours don't
+    Each sentence has its own row of random numbers, seeded by `draws`, so that the batch doesn't
     matter. `max_lengths` count `</s>`. Samples may repeat. `penalty` only affects the score.
     """
     limits = max_lengths.tolist()

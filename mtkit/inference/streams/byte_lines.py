@@ -22,7 +22,7 @@ from mtkit.inference.request import LineError, LineWarning
 from mtkit.inference.translation import Translation
 
 WINDOW_LINES = 1_024
-"""Max lines translated together: enough to batch similar lengths, few enough to stream."""
+"""Maximum lines translated together: enough to batch similar lengths, few enough to stream."""
 _MAX_OF_A_KIND = 5
 """Maximum printed warnings of one kind."""
 
@@ -71,7 +71,7 @@ class WarningPrinter:
                     warn(warning.text)
 
     def add(self, other: Self, locate: Callable[[int], str]) -> None:
-        """Prints the warnings of a silent printer; `locate` returns the place of a line."""
+        """Prints the warnings of a silent printer; `locate` returns a line's location."""
         for warning in other.first:
             if self.counts[warning.kind] < _MAX_OF_A_KIND:
                 self.print([replace(warning, place=locate(warning.line))])

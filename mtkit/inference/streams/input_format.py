@@ -91,13 +91,13 @@ def _parse(text: str, line: int, input_format: InputFormat) -> Request:
         if key in input_format.reserved_keys:
             raise LineError(
                 line,
-                f'the key "{key}" is one that --json adds: one of the two would be lost',
+                f'the key "{key}" is reserved: --json adds it to the output',
                 f"rename it, for example: jq -c '.my_{key} = .{key} | del(.{key})'",
             )
     if input_format.needs_target and target is None and source.strip():
         raise LineError(
             line,
-            "a source, but no translation beside it",
+            "a source without a translation",
             "put a tab between source and translation, or use --input jsonl with objects that "
             'have "source" and "target"',
         )

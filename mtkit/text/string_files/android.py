@@ -14,7 +14,7 @@ ESCAPE = re.compile(
     r"\\(?:u[0-9a-fA-F]{4}|&(?:apos|quot|#39|#34);|.)|&[^\s;&]++;|['\"]|[^\\&'\"]++|.", re.DOTALL
 )
 _REFERENCE = re.compile(r"\s*+(?:@(?:null|empty|\+?[\w.:]++/\S++)|\?[\w.:/]++)\s*+")
-"""The name of another resource."""
+"""A reference to another resource."""
 
 
 class AndroidString(NamedTuple):
@@ -30,7 +30,7 @@ _ITEM = ("item", "string")
 
 
 def find_strings(text: str, tokens: Sequence[XmlToken]) -> Iterator[AndroidString]:
-    """Yields strings, items of arrays and forms of plurals; names of other resources aren't any."""
+    """Yields strings, items of arrays and forms of plurals; other resources' names aren't."""
     translates = [True]
     holder: XmlToken | None = None
     index = num_items = 0

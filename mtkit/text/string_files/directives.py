@@ -58,12 +58,12 @@ def find_fault(flags: Iterable[str], source: str, target: str, *, is_strict: boo
             if kinds[0] != kinds[1] and (is_strict or kinds[1] is not None):
                 return f"{flag}: {_describe(argument, *kinds)}"
     edges = [(each.startswith("\n"), each.endswith("\n")) for each in (source, target)]
-    return "" if edges[0] == edges[1] else "a line break at its beginning or end is lost or new"
+    return "" if edges[0] == edges[1] else "a line break at its beginning or end was lost or added"
 
 
 def _describe(argument: str, wanted: str | None, found: str | None) -> str:
     if wanted is None or found is None:
-        return f"argument {argument} is {'new' if wanted is None else 'lost'}"
+        return f"argument {argument} is {'added' if wanted is None else 'missing'}"
     article, expected = ("an" if each[0] in "aeiou" else "a" for each in (found, wanted))
     return f"argument {argument} is {article} {found}, expected {expected} {wanted}"
 

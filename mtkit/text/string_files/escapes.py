@@ -3,7 +3,7 @@
 import re
 
 ESCAPE = re.compile(
-    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a character in two halves
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a surrogate pair
     r"|(?:\\(?:x[0-9a-fA-F]++|[0-7]{1,3}))++|\\(?:u[0-9a-fA-F]{4}|.)",
     re.DOTALL,
 )

@@ -74,7 +74,7 @@ def read_fluent(text: str) -> Iterator[KeyedString]:
 
     An attribute has the key `message.attribute`; each variant of a string that is one choice,
     `message[variant]`. Other choices are left out, as one string has several texts there.
-    Placeables stay as they are written, but for literals.
+    Placeables stay as they are written, except literals.
     """
     key = owner = ""
     lines: list[str] = []
@@ -174,7 +174,7 @@ def load_json(text: str) -> Any:
 
 
 def read_json_values(text: str) -> Iterator[KeyedString]:
-    """Yields the strings of JSON by their paths, `menu.items[2]`; not ARB's members of `@`."""
+    """Yields the strings of JSON by their paths, `menu.items[2]`, without ARB's `@` members."""
     pending: list[tuple[str, Any]] = [("", load_json(text))]
     while pending:
         path, value = pending.pop()

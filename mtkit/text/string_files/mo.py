@@ -14,10 +14,10 @@ _MAGIC = 0x950412DE
 
 
 def read_catalogue(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yields the id and the translation of each message, which NUL divides into plural forms.
+    """Yields the id and the translation of each message, with NUL between plural forms.
 
     Raises:
-        MtkitError: It is no catalogue, of an unknown revision, or damaged.
+        MtkitError: It isn't a catalogue, has an unknown revision, or is damaged.
     """
     orders = {struct.pack(f"{order}I", _MAGIC): order for order in "<>"}
     order = orders.get(content[:4])

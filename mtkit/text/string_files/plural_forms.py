@@ -14,7 +14,7 @@ _FREQUENT = 5
 
 
 class PluralForms:
-    """Says which form is for which number; form 0 for all where the header doesn't say."""
+    """The plural form of each number; form 0 for all if the header names no valid rule."""
 
     def __init__(self, header: str) -> None:
         found = _PLURAL.search(header)

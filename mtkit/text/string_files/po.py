@@ -39,7 +39,7 @@ class PoMessage:
 
 
 def read_messages(text: str) -> Iterator[PoMessage]:
-    """Yields the messages of a PO file, the header included, obsolete ones not.
+    """Yields the messages of a PO file, including the header, without obsolete ones.
 
     Raises:
         MtkitError: It contains anything but comments, keywords and strings.

@@ -84,7 +84,7 @@ def read_strings(content: bytes, form: str) -> Iterator[KeyedString]:
 
 
 def _decode(content: bytes, fallback: str = "") -> str:
-    """Returns a file's text: in the encoding of its mark, in UTF-8, or as it declares."""
+    """Returns a file's text, decoded by its BOM, as UTF-8, or as it declares."""
     mark = next((each for each in _MARKS if content.startswith(each)), b"")
     try:
         return content[len(mark) :].decode(_MARKS.get(mark, "utf-8"))

@@ -238,7 +238,7 @@ class _Reader:
 
     def _close(self) -> None:
         if not self._depth:
-            raise ValueError("a bracket is closed that none opens")
+            raise ValueError("a closing bracket without an opening one")
         if self._label is None:
             self._marks.append(CLOSE)
         elif self._word is None:

@@ -99,7 +99,7 @@ def test_a_document_on_stdin_goes_to_stdout(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "output", "code", "fault"),
     [
-        ("a.rtf", "b.rtf", 1, "files that end in '.rtf' aren't known"),
+        ("a.rtf", "b.rtf", 1, "unknown file extension '.rtf'"),
         ("missing.md", "b.md", 1, "missing.md: no such file"),
         ("a.md", "a.md", 1, "would overwrite a file that this command reads"),
         ("a.md", "none/b.md", 1, "none: no such folder"),

@@ -232,7 +232,7 @@ def test_faults_are_told(form: str, text: str, fault: str) -> None:
             '</mrk> <mrk mtype="seg" mid="2">Two.</mrk></seg-source><target><mrk mtype="seg" '
             'mid="1"/></target></trans-unit>',
             '<mrk mtype="seg" mid="1">. ONE</mrk></target>',
-            [("Two.", "without a place in their target")],
+            [("Two.", "without a segment in their target")],
         ),
         # The only segment is all of the source.
         (

@@ -116,11 +116,11 @@ def test_any_soup_keeps_each_tag_once() -> None:
     [
         ('<p>a</p>\n<a href="', "line 2: the document ends inside a tag"),
         ("<p>a<!-- b", "ends inside a tag or comment"),
-        ("a\n\n<script>x", "<script> without an end"),
+        ("a\n\n<script>x", "unclosed <script>"),
         ("<b>" * 1_001 + "a" + "</b>" * 1_001, "more than 1,000 tags"),
         ("a\0b", "null character"),
-        (f"<p>\n&#{'1' * 5_000};", "line 2: a character's number of a thousand digits"),
-        (f"<p title='&#{'0' * 5_000}65;'>", "number of a thousand digits"),
+        (f"<p>\n&#{'1' * 5_000};", "line 2: a character reference of a thousand digits"),
+        (f"<p title='&#{'0' * 5_000}65;'>", "reference of a thousand digits"),
     ],
 )
 def test_a_broken_page_is_named(page: str, fault: str) -> None:

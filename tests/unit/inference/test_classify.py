@@ -120,7 +120,7 @@ def test_what_python_refuses(tmp_path: Path) -> None:
     save(tmp_path / "model")
     with pytest.raises(TypeError, match="one str, expected a list"):
         mtkit.LineClassifier(tmp_path / "model", device="cpu").classify(TEXTS[0])
-    with pytest.raises(MtkitError, match="is a classifier, which emits no text") as caught:
+    with pytest.raises(MtkitError, match="is a classifier, which doesn't generate text") as caught:
         mtkit.Translator(tmp_path / "model", device="cpu")
     assert "mtkit.LineClassifier" in caught.value.hint
 

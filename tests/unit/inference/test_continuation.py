@@ -119,7 +119,7 @@ def test_a_line_as_long_as_the_positions_gets_what_room_is_left(folder: Path, to
 
 def test_settings_that_need_a_source_are_refused(folder: Path) -> None:
     settings = Inference(coverage_penalty=0.2)
-    with pytest.raises(MtkitError, match="a decoder alone has none"):
+    with pytest.raises(MtkitError, match="which a decoder-only model lacks"):
         Translator(folder, settings=settings).translate("a")
     fused = Inference(fusion=Fusion(model=folder))
     with pytest.raises(MtkitError, match="a language model itself"):
@@ -128,7 +128,7 @@ def test_settings_that_need_a_source_are_refused(folder: Path) -> None:
 
 def test_a_masked_model_emits_nothing(tmp_path: Path, tokenizer) -> None:
     folder = save_language_model(tmp_path / "model", tokenizer, "masked-lm")
-    with pytest.raises(MtkitError, match="masked language model, which emits no text"):
+    with pytest.raises(MtkitError, match="masked language model, which doesn't generate text"):
         Translator(folder)
 
 
@@ -161,7 +161,7 @@ def test_fusion_needs_the_same_vocabulary(
     stranger = tmp_path / "stranger"
     language_model = save_language_model(stranger, type(other)(*[other.models[1]] * 2))
     settings = Inference(fusion=Fusion(model=language_model))
-    with pytest.raises(MtkitError, match="another vocabulary than the translator's target"):
+    with pytest.raises(MtkitError, match="vocabulary differs from the translator's target"):
         Translator(make_folder(tmp_path / "translator"), settings=settings)
 
 

@@ -49,13 +49,13 @@ def test_shares_of_lines(files: dict[str, Path]) -> None:
     assert of_bad["numbers differ"] == ["1", "25.00"]
     assert of_bad["any"] == ["2", "50.00"]
     assert "no references, so no score" in err
-    assert "not looked for: unlikely (needs a model)" in err
+    assert "not checked: unlikely (needs a model)" in err
 
 
 def test_without_a_language(files: dict[str, Path]) -> None:
     out, err = run("--source", "src.en", "--hypothesis", "bad.de")
     assert "wrong language" not in out
-    assert "not looked for: wrong language (name the language" in err
+    assert "not checked: wrong language (name the language" in err
 
 
 def test_json_and_the_lines_themselves(files: dict[str, Path]) -> None:

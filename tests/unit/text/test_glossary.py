@@ -48,7 +48,7 @@ def test_a_target_that_is_wanted_and_forbidden_is_noted(tmp_path):
         ("cat\tKatze\ndog\n", "terms.tsv:2: one column, expected source and target"),
         ("cat\t \n", "terms.tsv:1: an empty target"),
         ("\tKatze\n", "terms.tsv:1: an empty source"),
-        ("cat\tKatze\tforbiden\n", "'forbiden' isn't known (did you mean 'forbidden'?)"),
+        ("cat\tKatze\tforbiden\n", "unknown flag 'forbiden' (did you mean 'forbidden'?)"),
         ("target\tsource\nKatze\tcat\n", "terms.tsv:1: the source is the first column"),
         ("source\ttarget\tforbiden\n", "no column 'forbiden' is known (did you mean"),
         ("source\ttarget\tforbidden\ncat\tKatze\tmaybe\n", ":2: forbidden is 'maybe', expected"),
@@ -77,7 +77,7 @@ def test_another_target_is_told_and_the_first_counts(tmp_path):
     found = read(tmp_path, content)
     assert [term.target for term in found.terms] == ["Katze", "Hund", "Maus"]
     (note,) = found.notes
-    assert "terms.tsv:2: 'Cat' has another target on line 1, 'Katze', which counts" in note
+    assert "terms.tsv:2: 'Cat' has another target on line 1, 'Katze', which is used" in note
 
 
 def test_the_longest_term_of_whole_words_wins():

@@ -224,7 +224,7 @@ def test_a_key_that_the_output_has_too_is_refused_where_one_would_be_lost():
             bracket()[0], io.BytesIO(lines), target, input_format=InputFormat("jsonl"), as_json=True
         )
     assert caught.value.message == (
-        'input line 2: the key "score" is one that --json adds: one of the two would be lost'
+        'input line 2: the key "score" is reserved: --json adds it to the output'
     )
     assert caught.value.hint == ("rename it, for example: jq -c '.my_score = .score | del(.score)'")
     [answered] = map(json.loads, target.getvalue().splitlines())
@@ -249,7 +249,7 @@ def test_scores_of_given_translations():
 def test_a_line_without_a_translation_to_score_is_named():
     translator, _ = bracket(length_penalty={"kind": "power", "alpha": 0.0})
     target = io.BytesIO()
-    with pytest.raises(MtkitError, match="input line 2: a source, but no translation beside it"):
+    with pytest.raises(MtkitError, match="input line 2: a source without a translation"):
         score_stream(translator, io.BytesIO(b"a\tb\nc\n"), target, input_format=InputFormat("tsv"))
     # Two tokens a side, each token a hundredth of the source's length.
     assert target.getvalue() == b"-0.04\n"

@@ -67,7 +67,7 @@ def test_one_tree(text: str, written: str) -> None:
     ("text", "fault"),
     [
         ("(TOP (NP (NN cat))", "line 1: this tree isn't closed at the end of the file"),
-        ("(TOP (NP (NN cat))))", "line 1: a bracket is closed that none opens"),
+        ("(TOP (NP (NN cat))))", "line 1: a closing bracket without an opening one"),
         ("\n\ncat (NP (NN cat))", "line 3: 'cat' is next to brackets"),
         ("(NP (NN cat) dog)", "line 1: 'dog' is next to brackets"),
         ("(NP dog (NN cat))", "line 1: 'dog' is next to brackets"),
