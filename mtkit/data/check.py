@@ -32,7 +32,7 @@ _MAX_SLOW_BLOCKS = 5
 
 @dataclass(frozen=True)
 class CheckFindings:
-    """The findings.
+    """The findings of a check.
 
     Attributes:
         report: The report on the sample; None if a fault ended the check early.

@@ -132,7 +132,7 @@ def open_prepared(recipe: Recipe, workspace: Workspace) -> PreparedData:
 
 
 def _list_changes(wanted: Mapping[str, Any], workspace: Workspace) -> list[str]:
-    """Returns a phrase for each key of data, tokenizer and seed that isn't as it was prepared."""
+    """Returns a phrase for each key of data, tokenizer or seed that changed since `prepare`."""
     if not workspace.recipe_file.is_file():
         return []
     try:

@@ -1,7 +1,7 @@
 """Splits a parallel corpus into training, development and test set: `mtkit split`.
 
-Rows that are alike stay in one set, or a test would measure what was learned by heart. Which set a
-row gets depends on its text, not on its place, so that the same corpus is always split alike.
+Similar rows stay in one set, or a test would measure memorisation. Which set a row gets depends
+on its text, not on its position, so that a corpus is always split in the same way.
 """
 
 from collections import Counter

@@ -23,7 +23,7 @@ def align(folder: Path, requests: Sequence[Request], *, together: bool) -> list[
     if path is None:
         raise MtkitError(
             f"{folder}: no word aligner here",
-            "set data.word_aligner = true in the recipe, and then type: mtkit run",
+            "set data.word_aligner = true in the recipe, then run: mtkit run",
         )
     sources, targets = [], []
     for request in requests:

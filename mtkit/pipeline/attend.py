@@ -23,7 +23,7 @@ from mtkit.recipe.inference import Inference
 from mtkit.recipe.override_section import override_section
 
 MAX_LINES = 1_000
-"""Maximum lines that are read; each takes megabytes of a large model's weights."""
+"""Maximum lines that are read; each has megabytes of attention weights in a large model."""
 MAX_SHOWN = 20
 """Maximum lines on a page, which holds all their weights."""
 _HEAD = re.compile(r"(?P<kind>[a-z]+)(\.(?P<layer>[0-9]{1,3}))?(\.(?P<head>[0-9]{1,5}))?")

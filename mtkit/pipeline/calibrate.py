@@ -50,8 +50,8 @@ class Calibration:
     """The result of `calibrate`.
 
     Attributes:
-        num_fit: Labels that fit the estimate.
-        num_tested: Labels that test thresholds.
+        num_fit: Labels that the estimate is fitted to.
+        num_tested: Labels that thresholds are tested on.
         area: Area under the ROC curve of these; None if they are all right or all wrong.
         thresholds: The strictest first.
     """
@@ -63,7 +63,7 @@ class Calibration:
     thresholds: Sequence[Threshold]
 
     def choose(self, risk: float, confidence: float) -> Threshold | None:
-        """Returns the threshold of a risk; None if nothing is released."""
+        """Returns the threshold for a risk; None if nothing is released."""
         return choose_threshold(self.thresholds, risk, confidence)
 
     def exceeds(self, risk: float) -> bool:

@@ -16,7 +16,7 @@ _LENGTH = 32
 _NUM_SENTENCES = 16
 _NUM_TIMED = 3
 _BYTES_PER_SECOND = 10e9
-"""Of memory, an assumption; Adam takes a few percent of an update."""
+"""Assumed memory bandwidth; Adam takes a few percent of an update."""
 
 
 def measure_cpu(model: Model) -> Accelerator:

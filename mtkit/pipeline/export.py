@@ -54,7 +54,7 @@ class ExportedModel:
 
     def choose_output(self, form: ExportForm) -> Path:
         """Returns the default path of an export, in the run's workspace."""
-        assert self.workspace is not None, "callers name where a folder by itself goes"
+        assert self.workspace is not None, "callers choose the output of a folder without a run"
         match form:
             case "ctranslate2":
                 return self.workspace.export

@@ -1,4 +1,4 @@
-"""The hardware of a training, and kinds of GPU with their makers' figures, without torch."""
+"""The hardware of a training, and kinds of GPU with their manufacturers' figures, without torch."""
 
 from dataclasses import dataclass
 

@@ -145,8 +145,8 @@ def _read(folder: SourceFolder) -> ForeignTranslator:
 def import_trimmed(source: str, output: Path, texts: Sequence[Path]) -> None:
     """Writes a model folder with only the pieces that some text uses (`--keep-pieces-of`).
 
-    `source` is as in `import_model`, or a model folder of mtkit's. `texts` cover all languages that
-    are to stay.
+    `source` is as in `import_model`, or a model folder of mtkit's. `texts` must cover all languages
+    to keep.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise MtkitError(f"{output}: already exists", "name a new folder with --output")

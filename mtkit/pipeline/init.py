@@ -86,7 +86,7 @@ def init_student(teacher: Path, folder: Path | None = None) -> Path:
         )
     recipe = load_recipe(workspace.recipe_file)
     if recipe.objective != "translation" or recipe.data.is_trees:
-        raise MtkitError(f"{teacher}: not a translator, so that no student can learn from it")
+        raise MtkitError(f"{teacher}: not a translator, so no student can learn from it")
     if recipe.model.architecture == "decoder-only":
         raise MtkitError(
             f"{teacher}: a translator without an encoder, which students of this kind have",

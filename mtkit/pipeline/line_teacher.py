@@ -1,4 +1,4 @@
-"""Translates the lines of a corpus, and says which translations are dropped."""
+"""Translates the lines of a corpus, and reports which translations are dropped."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from mtkit.recipe.synthesis import Synthesis
 class LineTeacher:
     """Translates lines, and says which translations are dropped, and why.
 
-    `tag` precedes each line, for a model that was trained so.
+    `tag` precedes each line, for a model that was trained with it.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class LineTeacher:
     def _score(
         self, lines: Sequence[TeacherLine], texts: Sequence[str], reasons: Sequence[str]
     ) -> np.ndarray:
-        """Returns exp(-(|H_A - H_B| + (H_A + H_B) / 2)) of each line, [lines]; NaN if not asked."""
+        """Returns exp(-(|H_A - H_B| + (H_A + H_B) / 2)) per line, [lines]; NaN without `keep`."""
         scores = np.full(len(lines), np.nan)
         if self._synthesis.keep is None or self._checker is None:
             return scores

@@ -252,7 +252,7 @@ def default_hardware(*, wants_gpus: bool) -> str:
 
 
 def _find_hardware(name: str, model: Model) -> Accelerator:
-    """Returns a kind of GPU, or this machine's CPU as layers of this network's width find it."""
+    """Returns a kind of GPU, or this machine's CPU, measured with layers of the network's width."""
     if name.lower() != CPU:
         return find_accelerator(name)
     from mtkit.pipeline.cpu_rate import measure_cpu  # noqa: PLC0415

@@ -36,7 +36,7 @@ _ITEMS_AHEAD = 2
 _MAX_KILLED = 3
 """Workers that an item or a node may lose before it is given up."""
 _SECONDS_BETWEEN_LOOKS = 5.0
-"""Between two looks at which nodes there are."""
+"""Between two queries of the list of nodes."""
 _SECONDS_BETWEEN_LINES = 30.0
 _SECONDS_TO_WAIT = 1.0
 _SECONDS_TO_CONNECT = 10.0
@@ -85,7 +85,7 @@ class RayExecutor(Executor):
         takes_nodes: Whether a worker takes all CPUs of its node, or one of its GPUs.
         skips: Whether an item that killed three workers is left out; otherwise it is an error.
         needs: What each worker needs.
-        idle: Workers that the run before left; shared by the executors of `fit`.
+        idle: Workers left by the previous run; shared by the executors of `fit`.
     """
 
     address: str
@@ -181,7 +181,7 @@ class _RemoteWorker:
         return_freed_memory()
 
     def describe(self, probe: Path) -> tuple[str, str, bool]:
-        """Returns mtkit's version on this node, a digest of its source, and if a file is there."""
+        """Returns mtkit's version on this node, its source's digest, and whether a file exists."""
         return __version__, digest_package(), probe.is_file()
 
     def apply(self, item: Any) -> tuple[bool, Any]:
@@ -278,7 +278,7 @@ class _ActorPool:
         return min(free, key=lambda each: len(each.waiting), default=None)
 
     def _is_suspect(self, index: int) -> bool:
-        """Returns whether a worker died with an item, which is then redone alone."""
+        """Checks that a worker died with an item, which is then retried alone."""
         return self._num_killed[index] > 0
 
     def _give(self, worker: _Worker, index: int, item: Any) -> None:
@@ -323,7 +323,7 @@ class _ActorPool:
         return task.index, content
 
     def _check(self, worker: _Worker, version: str, source: str, sees_folder: bool) -> None:
-        """Checks that a node may work."""
+        """Checks a node's version of mtkit and its view of the folder."""
         if (version, source) != (__version__, digest_package()):
             raise MtkitError(
                 f"cluster.address: node {worker.host} has mtkit {version} (source {source[:6]}), "
@@ -350,7 +350,7 @@ class _ActorPool:
         tasks = [self._tasks.pop(future) for future in worker.waiting]
         is_node_lost = worker.node not in self._list_nodes()
         for task in tasks:
-            # An answer may be lost that was sent before: the first isn't always the culprit.
+            # A result sent earlier may be lost, too: the first item isn't always the culprit.
             if not is_node_lost:
                 self._num_killed[task.index] += 1
             if self._num_killed[task.index] < _MAX_KILLED:
@@ -393,7 +393,7 @@ class _ActorPool:
             )
 
     def _adopt(self, node: str, num_workers: int, resources: dict[str, float]) -> None:
-        """Takes the workers of a node that the run before left, and ends those of another size."""
+        """Reuses a node's workers from the previous run, and ends those of another size."""
         idle = self._executor.idle
         for worker in [each for each in idle if each.node == node][:num_workers]:
             if worker.resources == resources:

@@ -153,7 +153,7 @@ def check_named_files(evaluation: Evaluation, inference: Inference) -> None:
 
 
 def _note_other_settings(settings: dict[str, object], workspace: Workspace) -> None:
-    """Says what differs from the recipe that the run was trained with."""
+    """Reports what differs from the recipe that the run was trained with."""
     try:
         trained = load_recipe(workspace.recipe_file).model_dump(mode="json")
     except MtkitError:
@@ -161,7 +161,7 @@ def _note_other_settings(settings: dict[str, object], workspace: Workspace) -> N
         return
     if changes := list_differences(settings, select_keys(trained, Invalidates.TRANSLATIONS)):
         say(
-            f"{workspace.root} is scored with other settings than it was trained with: "
+            f"{workspace.root} is scored with settings other than those of its training: "
             f"{', '.join(changes)}; to keep those: --recipe {workspace.recipe_file}"
         )
 

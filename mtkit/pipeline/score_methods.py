@@ -105,7 +105,7 @@ def _check_same_text(
     for run, other in others:
         if (other.sources, other.references) != (text.sources, text.references):
             raise MtkitError(
-                f"{name}: {first} and {run} have another source or reference",
+                f"{name}: {first} and {run} have different sources or references",
                 "score both on the same test set",
             )
     counted = [(run, each.hypotheses) for run, each in found.items()]
@@ -142,8 +142,8 @@ def show_methods(scores: Sequence[MethodScore], *, as_json: bool) -> None:
             variance = difference.seed_variance + difference.sentence_variance
             share = difference.seed_variance / variance if variance else 0.0
             say(
-                f"{each.test_set}, {each.metric}: {share:.0%} of the difference's variance is of "
-                f"seeds, {1 - share:.0%} of sentences"
+                f"{each.test_set}, {each.metric}: {share:.0%} of the difference's variance comes "
+                f"from seeds, {1 - share:.0%} from sentences"
             )
 
 

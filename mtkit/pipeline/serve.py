@@ -29,7 +29,7 @@ def serve(
         settings: Decoding settings of all models; by default each folder's own.
         host: Address to listen on.
         port: Its port; 0 for any free one.
-        keys: File of keys, of which a caller must send one.
+        keys: API key file. Requests without a valid key are rejected.
         without_keys: Whether a non-local address is open to everyone.
         device: As for `mtkit translate`.
     """

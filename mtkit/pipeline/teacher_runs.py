@@ -18,19 +18,19 @@ from mtkit.workspace import Workspace
 _OF_ONE_DIRECTION = ("guided_alignment", "stages")
 """Keys of `training` that don't suit the other direction."""
 _KEPT_KEYS = ("tag", "weight", "max_pairs", "skip")
-"""Keys of a text that stay when the other direction learns from it."""
+"""Keys of a corpus that are kept when the other direction learns from it."""
 _OTHER_SIDE = {"source": "target", "target": "source"}
 
 
 @dataclass(frozen=True)
 class Run:
-    """A recipe and its workspace; runs that are made of it lie beside it."""
+    """A recipe and its workspace; runs derived from it lie beside it."""
 
     recipe: Recipe
     workspace: Workspace
 
     def find_teacher(self, name: str, rounds: int = 1) -> "Run | None":
-        """Returns the run that a translator's name means; None for a model that is there.
+        """Returns the run that a translator's name means; None for an existing model.
 
         Args:
             name: As in `translated_by`.
@@ -71,7 +71,7 @@ class Run:
                         f"translated_by: {name} needs itself, or has the name of a recipe that "
                         f"needs it: {names}",
                         "rename it, or train one of them without the other; translated_by = "
-                        '"reverse" with synthesis.rounds trains two in turn',
+                        '"reverse" with synthesis.rounds trains two alternately',
                     )
                 if name == REVERSE:
                     yield from self._list_rounds(corpus.synthesis.rounds)
@@ -80,7 +80,7 @@ class Run:
                 yield teacher
 
     def list_missing_teachers(self) -> "list[Run]":
-        """Returns the runs whose models its corpora need and aren't there yet, in order, once."""
+        """Returns the runs whose models its corpora need but don't exist yet, in order."""
         found = {each.workspace.root: each for each in self.list_teachers()}
         return [each for each in found.values() if not each.workspace.model.is_dir()]
 
@@ -201,7 +201,7 @@ def is_llm_recipe(path: Path) -> bool:
 
 
 def _leave_pairs(tables: dict[str, Any]) -> dict[str, Any]:
-    """Leaves the corpora that are pairs by themselves."""
+    """Keeps only the corpora whose pairs need no translator."""
     train = tables["data"]["train"]
     tables["data"]["train"] = [corpus for corpus in train if not corpus.get("translated_by")]
     tables["training"].pop("stages", None)
@@ -220,7 +220,7 @@ def _has_strings(corpus: dict[str, Any]) -> bool:
 
 
 def _swap_sides(corpus: dict[str, Any]) -> None:
-    """Swaps the sides of a corpus's table; a tag, which is for sources, goes."""
+    """Swaps the sides of a corpus's table; a tag, which is for sources, is removed."""
     corpus.pop("alignments", None)
     corpus.pop("tag", None)
     if _has_strings(corpus) or "builtin" in corpus:

@@ -73,7 +73,7 @@ class ModelTeachers:
         return exist or self._read_recorded(corpus) is not None
 
     def are_trained_first(self, corpus: TranslatedCorpus) -> bool:
-        """Checks that a model of a corpus is missing which `mtkit run` trains first."""
+        """Checks that `mtkit run` must first train a model of a corpus."""
         made = (each for each in self._list(corpus) if each.made_by is not None)
         return not all(folder.is_dir() for each in made for folder in each.folders)
 
@@ -199,8 +199,8 @@ class ModelTeachers:
         ]
         if ignored:
             raise MtkitError(
-                f"{named.key}: {named.names[0]} runs elsewhere and has settings of its own, so "
-                f"that synthesis.{ignored[0]} has no effect",
+                f"{named.key}: {named.names[0]} runs elsewhere and has its own settings, so "
+                f"synthesis.{ignored[0]} has no effect",
                 "remove it, or name a model folder",
             )
         if not is_address(named.found[0]):

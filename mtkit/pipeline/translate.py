@@ -86,7 +86,7 @@ def load_models(
             raise MtkitError("checkpoints can't be ensembled", "average them first: mtkit average")
         if source_language or target_language:
             raise MtkitError(
-                f"{models[0]} is a checkpoint, which translates its recipe's languages alone",
+                f"{models[0]} is a checkpoint, which only translates its recipe's languages",
                 "leave out --from and --to, or make a model folder of it with `mtkit average`",
             )
         return _load_checkpoint(models[0], overrides, device)
@@ -160,7 +160,7 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
     recipe = load_recipe(workspace.recipe_file, overrides)
     if recipe.objective == "classification":
         raise MtkitError(
-            f"{path} is a classifier's checkpoint, and labels are given with model folders alone",
+            f"{path} is a classifier's checkpoint, and labels need a model folder",
             "make a model folder of it with `mtkit average`",
         )
     rerank = recipe.inference.rerank
@@ -168,7 +168,7 @@ def _load_checkpoint(path: Path, overrides: Sequence[str], device: str) -> Trans
         is_named = rerank is not None and bool(rerank.folders)
         if is_named if key == "rerank" else getattr(recipe.inference, key) is not None:
             raise MtkitError(
-                f"{path} is a checkpoint, and inference.{key} works with model folders alone",
+                f"{path} is a checkpoint, and inference.{key} only works with model folders",
                 f"make a model folder of it with `mtkit average`, or remove inference.{key}",
             )
     _check_its_data(folder, workspace)

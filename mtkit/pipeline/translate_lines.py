@@ -121,7 +121,7 @@ class LinesJob:
     def start(self, *, is_shared: bool) -> None:
         """Checks that the parts that are there belong to this translation.
 
-        Unless other commands translate parts of it, a folder without parts is nobody's.
+        A folder without parts is reused, unless other commands translate parts of the file.
         """
         file = self.folder / _RECORD_FILE
         is_begun = is_shared or any(self.folder.glob("*-*"))
@@ -136,9 +136,9 @@ class LinesJob:
             raise MtkitError(fault, f"repeat its command to finish it; {self._start_over}")
 
     def check_unchanged(self) -> None:
-        """Checks that the input is as it was, and that no other command has joined the parts."""
+        """Checks that the input is unchanged, and that no other command has joined the parts."""
         if describe_location(self.source.path) != self.record["input"]:
-            fault = f"{self.source.path} changed while it was translated"
+            fault = f"{self.source.path} changed while it was being translated"
             raise MtkitError(fault, self._start_over)
         if not (self.folder / _RECORD_FILE).is_file():
             raise MtkitError(f"{self.folder} is gone", "has another command joined the parts?")
@@ -226,7 +226,7 @@ def translate_lines(
 def _describe(
     source: Location, output: Path, opening: Opening, stream: "partial[int]", block_bytes: int
 ) -> LinesJob:
-    # Of a link the file is replaced that it names.
+    # If the output is a link, its target is replaced.
     translator, output = opening.use(), output.resolve()
     record = {
         **opening.describe(translator.settings),

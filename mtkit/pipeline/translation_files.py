@@ -25,7 +25,7 @@ class TranslatedTestSet:
 class TranslationFiles:
     """The files of a test set's translation, and the record of what it was made from.
 
-    Concurrent commands write them in turn, so that they always belong together.
+    A lock serialises concurrent commands, so that the files always match each other.
     """
 
     def __init__(self, workspace: Workspace, name: str) -> None:

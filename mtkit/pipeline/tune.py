@@ -47,7 +47,7 @@ def tune(recipe: Recipe, workspace: Workspace, *, device: str = "auto") -> str:
     translator = load_run(recipe.inference.model_copy(update=changes), workspace, device=device)
     say(f"translating the development set: {len(pairs):,} lines")
     translated = translator.search([Request(source) for source, _ in pairs])
-    # The parts of a line are ranked each for itself.
+    # The parts of a line are ranked separately.
     whole = [index for index, each in enumerate(translated) if not each.was_split]
     if len(whole) < len(pairs):
         say(f"left out: {plural(len(pairs) - len(whole), 'line')} that are translated in parts")

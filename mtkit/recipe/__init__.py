@@ -1,7 +1,7 @@
 """What a run is: one TOML file, a frozen model per section, checked before any work starts.
 
-The names below are loaded on first use: code that needs a section alone, as a translator does,
-doesn't wait for all of them.
+The names below are loaded on first use: code that needs one section, such as a translator,
+doesn't load the others.
 """
 
 from importlib import import_module

@@ -25,10 +25,10 @@ class Terms(Section):
     aligns the pairs, or reads the `alignments` of a corpus, and annotates words by what they are
     aligned to, in the most frequent form. With one no alignment is read for terms."""
     rate: Annotated[float, Field(gt=0.0, le=1.0)] = 0.2
-    """Share of the pairs with such words on both sides that an example is made of."""
+    """Share of the pairs with such words on both sides from which an example is made."""
     max_terms: Annotated[int, Field(ge=1, le=20)] = 3
-    """Terms of an example that are annotated, at most: words of the dictionary, or runs of up to
-    three words that are aligned."""
+    """Maximum number of annotated terms in an example: words of the dictionary, or runs of up to
+    three aligned words."""
     masked: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
     """Share of annotated terms whose source words are left out, so that the model has only the
     given translation (arXiv 2106.03730, section 2.2, masks them)."""
@@ -49,21 +49,21 @@ class Terms(Section):
 class Placeholders(Section):
     """Examples in which words that both sides share are symbols, so that a model learns to copy.
 
-    `inference.protect` then replaces what a translation would lose by these symbols.
+    `inference.protect` then replaces what a translation would lose with these symbols.
     """
 
     rate: Rate = 0.05
-    """Share of the pairs with such a word or number that an example is made of."""
+    """Share of the pairs with such a word or number from which an example is made."""
     num_symbols: Annotated[int, Field(ge=1, le=64)] = 8
-    """Number of different symbols, `<copy0>` and so on, each one piece of the vocabulary: the
-    maximum of different words in a line."""
+    """Number of different symbols, `<copy0>` and so on, each one piece of the vocabulary, and so
+    the maximum number of different words in a line."""
 
 
 class Casing(Section):
     """Examples in other casing, both sides alike."""
 
     upper: RateFromZero = 0.01
-    """Share of the pairs of which an example in CAPITALS is made."""
+    """Share of the pairs that are also added in CAPITALS."""
     title: RateFromZero = 0.01
     """Share of the pairs of which one in Title Case is made."""
     lower: RateFromZero = 0.01
@@ -76,7 +76,7 @@ class Typos(Section):
     rate: Rate = 0.05
     """Share of the pairs of which an example is made."""
     words: Rate = 0.1
-    """Share of its words that get an error, one at least: two letters swapped, one left out, one
+    """Share of its words that get an error, at least one: two letters swapped, one left out, one
     doubled, or one replaced by another of the same word."""
 
 
@@ -106,8 +106,8 @@ class Joined(Section):
 class Augment(Section):
     """Data augmentation: examples made from training pairs, and added to them.
 
-    The development set has none. What becomes of a pair depends on the seed and its text
-    alone, and for `joined` on the pairs that follow it.
+    The development set isn't augmented. What is made from a pair depends only on the seed and
+    its text, and for `joined` on the pairs that follow it.
     """
 
     placeholders: Placeholders | None = None

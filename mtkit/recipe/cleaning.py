@@ -24,7 +24,7 @@ class Filter(Section):
     """Whether the filter runs."""
 
     judges_text: ClassVar[bool] = True
-    """Whether it judges words and signs, so that it would misjudge the brackets of trees."""
+    """Whether it judges words and punctuation, and so would misjudge the brackets of trees."""
     compares_sides: ClassVar[bool] = False
     """Whether it needs two sides, so that it doesn't run on text in one language."""
 
@@ -161,7 +161,7 @@ class Overlap(Filter):
     """
 
     min_letters: Count = 20
-    """Letters and digits from which one side found in the held-out sets is enough to drop the pair;
+    """Minimum letters and digits for one side in the held-out sets to be enough to drop the pair;
     with fewer, both sides must match the same held-out pair, and a line of text in one language
     stays. A letter of Han counts as three, a kana or a syllable of Hangul as two."""
 

@@ -223,7 +223,7 @@ class FileTrainingCorpus(PairKeys, FileCorpus):
     @model_validator(mode="after")
     def _alignments_are_of_lines(self) -> "FileTrainingCorpus":
         if self.alignments is not None and self.has_keys:
-            raise ValueError("alignments are of two text files, not of keyed strings")
+            raise ValueError("alignments need two text files, not keyed strings")
         if self.alignments is not None and self.translated_by:
             raise ValueError("alignments are of the file's own targets: remove translated_by")
         return self
@@ -281,7 +281,7 @@ class TreeTrainingCorpus(TrainingKeys, TreeCorpus):
 
 
 def corpus_kind(corpus: Any) -> str:
-    """Returns which kind of corpus a table describes, by the one key that tells the kinds apart."""
+    """Returns which kind of corpus a table describes, by the one key that distinguishes them."""
     for key in (
         "builtin",
         "dataset",
@@ -352,8 +352,8 @@ def list_translated(train: Sequence[Corpus]) -> list[TranslatedCorpus]:
 def corpus_names(train: Sequence[Corpus]) -> list[str]:
     """Returns a name for each training corpus; no two are the same.
 
-    A name that is given stays, but for the second of two that are given alike; a computed one that
-    is taken gets a number behind it.
+    Names from the recipe stay, except the second of two equal ones; a computed name that is taken
+    gets a number appended.
     """
     names: dict[int, str] = {}
     for index in sorted(range(len(train)), key=lambda index: not train[index].name):
@@ -369,7 +369,7 @@ def corpus_names(train: Sequence[Corpus]) -> list[str]:
 
 
 def name_file(corpus: Any) -> Location | str:
-    """Returns the file of a corpus, of two the source's, or the name of a data set or generator."""
+    """Returns a corpus's file (the source's if it has two), data set name or generator."""
     match corpus:
         case FileCorpus() | PlantedCorpus():
             return corpus.source

@@ -1,4 +1,4 @@
-"""Files that corpora lie in: their formats, compression, paths and columns."""
+"""Corpus files: formats, compression, paths and columns."""
 
 import json
 from pathlib import Path
@@ -58,7 +58,7 @@ NUMBERED_FORMATS = ("tsv", "csv")
 
 
 def _find_location(value: Any, info: ValidationInfo) -> Any:
-    """Returns a file's address, or a path on disk, which `file:` may be put before."""
+    """Returns a file's URL, or a path on disk, optionally prefixed with `file:`."""
     if not isinstance(value, str | Path):
         # Of a union pydantic would report each type that it might have been.
         raise PydanticKnownError("string_type")

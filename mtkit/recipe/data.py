@@ -79,7 +79,7 @@ class Data(Section):
     def _is_of_pairs(self) -> "Data":
         if self.is_text or self.is_trees:
             if self.augment is not None:
-                raise ValueError("augment makes pairs of pairs of sentences: remove it")
+                raise ValueError("augment needs sentence pairs: remove it")
             if self.word_aligner:
                 raise ValueError("word_aligner learns from pairs of sentences: remove it")
         return self

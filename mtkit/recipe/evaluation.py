@@ -26,8 +26,8 @@ class Significance(Section):
     confidence: Annotated[float, Field(gt=0.5, lt=1.0)] = 0.95
     """Confidence level of the intervals."""
     difference: Annotated[float, Field(gt=0.0, le=100.0)] = 0.5
-    """Points of difference between two methods: `--runs` of `mtkit score` says how many runs of
-    each show one."""
+    """Difference between two methods, in points: `mtkit score --runs` reports how many runs of
+    each are needed to show it."""
 
 
 class Evaluation(Section):

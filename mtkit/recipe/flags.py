@@ -32,7 +32,7 @@ class Flags(Section):
     names: tuple[FlagName, ...] = FLAG_NAMES
     """Flags that are looked for."""
     max_copied: Share = 0.7
-    """`copied`: maximum share of the translation's words that stand in the source. Numbers and
+    """`copied`: maximum share of the translation's words that occur in the source. Numbers and
     capitalised words, which may be names, aren't counted; fewer than four words aren't judged."""
     min_confidence: Share = 0.8
     """`wrong language`: minimum probability of another language."""

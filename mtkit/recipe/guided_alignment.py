@@ -12,7 +12,7 @@ class GuidedAlignment(Section):
     """A loss on one head of the decoder's attention to the source, beside the translator's own.
 
     Cross entropy of the head's weights against the words that each target word is aligned to
-    (arXiv 1909.02074, section 4.2), for each piece of both; what isn't aligned counts nothing. The
+    (arXiv 1909.02074, section 4.2), for each piece of both; unaligned pieces don't count. The
     head becomes that of `alignment.json`. Alignments are those that a corpus of `data.train` names
     (`alignments`); `mtkit prepare` aligns the other corpora itself.
     """
@@ -30,5 +30,5 @@ class GuidedAlignment(Section):
     2004.14675)."""
 
     def choose_layer(self, num_layers: int) -> int:
-        """Returns the layer in a decoder of so many."""
+        """Returns the layer's number in a decoder of `num_layers`."""
         return self.layer or max(num_layers - 1, 1)

@@ -152,8 +152,8 @@ class GlossarySection(Section):
     """Terms with their translations, which `mtkit translate` uses and reports."""
 
     path: RecipePath | None = None
-    """A file of UTF-8, a term a line: source, tab, target, and then `case_sensitive` or `forbidden`
-    if it is that; a relative path in a recipe starts from `data.data_root`. Without one, only
+    """A UTF-8 file, one term per line: source, tab, target, and optionally `case_sensitive` or
+    `forbidden`; a relative path in a recipe starts from `data.data_root`. Without one, only
     requests have terms."""
     way: Literal["auto", "annotation", "constraints", "both"] = "auto"
     """How terms get into a translation. `annotation`: the model reads them after their sources,
@@ -253,8 +253,8 @@ class Inference(Section):
     """A line with more tokens is split at ends of sentences or clauses, and its translations are
     joined again."""
     batch_tokens: Annotated[int, Field(ge=1, le=1_000_000), Invalidates.NOTHING] = 4_096
-    """Source tokens, padding included, that one thread is given at a time, or PyTorch in all;
-    affects only speed and memory."""
+    """Source tokens per batch, padding included: per thread in mtkit's engine, in total in
+    PyTorch. Affects only speed and memory."""
     processes: Annotated[NumProcesses, Invalidates.NOTHING] = "auto"
     """Lines are searched on a CPU in this many threads; `auto`: one per core. Affects only speed
     and memory."""

@@ -9,14 +9,14 @@ from pydantic import BaseModel
 
 
 class Invalidates(Flag):
-    """Parts of a run that no longer are as the recipe describes, once a key has changed.
+    """Parts of a run that are outdated once a key has changed.
 
     A key without a declaration has that of the section around it.
     """
 
     NOTHING = 0
     DATA = auto()
-    """Prepared data: `mtkit prepare` checks them again, and training refuses them until then."""
+    """Prepared data: `mtkit prepare` checks them again, and training rejects them until then."""
     HELD_OUT = auto()
     """Held-out sentences that `mtkit prepare` removes: it does so again; training may continue."""
     RUN = auto()
@@ -30,7 +30,7 @@ class Invalidates(Flag):
     TRANSLATIONS = auto()
     """Translations of test sets."""
     RESULTS = auto()
-    """Averages of checkpoints, and scores: made again from what there is."""
+    """Averages of checkpoints, and scores: rebuilt from existing checkpoints."""
 
 
 _WORDS = {
@@ -48,7 +48,7 @@ class Declaration:
     """A key of a recipe, as its field declares it.
 
     Attributes:
-        invalidates: Of the key, and of keys inside that don't say; None where it isn't declared.
+        invalidates: For the key, and by default for keys inside it; None if undeclared.
         sections: The sections that the key may hold; empty where it holds a value.
     """
 

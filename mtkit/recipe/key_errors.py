@@ -46,7 +46,7 @@ _LONGEST_VALUE = 200
 _SECTION_WORDS = {"properties", "items", "oneOf", "anyOf"}
 _CORPUS_KEYS = {"source", "target", "path", "dataset", "builtin"}
 _ADVICE = {"translated_by": ": development and test sets need translations by people"}
-"""On keys that aren't known where they stand."""
+"""For keys that are unknown in their section."""
 _KIND = re.compile(r"int|float|str|bool|.*[^\w].*")
 """What pydantic calls a kind of value; no key is written so."""
 _TAGS = ("files", "side")
@@ -111,7 +111,7 @@ def explain(
         # A check of several keys names them itself.
         is_named = not key or message.startswith(f"{key}.")
         lines.append(f"{found_in}: {message}" if is_named else f"{found_in}: {key}: {message}")
-    # No hint for another file than a recipe, or if an override is at fault.
+    # No hint for a file other than a recipe, or if an override is at fault.
     if hint == _HINT and (changed is None or any(line.startswith("--set ") for line in lines)):
         hint = ""
     return MtkitError("\n  ".join(dict.fromkeys(lines)), hint)

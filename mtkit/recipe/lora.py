@@ -31,8 +31,8 @@ class Lora(Section):
     dropout: Rate = 0.0
     """Dropout on what goes into an update."""
     train_embeddings: bool = False
-    """Train the embeddings, the output projection and its bias too, whole: what new pieces of the
-    vocabulary need."""
+    """Also train all of the embeddings, the output projection and its bias: needed for new pieces
+    of the vocabulary."""
     release: Annotated[Literal["merged", "adapter"], Invalidates.RESULTS] = "merged"
     """`merged`: `model/` is a model like any other, with the updates in its weights. `adapter`: it
     holds what was learned alone, a fraction of the size, and translates beside the model that

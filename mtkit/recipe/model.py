@@ -16,7 +16,7 @@ HeadWidth = Annotated[int, Field(le=100_000)]
 
 
 def _head_width(model: dict[str, Any]) -> int:
-    """Returns d_model / num_heads; 0, which validation refuses, where d_model is not a multiple."""
+    """Returns d_model / num_heads; 0, which validation rejects, if d_model is not a multiple."""
     d_model, num_heads = model.get("d_model", 0), model.get("num_heads", 0)
     return d_model // num_heads if num_heads and d_model % num_heads == 0 else 0
 

@@ -11,4 +11,4 @@ ENCODER_DECODERS: tuple[Objective, ...] = ("translation", "denoising")
 ClassifierKind = Literal["masked-lm", "causal-lm"]
 """Objectives of what a classifier is made of."""
 MAX_LABELS = 1_000
-"""Labels of a classifier, at most; with more, a column of something else was named."""
+"""Maximum labels of a classifier; more mean that the wrong column was named."""

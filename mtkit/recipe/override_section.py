@@ -1,6 +1,6 @@
 """`--set` applied to one section, where no recipe is read.
 
-Apart from `loading.py`, which needs all sections: a translator waits for its own alone.
+Separate from `loading.py`, which loads all sections: a translator loads only its own.
 """
 
 import json

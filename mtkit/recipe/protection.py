@@ -12,11 +12,11 @@ from mtkit.recipe.section import CountFromZero, Section
 _MAX_PATTERNS = 64
 _REPEATS = re.compile(r"\{(\d+)[,}]")
 _MAX_REPEATS = 100_000
-"""Product of a pattern's least repetitions: the package writes `(a{99}){99}` out in memory."""
+"""Maximum product of a pattern's minimum repetitions: the package expands `(a{99}){99}`."""
 
 
 def refuse_invalid(pattern: str) -> str:
-    """Returns a regular expression that compiles, and doesn't match nothing at all.
+    """Returns a valid regular expression that doesn't match the empty string.
 
     Raises:
         ValueError: It isn't one.
@@ -69,8 +69,8 @@ class Protect(Section):
     """Numbers below it aren't protected, as languages write small ones in words."""
     patterns: Annotated[tuple[Pattern, ...], Field(max_length=_MAX_PATTERNS)] = ()
     """Regular expressions of text to protect, in the syntax of the package `regex`. All of them
-    together have a quarter of a second of CPU time for a line: one that takes longer finds
-    nothing there, and the line has a warning."""
+    together have a quarter of a second of CPU time for a line: one that takes longer matches
+    nothing there, and the line gets a warning."""
     ways: Annotated[tuple[ProtectionWay, ...], Field(max_length=8)] = (
         "masked",
         "constrained",

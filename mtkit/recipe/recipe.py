@@ -237,9 +237,7 @@ class Recipe(Section):
             raise ValueError(f'objective = "{self.objective}" has no use for `trees`: remove it')
         unsuited = [key for key in ("flags", "rerank") if getattr(self.inference, key) is not None]
         if unsuited:
-            raise ValueError(
-                f"inference.{unsuited[0]} is for translations, and trees are none: remove it"
-            )
+            raise ValueError(f"inference.{unsuited[0]} doesn't apply to trees: remove it")
         if metric not in ("f1", "loss"):
             raise ValueError(
                 f'training.validation.metric = "{metric}" scores text: trees need "f1" or "loss"'

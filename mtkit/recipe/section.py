@@ -1,6 +1,6 @@
 """The base of all sections of a recipe, and types of their values.
 
-What the docstring under a key says is read from the source when somebody asks:
+The docstrings under keys are read from the source on demand:
 pydantic's own `use_attribute_docstrings` reads the source of every section whenever mtkit starts,
 which takes an eighth of a second; nothing but the reference and the JSON schema needs it.
 """
@@ -32,7 +32,7 @@ from mtkit.paths import expand_home
 
 _MAX_NUMBER = 1_000_000_000
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-"""Of a random number generator."""
+"""Seed of a random number generator."""
 DATA_ROOT = "data_root"
 """Key of the validation's context: the folder that a recipe's relative paths start from."""
 NumProcesses = Annotated[int, Field(ge=1, le=1_024)] | Literal["auto"]
@@ -73,7 +73,7 @@ def _read_keys(definition: ast.ClassDef) -> Iterator[tuple[str, str]]:
 
 
 def refuse_boundless(number: float) -> float:
-    """Returns a number that nothing overflows with; it is far beyond what any run has.
+    """Returns a number that can't overflow anything; the limit is far beyond any run's values.
 
     Raises:
         ValueError: It is larger.
@@ -154,7 +154,7 @@ def refuse_special(symbol: str) -> str:
 
 
 class Section(BaseModel):
-    """A frozen set of keys that refuses unknown ones; the docstring under a key documents it."""
+    """A frozen set of keys that rejects unknown ones; the docstring under a key documents it."""
 
     model_config = ConfigDict(
         frozen=True,

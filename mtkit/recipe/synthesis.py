@@ -12,7 +12,7 @@ from mtkit.recipe.section import Section, start_from_data_root
 TEACHER_KEYS = ("translated_by", "synthesis.checked_by")
 """Keys that name a translator."""
 REVERSE, PAIRS = "reverse", "pairs"
-"""Teachers that `mtkit run` makes of the recipe itself."""
+"""Teachers that `mtkit run` trains from the recipe itself."""
 
 
 def is_address(model: str) -> bool:
@@ -128,7 +128,7 @@ class TranslatedKeys(Section):
                 side = "source" if self.is_backwards else "target"
                 raise ValueError(
                     f'{key} = "{names[0]}" translates the other way: the {side} side is missing, '
-                    f'so that it needs "{expected}"'
+                    f'so it needs "{expected}"'
                 )
         return self
 

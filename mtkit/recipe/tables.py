@@ -1,4 +1,4 @@
-"""Recipes as plain tables: reduced to what counts, independent of where they lie, compared."""
+"""Recipes as plain tables: selected keys, relative paths, differences."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ WHOLE_RECIPE = Declaration(None, (Recipe,))
 def select_keys(
     tables: Any, wanted: Invalidates, *, declared: Declaration = WHOLE_RECIPE
 ) -> dict[str, Any]:
-    """Returns the values whose change invalidates something, in the tables that they stand in.
+    """Returns the values whose change invalidates something, in their tables.
 
     Args:
         tables: A recipe as plain tables, perhaps of another version, as a checkpoint has it.

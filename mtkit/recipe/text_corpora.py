@@ -15,7 +15,7 @@ from mtkit.recipe.corpus_files import (
 from mtkit.recipe.section import Section
 
 Documents = Literal["blank-lines", "lines", "file"]
-"""What parts the documents of a text file: a blank line; every line is one; the file is one."""
+"""What separates the documents of a text file: a blank line; every line is one; the file is one."""
 
 
 class TextCorpus(Section):
@@ -69,7 +69,7 @@ class TextTableCorpus(_TableCorpus):
     """Column of the text: of tab- or comma-separated text a number from 1, or a name in the first
     line; of JSON lines and Parquet a name. A line break in a text separates sentences."""
     document_column: Column = ""
-    """Column of a document's name or number: rows that follow each other under one are one
+    """Column of a document's name or number: consecutive rows with the same one are one
     document. Where it is empty, or a row has no name, each row is one."""
 
     @model_validator(mode="after")
@@ -113,7 +113,7 @@ PlantedFault = Literal["shuffled", "truncated", "perturbed"]
 class PlantedCorpus(Section):
     """Two text files, aligned by line, whose pairs are also read with planted faults.
 
-    For a classifier of pairs: each pair is labelled `translation`, and it with a fault `fault`.
+    For a classifier of pairs: a pair is labelled `translation`, and its copy with a fault `fault`.
     """
 
     source: FileLocation

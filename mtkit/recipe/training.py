@@ -276,7 +276,7 @@ class Training(Section):
     cuda_graphs: Annotated[bool, Invalidates.NOTHING] = False
     """On a GPU in 16 bits, record the kernels of passes of few shapes once each, and start them all
     at once from then on. It pays where a pass is so small that starting its kernels takes longer
-    than running them. Without effect on a CPU, for a decoder alone and with guided alignment."""
+    than running them. No effect on a CPU, for decoder-only models or with guided alignment."""
     recompute: Annotated[bool, Invalidates.NOTHING] = False
     """Keep only each layer's input for the backward pass, which runs the layer again: the same
     results with less memory and a third more arithmetic. Not with `cuda_graphs`."""

@@ -20,8 +20,8 @@ class TrainingStage(Section):
     """Consecutive updates in which some corpora have other weights; they begin with a new epoch."""
 
     steps: Count | None = None
-    """Number of updates. The last stage may leave it out, and lasts until `max_steps` then; after a
-    last stage that has it, the weights of `data.train` hold."""
+    """Number of updates. The last stage may omit it, and then lasts until `max_steps`; after a last
+    stage with it, the weights of `data.train` apply."""
     weights: dict[str, Annotated[float, Field(ge=0, le=1000), AfterValidator(_refuse_tiny)]]
     """A corpus's `weight` in this stage, by its name; 0 leaves it out. The others keep theirs."""
 

@@ -158,7 +158,7 @@ def _check_kind(objective: Objective, model: Network, start: _Start) -> None:
     if not isinstance(model, EncoderDecoder):
         if key != "model":
             raise MtkitError(
-                f"training.start_from.{key}: this recipe's network is {_HAS[type(model)]} alone",
+                f"training.start_from.{key}: this recipe's network has only {_HAS[type(model)]}",
                 "name a model of the same kind as training.start_from.model",
             )
         fits = type(found) is type(model)

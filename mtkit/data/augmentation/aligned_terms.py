@@ -128,7 +128,7 @@ def _parse_link(link: str) -> Link:
 
 
 def _strip_signs(text: str, span: Span) -> Span:
-    """Returns a word's span without surrounding signs, where only spaces separate words."""
+    """Returns a word's span without surrounding punctuation, if only spaces separate words."""
     start, end = span
     word = text[start:end]
     if _LETTERS.fullmatch(word):
@@ -173,7 +173,7 @@ class TermLexicon:
         return min(counts, key=lambda form: (-counts[form], len(form), form), default=target)
 
     def invent(self, base: str, form: str, random: Random) -> tuple[str, str]:
-        """Returns a translation and its form in the target with an invented stem, rarely a word.
+        """Returns a translation and its target form with an invented stem, rarely a real word.
 
         The stem is the start of one word and the end of another; endings and capitals stay. Forms
         that begin differently, and terms of several words, stay unchanged.

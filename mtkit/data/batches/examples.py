@@ -51,7 +51,7 @@ def find_closing(tokenizer: SubwordTokenizer, kind: ClassifierKind) -> ClosingTo
     delimiter, extract = map(tokenizer.source_vocabulary.id_of, CLOSING_PIECES)
     if UNK in (delimiter, extract):
         raise MtkitError(
-            f"the vocabulary lacks {' or '.join(CLOSING_PIECES)}, which a classifier of GPT's kind "
+            f"the vocabulary lacks {' or '.join(CLOSING_PIECES)}, which a GPT-style classifier "
             "needs",
             "run `mtkit prepare` again",
         )

@@ -38,7 +38,7 @@ def join_rows(
     room = max_tokens - 3
     rows = []
     for first, second in zip(map(_open, texts), map(_open, seconds), strict=True):
-        # The shorter one stays whole up to half of the room.
+        # The shorter one stays whole up to half of the available tokens.
         kept = min(len(first), max(room - len(second), room - room // 2))
         rows.append([*first[:kept], EOS, *second[: room - kept], EOS])
     return Ragged.of(rows)

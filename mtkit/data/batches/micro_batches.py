@@ -61,8 +61,8 @@ def split_update(
     The update keeps its order from `plan_epoch`, where neighbours are alike. It is cut into grids
     with minimal padding and overhead. Micro-batches are made of grids and hold at most
     `micro_batch_tokens` per side, padding included. With several processes, there are two options,
-    and the one whose slowest process is faster wins: deal the whole update's grids out, largest
-    first, to the process with the least so far; or cut the update evenly first.
+    and the one whose slowest process is faster wins: assign the whole update's grids, largest
+    first, each to the process with the fewest tokens; or cut the update evenly first.
 
     `grid_slots` is the fixed cost of a grid in tokens. Each side of a micro-batch is padded to a
     power of two of at most `row_step` and at most 1/12 of a process's share.
@@ -220,7 +220,7 @@ def _fill(ends: Indices, bound: int) -> list[int]:
 
 
 def _join(grids: Sequence[_Grid], bound: int, row_step: int) -> list[MicroBatch]:
-    """Returns micro-batches, each grid in the first one that has room for it."""
+    """Returns micro-batches, each grid in the first one that it fits into."""
     members: list[list[_Grid]] = []
     for grid in grids:
         for part in members:
@@ -261,7 +261,7 @@ _Dealt = TypeVar("_Dealt", MicroBatch, _Grid)
 
 
 def _deal(pieces: Sequence[_Dealt], num_processes: int) -> list[list[_Dealt]]:
-    """Returns each process's pieces, dealt out by size to the process with the fewest tokens."""
+    """Returns each process's pieces, each assigned to the process with the fewest tokens."""
     processes: list[list[_Dealt]] = [[] for _ in range(num_processes)]
     load = [0] * num_processes
     for piece in sorted(pieces, key=lambda piece: -piece.num_padded_tokens):

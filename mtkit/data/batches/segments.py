@@ -61,13 +61,13 @@ class Segments:
 def check_segments(store: TokenStore, documents: Indices, what: str) -> None:
     """Checks that blocks can be read as two segments, from one document or two; samples them."""
     hint = (
-        "--set training.masking.next_sentence=false; or see what parts documents and sentences "
+        "--set training.masking.next_sentence=false; or see what separates documents and sentences "
         "(`documents` of the corpus)"
     )
     if documents[0] == documents[-1]:
         raise MtkitError(
             f"{what} is one document, but next-sentence prediction needs several: the second "
-            "segment of half of the blocks is of another",
+            "segment of half of the blocks is from another",
             hint,
         )
     rows = np.unique(np.linspace(0, len(store) - 1, _NUM_LOOKED_AT).astype(np.int64))
@@ -76,7 +76,7 @@ def check_segments(store: TokenStore, documents: Indices, what: str) -> None:
     is_bound[np.cumsum(text.lengths) - 1] = False
     if not is_bound.any():
         raise MtkitError(
-            f"no block of {what} has two sentences, so that no second segment ever follows the "
+            f"no block of {what} has two sentences, so no second segment ever follows the "
             "first (training.masking.next_sentence)",
             hint,
         )

@@ -37,7 +37,7 @@ _FORMAT_VERSION = 2
 _TOKENS_FILE = "tokens.arrow"
 _FACTS_FILE = "store.json"
 _BATCHES_AT_ONCE = 64
-"""Record batches that are looked at before the system may take their pages back."""
+"""Record batches that are read before their pages are released."""
 _LISTS = (pa.list_(pa.uint16()), pa.list_(pa.uint32()))
 
 

@@ -40,7 +40,7 @@ class Misaligned(TypedDict):
     """A stretch whose two sides don't match.
 
     `first` and `last` are positions of pairs, accurate to about 50. `correlation` is that of the
-    sides' log lengths. `shift` is how many lines the target is late, negative if early, and 0 if no
+    sides' log lengths. `shift` is how many lines the target lags, negative if it leads, and 0 if no
     shift makes the sides match.
     """
 

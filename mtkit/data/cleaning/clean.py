@@ -140,8 +140,8 @@ class Cleaner:
 
         With a single language, filters that compare two sides don't run. `length_ratio` is from
         `learn_length_ratio`; `letters` are those that each side may have beyond ASCII, all if
-        empty. `dev` are the development set's lines of each side, which show how a language looks
-        that isn't known to the identification.
+        empty. `dev` are the development set's lines of each side, which show what a language looks
+        like that the identification doesn't know.
         """
         self._settings = settings
         self._notes: list[str] = []
@@ -283,5 +283,5 @@ def _arrange(
 
 
 def learn_length_ratio(pairs: Iterable[tuple[str, ...]]) -> float:
-    """Returns target characters per source character; give it some hundred good pairs or more."""
+    """Returns target characters per source character; give it a few hundred good pairs or more."""
     return measure_length_ratio(pairs, lambda line: len(repair(line)))

@@ -189,7 +189,7 @@ def _read_corpus(preparation: Preparation, index: int) -> Iterator[Block]:
     if isinstance(corpus, PairKeys) and corpus.translated_by:
         found = find_synthetic(preparation, index)
         if found is None:
-            # A check goes on without it.
+            # A check continues without it.
             return iter(())
         corpus = found
     return read_blocks(

@@ -101,7 +101,7 @@ def _check_labels(counts: Counter[str]) -> list[str]:
     labels = sorted(counts)
     if len(labels) == 1:
         raise MtkitError(
-            f"data.train: every text has the label '{labels[0]}': there is nothing to tell apart",
+            f"data.train: every text has the label '{labels[0]}': there is nothing to distinguish",
             "is label_column the right column?",
         )
     if len(labels) > MAX_LABELS:

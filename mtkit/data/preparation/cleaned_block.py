@@ -274,7 +274,7 @@ def choose_scattered(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class CleaningTally:
-    """Facts of all training corpora so far; `kept` has duplicates until `drop_duplicates`."""
+    """Facts of all training corpora so far; `kept` counts duplicates until `count_duplicates`."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.corpora = list(map(_nothing_read, names))
@@ -374,7 +374,7 @@ def _add_facts(facts: BlockFacts, block: BlockFacts) -> None:
 def _continues(last: Misaligned, stretch: Misaligned) -> bool:
     """Checks that a stretch continues one of earlier blocks.
 
-    Neighbours that are alike hide a shift: the same shift goes on in a gap that is no longer than
+    Neighbours that are alike hide a shift: the same shift continues in a gap that is no longer than
     the stretches around it.
     """
     gap = stretch["first"] - last["last"] - 1

@@ -104,7 +104,7 @@ def collect_terms(preparation: Preparation, folder: Path) -> TermFacts:
     num_pairs = sum(int(np.count_nonzero(part.is_unique)) for part in preparation.list_parts())
     if num_pairs < MIN_PAIRS:
         raise _refuse(
-            f"aligns the pairs, and {num_pairs:,} are too few: it needs {MIN_PAIRS} at least"
+            f"aligns the pairs, and {num_pairs:,} are too few: it needs at least {MIN_PAIRS}"
         )
 
     def count(build: partial[PartWords] | partial[PartTerms], what: str) -> Counts:

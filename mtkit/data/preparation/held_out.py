@@ -25,7 +25,7 @@ _LEAKED = 0.1
 """Minimum share of a test set's pairs in training text that can't be chance: short sentences are
 in many corpora."""
 _SAME_SET = 0.5
-"""The same for the development set, which often is of the same text."""
+"""The same for the development set, which is often from the same text."""
 
 
 def read_held_out(
@@ -72,7 +72,7 @@ def note_test_sets(data: Data, test_sets: Sequence[TestSet]) -> Iterator[str]:
 
 
 def note_tags(recipe: Recipe) -> Iterator[str]:
-    """Yields a sentence for each tag that a set has and no corpus, unless a model knows more."""
+    """Yields a sentence for each set's tag that no corpus has, unless a model may know it."""
     data = recipe.data
     if recipe.training.start_from is not None:
         return

@@ -95,7 +95,7 @@ def note_languages(
 
 
 def note_codes(codes: Sequence[str], remedy: str) -> Iterator[LanguageNote]:
-    """Yields a note for each code of ISO 639 that is none, and one if both sides have the same."""
+    """Yields a note for each code that isn't in ISO 639, and one if both sides have the same."""
     for code in dict.fromkeys(codes):
         if not is_language_code(code):
             yield LanguageNote(f'"{code}" isn\'t a language code of ISO 639: is it misspelt?')

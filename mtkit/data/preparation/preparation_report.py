@@ -246,7 +246,7 @@ def _merge(
     merged: ReportedCorpus = {**cleaned, "weight": corpus.weight}
     merged["name"] = name
     if list_translated([corpus]):
-        # A weak translator's lines only look so: each belongs to its own.
+        # A weak translator's lines only look misaligned: each translates its own source line.
         merged["misaligned"] = []
     if find_tagged_language(corpus):
         # Its languages need not be the recipe's.

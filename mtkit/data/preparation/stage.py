@@ -292,7 +292,7 @@ Facts = Mapping[str, Any]
 def run_stage(
     folder: Path, earlier: Path, key: str, build: Callable[[Path], Facts]
 ) -> tuple[Any, bool]:
-    """Returns a stage's facts, and whether it was done now, not reused.
+    """Returns a stage's facts, and whether it was built now rather than reused.
 
     A stage is whole or missing, so that an interrupted preparation continues with the stages it
     finished. A stage in `folder` or `earlier` with the same key is reused; otherwise `build` fills

@@ -32,9 +32,9 @@ class Translated:
     Attributes:
         texts: The translation of each line.
         reasons: Why each is dropped; empty strings for those that stay.
-        scores: Dual cross-entropy of each, 0 to 1, NaN where none was wanted, [lines].
+        scores: Dual cross-entropy of each, 0 to 1, NaN if not requested, [lines].
         probabilities: Mean natural log-probability of each one's tokens, NaN if unknown, [lines].
-        summary: What was asked so far of a server or a large language model, and what it cost.
+        summary: Requests so far to a server or a large language model, and their cost.
     """
 
     texts: Sequence[str]
@@ -55,7 +55,7 @@ class Teachers(Protocol):
         ...
 
     def are_trained_first(self, corpus: TranslatedCorpus) -> bool:
-        """Checks that a model of a corpus is missing which `mtkit run` trains first."""
+        """Checks that `mtkit run` must first train a model of a corpus."""
         ...
 
     def check(self, corpus: TranslatedCorpus, *, are_trained_first: bool = False) -> None:

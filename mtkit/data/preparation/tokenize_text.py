@@ -149,7 +149,7 @@ def describe_tokens(report: PreparationReport, _: TrainFacts) -> Iterator[Report
 
 
 def quantile(histogram: Sequence[int], portion: float) -> int:
-    """Returns the shortest length that at least a portion of the sentences don't exceed."""
+    """Returns the shortest length that at least a fraction of the sentences don't exceed."""
     sums = np.cumsum(histogram)
     return int(np.searchsorted(sums, portion * sums[-1])) if len(sums) and sums[-1] else 0
 

@@ -57,7 +57,7 @@ _COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 _NOT_CHOSEN = "dual_cross_entropy"
 _OF_TEACHER = {"translated_by", "synthesis", "name", "weight", "tag"}
 _OF_RUN = {"rounds", "checked_by"}
-"""Keys that decide only which models there are, whose digests count."""
+"""Keys that only decide which models are used; the models' digests count."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class BlockTranslator:
         self._job = job
         if job.teachers.describe(job.corpus)["digests"] != job.digests:
             raise MtkitError(
-                f"{', '.join(job.corpus.translated_by)}: the translator was replaced while it was "
-                "translated, or this machine has another copy of it",
+                f"{', '.join(job.corpus.translated_by)}: the translator was replaced during the "
+                "translation, or this machine has another copy of it",
                 "run the same command again, with the same model on every machine",
             )
         self._translate = job.teachers.open(job.corpus)
@@ -207,7 +207,7 @@ def _translate_corpus(
             "look at them with `mtkit translate`; keys of `synthesis` decide what is dropped",
         )
     if sample is not None:
-        # What is made of a sample counts for the whole corpus.
+        # The sample's result is scaled up to the whole corpus.
         num_lines = chosen.num_rows[index]
         growth = num_lines / max(1, chosen.num_chosen[index])
         sample.num_rows[index] += round((growth - 1) * facts["kept"])

@@ -98,7 +98,7 @@ def check_models(data: Data, models: LanguageModels) -> None:
             suffix = "" if column == "text" else f"_{column}"
             raise MtkitError(
                 f"data.cleaning.selection: in_domain{suffix} and general{suffix} are the same "
-                "model, so that every difference is 0",
+                "model, so every difference is 0",
                 "train the second on general text",
             )
 

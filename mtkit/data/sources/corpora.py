@@ -102,7 +102,7 @@ def read_blocks(
     phrasebook_split: str = "train",
     linearization: Linearization | None = None,
 ) -> Iterator[Block]:
-    """Yields a corpus's rows in blocks, in order; any process can make text from them.
+    """Yields a corpus's rows in blocks, in order; any process can decode them.
 
     Reads at most the corpus's `max_pairs`, without those in `skip` and without its `tag`.
     `languages` are for kinds that name their languages, `index` is the corpus's in `data.train`,

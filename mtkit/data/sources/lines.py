@@ -283,7 +283,7 @@ def open_binary(path: Location) -> IO[bytes]:
 
 
 def compress(content: bytes, path: Path) -> bytes:
-    """Returns content, compressed by a file's ending; joined, such parts are one file."""
+    """Returns content, compressed by a file's ending; concatenated, such parts form one file."""
     packing = compression_of(path)
     if packing == "zstd":
         import pyarrow as pa  # noqa: PLC0415
@@ -291,7 +291,7 @@ def compress(content: bytes, path: Path) -> bytes:
         packed: bytes = pa.compress(content, codec="zstd", asbytes=True)
         return packed
     others: dict[str, Callable[[bytes], bytes]]
-    # The same bytes at any time.
+    # Without the time, so that the bytes are always the same.
     others = {"gzip": partial(gzip.compress, mtime=0), "bzip2": bz2.compress, "xz": lzma.compress}
     return others[packing](content) if packing else content
 
@@ -338,7 +338,7 @@ def damage_told(
         if isinstance(error, OSError) and error.errno is not None:
             raise MtkitError(
                 f"{name or path}: can't be read{progress()}: {error.strerror}",
-                "is the disk or the network in order? The system's log says more",
+                "do the disk and the network work? The system's log says more",
             ) from error
         if not packing:
             raise

@@ -31,7 +31,7 @@ def parse_links(line: str, num_words: tuple[int, int], where: str) -> set[Link]:
             if number >= count:
                 raise MtkitError(
                     f"{where}: link {token}, but the {side} has {count:,} words",
-                    "is it the file of these very lines, source first, and does it count from 0? "
+                    "is it the file for these lines, source first, and does it count from 0? "
                     "Words are what spaces separate",
                 )
         links.add(link)

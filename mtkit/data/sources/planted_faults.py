@@ -28,8 +28,8 @@ def plant_faults(
 ) -> Iterator[tuple[int, Pair | None]]:
     """Yields the index of each pair without a blank side, and the pair with a planted fault.
 
-    The kinds take turns. If a pair is too short for one, the next is tried; None if all fail. Other
-    targets and words come from 1,000 pairs around. Numbers count from 1 in the file.
+    Kinds are used round-robin. If a pair is too short for one, the next is tried; None if all fail.
+    Other targets and words come from 1,000 pairs around. Numbers count from 1 in the file.
     """
     for start in range(0, len(pairs), _PAIRS_AT_ONCE):
         around = pairs[start : start + _PAIRS_AT_ONCE]

@@ -37,7 +37,7 @@ def open_keyed_strings(source: Location, target: Location) -> Iterator[ValueSour
 
 
 def _pair_by_key(source: Location, target: Location) -> RawRows:
-    """Yields the pairs in the order of the sources; of a key that comes twice, in its order."""
+    """Yields the pairs in the order of the sources; those of a repeated key in its order."""
     targets: defaultdict[str, list[str]] = defaultdict(list)
     for each in reversed(list(_read(target, read_strings, STRING_FORMATS))):
         targets[each.key].append(each.text)

@@ -36,7 +36,7 @@ from mtkit.errors import MtkitError, shorten
 from mtkit.files import read_file
 
 ALIGNER_FILE = "aligner.safetensors"
-_MAKE_AGAIN = "make the model again with `mtkit average`, or copy the complete folder again"
+_MAKE_AGAIN = "rebuild the model with `mtkit average`, or copy the complete folder again"
 MAX_WORDS = 400
 """Pairs with more words on a side aren't aligned: time grows with the square."""
 Cells = NDArray[np.int32]

@@ -45,7 +45,7 @@ def test_a_method_is_compared_with_another(runs: Path) -> None:
     assert difference["value"] == pytest.approx(rows[0]["value"] - rows[1]["value"])
     assert difference["interval"]["low"] > 0.0
     assert difference["p_value"] < 0.05
-    assert "of the difference's variance is of seeds" in done.stderr
+    assert "of the difference's variance comes from seeds" in done.stderr
 
 
 def test_a_pipe_gets_a_line_for_each_method(runs: Path) -> None:
@@ -73,7 +73,7 @@ def test_runs_that_cant_be_compared(runs: Path) -> None:
         score_methods(["runs/a-*"], "", [])
     assert "--set seed=" in same.value.hint
     (runs / "runs/a-4/translations/test.ref").write_text("another\n" * 120)
-    with pytest.raises(MtkitError, match="have another source or reference"):
+    with pytest.raises(MtkitError, match="have different sources or references"):
         score_methods(["runs/a-*"], "", [])
     (runs / "runs/a-4/translations/test.hyp").unlink()
     with pytest.raises(MtkitError, match="runs/a-4: no translations of test sets"):

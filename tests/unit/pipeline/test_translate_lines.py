@@ -301,7 +301,7 @@ def test_an_input_that_changes_meanwhile_is_an_error(
         return search(*arguments, **options)
 
     monkeypatch.setattr(Translator, "search", change)
-    with pytest.raises(MtkitError, match=r"a\.en changed while it was translated"):
+    with pytest.raises(MtkitError, match=r"a\.en changed while it was being translated"):
         translate_lines(source, output, opened, TEXT)
     assert not output.exists()
 

@@ -84,7 +84,7 @@ def test_a_key_that_comes_twice(tmp_path: Path, pairs_of) -> None:
 def test_faults(tmp_path: Path, pairs_of) -> None:
     with pytest.raises(ValidationError, match=r"a\.ftl is fluent, but b\.txt is text"):
         FileCorpus(source=tmp_path / "a.ftl", target=tmp_path / "b.txt")
-    with pytest.raises(ValidationError, match="alignments are of two text files"):
+    with pytest.raises(ValidationError, match="alignments need two text files"):
         FileTrainingCorpus(
             source=tmp_path / "a.ftl", target=tmp_path / "b.ftl", alignments=tmp_path / "c"
         )
