@@ -8,11 +8,13 @@ import each other:
     training/ | serving/
                    data to checkpoints; HTTP around inference
     documents/     file formats and markup around inference
+    llm/           large language models as translators
     inference/     text to text with a model
     data/ | model/
                    corpora to batches; configuration, weights and model folders
     network/ | evaluation/
                    tensors in, tensors out; scores and reports, without torch
+    engine/        the C++ engine and its binding
     checks/        defects of a line or pair, one detector each
     text/          text utilities
     recipe/        configuration of a run

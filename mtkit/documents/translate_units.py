@@ -29,8 +29,9 @@ from mtkit.inference.request import LineWarning
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 EMPTY = "empty"
-WITH_OTHERS = "with others"
 """The fault of a translation without any text."""
+WITH_OTHERS = "with others"
+"""The fault of a text that stays because another of its group does."""
 _MAX_CHECKS = 100
 """Maximum reads of a document to find the units that break its markup."""
 

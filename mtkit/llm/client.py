@@ -133,7 +133,7 @@ class ChatClient:
         limits = self._settings.limits
         body = json.dumps(self._write_body(asked), ensure_ascii=False)
         content = body.encode("utf-8", "replace")
-        fault, wait = "", 0.0
+        fault, wait, is_bad = "", 0.0, False
         for attempt in range(limits.attempts):
             if attempt:
                 with self._lock:
@@ -146,20 +146,21 @@ class ChatClient:
                 status, headers, received = self._post(content)
             except (self._http.HTTPError, TimeoutError) as error:
                 fault, wait = self._show(f"{type(error).__name__}: {error}"), 0.0
+                is_bad = False
                 continue
-            text = received.decode("utf-8", "replace")
-            if status == 200:
+            text, is_bad = received.decode("utf-8", "replace"), status == 200
+            if is_bad:
                 answer = _read_body(received)
                 if answer is not None:
                     return self._count(answer, len(body))
-                fault, wait = f"not an answer of the chat API: {self._show(text)}", 0.0
+                fault, wait = f"not a chat API response: {self._show(text)}", 0.0
             elif status in (408, 409, 425, 429) or status >= 500:
                 fault, wait = self._describe(status, text), read_retry_after(headers)
             else:
                 self._refuse(status, text)
         if stop.is_set():
             raise MtkitError("the job was stopped")
-        if fault.startswith("not an answer"):
+        if is_bad:
             raise BadAnswerError(fault)
         raise MtkitError(
             f"{self._settings.url}: {fault} ({limits.attempts:,} attempts)",

@@ -49,7 +49,7 @@ class AdapterConfig(Section):
     base: Annotated[str, Field(min_length=1, max_length=4_096)]
     """The model folder that it updates; relative to the adapter's own."""
     base_digest: Annotated[str, Field(max_length=64)]
-    """That model's digest: beside another one the updates mean nothing."""
+    """That model's digest: with another base the updates are meaningless."""
     lora: Lora
     """The recipe's section."""
 
@@ -86,7 +86,7 @@ def read_adapter_config(folder: Path) -> AdapterConfig:
 def read_adapted_weights(folder: Path, config: ModelConfig) -> dict[str, Tensor]:
     """Returns the weights of an adapter's model: those of its base with the updates merged.
 
-    If the base is missing or isn't the model that the adapter was trained with, that is an error.
+    Raises an `MtkitError` if the base is missing or isn't the one that it was trained with.
     """
     adapter = read_adapter_config(folder)
     base = folder / adapter.base
@@ -135,7 +135,8 @@ def _check_fits(
     for name, shape in shapes.items():
         if not learns_whole(name, lora) and theirs.get(name) != shape:
             raise MtkitError(
-                f"{folder}: this adapter doesn't fit {base}: {name}", "copy both folders again"
+                f"{folder}: this adapter doesn't match {base}: {name} differs",
+                "copy both folders again",
             )
 
 

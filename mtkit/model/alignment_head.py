@@ -15,7 +15,7 @@ ALIGNMENT_FILE = "alignment.json"
 WORD_ALIGNER_FILE = "word_aligner.safetensors"
 """The word aligner's table from `data.word_aligner`; it is preferred to attention."""
 _MAX_BYTES = 1 << 16
-_COPY_AGAIN = "copy the complete folder again; without the file the last layer's mean is taken"
+_COPY_AGAIN = "copy the complete folder again; without the file the last layer's mean is used"
 
 
 class AlignmentHead(Section):
@@ -26,8 +26,8 @@ class AlignmentHead(Section):
     head: Annotated[int, Field(ge=1)] | None = None
     """The layer's head, from 1; absent for the mean of all."""
     at: Position
-    """The position that a target token's attention is read at: where it is the decoder's input, and
-    known (Chen et al. 2020, arXiv 2004.14675, section 3.1), or where it is predicted."""
+    """Where a target token's attention is read: where the token is the decoder's input (Chen et al.
+    2020, arXiv 2004.14675, section 3.1), or where it is predicted."""
 
     @property
     def first_row(self) -> int:

@@ -23,8 +23,8 @@ _DRAWING = ("normal_", "uniform_", "xavier_uniform_", "kaiming_uniform_")
 def build(config: ModelConfig, *, has_initial_weights: bool = True) -> Network:
     """Returns the network of a config, in fp32 on the CPU.
 
-    Initial weights are drawn from torch's generator. They can be omitted if others are loaded next:
-    then the weights are arbitrary, and the generator doesn't advance.
+    Initial weights are drawn from torch's generator. Without them, for loading others
+    next, the weights are arbitrary, and the generator doesn't advance.
     """
     with nullcontext() if has_initial_weights else _WithoutDrawing():
         match config.objective:

@@ -46,7 +46,7 @@ def with_scores(card: str, rows: Sequence[tuple[str, str, str, str]], *, origin:
 
 
 def with_export(card: str, facts: Sequence[str]) -> str:
-    """Returns the card of an export, from the model's card and facts on the export, one a line.
+    """Returns the card of an export: the model's card with facts about the export, one per line.
 
     Its scores are labelled as the exported model's: the export may translate differently.
     """
@@ -65,13 +65,13 @@ def hub_card(
 ) -> str:
     """Returns the card of a folder for transformers, with the metadata that the hub reads.
 
-    Existing metadata stay, such as languages and licence. Scores are labelled as the exported
+    Existing metadata is kept, such as languages and licence. Scores are labelled as the exported
     model's, and their metrics go into the metadata.
 
     Args:
         card: The model's card.
         architecture: The class that loads it.
-        facts: Facts on the export.
+        facts: Facts about the export.
         languages: The model's languages, for a card without any.
         metadata: Lists for the metadata, by key.
     """

@@ -31,7 +31,7 @@ MAX_TOKENIZER_BYTES = 64 << 20
 _MAX_CONFIG_BYTES = 1 << 20
 _IMPORT = "import a published metric: mtkit import FOLDER --output NEW"
 _STEPS = {"Metaspace", "Precompiled", "Replace", "Sequence", "Strip", "WhitespaceSplit"}
-"""What XLM-R's tokenizer does to a text; other steps could make it grow without bound."""
+"""Steps of XLM-R's tokenizer; others could make a text grow without bound."""
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 """The first pieces of XLM-R's tokenizer."""
 _MAX_UNUSED_ROWS = 1_024
@@ -74,7 +74,7 @@ class CometTokenizer:
         # The first two positions aren't used.
         self._max_tokens = config.encoder.max_position_embeddings - 2
         self._inputs, self._is_joined = config.inputs, config.metric == "unified"
-        # Some faults show in the first text only.
+        # Some faults only show when a text is encoded.
         self.encode([{name: "½ text" for names in self._inputs for name in names}])
 
     def encode(self, rows: Sequence[Mapping[Segment, str]]) -> list[list[tuple[int, ...]]]:
@@ -102,19 +102,19 @@ class CometTokenizer:
 
 @contextmanager
 def naming_faults(origin: Path | str) -> Iterator[None]:
-    """Turns whatever the tokenizer's library raises into an error that names its file."""
+    """Turns any exception of the tokenizers library into an error that names the file."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
         raise
-    # Its errors have no class of their own, and a panic of Rust is no `Exception`.
+    # Its errors have no class of their own, and a Rust panic isn't an `Exception`.
     except BaseException as error:
         fault = shorten(str(error), 200)
         raise MtkitError(f"{origin}: damaged tokenizer: {fault}", _IMPORT) from error
 
 
 def _is_plain(settings: Mapping[str, Any]) -> bool:
-    """Checks that a tokenizer is a unigram model with steps that don't make a text grow."""
+    """Checks that a tokenizer is a unigram model with steps that can't make a text grow."""
     steps, num_maps = [settings.get("normalizer"), settings.get("pre_tokenizer")], 0
     while steps:
         step = steps.pop()
@@ -139,10 +139,10 @@ def _is_plain(settings: Mapping[str, Any]) -> bool:
 
 
 def _is_sound_map(encoded: object) -> bool:
-    """Checks that every text has a way through SentencePiece's map of characters.
+    """Checks that no text can lead outside SentencePiece's map of characters.
 
-    It has the trie's size in bytes, the trie (Darts: 32 bits a unit), and replacements, each with a
-    NUL behind it.
+    The map is the trie's size in bytes, the trie (Darts: 32 bits per unit), and replacements, each
+    terminated by NUL.
     """
     try:
         content = b64decode(str(encoded), validate=True)
@@ -207,7 +207,7 @@ def load_comet(folder: Path) -> LoadedComet:
             network = CometNetwork(config)
         network.load_state_dict(read_weights(folder / WEIGHTS_FILE), assign=True)
         for module in network.modules():
-            # Numbers of segments: all are the first.
+            # Segment ids: all are 0.
             for name, buffer in list(module.named_buffers(recurse=False)):
                 module.register_buffer(name, torch.zeros_like(buffer, device="cpu"))
         return LoadedComet(config, tokenizer, network.float().eval(), digest_model(folder))

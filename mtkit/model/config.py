@@ -70,28 +70,28 @@ class ClassifierConfig(Section):
     """A classifier's language model and labels."""
 
     kind: ClassifierKind
-    """What language model it is made of."""
+    """The kind of language model that it is built on."""
     labels: Annotated[tuple[str, ...], Field(min_length=2, max_length=MAX_LABELS)]
     """The labels, sorted: the first one's logit is the first."""
     has_pairs: bool
     """Whether it labels pairs of texts."""
     max_tokens: Annotated[int, Field(ge=8)]
-    """Longest input, `<s>` counted; what is longer is cut, of a pair the longer text first."""
+    """Maximum input length with `<s>`; longer inputs are cut, in pairs the longer text first."""
 
 
 class ModelConfig(Section):
-    """Everything that a model is built from and used by, except its weights and tokenizer."""
+    """Everything needed to build and use a model, except its weights and tokenizer."""
 
     format_version: PositiveInt = FORMAT_VERSION
     """Version of the folder's layout."""
     recipe: str
     """Name of the recipe that it was trained with."""
     objective: Objective = "translation"
-    """What it learned."""
+    """What it was trained for."""
     next_sentence: bool = True
     """Whether a masked language model predicts whether a text's second part follows its first."""
     classifier: ClassifierConfig | None = None
-    """What a classifier needs beside; None for any other model."""
+    """A classifier's further settings; None for any other model."""
     parsing: Parsing | None = None
     """What a parser's trees look like as targets; None for any other model."""
     source_language: str
@@ -158,7 +158,7 @@ class ModelConfig(Section):
 
     @property
     def linearization(self) -> Linearization | None:
-        """The tree format of a parser's targets; None for a translator."""
+        """The tree format of a parser's targets; None for other models."""
         return None if self.parsing is None else self.parsing.linearization
 
     @property
@@ -200,7 +200,7 @@ def open_model_folder(folder: Path) -> OpenedFolder:
 def _check_exists(folder: Path) -> None:
     if (folder / "ctranslate2").is_dir() and not (folder / WEIGHTS_FILE).is_file():
         raise MtkitError(
-            f"{folder}: exported for CTranslate2, whose own client translates with it",
+            f"{folder}: exported for CTranslate2, which mtkit can't load",
             "name the model that it was exported from",
         )
     if not (folder / CONFIG_FILE).is_file():
@@ -262,7 +262,7 @@ def read_config(folder: Path) -> ModelConfig:
 
 
 def is_adapter(folder: Path) -> bool:
-    """Checks whether a model folder holds only an adapter."""
+    """Checks that a model folder holds only an adapter."""
     return (folder / ADAPTER_FILE).is_file()
 
 
@@ -273,7 +273,7 @@ def check_translates(config: ModelConfig, purpose: str) -> None:
     """
     if config.objective == "classification":
         raise MtkitError(
-            f"{config.recipe} is a classifier, and {purpose} is for translators alone",
+            f"{config.recipe} is a classifier, but {purpose} is only for translators",
             "mtkit translate labels lines with it",
         )
     if config.model.architecture == "decoder-only":
@@ -285,7 +285,7 @@ def check_translates(config: ModelConfig, purpose: str) -> None:
     if config.objective not in ENCODER_DECODERS:
         raise MtkitError(
             f'{config.recipe} is a language model (objective = "{config.objective}"), and '
-            f"{purpose} is for translators alone",
+            f"{purpose} is only for translators",
             "a translator is trained from parallel text: data.source_language and "
             "data.target_language",
         )

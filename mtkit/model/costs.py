@@ -26,10 +26,10 @@ PER_WEIGHT = 6
 _HALF, _SINGLE = 2, 4
 """Bytes of a number in bf16 and in fp32."""
 _MASK = 1
-"""Bytes that dropout keeps per number."""
+"""Bytes that dropout keeps per value."""
 _NUM_KEPT_INNER = {"relu": 1, "gelu": 2, "gelu_tanh": 2, "silu": 2, "swiglu": 4}
-"""Vectors of width d_ff that an activation keeps: its output, except for ReLU its input too, and a
-gate's four."""
+"""Vectors of width d_ff kept per activation: its output, except for ReLU also its input, and four
+with a gate."""
 _NUM_MOMENTS = 2
 """Of Adam, in fp32."""
 
@@ -58,12 +58,12 @@ class Weights:
 class Operations:
     """Operations of the matrix products per token, forward and backward.
 
-    Embeddings count once, as the output projection: a look-up has no operations.
+    Of the embeddings only the output projection counts: a look-up has no operations.
 
     Attributes:
         per_source_token: The encoder, and the decoder's keys and values of the source.
         per_target_token: The rest of the decoder, and the output projection.
-        per_attended_pair: Attention's own, in one layer, of one query with one key.
+        per_attended_pair: One query with one key, in the attention of one layer.
     """
 
     per_source_token: int
@@ -175,7 +175,7 @@ def bytes_per_token(
     This is for a GPU with packed batches, whose attention keeps no weights. Each product and each
     norm keeps its input; dropout keeps a byte per number. The tokens of a language model count as
     target tokens. `is_half` is for bf16 and fp16. With `recompute` every layer keeps its input, and
-    one at a time the rest.
+    only one at a time the rest.
     """
     width = _HALF if is_half else _SINGLE
     keys, values = model.num_heads * model.d_key, model.num_heads * model.d_value
@@ -197,7 +197,7 @@ def bytes_per_token(
         is_causal = objective == "causal-lm"
         num_layers = model.num_decoder_layers if is_causal else model.num_encoder_layers
         layers = keep(num_layers, encoder_layer)
-        # A masked model's head isn't counted: it has few tokens.
+        # A masked model's head isn't counted: it sees few tokens.
         loss = 2 * width * model.d_model if is_causal else 0
         num_norms = (model.norm == "pre") + model.embedding_norm
         return 0, layers + mask + loss + num_norms * width * model.d_model

@@ -18,9 +18,9 @@ from mtkit.text.tokenizer_files import TOKENIZER_FILES
 
 
 def digest_model(folder: Path) -> str:
-    """Returns a digest of the files in a model folder that translate.
+    """Returns a digest of the files in a model folder that determine its outputs.
 
-    Some may be missing. It excludes decoding defaults, and the card, which gets scores.
+    Some may be missing. Decoding defaults and the card, which changes with scores, don't count.
     """
     if not folder.is_dir():
         raise MtkitError(
@@ -32,9 +32,9 @@ def digest_model(folder: Path) -> str:
 
 @contextmanager
 def reading(*folders: Path) -> Iterator[None]:
-    """Checks that everything the block reads of a model folder belongs to one model.
+    """Checks that everything the block reads from a model folder belongs to one model.
 
-    If a folder is replaced, or a file in it changes, while the block runs, that is an error.
+    Raises an `MtkitError` if a folder is replaced, or a file in it changes, meanwhile.
     """
     before = _look_at(folders)
     try:
@@ -58,7 +58,7 @@ def replaced(folders: Sequence[Path]) -> MtkitError:
 
 
 def list_model_files(folder: Path) -> list[Path]:
-    """Returns the files of a model folder that translate; some may be missing."""
+    """Returns the files of a model folder that determine its outputs; some may be missing."""
     own = (CONFIG_FILE, ALIGNMENT_FILE, WORD_ALIGNER_FILE, *TOKENIZER_FILES)
     # An adapter's config has the digest of its base model.
     names = (*own, WEIGHTS_FILE, ADAPTER_FILE, ADAPTER_WEIGHTS_FILE)

@@ -1,6 +1,6 @@
 """A trained model as a portable folder: saved atomically, and loaded.
 
-config.json        the network's shape, languages, vocabulary sizes, special tokens' ids
+config.json        the network's config, languages, vocabulary sizes, special token ids
 model.safetensors  fp32 weights, a shared matrix once
 inference.json     decoding defaults
 joint.spm          the tokenizer; source.spm and target.spm for two vocabularies
@@ -63,7 +63,7 @@ class LoadedModel(OpenedFolder):
 
     @property
     def translator(self) -> EncoderDecoder:
-        """The network of a translator; for a language model it raises an error."""
+        """The network of a translator; raises an `MtkitError` for other models."""
         return take_translator(self.model, self.config, "this command")
 
 
@@ -91,8 +91,8 @@ def save_model_folder(
         tokenizer: The model's.
         labels: A classifier's, sorted.
         origin: Origin of the weights, for the model card: `checkpoint of step 10000`.
-        training_facts: More for the model card, by name: `GPU hours`, `sentence pairs`.
-        licence: That of the model which training started from.
+        training_facts: Further facts for the model card, by name: `GPU hours`, `sentence pairs`.
+        licence: That of the model that training started from.
         alignment_head: By default the last layer's mean.
         word_aligner: The word aligner's file, if any; it is preferred to the head.
         record: Called with the folder once it is in place, before it can be replaced.
@@ -156,8 +156,8 @@ def load_model_folder(
 ) -> LoadedModel:
     """Returns a model folder's model, its network on a device.
 
-    With `in_int8` its products are in 8 bits, on the CPU and only for inference; the whole network
-    is never in memory then.
+    With `in_int8` matrix products use 8-bit integers, for inference on the CPU; the fp32 network is
+    never entirely in memory.
     """
     opened = open_model_folder(folder)
     if in_int8 and not is_adapter(folder):
@@ -188,7 +188,7 @@ def fill_network(config: ModelConfig, weights: Mapping[str, Tensor], *, origin: 
 
 
 def load_quantized_network(config: ModelConfig, path: Path) -> Network:
-    """Returns the network of `load_network`, quantised one matrix at a time; it must emit text."""
+    """Returns `load_network`'s network, quantised matrix by matrix if it generates text."""
     check_weights(path, config.list_shapes())
     # Memory that was never written isn't resident.
     model = build(config, has_initial_weights=False)
@@ -204,7 +204,7 @@ def load_quantized_network(config: ModelConfig, path: Path) -> Network:
                 continue
             found = read_weight(path, name)
             if isinstance(part, nn.Linear):
-                # It is quantised next, and dropped: the mapped data needn't be copied.
+                # It is quantised and dropped next, so the mapped data needn't be copied.
                 weight.data = found.to(weight.dtype)
             else:
                 weight.copy_(found)

@@ -63,7 +63,7 @@ def imported_card(
 def language_model_card(
     config: ModelConfig, *, num_parameters: int, facts: Mapping[str, str]
 ) -> str:
-    """Returns the card of a language model or a classifier; `facts` are on its training."""
+    """Returns the card of a language model or a classifier; `facts` are about its training."""
     kind = "language_model" if config.classifier is None else "classifier"
     return _render(kind, config, num_parameters, (config.target_language,), facts=facts)
 

@@ -1,7 +1,7 @@
 """Names and shapes of a network's weights, and the part that each belongs to.
 
-It is computed from the config alone: nothing is built, and torch isn't loaded. Freezing, starting
-from other weights, conversion, counting and file checks use it.
+They are computed from the config alone: nothing is built, and torch isn't loaded. Freezing,
+initialization from other weights, conversion, counting and file checks use them.
 `tests/unit/model/test_parameters.py` compares it with the networks themselves.
 
 A matrix that several parts share appears once, under its first name.
@@ -52,9 +52,9 @@ def find_part(name: str) -> Part:
 
 
 def find_side(name: str) -> Side:
-    """Returns the side of a translator that a weight belongs to, by its part's name.
+    """Returns the side of a translator that a weight's name belongs to.
 
-    A matrix that several parts share has a name, and so a side, in each of them.
+    A matrix that several parts share has a name, and thus a side, in each of them.
     """
     return "encoder" if name.partition(".")[0] in ("source_embedding", "encoder") else "decoder"
 
@@ -89,9 +89,9 @@ class LinearMap(NamedTuple):
 
 
 def find_maps(name: str, model: Model) -> dict[str, LinearMap]:
-    """Returns the linear maps of a layer in a weight, by name, from top to bottom.
+    """Returns the linear maps stacked in a layer's weight, by name, in order of rows.
 
-    Empty for a weight that is none of a layer's linear maps.
+    Empty for a weight without linear maps of a layer.
     """
     keys, values = model.num_heads * model.d_key, model.num_heads * model.d_value
     widths: dict[str, tuple[MapKind, int]] = {}
@@ -130,7 +130,7 @@ def list_adapted(
 
 
 def name_pair(weight: str, each: str) -> tuple[str, str]:
-    """Returns the names of LoRA's matrices up and down for a map of a weight."""
+    """Returns the names of LoRA's up and down matrices for a map of a weight."""
     pair = f"{weight.removesuffix('.weight')}.low_rank.{each}"
     return f"{pair}.up", f"{pair}.down"
 
@@ -155,7 +155,7 @@ def list_learned_shapes(shapes: Mapping[str, Shape], model: Model, lora: Lora) -
 
 
 def learns_whole(name: str, lora: Lora) -> bool:
-    """Checks whether a weight of the network itself learns besides LoRA's matrices."""
+    """Checks that a weight of the network itself is trained besides LoRA's matrices."""
     return lora.train_embeddings and find_part(name) in ("embeddings", "output")
 
 

@@ -164,8 +164,8 @@ def check_transformers(config: ModelConfig) -> None:
     """Checks that transformers has a class for a language model's network."""
     if config.objective in ENCODER_DECODERS:
         raise MtkitError(
-            f"{config.recipe} has an encoder and a decoder, transformers' GPT and BERT only one of "
-            "the two"
+            f"{config.recipe} has an encoder and a decoder, but transformers' GPT and BERT only "
+            "have one of the two"
         )
     if config.objective == "classification":
         raise MtkitError(
@@ -175,7 +175,8 @@ def check_transformers(config: ModelConfig) -> None:
     if faults:
         kind = "GPT" if config.objective == "causal-lm" else "BERT"
         raise MtkitError(
-            f"{config.recipe}: transformers' {kind} has no such network: " + "; ".join(faults)
+            f"{config.recipe}: transformers' {kind} doesn't support this network: "
+            + "; ".join(faults)
         )
 
 

@@ -22,7 +22,7 @@ SECOND_NAMES = {
     "bert.embeddings.word_embeddings.weight": "cls.predictions.decoder.weight",
     "cls.predictions.bias": "cls.predictions.decoder.bias",
 }
-"""Second names of weights, by their first, under which files hold them."""
+"""Second names of tied weights, by the first name, which files use."""
 
 _OF_GPT = {
     "target_embedding.tokens": "transformer.tokens_embed",
@@ -129,7 +129,7 @@ def to_theirs_shapes(
 def to_ours(
     tensors: Mapping[str, Tensor], counterparts: Iterable[Counterpart]
 ) -> dict[str, Tensor]:
-    """Returns transformers' weights by mtkit's names, contiguous, without those that have none."""
+    """Returns transformers' weights by mtkit's names, contiguous; others are dropped."""
     found: dict[str, Tensor] = {}
     for one in counterparts:
         parts = [tensors[name].T if one.is_transposed else tensors[name] for name in one.names]
@@ -161,7 +161,7 @@ def _find_in_bert(origin: str, is_matrix: bool) -> Counterpart:
 
 
 def split_layer(owner: str, stack: str) -> tuple[str, str]:
-    """Returns a layer's index and the rest of a name."""
+    """Splits a module's name in a stack into the layer's index and the rest."""
     index, _, part = owner.removeprefix(f"{stack}.layers.").partition(".")
     return index, part
 

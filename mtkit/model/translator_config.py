@@ -16,7 +16,7 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 """`model.activation` by `activation_function`."""
 FIRST_POSITION = 2
-"""Index of a sentence's first sinusoid: fairseq's, the one after padding's."""
+"""Index of a sentence's first sinusoid in fairseq: the one after padding's."""
 
 
 class TranslatorConfig(BaseModel):

@@ -14,15 +14,15 @@ from mtkit.text.trim_vocabulary import trim_vocabulary
 def trim_model(
     opened: OpenedFolder, weights: Mapping[str, Tensor], lines: Iterable[str]
 ) -> tuple[OpenedFolder, dict[str, Tensor]]:
-    """Returns a model with only the pieces that lines use, and those that it can't lack.
+    """Returns a model with only the pieces that lines use, and those that every model needs.
 
-    Its logits for these pieces are the same as before, as long as it reads no other. `lines` should
-    cover all languages that are to stay.
+    Its logits for these pieces are unchanged, as long as its input has no others. `lines` should
+    cover all languages to keep.
     """
     lines = list(lines)
     if not any(line.strip() for line in lines):
         raise MtkitError(
-            "the text whose pieces are to be kept is empty",
+            "the text for choosing the pieces to keep is empty",
             "name text of the languages that are to stay",
         )
     trimmed = trim_vocabulary(opened.tokenizer, lines)

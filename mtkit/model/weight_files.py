@@ -1,7 +1,7 @@
 """Safetensors files of weights, read and checked without PyTorch.
 
 A config can ask for any size and a file can claim anything. So a file's header is checked before
-anything of it is in memory, and a network is built only if the file has all its weights.
+anything is read into memory, and a network is built only if the file has all its weights.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -68,7 +68,7 @@ def read_shapes(path: Path) -> dict[str, Shape]:
 
 @contextmanager
 def opening_arrays(path: Path) -> Iterator[Callable[[str], NDArray[np.float32]]]:
-    """Opens a safetensors file, and gives a function that reads an array in fp32 by its name."""
+    """Opens a safetensors file; yields a function that reads an array by name, in fp32."""
     check_header(path)
 
     def read(name: str) -> NDArray[np.float32]:

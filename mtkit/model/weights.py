@@ -1,6 +1,6 @@
-"""Packs, loads, writes and reads weights, of networks and of safetensors files.
+"""Packs, loads, writes and reads the weights of networks and safetensors files.
 
-Checkpoints, model folders, means and exports use it.
+Used by checkpoints, model folders, averages and exports.
 """
 
 import os
@@ -39,7 +39,7 @@ def pack_weights(model: nn.Module, *, only: Collection[str] | None = None) -> di
 
 def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
     """Writes tensors to a safetensors file, with the permissions of any new file."""
-    # Created here first: the library's files would be readable only by their owner.
+    # Created here first: the library would make it readable only by its owner.
     path.touch()
     rights = path.stat().st_mode
     try:
@@ -60,7 +60,7 @@ def load_weights(
     origin: Path | str = "weights",
     only: Collection[str] | None = None,
 ) -> None:
-    """Sets a model's weights to those of `pack_weights`, in the model's own dtype and device.
+    """Sets a model's weights to those of `pack_weights`, keeping the model's dtype and device.
 
     `origin` is for messages. `only` are the names that were packed; None for all.
     """

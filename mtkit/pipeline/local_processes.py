@@ -43,7 +43,8 @@ def choose_processes(recipe: Recipe, workspace: Workspace, hardware: Hardware) -
     """Returns the hardware with the number of processes for a training on this CPU.
 
     The command line takes precedence, and so does a GPU. Otherwise `training.processes` decides.
-    With `auto`, a resumed training keeps its number of processes; a new one takes one per core. It prints its choice and the reason. A finished training needs none.
+    With `auto`, a resumed training keeps its number of processes; a new one takes one per core. The
+    choice and its reason are printed. A finished training needs none.
     """
     if hardware.device != "auto" or hardware.num_nodes > 1 or torch.cuda.is_available():
         return hardware

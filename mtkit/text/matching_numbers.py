@@ -50,9 +50,9 @@ _DIGITS = {
     for digit in written
 }
 UNITS = "".join((*_SMALL, *_LARGE))
+"""Chinese, Japanese and Korean units, each one character."""
 HANGUL_UNITS = "백천만억조"
 """From the smallest up."""
-"""Chinese, Japanese and Korean units, each one character."""
 NUMERALS = "".join(_DIGITS)
 """Chinese and Japanese digits."""
 _MAX_CHARACTERS = 100

@@ -112,7 +112,7 @@ def number_pairs(
     max_words: int,
     find_alike: Callable[[Sequence[int]], SimilarWords] | None = None,
 ) -> tuple[WordPairs, list[PairBlock]]:
-    """Returns the words that occur in pairs together, and the pairs in blocks.
+    """Returns the word pairs that co-occur, and the sentence pairs in blocks.
 
     Skips pairs with an empty side or one longer than `max_words`. `find_alike` takes indices of
     pairs.
@@ -145,7 +145,7 @@ def number_pairs(
 
 
 def _collect_pairs(blocks: Iterable[Numbers], num_targets: int) -> WordPairs:
-    """Returns the pairs of words of all blocks, given their keys; in little more memory."""
+    """Returns the pairs of words of all blocks, given their keys, merged as they arrive."""
     keys, waiting, num_waiting = np.array([-1]), [np.array([-1])], 0
     for block in blocks:
         waiting.append(np.unique(block))

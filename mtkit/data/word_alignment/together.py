@@ -13,7 +13,7 @@ from mtkit.data.word_alignment.word_table import NO_PAIR, Numbers, WordNumbers
 
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
 _NUM_NONE = 100.0
-"""Weight of the aligner's counts of words without a counterpart, in words of these pairs."""
+"""Weight of the aligner's counts of unaligned words, in words of these pairs."""
 _NUM_WORD_ROUNDS = 3
 _NUM_ORDER_ROUNDS = 4
 
@@ -29,7 +29,7 @@ def align_together(
 
     The aligner is the prior, and a few rounds over these pairs add to it: words unknown to it are
     found by their positions here. A repeated pair counts once: it adds nothing new, and would
-    confirm its own random links. Above `max_cells` source words times target words, pairs are
+    reinforce its own random links. Above `max_cells` source words times target words, pairs are
     aligned in groups.
     """
     pairs = [

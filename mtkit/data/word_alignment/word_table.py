@@ -38,7 +38,7 @@ def find_aligned_words(text: str, start: int = 0, end: int | None = None) -> lis
 
 @lru_cache(maxsize=1 << 14)
 def split_word(word: str) -> tuple[tuple[str, bool], ...]:
-    """Returns the aligned words of a word between spaces, each with whether its links count.
+    """Returns the aligned words of a space-separated token, each with whether its links count.
 
     Punctuation of a word with letters doesn't count.
     """
@@ -95,7 +95,7 @@ class WordPairs:
         if keys.dtype != np.int64 or keys.ndim != 1 or not len(keys) or keys[0] != -1:
             raise ValueError("keys aren't pairs of words")
         if (np.diff(keys) <= 0).any() or keys[-1] >= max(num_sources, 1) * self.num_targets:
-            raise ValueError("keys don't rise, or are of other words")
+            raise ValueError("keys aren't ascending, or belong to other words")
 
     def keep(self, is_kept: NDArray[np.bool_]) -> "WordPairs":
         """Returns some of the pairs; the first one must be kept."""

@@ -26,13 +26,13 @@ _SPACE = "▁"
 
 
 def check_packable(config: ModelConfig, tokenizer: SubwordTokenizer) -> None:
-    """Checks that Argos Translate can run a translator; the error names all reasons why not."""
+    """Checks that Argos Translate can run a translator; the error lists all reasons."""
     check_translates(config, "export for Argos Translate")
     faults = []
     if tokenizer.punctuation is not None:
         faults.append("tokenizer.punctuation, since it normalises nothing")
     if tokenizer.tags:
-        faults.append(f"the tag {tokenizer.tags[0]}, since it puts nothing before a source")
+        faults.append(f"the tag {tokenizer.tags[0]}, since it adds nothing before a source")
     if _UNDETERMINED in (config.source_language, config.target_language):
         faults.append("languages that aren't known (config.json: source_language, target_language)")
     if faults:
@@ -78,20 +78,20 @@ def find_model(tokenizer: SubwordTokenizer) -> bytes:
 def check_pieces(
     tokenizer: SubwordTokenizer, lines: Sequence[str], outputs: Sequence[Sequence[int]]
 ) -> None:
-    """Checks that this one model segments text and joins outputs as the tokenizer does."""
+    """Checks that Argos's model segments text and joins outputs as the tokenizer does."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=find_model(tokenizer))
     source, target = tokenizer.source_vocabulary, tokenizer.target_vocabulary
     for line, tokens in zip(lines, tokenizer.encode_source(lines), strict=True):
         found = [source.ids.get(piece, UNK) for piece in processor.encode(line, out_type=str)]
         if found != tokens[:-1]:
-            raise MtkitError(f"Argos Translate would cut a line into other tokens: '{line[:80]}'")
+            raise MtkitError(f"Argos Translate would split a line into other tokens: '{line[:80]}'")
     for output in outputs:
         pieces = [target.pieces[token] for token in output if token >= UNK + 3 or token == UNK]
         joined = processor.decode_pieces(pieces).replace(_SPACE, " ").lstrip()
         expected = tokenizer.decode_target(output)
         if UNK not in output and joined != expected:
             raise MtkitError(
-                f"Argos Translate would join an output otherwise: '{joined[:80]}', expected "
+                f"Argos Translate would join an output differently: '{joined[:80]}', expected "
                 f"'{expected[:80]}'",
                 "train one tokenizer for both languages: tokenizer.joint = true",
             )

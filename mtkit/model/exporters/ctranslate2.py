@@ -30,7 +30,7 @@ QUANTIZATIONS = (
     "int8_float16",
     "int8_bfloat16",
 )
-"""Number types of CTranslate2's matrices; the type after a `_` is that of everything else."""
+"""CTranslate2's types of matrices; the type after a `_` is that of everything else."""
 
 _ACTIVATIONS = {
     "relu": "RELU",
@@ -57,7 +57,7 @@ def load_library() -> Any:
 
 
 def check_quantization(quantization: str) -> None:
-    """Checks that CTranslate2 has this number type."""
+    """Checks that CTranslate2 supports a quantization."""
     if quantization not in QUANTIZATIONS:
         raise MtkitError(
             f"unknown quantization '{quantization}'" + suggest(quantization, QUANTIZATIONS),
@@ -78,7 +78,7 @@ def write_ctranslate2(
 
     Args:
         model: The network; not changed.
-        folder: Where to.
+        folder: The output folder.
         pieces: Source and target pieces, by token.
         max_tokens: Maximum length of source and output, including `</s>`, for the table of
             positions; learned positions have their own limit.
@@ -180,7 +180,7 @@ def _list_positions(embedding: InputEmbedding, max_tokens: int) -> npt.NDArray[n
     table = (
         positions.weight if isinstance(positions, LearnedPositions) else positions(0, max_tokens)
     )
-    # CTranslate2 scores one token more than it is given and drops the result.
+    # CTranslate2 scores one token beyond the maximum and drops the result.
     return np.concatenate((_copy(table), _copy(table[-1:])))
 
 

@@ -55,7 +55,7 @@ def _may_lie_there(path: Path) -> bool:
     """Checks that an export may have written a file or folder inside its own."""
     if path.name == ENGINE_FOLDER:
         return path.is_dir() and all(map(_is_of_export, path.iterdir())) and _is_marked(path)
-    # A command that is writing the card, or was killed then, leaves a draft of it.
+    # A command that is writing the card, or was killed meanwhile, leaves a draft.
     draft = _DRAFT.fullmatch(path.name)
     return (draft[1] if draft is not None else path.name) in _MODEL_FILES and path.is_file()
 

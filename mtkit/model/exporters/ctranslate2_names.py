@@ -81,7 +81,7 @@ def check_convertible(model: Model) -> None:
 
 
 def list_exported(model: Model, vocab_sizes: tuple[int, int]) -> Iterator[ExportedWeight]:
-    """Yields every weight except the vectors of positions; an export has one more of those."""
+    """Yields every weight except the position vectors, of which an export has one more."""
     for origin, shape in list_shapes(model, *vocab_sizes).items():
         if find_rows(origin) == "positions":
             continue

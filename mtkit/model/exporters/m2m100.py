@@ -1,7 +1,8 @@
 """A model with language pieces as `M2M100ForConditionalGeneration`: M2M100, or NLLB.
 
-transformers' network has no output bias. Here a bias hides what the model never writes, such as
-`<s>`, the decoder's first input. There `renormalize_logits` with `bad_words_ids` hides it.
+transformers' network has no output bias. In mtkit a bias suppresses what the model never outputs,
+such as `<s>`, the decoder's first input; in transformers `renormalize_logits` with `bad_words_ids`
+does.
 
 `M2M100Tokenizer` has a SentencePiece model, vocab.json and a built-in list of languages.
 `NllbTokenizer` has tokenizer.json; older versions can read the SentencePiece model too, where a
@@ -53,7 +54,7 @@ def list_m2m100_faults(model: Model, tokenizer: SubwordTokenizer) -> Iterator[st
     yield from list_misfits(model)
     if (model.sinusoids, model.first_position) != ("tensor2tensor", FIRST_POSITION):
         yield (
-            f'sinusoids = "{model.sinusoids}" from position {model.first_position}, and M2M100 has '
+            f'sinusoids = "{model.sinusoids}" from position {model.first_position}, but M2M100 has '
             f'"tensor2tensor" from {FIRST_POSITION}'
         )
     if model.norm != "pre":
@@ -61,11 +62,11 @@ def list_m2m100_faults(model: Model, tokenizer: SubwordTokenizer) -> Iterator[st
     if model.tied_embeddings != "three-way":
         yield f'model.tied_embeddings = "{model.tied_embeddings}", and M2M100 has one matrix'
     if not model.output_bias:
-        yield "model.output_bias = false, and M2M100 never writes <s>"
+        yield "model.output_bias = false, but M2M100 never outputs <s>"
     if tokenizer.punctuation is not None:
         yield "tokenizer.punctuation, which transformers leaves to the caller"
     if tokenizer.tags:
-        yield f"the tag {tokenizer.tags[0]}, and M2M100 has pieces of languages alone"
+        yield f"the tag {tokenizer.tags[0]}, but M2M100 only has language pieces"
     if not tokenizer.is_joint:
         yield "a vocabulary for each side"
         return
@@ -76,14 +77,14 @@ def list_m2m100_faults(model: Model, tokenizer: SubwordTokenizer) -> Iterator[st
         if not is_bpe(tokenizer.models[1]):
             yield 'tokenizer.kind = "unigram", and NllbTokenizer merges pieces (BPE)'
         if symbols := list_symbols(tokenizer.models[1]):
-            yield f"the symbol {shorten(symbols[0], 40)}, which NllbTokenizer would cut"
+            yield f"the symbol {shorten(symbols[0], 40)}, which NllbTokenizer would split"
 
 
 def _describe_languages(tokenizer: SubwordTokenizer) -> str:
     found = list(_list_codes(tokenizer))
     added = [code for code in found if code not in M2M100]
     if added:
-        return f"the language {added[0]}, and M2M100Tokenizer has a fixed list without it"
+        return f"the language {added[0]}, which isn't in M2M100Tokenizer's fixed list"
     return f"{len(found)} languages in another order than M2M100Tokenizer's"
 
 
@@ -102,7 +103,7 @@ def _list_codes(tokenizer: SubwordTokenizer) -> list[str]:
 
 
 def find_codes(tokenizer: SubwordTokenizer) -> str | None:
-    """Returns the name of M2M100Tokenizer's list of a model's languages; None for others."""
+    """Returns the name of M2M100Tokenizer's list that equals a model's languages, or None."""
     found = tuple(_list_codes(tokenizer))
     return next((name for name, codes in _FIXED.items() if codes == found), None)
 
@@ -119,9 +120,9 @@ def check_bias(
     shown = ", ".join(f"{pieces[token]} {bias[token]:+.2g}" for token in changed[:_SHOWN])
     more = f" and {len(changed) - _SHOWN:,} more" if len(changed) > _SHOWN else ""
     raise MtkitError(
-        f"{config.recipe}: output_bias has learned ({shown}{more}), and M2M100 in transformers "
-        "has no bias of the output",
-        "train again from the imported model: its bias now stays as it is. Or export for "
+        f"{config.recipe}: training changed output_bias ({shown}{more}), but M2M100 in "
+        "transformers has no output bias",
+        "train again from the imported model: its bias is now frozen. Or export for "
         "CTranslate2 (--format ctranslate2)",
     )
 
@@ -149,7 +150,7 @@ def arrange_m2m100(
         pieces=_name_rows([pieces[token] for token in order], closing),
         pad=rows[PAD],
         start=rows[BOS],
-        # Padding that isn't hidden has a share of probability there too.
+        # Padding that isn't hidden gets some probability in transformers too.
         forbidden=hidden or (rows[PAD],),
     )
     target = find_language(config.target_language, tuple(languages.target))
@@ -166,7 +167,7 @@ def arrange_m2m100(
 def _order_tokens(
     tokenizer: SubwordTokenizer, vectors: Tensor, closing: Collection[str]
 ) -> tuple[list[int], dict[int, int]]:
-    """Returns the token of each row, and for tokens without a row the token that they share with.
+    """Returns the token of each row, and for tokens without a row the one whose row they share.
 
     `vectors` are by token; `closing` are the pieces after all ordinary ones.
     """
@@ -175,7 +176,7 @@ def _order_tokens(
     if foreign is None:
         order, num_placed = [BOS, PAD, EOS, UNK], len(SPECIAL_PIECES)
         if vectors[BOS].equal(vectors[EOS]):
-            # As in the public models. Row 0 is `<s>` there too, and nothing reads or writes it.
+            # As in the public models, where row 0 is an unused `<s>` too.
             shared[BOS] = EOS
     else:
         of_tokens = foreign.list_rows("target")
@@ -223,7 +224,7 @@ def _insert(
 
 
 def _is_piece(piece: str) -> bool:
-    """Returns whether a piece is one of another program's, under its own name."""
+    """Checks that a piece is a real one, not the placeholder of an imported row."""
     return read_piece_of_row(piece) == piece
 
 
@@ -361,7 +362,7 @@ def _describe_added(piece: str) -> dict[str, object]:
 def _describe_marks(
     rows: Mapping[str, int], language: str, *, stands_behind: bool
 ) -> dict[str, object]:
-    """Returns how one source, or two, get their language and end."""
+    """Returns the post-processor that adds the language and `</s>` to one source or two."""
     end = "</s>"
     before, behind = ([], [end, language]) if stands_behind else ([language], [end])
 

@@ -1,4 +1,4 @@
-"""A translator as `MarianMTModel`, or `PegasusForConditionalGeneration` for pre-norm.
+"""A translator as `MarianMTModel`, or as `PegasusForConditionalGeneration` if pre-norm.
 
 Marian is post-norm, Pegasus pre-norm with a norm after each stack. Both have sinusoidal positions
 with all sines first, and an output bias. `MarianTokenizer` works for both: SentencePiece segments
@@ -75,7 +75,7 @@ def list_marian_faults(model: Model, tokenizer: SubwordTokenizer) -> Iterator[st
     yield from list_misfits(model)
     if model.sinusoids == "tensor2tensor" or model.first_position:
         yield (
-            f'sinusoids = "{model.sinusoids}" from position {model.first_position}, and both have '
+            f'sinusoids = "{model.sinusoids}" from position {model.first_position}, but both have '
             "the paper's wavelengths from position 0"
         )
     if model.norm == "pre" and model.tied_embeddings != "three-way":
@@ -87,7 +87,7 @@ def list_marian_faults(model: Model, tokenizer: SubwordTokenizer) -> Iterator[st
         yield "tokenizer.punctuation, which MarianTokenizer leaves to the caller"
     others = [tag for tag in tokenizer.tags if not TAG.fullmatch(tag)]
     if others:
-        yield f"the tag {others[0]}, where MarianTokenizer has tags like >>deu<<"
+        yield f"the tag {others[0]}, but MarianTokenizer only has tags like >>deu<<"
 
 
 def arrange_marian(

@@ -34,7 +34,7 @@ class TokenRows:
         origins: The token of each row's vectors.
         pieces: The row of each piece, as in vocab.json.
         start: Row of the decoder's first input.
-        forbidden: Rows that may not be written.
+        forbidden: Rows that must not be output.
     """
 
     rows: tuple[int, ...]
@@ -82,7 +82,7 @@ def give_back(
     num_rows = max(foreign) + 1
     rows: dict[int, int] = {}
     origins: dict[int, int] = {}
-    # A row that several tokens share belongs to one that may be written, never to `<s>`.
+    # A row that several tokens share belongs to one that can be output, never to `<s>`.
     for token in (PAD, UNK, EOS, *range(len(SPECIAL_PIECES), len(pieces)), BOS):
         row = foreign[token] if token < len(foreign) else num_rows
         first = origins.get(row)
@@ -139,11 +139,11 @@ def list_misfits(model: Model) -> Iterator[str]:
     """Yields a network's features that no translator in transformers has."""
     width = model.d_model / model.num_heads
     if model.positions != "sinusoidal":
-        yield f'model.positions = "{model.positions}", and all have sinusoids'
+        yield f'model.positions = "{model.positions}", but all have sinusoids'
     if model.activation not in ACTIVATIONS.values():
         yield f'model.activation = "{model.activation}", which has a gate'
     if (model.d_key, model.d_value) != (width, width):
-        yield f"heads of another width than d_model / num_heads = {width:g}"
+        yield f"heads of a width other than d_model / num_heads = {width:g}"
     if model.attention_window is not None:
         yield f"model.attention_window = {model.attention_window}"
     if model.embedding_norm:
@@ -166,7 +166,7 @@ def find_output_limit(settings: Inference) -> int:
 
 
 def is_exact(settings: Inference) -> bool:
-    """Returns whether a search continues until no better output is possible."""
+    """Checks that search continues until no better output is possible."""
     return settings.stop_margin >= find_output_limit(settings)
 
 
@@ -219,7 +219,7 @@ def describe_search(written: WrittenTranslator, settings: Inference) -> dict[str
     described: dict[str, object] = {
         "num_beams": settings.beam_size,
         "length_penalty": settings.length_penalty.alpha,
-        # A margin of a few tokens is between the two; "never" takes several times as long.
+        # A small margin lies between the two; "never" takes several times as long.
         "early_stopping": "never" if is_exact(settings) else False,
         # transformers counts the decoder's first input.
         "max_length": find_output_limit(settings) + 1,

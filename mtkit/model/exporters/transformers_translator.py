@@ -39,9 +39,9 @@ GENERATION_FILE = "generation_config.json"
 
 
 def check_holds(config: ModelConfig, tokenizer: SubwordTokenizer, settings: Inference) -> None:
-    """Checks that a class of transformers can hold a translator exactly, without its weights.
+    """Checks that a transformers class can represent a translator exactly, apart from its weights.
 
-    The error names all reasons why not.
+    The error lists all reasons.
     """
     check_translates(config, "export to transformers")
     list_faults = list_m2m100_faults if tokenizer.has_language_pieces else list_marian_faults

@@ -44,16 +44,16 @@ _DEFAULTS: dict[str, dict[str, object]] = {
     "referenceless": {"layer_transformation": "softmax", "hidden_sizes": [2048, 1024]},
     "unified": {"layer_transformation": "sparsemax", "hidden_sizes": [3072, 1024]},
 }
-"""unbabel-comet's, where a checkpoint lacks a key."""
+"""unbabel-comet's defaults for keys that a checkpoint lacks."""
 _UNUSED = re.compile(
     r"hidden2tag\.|wordloss\.|sentloss\.|encoder\.model\.pooler\.|layerwise_attention\.dropout_"
     r"|encoder\.model\.embeddings\.position_ids"
 )
-"""Of words, of training, and numbers that the network computes."""
+"""Word-level and training-only weights, and buffers that the network computes."""
 
 
 class ForeignComet:
-    """A published metric's keys and tensors, which are mapped from its file.
+    """A published metric's keys and memory-mapped tensors.
 
     Attributes:
         encoder_name: The hub's name of its encoder.
@@ -67,12 +67,12 @@ class ForeignComet:
         found = content if isinstance(content, dict) else {}
         saved = found.get("hyper_parameters", {})
         self._keys: dict[str, Any] = {**settings, **(saved if isinstance(saved, dict) else {})}
-        # unbabel-comet 2.2.4 and later: it was trained without, whatever the checkpoint says.
+        # unbabel-comet 2.2.4 and later: it was trained with softmax, whatever the checkpoint says.
         if settings.get("layer_transformation") == "sparsemax_patch":
             self._keys["layer_transformation"] = "softmax"
         self._keys["class_identifier"] = settings.get("class_identifier")
         for key in ("class_identifier", "pretrained_model"):
-            # What aliases of YAML and pickles hold could be endless once it is text.
+            # As text, nested YAML or pickle aliases could be endless.
             value = self._keys.get(key)
             if not isinstance(value, str) or len(value) > _MAX_NAME:
                 raise self._reject(f"{key}: expected a name of up to {_MAX_NAME} characters")
@@ -103,7 +103,7 @@ class ForeignComet:
         theirs = encoder.read_json(CONFIG_FILE, max_bytes=_MAX_BYTES)
         wanted = {**_DEFAULTS[kind], "layer_norm": True, **keys}
         if kind == "unified":
-            # It reads the first token of its own key's layer.
+            # It pools the first token, of the layer that `sent_layer` names.
             wanted |= {"layer": keys.get("sent_layer", "mix"), "pool": "cls"}
         chosen = {key: wanted[key] for key in CometConfig.model_fields if key in wanted}
         parts = {key: theirs[key] for key in EncoderConfig.model_fields if key in theirs}
@@ -130,7 +130,7 @@ def _read_yaml(folder: SourceFolder) -> dict[str, Any]:
     path = folder.need(HPARAMS_FILE)
     content = read_file(path, max_bytes=_MAX_BYTES, inside=folder.root)
     if b"<<" in content:
-        # Merged mappings of merged ones could fill the memory.
+        # Nested merge keys could fill the memory.
         raise MtkitError(f"{folder.origin}/{HPARAMS_FILE}: a merge key, which no metric has")
     try:
         found = yaml.safe_load(content)
@@ -171,8 +171,8 @@ def write_comet(
     known = f"license: {licence.name}\n" if licence.name else ""
     card = (
         f"---\n{known}library_name: mtkit\n---\n\n# {config.name}\n\nA learned metric of "
-        f"translations, imported from {licence.origin}; encoder: {metric.encoder_name}. Name this "
-        "folder in `evaluation.metrics` or after `mtkit score --set`.\n"
+        f"translations, imported from {licence.origin}; encoder: {metric.encoder_name}. Put this "
+        "folder into `evaluation.metrics` or after `mtkit score --set`.\n"
     )
     with building(output) as draft:
         write_section(draft / CONFIG_FILE, config)

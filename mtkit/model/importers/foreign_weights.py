@@ -64,7 +64,7 @@ def _find_parts(folder: SourceFolder, index: Path) -> list[Path]:
         raise MtkitError(f"{index}: no files named in weight_map", _COPY_AGAIN)
     names = sorted({str(name) for name in of_tensors.values()})
     if len(names) > _MAX_PARTS or any("/" in name or "\\" in name for name in names):
-        raise MtkitError(f"{index}: weight_map names no files of this folder", _COPY_AGAIN)
+        raise MtkitError(f"{index}: weight_map names files outside this folder", _COPY_AGAIN)
     return [folder.need(name) for name in names]
 
 
@@ -79,7 +79,7 @@ class _Safetensors(ForeignWeights):
             self._paths |= dict.fromkeys(shapes, path)
 
     def read(self, name: str) -> Tensor:
-        """Returns a tensor; its pages of the file are freed with it."""
+        """Returns a tensor; freeing it unmaps its pages of the file."""
         return read_weight(self._paths[name], name)
 
 
@@ -111,7 +111,7 @@ def unpickle(path: Path, origin: str) -> tuple[object, bool]:
 
     def load(*, mmap: bool) -> object:
         with warnings.catch_warnings():
-            # About pickles in a newer form, which are read or rejected anyway.
+            # About newer pickle protocols, which are read or rejected anyway.
             warnings.simplefilter("ignore", UserWarning)
             return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
 
@@ -143,9 +143,9 @@ def check_tensors(content: object, origin: str) -> dict[str, Tensor]:
         if not isinstance(name, str):
             raise _damaged(origin, f"a name that is a {type(name).__name__}")
         if not isinstance(tensor, Tensor):
-            raise _damaged(origin, f"{shorten(name, 80)} is no tensor")
+            raise _damaged(origin, f"{shorten(name, 80)} isn't a tensor")
         if tensor.layout != torch.strided or tensor.is_meta:
-            raise _damaged(origin, f"{shorten(name, 80)} has no plain numbers")
+            raise _damaged(origin, f"{shorten(name, 80)} isn't a dense tensor in memory")
         if not tensor.is_floating_point():
             raise _damaged(origin, f"{shorten(name, 80)} has type {tensor.dtype}, expected floats")
     return content

@@ -25,7 +25,7 @@ class Licence:
 
     @property
     def is_commercial(self) -> bool:
-        """Whether its name doesn't forbid commercial use."""
+        """Whether its name doesn't rule out commercial use; also if it is unknown."""
         return "nc" not in self.name.lower().replace("_", "-").split("-")
 
 

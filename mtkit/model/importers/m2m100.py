@@ -4,7 +4,7 @@ They are pre-norm, with fairseq's sinusoids from position 2. `</s>` is the decod
 and the output begins with its language's piece. Sources are `LANGUAGE text </s>`, or in an older
 form of NLLB `text </s> LANGUAGE`.
 
-Folders of M2M100 have no ids of languages: they follow the pieces of `vocab.json` in this order.
+Folders of M2M100 list no language ids: languages follow `vocab.json`'s pieces in the order below.
 The same holds for folders of NLLB-200 without `tokenizer.json`.
 """
 
@@ -132,7 +132,7 @@ def _read_m2m100(folder: SourceFolder, theirs: M2M100Config, settings: dict[str,
             f"{folder.origin}/{_SETTINGS}: language_codes = {shorten(str(named), 40)}, expected "
             "m2m100 or wmt21"
         )
-    # Added languages have their ids in the settings; the others follow the pieces.
+    # The settings list ids of added languages; the others follow the pieces.
     added = {
         piece: row
         for piece, row in _read_added(folder, settings).items()
@@ -156,7 +156,7 @@ def _read_nllb(folder: SourceFolder, theirs: M2M100Config, settings: dict[str, o
     fast = folder.read_json(_FAST, max_bytes=MAX_VOCABULARY_BYTES)
     path = folder.find(_SPM)
     if path is None and not fast:
-        folder.need(_SPM, f"a folder of NLLB-200 has {_SPM} or {_FAST}")
+        folder.need(_SPM, f"an NLLB-200 folder needs {_SPM} or {_FAST}")
     spm = read_model(path) if path is not None else b""
     if fast:
         ids = _read_fast(folder, fast)

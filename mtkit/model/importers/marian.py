@@ -1,8 +1,8 @@
 """Imports Marian's translators (all of OPUS-MT) from transformers' form, and Pegasus from mtkit's.
 
 Marian is post-norm, Pegasus pre-norm. Both have positions with all sines first, and an output bias.
-`<pad>` is the decoder's first input. Two SentencePiece models segment text, and one or two lists of
-pieces have the ids.
+`<pad>` is the decoder's first input. Two SentencePiece models segment text, and one or two
+vocabularies have the ids.
 """
 
 import json
@@ -30,7 +30,7 @@ _MAX_CONFIG_BYTES = 1 << 20
 TAG = re.compile(r">>[^<>\s]+<<")
 """A target language, written before a source."""
 UNUSED_PIECE = "<unused>"
-"""Padding of an exported mtkit model: there `<pad>` is the decoder's first input."""
+"""Padding of an exported mtkit model, whose `<pad>` is the decoder's first input."""
 _NAME = re.compile(r"opus-mt-(?:tc-)?(?:big-|base-|tiny-)?([a-zA-Z_]+)-([a-zA-Z_]+)")
 
 

@@ -1,4 +1,4 @@
-"""The source of a public model: a local folder, or one of the Hugging Face hub."""
+"""The source of a public model: a local folder, or a repository of the Hugging Face hub."""
 
 import os
 import re
@@ -41,7 +41,7 @@ class SourceFolder:
     """A folder of a public model, whose files are looked up by name.
 
     Attributes:
-        root: Folder that its files must be in once links are followed; the hub's cache keeps them
+        root: Folder that its files must be in after resolving links; the hub's cache keeps them
             beside the folder.
         origin: Its name, for messages and the card.
     """
@@ -61,7 +61,7 @@ class SourceFolder:
         return self.origin.rpartition("/")[2] if self.is_of_hub else self.path.resolve().name
 
     def find(self, name: str) -> Path | None:
-        """Returns the path of a regular file; None if it is missing. A link out is an error."""
+        """Returns the path of a regular file; None if it is missing. Links to outside fail."""
         path = self.path / name
         try:
             check_file(path, inside=self.root)
@@ -144,7 +144,7 @@ def _fetch(name: str, *, has_weights: bool) -> Path:
             folder = Path(snapshot_download(name, allow_patterns=[*FILES, *_PICKLES]))
     except GatedRepoError as error:
         raise MtkitError(
-            f"{name}: its owner asks for an agreement first",
+            f"{name}: its owner requires an agreement first",
             f"accept it at the model's page ({_page(name)}), then `hf auth login`",
         ) from error
     except RepositoryNotFoundError as error:
@@ -155,12 +155,12 @@ def _fetch(name: str, *, has_weights: bool) -> Path:
     except LocalEntryNotFoundError as error:
         raise MtkitError(
             f"{name}: no such folder here, and the Hugging Face hub can't be reached",
-            f"fetch it where there is a network: hf download {name} --local-dir FOLDER; then "
-            "`mtkit import FOLDER`",
+            f"download it on a machine with network access: hf download {name} --local-dir FOLDER; "
+            "then `mtkit import FOLDER`",
         ) from error
     except HTTPError as error:
         raise MtkitError(
-            f"{name}: fetching from the Hugging Face hub failed: {shorten(str(error), 200)}",
+            f"{name}: downloading from the Hugging Face hub failed: {shorten(str(error), 200)}",
             "try again: files that are complete aren't fetched again",
         ) from error
     return folder

@@ -1,6 +1,6 @@
 """Imports a language model from a folder of transformers' GPT or BERT classes.
 
-Tokens are SentencePiece's by mtkit's ids. WordPiece and GPT's own BPE are rejected: they need
+Tokens are SentencePiece's with mtkit's ids. WordPiece and GPT's own BPE are rejected: they need
 another library to segment text, aren't reversible, and number `<pad>`, `<s>` and `</s>` differently
 from every network and vocabulary of mtkit.
 """
@@ -36,7 +36,7 @@ _UNDETERMINED = "und"
 _PAIR_HEAD = "cls.seq_relationship.weight"
 _OTHER_TOKENIZERS = {
     "vocab.txt": "WordPiece",
-    "merges.txt": "byte pairs by a list of merges",
+    "merges.txt": "byte-level BPE",
     "tokenizer.json": "one of the tokenizers library",
 }
 _OTHER_WEIGHTS = ("model.safetensors.index.json", "pytorch_model.bin", "tf_model.h5")
@@ -58,7 +58,7 @@ def load_transformers_folder(
     if tokenizer.vocab_sizes != dict.fromkeys(("source", "target"), theirs.vocab_size):
         raise MtkitError(
             f"{folder}: the tokenizer has {tokenizer.target_vocab_size:,} pieces, but the model "
-            f"{theirs.vocab_size:,}",
+            f"has {theirs.vocab_size:,}",
             "the tokenizer must be the one that the model was trained with",
         )
     try:
@@ -81,7 +81,7 @@ def _read_config(folder: Path) -> tuple[Objective, GptConfig | BertConfig]:
     """Returns a model's objective and config."""
     path = folder / CONFIG_FILE
     if not path.is_file():
-        raise MtkitError(f"{folder}: no model of transformers here (no {CONFIG_FILE})")
+        raise MtkitError(f"{folder}: no transformers model here (no {CONFIG_FILE})")
     content = read_json(path, max_bytes=_MAX_CONFIG_BYTES)
     try:
         match content.get("model_type"):
@@ -106,8 +106,7 @@ def _find_weights(folder: Path) -> Path:
     others = [name for name in _OTHER_WEIGHTS if (folder / name).is_file()]
     raise MtkitError(
         f"{folder}: no {WEIGHTS_FILE} here" + (f", only {others[0]}" if others else ""),
-        "load the model with transformers, and save_pretrained(..., max_shard_size='100GB') writes "
-        "it so"
+        "load the model with transformers, then save_pretrained(..., max_shard_size='100GB')"
         if others
         else "copy the whole folder again from where it came from",
     )
@@ -121,7 +120,7 @@ def _read_tokenizer(folder: Path, keys: MtkitKeys) -> SubwordTokenizer:
         found = f"; its tokenizer is {others[0]}, which mtkit doesn't have" if others else ""
         raise MtkitError(
             f"{folder}: no {TOKENIZER_FILE} here{found}",
-            f"mtkit segments text by SentencePiece: copy {TOKENIZER_FILE} from the folder that "
+            f"mtkit segments text with SentencePiece: copy {TOKENIZER_FILE} from the folder that "
             "mtkit wrote, if it did",
         )
     model = read_model(path)
@@ -135,7 +134,7 @@ def _read_tokenizer(folder: Path, keys: MtkitKeys) -> SubwordTokenizer:
 
 
 def _load_network(config: ModelConfig, path: Path) -> Network:
-    """Returns a network with the weights of a file of transformers', in evaluation mode."""
+    """Returns a network with the weights of a transformers file, in evaluation mode."""
     counterparts = list_counterparts(config)
     expected = to_theirs_shapes(config.list_shapes(), counterparts)
     tied = {name: second for name, second in SECOND_NAMES.items() if name in expected}
@@ -146,7 +145,7 @@ def _load_network(config: ModelConfig, path: Path) -> Network:
     for name, second in tied.items():
         if second in tensors and not tensors[second].equal(tensors[name]):
             raise MtkitError(
-                f"{path}: {second} is another matrix than {name}, but mtkit's has one for both"
+                f"{path}: {second} differs from {name}, but mtkit's network has one for both"
             )
     network = build(config, has_initial_weights=False)
     load_weights(network, to_ours(tensors, counterparts), origin=path)

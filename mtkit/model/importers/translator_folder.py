@@ -37,10 +37,10 @@ FILE = "generation_config.json"
 _MAX_BYTES = 1 << 20
 _MAX_SOURCE_TOKENS = 100_000
 HIDDEN_BIAS = -1_000.0
-"""Logit of a token that the other program lacks: its probability is 0 in any precision."""
+"""Bias of a token that the model can't output: its probability is 0 in any precision."""
 _SHOWN = 3
 _POSITION_TABLES = (*POSITIONS.values(), *(f"{name}s" for name in POSITIONS.values()))
-"""Names of fixed sinusoids; M2M100's older files have `weights`."""
+"""Names of fixed sinusoids; in M2M100's older files they end in `weights`."""
 
 
 class Generation(BaseModel):
@@ -88,9 +88,9 @@ class Generation(BaseModel):
         for key, value in wanted.items():
             if getattr(self, key) != value:
                 raise MtkitError(
-                    f"{self.origin}: {key} = {getattr(self, key)}, but mtkit's search has no such "
-                    "thing",
-                    f"set it to {str(value).lower()} if the model is to be used without it",
+                    f"{self.origin}: {key} = {getattr(self, key)}, which mtkit's search "
+                    "doesn't support",
+                    f"set it to {str(value).lower()} to use the model without it",
                 )
 
     def find_hidden(self, never_written: tuple[int, ...]) -> tuple[int, ...]:
@@ -102,8 +102,8 @@ class Generation(BaseModel):
         for word in self.bad_words_ids or []:
             if len(word) != 1 or not (self.renormalize_logits or word[0] in never_written):
                 raise MtkitError(
-                    f"{self.origin}: bad_words_ids has {word[:10]}, but mtkit can forbid padding "
-                    "alone, and other single pieces where renormalize_logits is true",
+                    f"{self.origin}: bad_words_ids has {word[:10]}, but mtkit can forbid only "
+                    "padding, and other single pieces if renormalize_logits is true",
                     "remove it if the model is to be used without it",
                 )
         if not self.renormalize_logits:
@@ -120,7 +120,7 @@ class Generation(BaseModel):
             # transformers counts the decoder's first input.
             min_length=max(0, self.min_length - 1),
             no_repeat_ngram=self.no_repeat_ngram_size or None,
-            # transformers stops at as many outputs as beams; mtkit still looks at the open ones.
+            # transformers stops at as many outputs as beams; mtkit still checks live hypotheses.
             stop_margin=max_tokens if self.early_stopping == "never" else 0,
             max_output_tokens=max_tokens,
             max_extra_tokens=min(max_tokens, 10_000),
@@ -150,7 +150,7 @@ class ForeignTranslator:
 
     @property
     def hidden(self) -> list[int]:
-        """Target tokens that it can't write."""
+        """Target tokens that it can't output."""
         rows = set(self.hidden_rows)
         by_row = (token for token, row in enumerate(self.target.rows) if row in rows)
         return sorted({*self.target.hidden, *by_row})
@@ -237,7 +237,7 @@ def _check(translator: ForeignTranslator, weights: ForeignWeights) -> None:
         if name not in expected:
             found.pop(name, None)
     if OUTPUT_BIAS in expected:
-        # transformers lets it be missing.
+        # Optional in transformers.
         found.setdefault(OUTPUT_BIAS, expected[OUTPUT_BIAS])
     faults = [f"{name} is missing" for name in sorted(expected.keys() - found.keys())]
     faults += [
@@ -301,12 +301,12 @@ def _check_positions(translator: ForeignTranslator, weights: ForeignWeights) -> 
             continue
         table = weights.read(name).float()
         expected = sinusoids(table.shape[0], model.d_model, model.sinusoids)
-        # The vector of padding, before the first one, is zero in some.
+        # In some files the padding's vector, before the first position, is zero.
         start = model.first_position
         if table.shape != expected.shape or not torch.allclose(
             table[start:], expected[start:], atol=2e-3
         ):
             raise MtkitError(
-                f"{weights.origin}: {name} isn't the sinusoids of that network",
+                f"{weights.origin}: {name} differs from the sinusoids of this network",
                 "mtkit imports translators whose positions are fixed",
             )

@@ -37,7 +37,7 @@ def test_an_export_is_for_its_own_program(trained) -> None:
     assert run(*trained.options, "--set", "inference.beam_size=1").exit_code == 0
     refused = run("--model", trained.workspace.export, command="translate", stdin="A man.\n")
     assert refused.exit_code == 1
-    assert "exported for CTranslate2, whose own client translates with it" in refused.stderr
+    assert "exported for CTranslate2, which mtkit can't load" in refused.stderr
 
 
 def test_a_model_folder_is_exported_anywhere_and_compared_on_a_file(trained, tmp_path) -> None:

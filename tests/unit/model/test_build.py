@@ -72,5 +72,5 @@ def test_a_language_model_has_one_vocabulary() -> None:
 def test_no_command_takes_a_language_model_for_a_translator() -> None:
     take_translator(build(CONFIG), CONFIG, "translation")
     causal = CONFIG.model_copy(update={"objective": "causal-lm"})
-    with pytest.raises(MtkitError, match=r'"causal-lm".*translation is for translators alone'):
+    with pytest.raises(MtkitError, match=r'"causal-lm".*translation is only for translators'):
         take_translator(build(causal), causal, "translation")

@@ -143,7 +143,7 @@ def test_ctranslate2_takes_translators_alone(
     objective: str, tmp_path: Path, tokenizer: SubwordTokenizer
 ) -> None:
     _save(tmp_path / "model", _make_recipe(objective), tokenizer)
-    fault = rf'\(objective = "{objective}"\), and export to CTranslate2 is for translators alone'
+    fault = rf'\(objective = "{objective}"\), and export to CTranslate2 is only for translators'
     with pytest.raises(MtkitError, match=fault):
         export(tmp_path / "model", tmp_path / "export", lines=["a fox"], quantization="float32")
     assert not (tmp_path / "export").exists()
