@@ -254,6 +254,6 @@ def test_a_network_that_transformers_lacks_is_not_written(
     tmp_path: Path, tokenizer: SubwordTokenizer
 ) -> None:
     ours = _make_ours("causal-lm", tokenizer, norm="pre")
-    with pytest.raises(MtkitError, match=r'GPT doesn't support this network: model.norm = "pre"'):
+    with pytest.raises(MtkitError, match=r'GPT doesn.t support this network: model.norm = "pre"'):
         save_transformers_folder(ours, tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
