@@ -45,7 +45,7 @@ class PartChooser:
     def choose_adjectives(
         self, noun: Noun, probability: float = 0.4
     ) -> tuple[tuple[str, str], ...]:
-        """Returns no adjective, one, or rarely two of which the second is a colour."""
+        """Returns no adjective, one, or rarely two, the second of which is a colour."""
         if not self.happens(probability):
             return ()
         first, second = (self.choose(lexicon.ADJECTIVES_OF[noun.group]) for _ in range(2))
@@ -337,14 +337,14 @@ class PartChooser:
         return Clause(subject, verb, mode, accusative=thing, claims_not=True)
 
     def choose_action(self, subject: NounPhrase) -> Clause:
-        """Returns a clause in the present for something that one can request, try or forget."""
+        """Returns a clause in the present for an action that one can request, try or forget."""
         clause = self.choose_clause(subject, (clauses.PRESENT,))
         if clause.verb.english in (*lexicon.WORDS["stative"], *lexicon.WORDS["unwilled"]):
             return self.choose_action(subject)
         return clause
 
     def add_time(self, clause: Clause, probability: float) -> Clause:
-        """Returns the clause with a time, with the given probability; a state takes none."""
+        """Returns the clause with a time, with the given probability; a state verb takes none."""
         if clause.verb.english in lexicon.WORDS["stative"] or not self.happens(probability):
             return clause
         return replace(clause, time=self.choose_time(clause.mode))

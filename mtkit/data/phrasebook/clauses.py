@@ -67,7 +67,7 @@ class Clause:
 
 
 def build_english_verbs(clause: Clause, *, needs_auxiliary: bool) -> tuple[str, str]:
-    """Returns the auxiliary (or empty) and the rest of the verb."""
+    """Returns the auxiliary, if any, and the rest of the verb."""
     mode, verb, person = clause.mode, clause.verb, clause.subject.person
     if mode.auxiliary:
         is_liking = mode.auxiliary == "would"
@@ -109,7 +109,7 @@ def _end_in_english(clause: Clause, verbs: str) -> str:
 
 
 def build_german_verbs(clause: Clause) -> tuple[str, str]:
-    """Returns the finite verb and what closes the bracket: (hat, gelesen), (ruft, an)."""
+    """Returns both parts of the verb bracket: (hat, gelesen), (ruft, an)."""
     mode, verb, person = clause.mode, clause.verb, clause.subject.person
     if mode.german:
         return german.conjugate(mode.german, "", person), verb.prefix + verb.german
@@ -177,7 +177,7 @@ def state(clause: Clause, front: Phrase | None = None) -> Phrase:
 
 
 def ask(clause: Clause, question_word: Phrase | None = None) -> Phrase:
-    """Returns a question without its mark, yes/no or with a question word in front."""
+    """Returns a question without its question mark: yes/no, or with a question word in front."""
     auxiliary, verbs = build_english_verbs(clause, needs_auxiliary=True)
     finite, closing = build_german_verbs(clause)
     english_word = question_word.english if question_word else ""

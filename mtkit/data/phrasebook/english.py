@@ -6,13 +6,13 @@ VOWELS = "aeiou"
 BE_PRESENT = {"1s": "am", "2s": "are", "3s": "is", "1p": "are", "3p": "are"}
 BE_PAST = {"1s": "was", "2s": "were", "3s": "was", "1p": "were", "3p": "were"}
 COMPARED_IRREGULARLY = {"good": ("better", "best")}
-# In addition to the short ones and those in -y, which take -er.
+# Besides the short ones and those in -y, which take -er.
 COMPARED_WITH_MORE = frozenset({"tired", "ill"})
 COMPARED_WITH_ENDING = frozenset({"clever", "quiet", "polite"})
 
 
 def choose_article(next_word: str) -> str:
-    """Returns `an` before a vowel; none of our words has a silent h or a spoken y in front."""
+    """Returns `an` before a vowel; none of our words begins with a silent h or a y sound."""
     return "an" if next_word[0].lower() in VOWELS else "a"
 
 

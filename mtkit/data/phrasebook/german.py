@@ -56,7 +56,7 @@ def contract(preposition: str, phrase: str) -> str:
 
 
 def conjugate(infinitive: str, third_person: str, person: str) -> str:
-    """Returns the present tense; `third_person` is given if the stem changes, else empty."""
+    """Returns the present tense; `third_person` is empty unless the stem changes."""
     if infinitive in IRREGULAR_VERBS:
         return IRREGULAR_VERBS[infinitive][PERSONS.index(person)]
     if person in ("1p", "3p"):

@@ -67,7 +67,7 @@ class Phrase:
 
 @dataclass(frozen=True)
 class PlaceNoun:
-    """A noun with its prepositions for where (German dative) and for where to."""
+    """A noun with its prepositions for a place (German dative) and a destination."""
 
     noun: Noun
     at: Phrase
@@ -92,7 +92,7 @@ def _read_adjective(english: str, german: str, *comparison: str) -> Adjective:
 
 
 def find_nouns(names: Iterable[str]) -> tuple[Noun, ...]:
-    """Returns the nouns named: one by one, by group or by family of groups."""
+    """Returns nouns by their name, group or family of groups."""
     found: list[Noun] = []
     for name in names:
         if name in _TABLES["families"]:

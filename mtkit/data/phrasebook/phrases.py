@@ -8,7 +8,7 @@ from mtkit.data.phrasebook.lexicon import ENDINGS, Adjective, Noun, Phrase
 
 @dataclass(frozen=True)
 class Determiner:
-    """The start of a noun phrase: `german` takes the `endings` named, or isn't inflected."""
+    """The start of a noun phrase: `german` takes the endings in `endings`, or none."""
 
     english: str
     english_plural: str
@@ -39,7 +39,7 @@ QUANTIFIERS = tuple(
 
 
 def count(number: Phrase) -> Determiner:
-    """Returns the determiner of a number from two to twelve: drei rote Äpfel."""
+    """Returns the determiner for a number from two to twelve: drei rote Äpfel."""
     return Determiner("", number.english, number.german, "", "strong")
 
 
@@ -164,7 +164,7 @@ def join_with_and(first: NounPhrase, second: NounPhrase) -> NounPhrase:
 
 
 def build_relative_pronoun(column: int) -> NounPhrase:
-    """Returns who as the subject of a relative clause: der, die, das or die of the plural."""
+    """Returns `who` as the subject of a relative clause: der, die, das or plural die."""
     form = ENDINGS["article"]["nominative"][column]
     person = "3p" if column == german.PLURAL else "3s"
     return NounPhrase("who", "who", (form, "", "", ""), person, is_pronoun=True)

@@ -27,7 +27,7 @@ HOUSE_ANIMALS = lexicon.find_nouns(["house_animal"])
 STOP, QUESTION_MARK = Phrase(".", "."), Phrase("?", "?")
 AND, BUT = Phrase(", and", "und"), Phrase(", but", ", aber")
 PHRASEBOOK_SPLITS = ("train", "dev", "test")
-# Maximum of a request: the grammar has more than twice as many.
+# Maximum per call: the grammar has more than twice as many.
 MAX_PAIRS = {"train": 500_000, "dev": 20_000, "test": 20_000}
 MAX_ENGLISH_WORDS = 15
 MIN_ENGLISH_WORDS = 3
@@ -284,7 +284,7 @@ class SentenceMaker(PartChooser):
         clause = self.add_time(self.choose_clause(modes=modes), 0.2)
         if self.happens(0.3):
             clause = Clause(self.choose_subject(), lexicon.BE, complement=self.choose_quality())
-        # Reports about oneself are left out: `we hope that I sang` would sound odd.
+        # No reports about oneself: `we hope that I sang` would sound odd.
         if clause.subject.pronoun in ("I", "we") or clause.subject.english == speaker.english:
             return self.make_report()
         verbs = (
@@ -324,7 +324,7 @@ class SentenceMaker(PartChooser):
             lexicon.VERB_NAMED["forget"],
             lexicon.VERB_NAMED["begin"],
         )
-        # One does not begin to stay.
+        # "Begin to stay" would sound odd.
         verb = self.choose(verbs[:2] if action.verb.english == "stay" else verbs)
         outer = state(Clause(subject, verb, self.choose(PRESENT_OR_PAST)))
         inner = clauses.build_infinitive(action)
@@ -352,7 +352,7 @@ class SentenceMaker(PartChooser):
 
 
 def finish(text: str) -> str:
-    """Returns the sentence with a capital, and its marks attached to the words before them."""
+    """Returns the sentence capitalised, without spaces before punctuation."""
     for mark in (",", ".", "?"):
         text = text.replace(f" {mark}", mark)
     text = text.replace(",,", ",").replace(",.", ".")

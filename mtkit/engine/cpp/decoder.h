@@ -1,4 +1,4 @@
-// The decoder: target positions of any hypotheses, in any order, row by row.
+// The decoder: target positions of any hypotheses, in any order, one per row.
 #pragma once
 
 #include "encoder.h"
@@ -11,15 +11,15 @@ struct Network {
   const Stack* decoder;
   const Linear* projection;
   Positions source_positions, target_positions;
-  // 0 for a member of an ensemble; else what its log-probabilities are multiplied by before they
-  // are added to the ensemble's (shallow fusion).
+  // 0 for a member of an ensemble; else the weight of its log-probabilities when they are added to
+  // the ensemble's (shallow fusion).
   float fusion_weight;
   // The decoder layer, from 0, whose attention to the source is kept; -1 for none.
   int64_t watched_layer;
   int64_t watched_head;  // From 0; or kMeanOfHeads or kMaxOfHeads.
 };
 
-// Numbers of target positions, shared by hypotheses that descend from them.
+// Slots of target positions, shared by the hypotheses that descend from them.
 class SlotPool {
  public:
   // Returns a slot that one hypothesis uses.
@@ -45,13 +45,13 @@ class SlotPool {
   std::vector<int32_t> users_, free_;
 };
 
-// A source as a decoder reads it: of each layer the keys, laid across, then the values.
+// A source as a decoder reads it: each layer's transposed keys, then its values.
 struct Memory {
   int64_t length = 0;
   Buffer<float> numbers;
 };
 
-// One target position to pass through a decoder.
+// One target position to run through a decoder.
 struct Row {
   int64_t token;
   const int32_t* chain;  // Slots of the positions up to this one.
@@ -62,8 +62,8 @@ struct Row {
 // What one thread decodes with one network.
 class Decoder {
  public:
-  // Args: `longest`, tokens of the longest source; `keeps_attention`, whether the mean attention of
-  // the last layer is wanted.
+  // Args: `longest`, tokens of the longest source; `keeps_attention`, whether the last layer's mean
+  // attention is needed.
   Decoder(const Network& network, int64_t longest, bool keeps_attention)
       : network_(network),
         stack_(*network.decoder),
@@ -108,8 +108,8 @@ class Decoder {
     }
   }
 
-  // Passes rows through the decoder, and keeps their states. Positions that a row's chain has before
-  // it were decoded earlier, or come earlier among the rows.
+  // Runs rows through the decoder, and keeps their states. Earlier positions of a row's chain were
+  // decoded before, or are earlier rows.
   void decode(const std::vector<Row>& rows, int num_threads) {
     const int64_t num_rows = int64_t(rows.size());
     const int64_t width = stack_.shape.d_model;
@@ -243,7 +243,7 @@ class Decoder {
       const float* several[kLanes];
       for (int64_t i = 0; i < kLanes; ++i)
         several[i] = keys(layer, row.chain[first + std::min(i, count - 1)]);
-      // They will be here by the time that they are needed.
+      // Prefetched by the time they are needed.
       for (int64_t i = 0; i < count; ++i)
         prefetch(values(layer, row.chain[first + i]), values_width());
       for (int64_t head = 0; head < shape.num_heads; ++head)
@@ -265,7 +265,7 @@ class Decoder {
   Buffer<float> states_, mean_attention_;
 };
 
-// Networks as one: the mean of an ensemble's probabilities, and language models fused with it.
+// Combines networks: the mean of an ensemble's probabilities, and fused language models.
 class Decoders {
  public:
   Decoders(const Network* networks, int64_t num_networks, int64_t longest, bool keeps_attention) {

@@ -8,7 +8,7 @@
 
 namespace mtkit {
 
-// Vectors of tokens, and what is done with them before the first layer.
+// Token vectors, and how they enter the first layer.
 struct Embedding {
   const float* tokens;  // [num_tokens, d_model]
   int64_t num_tokens;
@@ -16,7 +16,7 @@ struct Embedding {
   const Norm* norm;  // May be null.
 };
 
-// Vectors of positions, [count, d_model], which a caller makes as many as it needs.
+// Position vectors, [count, d_model]; the caller makes as many as it needs.
 struct Positions {
   const float* vectors;
   int64_t count;
@@ -30,11 +30,11 @@ struct Stack {
   const Norm* final_norm = nullptr;  // Null if norms come last.
 };
 
-// Rows that pass through a layer together at most: their numbers stay in a CPU's cache.
+// Maximum rows that run through a layer together: their values stay in a CPU's cache.
 constexpr int64_t kRowsOfBlock = 96;
 
-// Rows that are searched together. With more of them the weights are read less often, with fewer
-// the keys and values of their sources stay in the cache: a small model's weights do, too.
+// Rows that are searched together. With more, weights are read less often; with fewer, the keys
+// and values of their sources stay in the cache, as do a small model's weights.
 inline int64_t count_rows_at_once(const Stack& decoder) {
   int64_t num_weights = 0;
   for (const Layer& layer : decoder.layers)

@@ -1,4 +1,4 @@
-// What Python calls by ctypes; mtkit/engine/library.py has the same structures and signatures.
+// The C API for ctypes; mtkit/engine/library.py has the same structures and signatures.
 //
 // It is compiled once for each kind of CPU (hatch_build.py); library.py chooses which one is loaded.
 
@@ -36,7 +36,7 @@ struct Outputs {
   std::vector<std::vector<Output>> of_sentences;
 };
 
-// Null without memory.
+// Null if memory is short.
 template <class Make>
 auto make_or_null(Make make) -> decltype(make()) {
   try {
@@ -50,7 +50,7 @@ auto make_or_null(Make make) -> decltype(make()) {
 
 extern "C" {
 
-// The digest of the sources that this was compiled from, and the compiler's options behind it.
+// The digest of the sources that this was compiled from, followed by the compiler's options.
 const char* mtkit_made_of() { return MTKIT_MADE_OF; }
 
 // A kind of processor that this was compiled for, by the instructions it uses.
@@ -70,7 +70,7 @@ const char* mtkit_instructions() {
 #endif
 }
 
-// Whether this processor has the instructions of the kind that is named.
+// Whether this processor has the named kind's instructions.
 int32_t mtkit_supports(const char* instructions) {
   const auto is = [&](const char* name) { return std::strcmp(instructions, name) == 0; };
 #if defined(__x86_64__)
@@ -163,7 +163,7 @@ void mtkit_measure_outputs(const Outputs* outputs, int64_t* num_tokens, int64_t*
     }
 }
 
-// Writes all outputs' tokens behind each other, their cumulative log-probabilities and attention, and
+// Writes all outputs' tokens, concatenated, their cumulative log-probabilities and attention, and
 // each one's score.
 void mtkit_copy_outputs(const Outputs* outputs, int64_t* tokens, float* cumulative, double* scores,
                         float* attention) {

@@ -52,8 +52,8 @@ inline void normalize(const float* from, float* to, int64_t width, const Norm& n
       [&](int64_t i) { to[i] = (from[i] - mean) * scale * norm.weight[i] + norm.bias[i]; });
 }
 
-// Turns rows of scores into weights that sum to 1, several rows at a time, since each step of one
-// waits for the step before. There is room for whole vectors behind them, and that room is written to.
+// The softmax of rows of scores, several rows at a time, since the steps of one depend on each
+// other. Rows are padded to whole vectors, and the padding is written to.
 template <int kNum>
 inline void softmax_rows(float* scores, int64_t stride, int64_t num_scores) {
   const int64_t padded = round_up(num_scores, kLanes);
@@ -121,8 +121,8 @@ inline Floats activate(Floats x, int32_t kind) {
   }
 }
 
-// Activates a row of the feed-forward layer's inner width in place. Of SwiGLU, whose gates lie before
-// what they gate, the first half holds the result.
+// Activates a row of the feed-forward layer's inner width in place. With SwiGLU the gates come first,
+// and the first half holds the result.
 inline void activate_row(float* row, int64_t width, int32_t kind) {
   const float* gated = kind == kSwiglu ? row + width : nullptr;
   const auto one = [&](int64_t i) {
@@ -138,8 +138,8 @@ inline void activate_row(float* row, int64_t width, int32_t kind) {
       one);
 }
 
-// Keys and values of one sentence's source, as attention reads them: the keys of a head across,
-// `width` (a multiple of kLanes) floats for each of its numbers.
+// Keys and values of one sentence's source, as attention reads them: a head's keys transposed,
+// [d_key, width], where `width` is a multiple of kLanes.
 struct Source {
   const float* keys;
   const float* values;
@@ -148,7 +148,7 @@ struct Source {
 
 inline int64_t source_width(int64_t length) { return round_up(length, kLanes); }
 
-// Lays keys [length, heads, d_key] out across: [heads, d_key, width].
+// Transposes keys [length, heads, d_key] to [heads, d_key, width].
 inline void lay_across(const float* keys, int64_t stride, int64_t length, const Shape& shape,
                        float* to) {
   const int64_t width = source_width(length);
@@ -159,8 +159,8 @@ inline void lay_across(const float* keys, int64_t stride, int64_t length, const 
   }
 }
 
-// The products of a query with as many keys as there are lanes, each in a lane: numbers from `begin`
-// on, `width` of them.
+// Dot products of a query with kLanes keys, one per lane, over dimensions from `begin` on, `width`
+// of them.
 inline Floats dot_each(const float* query, const float* const* keys, int64_t begin, int64_t width) {
   Floats totals[kLanes];
 #pragma GCC unroll 16
@@ -177,13 +177,13 @@ inline Floats dot_each(const float* query, const float* const* keys, int64_t beg
   return result;
 }
 
-// Adds up values times weights: `value_at(position)` is where a position's values lie.
+// Adds up values times weights: `value_at(position)` points to a position's values.
 template <class ValueAt>
 inline void mix(const float* weights, int64_t length, int64_t d_value, ValueAt value_at,
                 float* result) {
   int64_t i = 0;
   for (; i + 2 * kLanes <= d_value; i += 2 * kLanes) {
-    // Several sums, since each addition waits for the one before.
+    // Several accumulators, since each addition waits for the one before.
     Floats sums[4]{};
     int64_t position = 0;
     for (; position + 2 <= length; position += 2) {
@@ -249,8 +249,8 @@ inline void watch(const float* weights, int64_t num_heads, int64_t stride, int64
 
 // Scaled dot-product attention of one position to a source (section 3.2.1).
 //
-// Args: `queries` of all heads; room for `scores`, a source's width for each head; `result`, all
-// heads' values.
+// Args: `queries` of all heads; `scores`, a buffer of [heads, source width]; `result`, all heads'
+// values.
 inline void attend(const float* queries, const Source& source, const Shape& shape, float* scores,
                    float* result, const Watched& watched = {}) {
   const float scale = 1.0f / std::sqrt(float(shape.d_key));
@@ -283,13 +283,13 @@ inline void attend(const float* queries, const Source& source, const Shape& shap
   }
 }
 
-// What one thread computes in.
+// One thread's buffers.
 struct Workspace {
   Buffer<float> states, normed, projected, attended, inner, scores, across, logits;
   Rows rows;
 };
 
-// Writes states, each normalised before where the norm comes first, times a map.
+// Writes states times a map, normalised first if pre-norm.
 inline void project(const float* states, int64_t num_rows, const Linear& map, const Norm& norm,
                     const Shape& shape, float* outputs, Then then, Workspace& space,
                     int num_threads) {
@@ -320,7 +320,7 @@ inline void add_output(const float* outputs, int64_t stride, int64_t num_rows, c
       normalize(states + row * shape.d_model, states + row * shape.d_model, shape.d_model, norm);
 }
 
-// Passes rows through the feed-forward layer, and adds what comes out to them.
+// Runs rows through the feed-forward layer, and adds its output to them.
 inline void feed_forward(const Layer& layer, const Shape& shape, float* states, int64_t num_rows,
                          Workspace& space, int num_threads) {
   const int64_t inner_width = layer.inner->num_outputs;

@@ -62,7 +62,7 @@ class Phrases {
   }
 
   bool is_empty() const { return phrases_.empty(); }
-  // The number of tokens that an output must have.
+  // The number of phrase tokens that an output must have.
   int64_t total() const { return total_; }
   Progress begin() const { return {0, 0, std::vector<int64_t>(phrases_.size(), 0)}; }
 
@@ -89,8 +89,8 @@ class Phrases {
     return found;
   }
 
-  // Returns the tokens that a hypothesis may take next so that what it lacks still fits into `room`
-  // more tokens; none if any may follow, or if there is too little room for all of them.
+  // Returns the tokens that a hypothesis may take next so that its missing phrases still fit into
+  // `room` more tokens; empty if any may follow, or if they can't fit anyway.
   Tokens find_only(Progress progress, int64_t room) const {
     Tokens found;
     if (total_ - progress.held <= room) return found;
@@ -143,7 +143,7 @@ class Phrases {
     std::vector<Edge> next;     // By a token's index in the alphabet.
     int64_t depth = 0;          // Number of tokens.
     int64_t fallback = 0;       // The longest proper suffix that is a state, too.
-    int64_t phrase = -1;        // That this completes.
+    int64_t phrase = -1;        // The phrase that this completes, or -1.
     int64_t ending = -1;        // The longest suffix that completes a phrase, or this.
     std::vector<size_t> begun;  // Phrases that it is a proper prefix of.
   };
@@ -172,7 +172,7 @@ class Phrases {
       visit(size_t(state(at).phrase));
   }
 
-  // What leads from a state to any but the first, in the order of the alphabet.
+  // Transitions from a state to any but the first, in the order of the alphabet.
   std::vector<Edge> list_next(int64_t at) const {
     std::vector<Edge> found;
     for (;; at = state(at).fallback) {
@@ -194,7 +194,7 @@ class Phrases {
     });
   }
 
-  // What `measure` gives in the next state; the progress stays.
+  // What `measure` would return in the next state; the progress is unchanged.
   int64_t measure_at(Progress& progress, int64_t next) const {
     const int64_t before = progress.state, held = progress.held;
     enter(progress, next);

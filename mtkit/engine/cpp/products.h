@@ -12,7 +12,7 @@
 
 namespace mtkit {
 
-// Memory that begins where a cache line does; what is in it isn't set.
+// Uninitialised memory, aligned to a cache line.
 template <class Value>
 class Buffer {
  public:
@@ -31,7 +31,7 @@ class Buffer {
     return *this;
   }
 
-  // Makes room; what was in it is lost where there wasn't enough.
+  // Reserves memory; its content is lost if it must grow.
   Value* reserve(int64_t size) {
     if (size > size_) {
       operator delete[](values_, kAlignment);
@@ -50,30 +50,30 @@ class Buffer {
   int64_t size_ = 0;
 };
 
-// Rows as a product takes them.
+// Rows in a product's input format.
 struct Rows {
   Buffer<char> numbers;
-  std::vector<float> scales;  // What a unit of a row is worth; of 8 bits alone, like the sums.
+  std::vector<float> scales;  // Dequantisation scale of each row; only for 8 bits, like the sums.
   std::vector<int32_t> sums;
   int64_t stride = 0;  // Bytes from a row to the next.
 };
 
-// A kind of arithmetic says how numbers lie in memory, and how many rows and vectors of outputs a
-// product keeps in registers at once. `kGroup` inputs of an output lie side by side, since one
-// instruction adds up their products.
+// A kind of arithmetic defines the memory layout, and how many rows and output vectors a product
+// keeps in registers at once. `kGroup` inputs of an output are adjacent, since one instruction adds
+// up their products.
 
 // Products of 8-bit integers. The largest number of a row becomes 127; sums are exact.
 struct Int8 {
 #if defined(__AVX512VNNI__)
-  // The instruction multiplies numbers with a sign by numbers without: 128 is added to each weight,
-  // and 128 times a row's sum is taken off at the end.
+  // The instruction multiplies signed by unsigned integers: 128 is added to each weight, and 128
+  // times a row's sum is subtracted at the end.
   typedef int8_t Input;
   typedef uint8_t Weight;
   static constexpr int kGroup = 4, kRows = 12, kVectors = 2;
   static constexpr int32_t kWeightOffset = 128;
 #elif defined(__AVX2__)
-  // In 16 bits: the instruction for 8 bits without VNNI adds pairs of products up in 16, and
-  // overflows.
+  // In 16 bits: without VNNI the 8-bit instruction adds up pairs of products in 16 bits, which can
+  // overflow.
   typedef int16_t Input;
   typedef int8_t Weight;
   static constexpr int kGroup = 2, kRows = 6, kVectors = 2;
@@ -91,13 +91,13 @@ struct Int8 {
   static constexpr int32_t kWeightOffset = 0;
 #endif
   typedef Ints Sums;
-  // Sums are exact: tiles and vectors have the same, and each serves where it is faster.
+  // Sums are exact, so tiles and vectors give the same result; the faster one is used.
   static constexpr int64_t kMinRowsOfTiles = 16;
   static constexpr int64_t kMaxInputs = INT32_MAX / (255 * 127);
   static constexpr float kInputUnits = 127.0f;  // Of a row's largest input.
   static constexpr float kTiny = 0x1p-100f, kEnlarging = 0x1p100f;
 
-  // What a unit of an output is worth: its largest weight is 127. NaN and infinity make it NaN.
+  // An output's scale: its largest weight becomes 127. NaN and infinity make it NaN.
   static float find_scale(const float* weights, int64_t width) {
     float largest = 0.0f, not_finite = 0.0f;
     for (int64_t i = 0; i < width; ++i) {
@@ -228,7 +228,7 @@ struct Fp32 {
   static Floats finish(Sums sums, float, Floats, Floats bias) { return sums + bias; }
 };
 
-// The nearest bfloat16, of two equally near the even one.
+// The nearest bfloat16, ties to even.
 inline uint16_t to_bfloat16(float number) {
   uint32_t bits;
   std::memcpy(&bits, &number, 4);
@@ -300,12 +300,12 @@ struct Bf16 {
 
 enum class Then { kWrite, kRelu, kAdd };
 
-// A matrix, by which rows are multiplied, and a bias.
+// A linear map: a matrix and a bias.
 class Linear {
  public:
   virtual ~Linear() = default;
 
-  // Makes room for rows.
+  // Reserves memory for rows.
   virtual void reserve(Rows& rows, int64_t num_rows) const = 0;
 
   // Converts a row to what the product takes.
@@ -317,8 +317,8 @@ class Linear {
   virtual void apply(const Rows& rows, int64_t first, int64_t end, float* outputs, int64_t stride,
                      Then then, int num_threads) const = 0;
 
-  // As many rows as it takes for reading the matrix to cost little beside multiplying it: the larger
-  // it is, the farther from the processor it lies.
+  // Enough rows for reading the matrix to cost little compared with multiplying: the larger it is,
+  // the farther from the processor it is cached.
   int64_t count_rows_at_once() const {
     const int64_t num_weights = num_outputs * num_inputs;
     return num_weights < (1 << 19) ? 24 : num_weights < (1 << 21) ? 48 : 96;
@@ -403,7 +403,7 @@ class LinearOf final : public Linear {
     return reinterpret_cast<Input*>(rows.numbers.data() + row * rows.stride);
   }
 
-  // What is behind a row's end is multiplied too, by zeros, and must be finite.
+  // The padding after a row is multiplied too, by zeros, and must be finite.
   void fill_group(Input* row) const {
     std::fill(row + num_inputs, row + num_groups_ * Kind::kGroup, Input{});
   }
@@ -485,8 +485,8 @@ class LinearOf final : public Linear {
         for (int j = 0; j < kVectors; ++j)
           sums[i][j] = Kind::add_products(sums[i][j], inputs + i * inputs_stride,
                                           weights + j * kLanes * Kind::kGroup);
-      // The next panel comes meanwhile: a large model's weights lie outside the nearer caches. Fewer
-      // rows leave no time for that.
+      // The next panel is prefetched: a large model's weights are far away. Fewer rows leave
+      // no time for that.
       if constexpr (kNum >= 4)
         prefetch_bytes<int64_t(Kind::kGroup * kPanel * sizeof(Weight))>(weights + panel_size);
       weights += Kind::kGroup * kPanel;
@@ -498,7 +498,7 @@ class LinearOf final : public Linear {
       finish.write(sums[i], rows.scales[size_t(row + i)], outputs + i * stride);
   }
 
-  // What is done with the sums of a panel's outputs.
+  // The epilogue of a panel of outputs: scales, bias, and ReLU if wanted.
   struct Finish {
     Floats scales[kVectors], bias[kVectors];
     const int64_t output, width;

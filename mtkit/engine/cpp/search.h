@@ -1,4 +1,4 @@
-// Search: greedy, beam and sampling, of sentences that don't depend on their neighbours.
+// Greedy search, beam search and sampling; a sentence's result doesn't depend on its neighbours.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@ namespace mtkit {
 
 constexpr int64_t kPad = 0, kBos = 2, kEos = 3;
 
-// What is searched for; mtkit/engine/search.py has the same structure.
+// Settings of a search; mtkit/engine/search.py has the same structure.
 struct Settings {
   int64_t beam_size, num_outputs;
   int64_t stop_margin;  // -1 for the length limit.
   int64_t min_length, no_repeat_ngram;  // 0 for none.
-  int64_t max_repeated;  // An output whose last tokens, this many, repeat a few ends; 0 for none.
+  int64_t max_repeated;  // Ends an output whose last tokens, this many, repeat a few; 0: never.
   int64_t top_k;                        // 0 for all.
   double top_p, epsilon, temperature;
   double penalty_alpha;
@@ -26,7 +26,7 @@ struct Settings {
   float coverage_penalty;
 };
 
-// Lists behind each other: list i has values [starts[i], starts[i + 1]).
+// Concatenated lists: list i has values [starts[i], starts[i + 1]).
 template <class Value>
 struct Ragged {
   const Value* values;
@@ -37,7 +37,7 @@ struct Ragged {
   int64_t size(int64_t i) const { return starts[i + 1] - starts[i]; }
 };
 
-// Phrases of sentences: those of sentence i have numbers [starts[i], starts[i + 1]).
+// Phrases of sentences: sentence i has phrases [starts[i], starts[i + 1]).
 struct RaggedPhrases {
   Ragged<int64_t> tokens;
   const int64_t* starts;
@@ -53,16 +53,16 @@ struct RaggedPhrases {
 // Sentences to search; mtkit/engine/search.py has the same structure.
 struct Requests {
   int64_t count;
-  Ragged<int64_t> sources;  // Of a language model without tokens.
+  Ragged<int64_t> sources;  // Empty for a language model.
   Ragged<int64_t> prompts;  // What a decoder reads first: `<s>`, and a text to continue.
   Ragged<int64_t> prefixes;
   const int64_t* num_certain;  // Tokens of each prefix that have probability 1.
-  const int64_t* limits;       // Longest outputs, `</s>` counted.
+  const int64_t* limits;       // Maximum output lengths, including `</s>`.
   RaggedPhrases required, forbidden;
-  Ragged<double> random;  // In [0, 1): of each sample of a sentence, one for each of its tokens.
+  Ragged<double> random;  // In [0, 1): one per token of each sample of a sentence.
 };
 
-// What a search found, with the watched attention of each decoder input but the prompt's first.
+// An output, with the alignment head's attention at each decoder input but the prompt's first.
 struct Output {
   Tokens tokens;
   std::vector<float> cumulative;  // Log-probabilities up to each token.
@@ -216,7 +216,7 @@ class Sentence {
       if (a.value != b.value) return a.value > b.value;
       return a.hypothesis != b.hypothesis ? a.hypothesis < b.hypothesis : a.token < b.token;
     };
-    std::vector<Candidate> best;  // A heap with the worst in front.
+    std::vector<Candidate> best;  // A heap with the worst on top.
     for (size_t i = 0; i < hypotheses.size(); ++i) {
       const float* row = logits + int64_t(i) * vocab_;
       const float total = hypotheses[i].total, log_sum = log_sums[i];
@@ -332,7 +332,7 @@ class Sentence {
     phrases_.allocate(progress, width_, is_last(), kEos, candidates);
   }
 
-  // Whether a live hypothesis could enter the outputs within the margin (beam.py).
+  // Whether a live hypothesis could still enter the outputs within the margin (beam.py).
   bool may_win(float log_probability) const {
     const int64_t now = length() + 1;
     if (now >= limit_ || !(log_probability > -INFINITY)) return false;
@@ -393,7 +393,7 @@ class Sentence {
     return next;
   }
 
-  // A token of those that top_k, top_p and epsilon leave, by its probability at the temperature.
+  // A token sampled at the temperature from those that top_k, top_p and epsilon leave.
   int64_t draw_token(const float* row, float log_sum, double random) const {
     struct Entry {
       float logit;
@@ -417,7 +417,7 @@ class Sentence {
     };
     double total = 0.0;
     for (const Entry& each : heap) total += weigh(each);
-    // Of the likeliest: their tokens, sums of their probabilities, and these.
+    // The likeliest tokens, their cumulative probabilities, and their probabilities.
     struct Kept {
       int64_t token;
       double up_to, probability;
@@ -438,7 +438,7 @@ class Sentence {
       heap.pop_back();
     }
     if (settings_.top_p < 1.0) {
-      // Epsilon is a share of what top_p leaves.
+      // Epsilon is a fraction of the probability that top_p leaves.
       const double least = settings_.epsilon * sum;
       while (sums.size() > 1 && sums.back().probability < least) sums.pop_back();
       sum = sums.back().up_to;
@@ -449,7 +449,7 @@ class Sentence {
     return sums.back().token;
   }
 
-  // Replaces the hypotheses; positions that none descends from are free again.
+  // Replaces the hypotheses; releases positions that none descends from.
   void keep(std::vector<Hypothesis>&& next, SlotPool& slots) {
     for (const Hypothesis& each : next) slots.share(each.chain);
     for (const Hypothesis& each : hypotheses) slots.release(each.chain);
@@ -470,7 +470,7 @@ class Sentence {
   std::vector<Output> outputs_;  // Best first.
 };
 
-// Searches sentences; as one ends, another takes its place.
+// Searches sentences; when one is finished, the next takes its place (continuous batching).
 class Search {
  public:
   Search(const Network* networks, int64_t num_networks, const Requests& requests,
@@ -537,7 +537,7 @@ class Search {
     Tokens tokens;
     std::vector<int64_t> starts{0};
     const int64_t width = settings_.is_sampling ? settings_.num_outputs : settings_.beam_size;
-    // As many as fit into a block, but no more than others may be waiting for.
+    // As many as fit into a block, but no more than can be searched together.
     while (int64_t(tokens.size()) < kRowsOfBlock / 2 &&
            int64_t(waiting.size()) * width < rows_at_once_) {
       const int64_t turn = next_++;

@@ -1,4 +1,4 @@
-// Threads that wait for work, as many as were asked for at most.
+// A thread pool.
 #pragma once
 
 #include <unistd.h>
@@ -17,14 +17,14 @@
 
 namespace mtkit {
 
-// Threads beside the caller's own. One set serves a process, one caller at a time; a forked process,
-// which has none of its parent's threads, starts a set of its own.
+// Threads besides the caller's own. A process has one pool, for one caller at a time; a forked
+// process, which has none of its parent's threads, starts its own.
 class Threads {
  public:
   const pid_t owner = getpid();
 
-  // Calls `work` with every number below `num_parts`; returns when all are done. What one of them
-  // throws is thrown again here, and those that haven't begun are left out.
+  // Calls `work` with every number below `num_parts`; returns when all are done. An exception is
+  // rethrown here, and calls that haven't begun are skipped.
   void run(int num_threads, int64_t num_parts, const std::function<void(int64_t)>& work) {
     std::lock_guard<std::mutex> one_caller(callers_);
     {
@@ -32,7 +32,7 @@ class Threads {
       try {
         while (int(threads_.size()) < num_threads - 1) threads_.emplace_back([this] { wait(); });
       } catch (const std::system_error&) {
-        // The system allows no more.
+        // No more threads allowed by the system.
       }
       work_ = &work;
       num_parts_ = num_parts;
@@ -86,14 +86,14 @@ class Threads {
   int num_wanted_ = 0, num_working_ = 0;
 };
 
-// Calls `work` with every number below `num_parts`, in several threads where there are.
+// Calls `work` with every number below `num_parts`, in several threads if there are any.
 inline void share(int num_threads, int64_t num_parts, const std::function<void(int64_t)>& work) {
   if (num_threads < 2 || num_parts < 2) {
     for (int64_t part = 0; part < num_parts; ++part) work(part);
     return;
   }
-  // Never deleted: its threads wait until the process ends. Without a lock, which a fork in the
-  // meantime would leave locked.
+  // Never deleted: its threads wait until the process ends. No lock: a fork would leave it
+  // locked.
   static std::atomic<Threads*> of_process{nullptr};
   Threads* found = of_process;
   if (found == nullptr || found->owner != getpid()) {

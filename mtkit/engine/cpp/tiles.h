@@ -36,7 +36,7 @@ class Tiles {
       config.num_bytes[tile] = kTileBytes;
       config.num_rows[tile] = uint8_t(tile < 6 ? num_rows : kTileRows);
     }
-    // Intrinsics that load tiles don't name their memory: what fills it must be done by now.
+    // The compiler doesn't know that tile loads read memory: all stores to it must be done before.
     asm volatile("ldtilecfg %0" ::"m"(config) : "memory");
   }
   ~Tiles() { _tile_release(); }

@@ -1,6 +1,6 @@
-// Vectors of floats in the width of the processor that this is compiled for, and what is done with them.
+// Vectors of floats as wide as the target processor's, and operations on them.
 //
-// GCC's and Clang's vector types do most of it; intrinsics stand only where those have no words.
+// GCC's and Clang's vector types do most of it; intrinsics only what those can't express.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@
 #include <arm_neon.h>
 #endif
 
-// Lanes of two vectors, by their indices: GCC has had the one longer, Clang has the other alone.
+// Lanes of two vectors, by their indices: older GCC has only the one builtin, Clang the other.
 #if defined(__clang__)
 #define MTKIT_SHUFFLE(first, second, ...) __builtin_shufflevector(first, second, __VA_ARGS__)
 #else
@@ -37,13 +37,13 @@ typedef int32_t IntsInMemory __attribute__((vector_size(kLanes * 4), aligned(4),
 
 inline Floats load(const float* from) { return *reinterpret_cast<const FloatsInMemory*>(from); }
 inline void store(float* to, Floats values) { *reinterpret_cast<FloatsInMemory*>(to) = values; }
-// 0 is taken off, which leaves any number as it is: added, it would cost an addition, for -0.
+// Subtracting 0 is free, as it changes no value; adding 0 would cost an addition, because of -0.
 inline Floats broadcast(float value) { return value - Floats{}; }
 inline Ints broadcast(int32_t value) { return Ints{} + value; }
 inline Ints as_ints(Floats values) { return reinterpret_cast<Ints>(values); }
 inline Floats as_floats(Ints values) { return reinterpret_cast<Floats>(values); }
 
-// The first where both are equal or either is NaN.
+// The first if both are equal or either is NaN.
 inline Floats max(Floats first, Floats second) { return second > first ? second : first; }
 
 inline Floats absolute(Floats values) {
@@ -76,7 +76,7 @@ inline Floats sum_each(Floats* vectors) {
   return vectors[0];
 }
 
-// The lanes of the upper half at the lower half's, `kWidth` being half of those that matter.
+// Moves the upper half's lanes to the lower half; `kWidth` is half of those that matter.
 template <int kWidth, class Vector>
 inline Vector upper_half(Vector values) {
 #if defined(__AVX512F__)
@@ -100,7 +100,7 @@ inline Vector upper_half(Vector values) {
 #endif
 }
 
-// All lanes as one, two by two, by a function of vectors.
+// Reduces all lanes to one, pairwise, by a function of vectors.
 template <int kWidth = kLanes / 2, class Vector, class Join>
 inline auto fold(Vector values, Join join) {
   const Vector joined = join(values, upper_half<kWidth>(values));
@@ -125,7 +125,7 @@ inline int32_t largest(Ints values) {
   return fold(values, [](Ints a, Ints b) { return a > b ? a : b; });
 }
 
-// A bit for each lane where the first is greater.
+// A bit mask of the lanes where the first is greater.
 inline uint32_t where_greater(Floats first, Floats second) {
 #if defined(__AVX512F__)
   return _mm512_cmp_ps_mask(__m512(first), __m512(second), _CMP_GT_OQ);
@@ -147,7 +147,7 @@ constexpr float kRounder = 1.5f * (1 << 23);
 constexpr int32_t kRounderBits = 0x4b400000;
 
 // e to the power of each, to 2 units in the last place; 0 below -87.3; NaN stays NaN.
-// As Cephes' expf has it: e^x = 2^n e^r, with |r| at most ln(2) / 2.
+// As in Cephes' expf: e^x = 2^n e^r, with |r| at most ln(2) / 2.
 inline Floats exponential(Floats x) {
   const Floats is_zero_below = broadcast(-87.3f);
   const Ints vanishes = x < is_zero_below;
@@ -191,7 +191,7 @@ inline Floats logarithm(Floats x) {
   return m + p + 0.693359375f * of_power;
 }
 
-// The logarithm of the sum of e to the power of both.
+// log(e^a + e^b).
 inline Floats log_of_two(Floats a, Floats b) {
   return max(a, b) + logarithm(1.0f + exponential(-absolute(a - b)));
 }
@@ -209,7 +209,7 @@ inline void prefetch(const float* from, int64_t width) {
   for (int64_t i = 0; i < width; i += kLine) __builtin_prefetch(from + i);
 }
 
-// Asks for memory that is read soon, but not at once.
+// Prefetches memory that is read soon.
 template <int64_t kBytes>
 inline void prefetch_bytes(const void* from) {
   constexpr int64_t kLine = 64;
