@@ -26,8 +26,8 @@ class Significance(Section):
     confidence: Annotated[float, Field(gt=0.5, lt=1.0)] = 0.95
     """Confidence level of the intervals."""
     difference: Annotated[float, Field(gt=0.0, le=100.0)] = 0.5
-    """Difference between two methods, in points: `mtkit score --runs` reports how many runs of
-    each are needed to show it."""
+    """Difference between two methods, in points: `--runs` of `mtkit score` reports how many runs
+    of each are needed to show it."""
 
 
 class Evaluation(Section):

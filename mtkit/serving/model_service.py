@@ -95,7 +95,7 @@ class ServedModel:
         if not file.serve:
             raise MtkitError(
                 f"{source.folder}: the texts of all callers would go to {file.url}",
-                "to allow this, set serve = true in the file",
+                "to allow this, set in the file: serve = true",
             )
         say(f"{name}: texts go to {file.url}")
         languages = ServedLanguages.of_codes(file.source_languages, file.target_languages)

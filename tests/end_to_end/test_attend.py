@@ -76,4 +76,4 @@ def test_a_language_model_is_refused(tiny_run_of) -> None:
     assert run.train()
     refused = call(run.cold_command("attend"), "a\n")
     assert refused.exit_code == 1
-    assert "has no encoder and decoder that translate" in refused.stderr
+    assert "isn't an encoder-decoder translator or parser" in refused.stderr

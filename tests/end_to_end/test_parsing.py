@@ -185,7 +185,7 @@ def test_from_python(project: Path) -> None:
     [
         (b"", "train.mrg"),
         (b"(TOP (S (NN a))\n", "train.mrg, line 1: this tree isn't closed at the end of the file"),
-        (b"(TOP (S (NN a)))\r\n(TOP (S (NN a))))\r\n", "train.mrg, line 2: a bracket is closed"),
+        (b"(TOP (S (NN a)))\r\n(TOP (S (NN a))))\r\n", "train.mrg, line 2: a closing bracket"),
         (b"the cat sees Mary .\n", "train.mrg, line 1: 'the' is next to brackets"),
         (b"(TOP (S (NN a\xff)))\n", "train.mrg, row 1: byte 2 of the text is invalid UTF-8 (0xff)"),
         (b"(TOP (S (-NONE- *)))\n", "train.mrg: no rows in it"),

@@ -228,7 +228,7 @@ def test_the_gnmt_penalty_is_replaced_and_told(tmp_path, lines, capsys):
     folder = make_own(tmp_path)
     changes = ["inference.length_penalty.kind=gnmt", "inference.length_penalty.alpha=0.6"]
     export(take_folder(folder, changes, lines_file=lines), tmp_path / "out", form="transformers")
-    assert 'kind = "gnmt": transformers has "power" alone' in capsys.readouterr().err
+    assert 'kind = "gnmt": transformers has only "power"' in capsys.readouterr().err
     tokens = load_model_folder(folder).tokenizer.encode_source(ENGLISH[:3])
     lengths = list(map(len, tokens))
     mean = sum(lengths) / len(lengths)

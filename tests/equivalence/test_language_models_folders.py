@@ -170,7 +170,7 @@ def _fault(folder: Path, tokenizer: SubwordTokenizer | None = None) -> MtkitErro
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("vocab.txt", "WordPiece"), ("merges.txt", "byte pairs")]
+    ("name", "kind"), [("vocab.txt", "WordPiece"), ("merges.txt", "byte-level BPE")]
 )
 def test_another_kind_of_tokenizer_is_refused_by_name(name: str, kind: str, tmp_path: Path) -> None:
     _make_theirs("bert", tmp_path)
@@ -226,14 +226,14 @@ def test_other_weights_are_refused_by_name(tmp_path: Path, tokenizer: SubwordTok
         _fault(tmp_path, tokenizer).message
     )
     (tmp_path / "config.json").unlink()
-    assert "no model of transformers here" in _fault(tmp_path, tokenizer).message
+    assert "no transformers model here" in _fault(tmp_path, tokenizer).message
 
 
 def test_a_vocabulary_of_another_size_is_refused(tmp_path: Path) -> None:
     _make_theirs("gpt", tmp_path)
     sentences = ["the quick brown fox jumps over the lazy dog"]
     smaller = train_tokenizer(Tokenizer(vocab_size=40), sentences, sentences, seed=1)
-    assert "has 40 pieces, but the model 56" in _fault(tmp_path, smaller).message
+    assert "has 40 pieces, but the model has 56" in _fault(tmp_path, smaller).message
 
 
 def test_a_damaged_tokenizer_is_named(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def measure_candidates(
     evaluator = WeightsEvaluator(run, device)
     measured = []
     for number, candidate in enumerate(candidates, start=1):
-        say(f"evaluator {number} of {len(candidates)}: {candidate.name}")
+        say(f"evaluating {number} of {len(candidates)}: {candidate.name}")
         measured.append(evaluator.measure(candidate, mean_weights(candidate.files)))
     return measured
 
@@ -129,7 +129,7 @@ def _measure_best_single(
     others = [c for c in saved if c not in known]
     singles = [ScoredCandidate.by_training(best, metric) for best in choose_best(known, 1)]
     for best in choose_best(others, 1):
-        say(f"evaluator step {best.state.step:,} again: training measured it with other settings")
+        say(f"evaluating step {best.state.step:,} again: training measured it with other settings")
         singles.append(
             evaluator.measure(Candidate("best", (best,)), read_weights(best.weights_file))
         )
@@ -145,7 +145,7 @@ def _naming_memory(device: torch.device) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise MtkitError(
-            f"out of memory on {device.type} while evaluator a model on the development set",
+            f"out of memory on {device.type} while evaluating a model on the development set",
             "--device cpu" if device.type == "cuda" else "close other programs",
         ) from error
 

@@ -197,7 +197,7 @@ def test_pairs_whose_words_are_all_common_have_no_terms(project: Path) -> None:
 def test_too_few_pairs_are_refused(project: Path, pairs) -> None:
     write(project, "train", pairs[:60])
     recipe, workspace = load(project)
-    with pytest.raises(MtkitError, match="60 are too few: it needs 100 at least") as refused:
+    with pytest.raises(MtkitError, match="60 are too few: it needs at least 100") as refused:
         prepare(recipe, workspace)
     assert "data.augment.terms.dictionary" in (refused.value.hint or "")
 

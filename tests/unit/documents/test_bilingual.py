@@ -206,10 +206,10 @@ def test_broken_files_are_refused_and_nothing_is_written(name: str, tmp_path: Pa
 @pytest.mark.parametrize(
     ("form", "text", "fault"),
     [
-        ("xliff", "<a/>", "no XLIFF"),
-        ("tmx", "<a/>", "no TMX"),
+        ("xliff", "<a/>", "not XLIFF"),
+        ("tmx", "<a/>", "not TMX"),
         ("xliff", '<xliff>\n<file source-language="fr"/></xliff>', "line 2: .* from 'fr'"),
-        ("xliff", '<xliff srcLang="en" trgLang="fr"/>', "into 'fr', the model"),
+        ("xliff", '<xliff srcLang="en" trgLang="fr"/>', "into 'fr', but the model"),
         ("xliff", '<!DOCTYPE a [<!ENTITY x "y">]><xliff/>', "entity 'x'"),
         ("tmx", "<tmx>" + "<a>" * 2_000, "more than 1,000 elements"),
     ],

@@ -48,7 +48,7 @@ def translate(text: str, table: dict[str, str]) -> tuple[polib.POFile, DocumentR
 @pytest.mark.parametrize(
     ("message", "target", "fault"),
     [
-        ('#, c-format\nmsgid "Delete %s"', "Lösche", "c-format: argument 1 is lost"),
+        ('#, c-format\nmsgid "Delete %s"', "Lösche", "c-format: argument 1 is missing"),
         ('#, c-format\nmsgid "Half of %s"', "50 % von %s", "c-format: '% v' isn't a directive"),
         ('#, c-format\nmsgid "%s of %d"', "%d von %s", "c-format: argument 1 is an integer"),
         ('#, python-format\nmsgid "Half"', "50 %", "python-format: '%' isn't a directive"),

@@ -167,7 +167,7 @@ def test_a_feature_that_is_no_number(missing: float) -> None:
     some = {name: numbers[:3] for name, numbers in columns.items()}
     assert found == Estimator.fit(some, right[:3])
     assert found.estimate(columns).tolist() == [*found.estimate(some).tolist(), 0.0]
-    with pytest.raises(MtkitError, match="least often 'b'"):
+    with pytest.raises(MtkitError, match="'b' is rarest"):
         Estimator.fit({"a": [1.0, 2.0, missing], "b": [missing] * 3}, right[:3])
 
 

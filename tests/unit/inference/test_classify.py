@@ -112,13 +112,13 @@ def test_lines_in_labels_out(tmp_path: Path) -> None:
     given = json.dumps({"source": TEXTS[0], "id": 7})
     found = json.loads(stream(classifier, given + "\n", "jsonl", as_json=True))
     assert (found["id"], found["label"]) == (7, labels[0])
-    with pytest.raises(LineError, match='the key "label" is one that --json adds'):
+    with pytest.raises(LineError, match='the key "label" is reserved'):
         stream(classifier, '{"source": "a", "label": "x"}\n', "jsonl", as_json=True)
 
 
 def test_what_python_refuses(tmp_path: Path) -> None:
     save(tmp_path / "model")
-    with pytest.raises(TypeError, match="one str, expected a list"):
+    with pytest.raises(TypeError, match="got a str, expected a list"):
         mtkit.LineClassifier(tmp_path / "model", device="cpu").classify(TEXTS[0])
     with pytest.raises(MtkitError, match="is a classifier, which doesn't generate text") as caught:
         mtkit.Translator(tmp_path / "model", device="cpu")

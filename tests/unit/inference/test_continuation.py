@@ -103,7 +103,7 @@ def test_what_cannot_be_continued_is_named_by_its_line(folder: Path) -> None:
     translator = Translator(folder)
     with pytest.raises(LineError, match=r"input line 2: .* the model reads 40 at most"):
         translator.translate(["a", "the quick brown fox " * 20])
-    with pytest.raises(LineError, match="a prefix beside the text"):
+    with pytest.raises(LineError, match="a prefix was given"):
         translator.search([Request("the", prefix="quick")])
 
 

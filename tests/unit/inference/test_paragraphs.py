@@ -108,7 +108,7 @@ def test_a_sentence_that_is_too_long_is_cut_and_the_others_are_not():
 
 def test_a_prefix_beside_several_sentences_is_refused_by_name_and_beside_one_taken():
     translator, _ = bracket(**ON)
-    with pytest.raises(LineError, match=r"input line 2: 2 sentences, and a prefix.*paragraphs"):
+    with pytest.raises(LineError, match=r"input line 2: 2 sentences, but a prefix.*paragraphs"):
         translator.search(["A bee.", Request("A bee. A cow.", prefix="x")])
     assert translator.search([Request("A bee.", prefix="x")])[0].text == "x[A bee.]"
 
@@ -210,7 +210,7 @@ def test_n_lines_in_are_n_lines_out_with_line_breaks_in_a_text_too():
 def test_a_key_of_its_own_named_sentences_is_refused_in_json():
     translator, _ = bracket(**ON)
     line = b'{"source": "a", "sentences": 1}'
-    with pytest.raises(LineError, match='the key "sentences" is one that --json adds'):
+    with pytest.raises(LineError, match='the key "sentences" is reserved'):
         translate_stream(
             translator,
             BytesIO(line),

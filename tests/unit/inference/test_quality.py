@@ -209,7 +209,7 @@ def test_a_learned_metric_is_a_feature() -> None:
         ("estimator.weights", [math.nan], "estimator.weights"),
         ("estimator.weights", [1e300], "less than or equal"),
         ("estimator.scales", [0.0], "greater than or equal"),
-        ("estimator.names", [], "of different numbers"),
+        ("estimator.names", [], "differ in length"),
         ("estimator.names", ["x"] * 101, "at most 100"),
         ("thresholds", [{"at": 2.0}], "thresholds.0.at"),
         ("thresholds.0.wrong", 101, "more wrong labels than released"),

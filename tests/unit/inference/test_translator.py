@@ -442,7 +442,7 @@ def test_an_output_cut_by_its_limit_is_told(make_recipe, make_model, tokenizer, 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda model: model.search("man"), "one str, expected a list"),
+        (lambda model: model.search("man"), "got a str, expected a list"),
         (lambda model: model.translate([None]), "a line is of type NoneType, expected str"),
         (lambda model: model.translate(b"man"), "a line is of type int, expected str"),
         (lambda model: model.score(["man"]), "expected pairs"),

@@ -55,7 +55,7 @@ def test_lost_doubled_merged_and_added_lines_are_bad(
         ("A man.", "Ein Mann. (Note: singular)", "comment"),
         ("A man.", "Ein Mann. Let me know if you need more.", "comment"),
         ("A man.", "Ein \x1b[31mMann\x1b[0m.", "control"),
-        ("A man.", "Ein \ud83d Mann.", "broken"),
+        ("A man.", "Ein \ud83d Mann.", "invalid"),
         ("A man.", "Ein \u202eMann.", "control"),
         ("A man.", "Ein\u2028Mann.", "control"),
         ("A man.", "Ein Mann. " * 90, "longer"),
@@ -67,7 +67,7 @@ def test_what_is_no_translation_is_named(source: str, line: str, word: str) -> N
 
 
 def test_what_could_not_be_decoded_is_bad() -> None:
-    assert "broken" in find_fault("A man.", "Ein \N{REPLACEMENT CHARACTER} Mann.")
+    assert "invalid" in find_fault("A man.", "Ein \N{REPLACEMENT CHARACTER} Mann.")
 
 
 @pytest.mark.parametrize(

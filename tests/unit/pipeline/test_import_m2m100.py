@@ -89,7 +89,7 @@ def test_tables_of_waves_in_older_files(folders, tmp_path, m2m100, share_of_zero
     if share_of_zeros:
         import_model(str(folder), tmp_path / "imported")
         return
-    with pytest.raises(MtkitError, match="isn't the sinusoids"):
+    with pytest.raises(MtkitError, match="differs from the sinusoids"):
         import_model(str(folder), tmp_path / "imported")
 
 

@@ -216,7 +216,7 @@ def _point_index_out(folder: Path) -> None:
         (_arm, "code in it, which is never run"),
         (_arm_plainly, "code in it, which is never run"),
         (_link_out, "a link out of its folder"),
-        (_point_index_out, "names no files of this folder"),
+        (_point_index_out, "names files outside this folder"),
     ],
 )
 def test_what_is_wrong_is_said(folder, tmp_path, monkeypatch, damage, message):
@@ -244,7 +244,7 @@ def test_positions_that_are_no_waves(folder, tmp_path):
         found["model.encoder.embed_positions.weight"] = torch.ones(64, 32)
 
     edit_weights(folder, learn)
-    with pytest.raises(MtkitError, match="isn't the sinusoids"):
+    with pytest.raises(MtkitError, match="differs from the sinusoids"):
         import_model(str(folder), tmp_path / "imported")
 
 

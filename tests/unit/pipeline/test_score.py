@@ -152,7 +152,7 @@ def test_settings_that_differ_from_the_runs_are_named(
     workspace.recipe_file.write_text(dump_recipe(trained))
     score(recipe, workspace)
     beam = recipe.inference.beam_size
-    assert f"than it was trained with: inference.beam_size was 2, now {beam};" in (
+    assert f"other than those of its training: inference.beam_size was 2, now {beam};" in (
         capsys.readouterr().err
     )
     score(trained, workspace)

@@ -130,7 +130,7 @@ def test_one_that_cannot_be_kept_spoils_no_other_request(
             )
             assert good.json()["translations"][0]["text"] == "Hund"
             assert bad.status_code == 400
-            assert bad.json()["error"].startswith("glossary: terms need a beam")
+            assert bad.json()["error"].startswith("glossary: terms need beam search")
         await context.catalogue.close()
 
     asyncio.run(main())

@@ -50,7 +50,7 @@ def test_a_target_that_is_wanted_and_forbidden_is_noted(tmp_path):
         ("\tKatze\n", "terms.tsv:1: an empty source"),
         ("cat\tKatze\tforbiden\n", "unknown flag 'forbiden' (did you mean 'forbidden'?)"),
         ("target\tsource\nKatze\tcat\n", "terms.tsv:1: the source is the first column"),
-        ("source\ttarget\tforbiden\n", "no column 'forbiden' is known (did you mean"),
+        ("source\ttarget\tforbiden\n", "unknown column 'forbiden' (did you mean"),
         ("source\ttarget\tforbidden\ncat\tKatze\tmaybe\n", ":2: forbidden is 'maybe', expected"),
         ("cat\tKatze\tforbidden\tcase_sensitive\tx\n", ":1: 5 columns, expected 4 at most"),
         ("source\ttarget\ncat\tKatze\tx\n", ":2: 3 columns, expected 2 at most"),

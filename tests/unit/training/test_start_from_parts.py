@@ -299,7 +299,7 @@ def test_a_decoder_alone_translates_from_a_causal_models_weights(
     for name, weight in start.named_parameters():
         assert torch.equal(weight, model.get_parameter(name)), name
     parts = tiny_run_of("decoder-only", *shape, f"training.start_from.decoder={folder}").recipe
-    with pytest.raises(MtkitError, match="this recipe's network is a decoder alone"):
+    with pytest.raises(MtkitError, match="this recipe's network has only a decoder"):
         start_model(parts, model, vocabulary)
 
 
@@ -321,25 +321,25 @@ FAULTS = {
     "a causal model as a whole": (
         {"model": "causal-lm"},
         (),
-        r"causal-lm is a language model that is a decoder alone \(training\.start_from\.model\)",
+        r"causal-lm: a language model with only a decoder \(training\.start_from\.model\)",
         "name it as training.start_from.decoder",
     ),
     "a causal model as an encoder": (
         {"encoder": "causal-lm"},
         (),
-        r"a decoder alone \(training\.start_from\.encoder\)",
+        r"only a decoder \(training\.start_from\.encoder\)",
         "name it as training.start_from.decoder",
     ),
     "a masked model as a whole": (
         {"model": "masked-lm"},
         (),
-        r"masked-lm is a language model that is an encoder alone",
+        r"masked-lm: a language model with only an encoder",
         "name it as training.start_from.encoder",
     ),
     "a masked model as a decoder": (
         {"decoder": "masked-lm"},
         (),
-        r"an encoder alone \(training\.start_from\.decoder\)",
+        r"only an encoder \(training\.start_from\.decoder\)",
         "name it as training.start_from.encoder",
     ),
     "one matrix from two models": (

@@ -325,7 +325,7 @@ def test_a_translator_that_is_replaced_meanwhile_is_an_error(project: Path) -> N
             return {**super().describe(corpus), "digests": [digest]}
 
     (project / "count").write_text("")
-    with pytest.raises(MtkitError, match="was replaced while it was translated"):
+    with pytest.raises(MtkitError, match="was replaced during the translation"):
         prepare(*open_run(project), teachers=Replaced())
 
 

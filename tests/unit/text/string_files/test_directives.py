@@ -138,7 +138,7 @@ def test_a_form_of_one_number_may_leave_arguments_out() -> None:
 
 
 def test_faults_name_the_argument() -> None:
-    assert find_fault(["c-format"], "%s %d", "%s") == "c-format: argument 2 is lost"
+    assert find_fault(["c-format"], "%s %d", "%s") == "c-format: argument 2 is missing"
     assert find_fault(["c-format"], "%s", "%d") == (
         "c-format: argument 1 is an integer, expected a string"
     )

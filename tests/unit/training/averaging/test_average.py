@@ -129,7 +129,7 @@ def test_which_checkpoints(trained, choose: str, count: int, steps: list[int]) -
 
 def test_fewer_than_wanted_is_said(trained, capsys: pytest.CaptureFixture[str]) -> None:
     average(trained.recipe, trained.workspace, choose="last", num_checkpoints=9)
-    assert "warning: 9 checkpoints requested, 3 found" in capsys.readouterr().err
+    assert "warning: 9 checkpoints requested, 3 regular ones found" in capsys.readouterr().err
 
 
 def test_up_to_date_once_made(trained) -> None:
@@ -289,7 +289,7 @@ def test_the_winner_its_record_and_its_card(trained, judge, capsys) -> None:
     ) in card
     said = capsys.readouterr().err
     assert "comparing on the development set: 20 sentences, beam 1\n" in said
-    assert "measuring 3 of 5: last 2, best 2\n" in said
+    assert "evaluating 3 of 5: last 2, best 2\n" in said
     assert "winner by development BLEU is last 2, best 2; model/ is made from 2 checkpoints" in said
 
 
